@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import Note as Note
     from openclaw_mem_engine.model import Progress as Progress
     from openclaw_mem_engine.model import SkippedFile as SkippedFile
+    from openclaw_mem_engine.model import utf16_length as utf16_length
     from openclaw_mem_engine.notes.edit import NoteEdit as NoteEdit
     from openclaw_mem_engine.notes.editor import NoteEditor as NoteEditor
     from openclaw_mem_engine.notes.editor import Written as Written

@@ -108,12 +108,13 @@ def _truncated(trace: Trace) -> str:
     first = rows[trace.results[0].chunk_ids[0]].shown
     if first.truncated:
         if not trace.results[1:]:
-            return f"its best line, {first.best_line}, is cut off"
+            return f"truncated: its best line, {first.best_line}, is not in the snippet"
         line = f"line {first.best_line}"
         if not hiding[1:]:
-            return f"the best line of the first, {line}, is cut off"
-        return f"in {len(hiding)} of them the best line is cut off (the first: {line})"
-    return f"in {len(hiding)} of them the best line is cut off"
+            return f"the first is truncated: its best line, {line}, is not in the snippet"
+        return f"{len(hiding)} of them are truncated: the best line is not in the snippet (the first: {line})"
+    many = "1 of them is" if len(hiding) == 1 else f"{len(hiding)} of them are"
+    return f"{many} truncated: the best line is not in the snippet"
 
 
 def _cut_matches(trace: Trace) -> str:

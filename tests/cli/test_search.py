@@ -335,7 +335,7 @@ def test_a_truncated_hit_names_the_line_that_is_cut_off(call: Call, world: World
     said = call(*args)
     assert (
         "memory/late.md:1-61  [truncated]" in said.out
-        and "cut off: line 61, the best of its chunk" in said.out
+        and "truncated: line 61, the best of its chunk, is not in the snippet" in said.out
     )
     assert all(len(line) <= 80 for line in said.out.splitlines() if "·" not in line)
     assert "(truncated)" in call(*args, "--format", "md").out

@@ -384,8 +384,8 @@ def test_a_sync_that_fails_or_is_stopped(world: World) -> None:
     assert [event.kind for event in events] == ["sync", "sync", "rebuild", "sync", "sync"]
     assert events[0].text == "The sync was stopped: what was done before stays."
     assert events[0].reason == "Indexing was stopped; what was finished before is in the index."
-    assert events[2].text == "The rebuild was stopped: the index is as it was."
-    assert events[2].reason == "The rebuild was stopped; the index is as it was."
+    assert events[2].text == "The rebuild was stopped: the index is unchanged."
+    assert events[2].reason == "The rebuild was stopped; the index is unchanged."
     assert events[3].text.startswith("The sync failed") and str(world.workspace) in events[3].reason
 
 

@@ -397,7 +397,9 @@ def test_a_line_that_is_shown_in_part_is_not_returned(tmp_path: Path) -> None:
         assert memory.why_not("pump", "MEMORY.md", 1, knobs).stage == RETURNED
         found = memory.why_not("pump", "MEMORY.md", 2, knobs)
         assert (found.stage, found.returned) == ("snippet", True)
-        assert found.verdict.endswith("line 2 is cut off: the snippet shows lines 1–2 and line 2 not whole.")
+        assert found.verdict.endswith(
+            "line 2 is truncated: the snippet shows lines 1–2 and line 2 not whole."
+        )
         for change in found.changes:
             hits = memory.search("pump", knobs.set(change.set)).trace.results
             assert lines[1] in hits[0].snippet.split("\n"), change

@@ -225,7 +225,7 @@ async def test_scope_and_citations_are_those_of_the_session_that_asks(tmp_path: 
         assert "denied by its scope: channel telegram, chat type group" in screen.verdict.text
         assert "denied" not in screen.notes.text, "once is enough"
         assert screen.query_line.border_title == f"session {group}: channel telegram, chat type group"
-        assert "Nothing was searched: the scope denies it to this session." in screen.hits.text
+        assert "Not searched: the scope denies this session." in screen.hits.text
         assert "Nothing matches" not in screen.hits.text
         await press(pilot, "W", *"MEMORY.md:3", "enter")
         why = app.screen

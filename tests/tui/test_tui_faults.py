@@ -117,7 +117,7 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None
             assert noted.count(SAID[name]) < 2, name
             await press(pilot, "U")
             assert screen.search.view.faults == frozenset()
-            assert "no fault is simulated any more" in first_status(app)
+            assert "simulated faults: none" in first_status(app)
             await press(pilot, "escape")
             after = screen.search.view
             assert not screen.query_one(Banner).display and after.pool_faults == frozenset()
@@ -161,7 +161,7 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         drawn = screen.last.text
         assert "the same as the baseline" in drawn and "BM25 only" in drawn
         assert "static-minilm" in drawn and "overlap@6" in drawn
-        assert screen.last.border_title == "last query under this fault"
+        assert screen.last.border_title == "last query with this fault"
         chain = screen.chain.text.splitlines()
         assert any("static" in row and "✗ paused" in row for row in chain)
         assert "● active" in chain[-2]

@@ -271,7 +271,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         await pilot.pause()
         assert isinstance(pilot.app.screen, HelpScreen)
         drawn = pilot.app.screen.query_one("#help-rows").text
-        assert "build a new index" in drawn and "Reading the index" in drawn and "knob" not in drawn
+        assert "rebuild the index" in drawn and "index matches disk" in drawn and "knob" not in drawn
         await pilot.press("escape")
         await pilot.pause()
         titles = [command.title for command in pilot.app.get_system_commands(screen)]
@@ -307,7 +307,7 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
     try:
         async with opened(unwatched(tmp_path)) as (pilot, screen):
             keys = screen.query_one("#keys")
-            assert "forget notes" not in keys.text  # type: ignore[attr-defined]
+            assert "remove notes" not in keys.text  # type: ignore[attr-defined]
             (notes(tmp_path)).rename(tmp_path / "away")
             notes(tmp_path).mkdir()
             await press(pilot, "1", "r")
@@ -316,7 +316,7 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
             await press(pilot, "3")
             facts = " ".join(shown(screen, "#facts").split())
             assert "kept (P forgets it): the workspace holds no notes any more" in facts
-            assert "forget notes" in keys.text  # type: ignore[attr-defined]
+            assert "remove notes" in keys.text  # type: ignore[attr-defined]
             await press(pilot, "P")
             assert isinstance(pilot.app.screen, ConfirmScreen)
             assert "87 files with 102 chunks are removed" in pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]

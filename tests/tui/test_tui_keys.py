@@ -48,7 +48,7 @@ async def test_hits_are_filtered_by_path_and_text_and_the_ranking_stays(tmp_path
         await press(pilot, "f", *Path(chosen.path).stem)
         line = app.screen.query_one(FilterLine)
         assert line.has_focus and line.region.height == 1
-        assert "every row again" in app.screen.query_one(KeyBar).text
+        assert "show all rows" in app.screen.query_one(KeyBar).text
         assert 0 < len(hits.rows) < len(ranked) and hits.rows == [row for row in ranked if row in hits.rows]
         assert hits.selected is chosen, "it stays where it can"
         assert f"{len(hits.rows)} of {len(ranked)} rows, ranks unchanged" in frame(hits)

@@ -176,7 +176,7 @@ async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) ->
         screen = opened(pilot)
         assert screen.answer is not None and screen.answer.stage == "snippet"
         assert "\n ✗ memory/runbooks/restore-drill.md" in pane(screen, "asked")
-        assert "is cut off" in search.verdict.text
+        assert "is truncated" in search.verdict.text
 
 
 async def test_a_lesson_leaves_the_sentence_one_line_where_lines_are_few(tmp_path: Path) -> None:

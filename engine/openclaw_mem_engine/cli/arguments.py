@@ -99,7 +99,7 @@ COMMANDS = (
     ),
     Command(
         "why-not",
-        "why a search does not return a passage, and what would bring it in",
+        "why a search does not return a passage, and changes that would return it",
         'why-not "vpn certificate" memory/2026-02-20.md:12\n'
         '  openclaw-mem why-not "vpn certificate" MEMORY.md --profile workbench --json',
         " It\nwalks from the file on disk to the snippet, and stops at the first no. Every change of a\n"

@@ -47,7 +47,7 @@ def run(arguments: Namespace) -> int:
             if arguments.json:
                 print_json(proposal.to_dict() | {"written": None})
             else:
-                out(f"{proposal.route.path}:{proposal.known} says that already: nothing to write.")
+                out(f"{proposal.route.path}:{proposal.known} contains that already: nothing to write.")
             return 0
         if not arguments.json:
             for line in diff_lines(proposal.edit.diff()):

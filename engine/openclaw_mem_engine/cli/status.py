@@ -40,7 +40,7 @@ _NAMED = 3
 _STATES: dict[AnatomyState, str] = {
     "indexed": "as indexed",
     "changed": "changed since it was indexed: these chunks are what the next sync makes",
-    "new": "not indexed yet: these chunks are what the next sync makes",
+    "new": "not indexed yet: the next sync makes these chunks",
     "gone": "not on disk any more: this is what the index still holds",
     "refused": "cannot be read: this is what the index still holds",
 }

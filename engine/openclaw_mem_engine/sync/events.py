@@ -77,7 +77,7 @@ class Journal:
         if done.rebuilt:
             text = f"The index was rebuilt; what followed {ended}: what was done before stays."
         elif rebuild:
-            text = f"The rebuild {ended}: the index is as it was."
+            text = f"The rebuild {ended}: the index is unchanged."
         else:
             text = f"The sync {ended}: what was done before stays."
         reason = _reason(error)
@@ -141,7 +141,7 @@ class Journal:
             return  # tidying up and the like: the next one does it again
         kind, what = _WORK[work]
         who = "" if owner is None else f" of process {owner.pid} that began {_began(owner.since)}"
-        kept = "the index is as it was" if left else "what it had finished is in the index"
+        kept = "the index is unchanged" if left else "what it had finished is in the index"
         self._add(kind, f"{what}{who} was killed; {kept}.")
 
     def set_aside(self, damaged: str, error: IndexDamaged) -> None:

@@ -22,7 +22,7 @@ from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
 from openclaw_mem_engine.workspace.listing import Listing
 
 _STOPPED = "Indexing was stopped; what was finished before is in the index."
-_REBUILD_STOPPED = "The rebuild was stopped; the index is as it was."
+_REBUILD_STOPPED = "The rebuild was stopped; the index is unchanged."
 #: Carried files that are written in one transaction.
 _TOGETHER = 64
 #: So many times the embeddings that passages can need are kept before others are looked for.

@@ -122,7 +122,7 @@ def walk(
 def _verdict(passage: Passage, line: int | None, step: Step, fate: Fate) -> str:
     if fate.rank is not None:  # it is the snippet that does not show it
         what = f"line {line}" if line is not None else f"its best line, {fate.best_line},"
-        return f"{passage.location} is in result {fate.rank}, but {what} is cut off: {step.text}."
+        return f"{passage.location} is in result {fate.rank}, but {what} is truncated: {step.text}."
     return f"{passage.location} is not returned: {step.text}."
 
 

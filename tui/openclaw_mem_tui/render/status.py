@@ -151,7 +151,7 @@ def messages(view: View, activity: Activity, cells: int, others: Sequence[str] =
         if text:
             signs.setdefault(text, sign)
     if not signs:
-        return [line(("There is no message.", "dim"))]
+        return [line(("No messages.", "dim"))]
     return [
         piece
         for text, sign in signs.items()
@@ -230,7 +230,7 @@ def doing(activity: Activity, frame: int) -> Line:
     if activity.phase == "failed":
         return line(
             (" ○ ", "bad"),
-            ("nothing can be searched", "bad"),
+            ("search is not possible", "bad"),
             ("  ", ""),
             (key("sync"), "key"),
             (" tries again", "dim"),
