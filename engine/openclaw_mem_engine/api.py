@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.notes.routing import remember as remember
     from openclaw_mem_engine.providers.factory import ProviderState as ProviderState
     from openclaw_mem_engine.providers.faults import FAULTS as FAULTS
+    from openclaw_mem_engine.providers.prices import IN_PROCESS as IN_PROCESS
     from openclaw_mem_engine.providers.prices import Spent as Spent
     from openclaw_mem_engine.providers.prices import summed as summed
     from openclaw_mem_engine.providers.records import DayUsage as DayUsage

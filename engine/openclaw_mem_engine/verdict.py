@@ -108,13 +108,12 @@ def _truncated(trace: Trace) -> str:
     first = rows[trace.results[0].chunk_ids[0]].shown
     if first.truncated:
         if not trace.results[1:]:
-            return f"truncated: its best line, {first.best_line}, is not in the snippet"
+            return f"truncated: best line not in the snippet (line {first.best_line})"
         line = f"line {first.best_line}"
         if not hiding[1:]:
-            return f"the first is truncated: its best line, {line}, is not in the snippet"
-        return f"{len(hiding)} of them are truncated: the best line is not in the snippet (the first: {line})"
-    many = "1 of them is" if len(hiding) == 1 else f"{len(hiding)} of them are"
-    return f"{many} truncated: the best line is not in the snippet"
+            return f"the first truncated: best line not in the snippet ({line})"
+        return f"{len(hiding)} of them truncated: best line not in the snippet (first: {line})"
+    return f"{len(hiding)} of them truncated: best line not in the snippet"
 
 
 def _cut_matches(trace: Trace) -> str:

@@ -25,7 +25,7 @@ def test_a_dry_run_leaves_nothing_behind(call: Call, world: World) -> None:
         )
         row = said.out.splitlines()[3]
         assert row.startswith("static-minilm-256-int8  4 texts  ")
-        assert "stays on this machine" in row
+        assert "local only" in row
         assert "free" in row
         plan = call("index", "--dry-run", "--json", *force).json
         assert (plan["files"], plan["chunks"], plan["rebuild"]) == (4, 4, "")

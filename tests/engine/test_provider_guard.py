@@ -512,7 +512,7 @@ def test_records_that_cannot_be_written_still_guard(tmp_path: Path, provider: Pr
 def test_an_injected_fault_stays_out_of_the_file(clock: Clock) -> None:
     records = ProviderRecords(None, clock)
     guard = guarded(FaultyEmbedder(StaticEmbedder(), {"embeddings-401"}), records)
-    message = "static embeddings failed: 401 Incorrect API key provided (fault injected on purpose)"
+    message = "static embeddings failed: 401 Incorrect API key provided (simulated fault)"
     assert str(unavailable(guard)) == message
     error = unavailable(guard)
     assert (str(error), error.since, error.next_retry) == (message, START, START + 5)

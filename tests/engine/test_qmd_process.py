@@ -242,7 +242,7 @@ def test_any_failure_is_answered_by_the_builtin_index(
         status = memory.status()
         assert status.backend == "builtin" and status.fallback == fallback
         event = memory.events(1)[0]
-        assert (event.kind, event.text) == ("fallback", "The built-in index answers instead of qmd.")
+        assert (event.kind, event.text) == ("fallback", "Built-in index (qmd failed).")
         assert memory_search(memory, {"query": "router"})["fallback"]["from"] == "qmd"
 
 

@@ -229,7 +229,7 @@ def test_the_rerank_score_alone_can_say_that_nothing_is_relevant() -> None:
     assert [(row.chunk_id, row.final) for row in trace.returned] == [("b", 0.6)]
     dropped = trace.row("a")
     assert dropped is not None and dropped.outcome.reason is not None
-    assert dropped.outcome.reason.endswith("; the reranker took it down from 1.000")
+    assert dropped.outcome.reason.endswith("; score 1.000 before reranking")
 
 
 def test_scores_of_qmd_have_bands_and_others_have_none() -> None:

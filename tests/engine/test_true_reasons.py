@@ -194,10 +194,10 @@ SENTENCES: dict[str, Check] = {
     r"has no vector": lambda oracle, row, _: row.chunk_id not in oracle.scores["vector"],
     r"([-\d.]+) is below [\d.]+, short by ([\d.]+)": _is_below,
     r"BM25 only reaches ([\d.]+) at most": _ceiling,
-    r"decay took it down from ([\d.]+)": _before_decay,
-    r"before decay it was rank (\d+)": lambda oracle, row, found: row.ranks["fusion"] == int(found[1]),
+    r"score ([\d.]+) before decay": _before_decay,
+    r"rank (\d+) before decay": lambda oracle, row, found: row.ranks["fusion"] == int(found[1]),
     r"(.+ rank .+); the pool takes the first (\d+) of each list": _pool_cut,
-    r"found only by a list that this mode excludes": lambda oracle, row, _: (
+    r"found only by a list that the mode excludes": lambda oracle, row, _: (
         not any(row.chunk_id in lst.ranks for lst in oracle.trace.lists)
     ),
     r"rank (\d+), the first (\d+) are (?:returned|packed)": _late,

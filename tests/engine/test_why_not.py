@@ -376,7 +376,7 @@ def test_mmr_names_what_displaced_a_passage(tmp_path: Path) -> None:
         out = next(row for row in rows if row.outcome.stage == "mmr")
         found = memory.why_not("router house cellar", out.path, None, knobs)
         assert found.stage == "mmr" and out.diversity is not None
-        assert f"too close to {out.diversity.nearest}" in found.verdict
+        assert f"too similar to {out.diversity.nearest}" in found.verdict
         assert {"mmr": False} in [dict(change.set) for change in found.changes]
 
 

@@ -109,7 +109,7 @@ async def test_files_with_the_budget_drawn_and_the_chunks_of_one(tmp_path: Path)
         await press(pilot, "tab")
         assert screen.files.has_focus and "MEMORY.md" in screen.files.text.splitlines()[0]
         detail = shown(screen, "#proposal")
-        assert "evergreen" in detail and "── 200 lines: what follows is over the budget ──" in detail
+        assert "evergreen" in detail and "── 200 lines: the rest is over the budget ──" in detail
         await press(pilot, "j")
         assert "a daily log of 2025-11-17" in shown(screen, "#proposal")
         await press(pilot, "enter")
@@ -118,7 +118,10 @@ async def test_files_with_the_budget_drawn_and_the_chunks_of_one(tmp_path: Path)
         assert isinstance(pilot.app.screen, HelpScreen)
         await press(pilot, "escape", "shift+tab", "question_mark")
         said = shown(pilot.app.screen, Pane)
-        assert said.count("What should be in MEMORY.md") == 1 and "Nothing is written before a yes" in said
+        assert (
+            said.count("Candidates for changes of MEMORY.md") == 1
+            and "Nothing is written without confirmation" in said
+        )
         await press(pilot, "escape", "escape")
         assert pilot.app.screen is lab(pilot.app)
 
@@ -155,7 +158,7 @@ async def test_rejected_candidates_are_under_their_filter(tmp_path: Path) -> Non
     async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE})) as (pilot, screen):
         assert len(screen.presenter.state.found) == 1
         await press(pilot, "X")
-        assert "nothing is proposed for these notes" in shown(screen, "#proposal")
+        assert "No candidates." in shown(screen, "#proposal")
         await press(pilot, "a", "e", "E", "X", "enter")  # no row: said, nothing raised
         await press(pilot, "v", "x")
         assert "candidates: rejected" in str(screen.candidates.border_subtitle)

@@ -287,7 +287,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         assert isinstance(pilot.app.screen, ConfirmScreen)
         plan = pilot.app.screen.query_one("Pane").text
         assert "87 files are read again, and a new index is built from 102 chunks" in plan
-        assert "0 texts to embed, 102 from the cache" in plan and "stays on this machine" in plan
+        assert "0 texts to embed, 102 from the cache" in plan and "data: local only" in plan
         await press(pilot, "escape")
         assert "rebuild" not in screen.events.text
         await press(pilot, "R", "enter")
@@ -326,7 +326,7 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
             assert "0 files · 0 chunks" in shown(screen, "#facts")
             assert "87 deleted" in shown(screen, "#status")
             await press(pilot, "P")
-            assert pilot.app.screen is screen and "nothing to forget" in shown(screen, "#status")
+            assert pilot.app.screen is screen and "nothing to remove" in shown(screen, "#status")
     finally:
         choose({})
 

@@ -109,7 +109,7 @@ async def test_a_configuration_that_cannot_be_written_is_said(tmp_path: Path) ->
         assert "is not valid TOML" in screen.search.activity.trouble
         screen.search.service.reload = None
         await press(pilot, "A")
-        assert "settings of its own" in screen.search.activity.said
+        assert "its own settings" in screen.search.activity.said
 
 
 async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         await press(pilot, "0")
         view = screen.search.view
         assert not view.query and not view.changed_knobs() and view.pin is None
-        assert "started anew" in screen.status_line.text
+        assert "started over" in screen.status_line.text
 
     memo.path.write_text('{"version": 1, "queries": [7, "kept"], "knobs": {"decay": "perhaps"}, "query": 3')
     async with running(tmp_path) as (pilot, screen):

@@ -119,7 +119,7 @@ async def test_expected_passages_stay_and_their_moves_are_reported(tmp_path: Pat
 async def test_without_a_query_there_is_nothing_to_ask(tmp_path: Path) -> None:
     async with running(tmp_path) as (pilot, search):
         await press(pilot, "escape", "w")
-        assert "search for something first" in search.status_line.text
+        assert "search first: why not" in search.status_line.text
         await press(pilot, "full_stop")
         assert "no passage is selected" in search.status_line.text
 

@@ -226,7 +226,7 @@ def show_answer(answer: Answer, kind: str, *, explain: bool, null: bool = False)
     if not answer.hits:
         say(tables.verdict_line(answer))
     if answer.pool.fallback is not None and kind != "md":
-        say(f"{fallback_words(answer.pool.fallback, answer.pool.now)}.")
+        say(f"fallback: {fallback_words(answer.pool.fallback, answer.pool.now)}.")
     for warning in answer.warnings:
         if warning.rstrip(".") != answer.verdict:
             say(warning)

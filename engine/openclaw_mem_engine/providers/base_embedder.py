@@ -25,7 +25,7 @@ class BaseEmbedder(ABC):
     batch_chars: int = 500_000
     dims: int | None = None
     languages: str = "any"
-    no_vector: str = "its model answers with a vector of zeros"
+    no_vector: str = "its model returns a vector of zeros"
     floor: float | None = None
     cheap_lines: bool = False
     max_input_bytes: int | None = None

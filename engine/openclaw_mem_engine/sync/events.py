@@ -160,13 +160,13 @@ class Journal:
             self._known_states[provider] = state
         news = partial(self._add, topic=f"provider {provider}", state=state, quiet_s=math.inf)
         if fallback is not None:
-            text = _sentence(f"{fallback.who} instead of {provider}")
+            text = _sentence(fallback.words)
             news("fallback", text, reason=fallback.reason)
             return
         last, since = self.log.last_state(f"provider {provider}", well=_WELL, **self._of)
         if last not in (None, _WELL):
             away = None if since is None else max(0.0, self.log.now() - since)
-            news("recovered", f"{provider} answers again.", seconds=away)
+            news("recovered", f"{provider} works again.", seconds=away)
 
     @contextmanager
     def searching(self) -> Iterator[None]:

@@ -289,7 +289,7 @@ def _record(
         if id(item) not in returned:
             if not state.explained:
                 continue
-            reason = refused.get(item.chunk_id, "every line of it is a heading, a mark or in a better chunk")
+            reason = refused.get(item.chunk_id, "every line of it is a heading, markup, or in a better chunk")
             state.drop(item.chunk_id, "snippet", "snip", reason, item.rank)
             continue
         kept.append(item)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import FAULTS, Row, Spent
+from openclaw_mem_engine.api import FAULTS, IN_PROCESS, Row, Spent
 from openclaw_mem_tui.features.providers.presenter import ChainState, key_of
 from openclaw_mem_tui.features.search.comparison import Compared, answered_by, compared
 from openclaw_mem_tui.features.search.render.hits import path_spans
@@ -84,9 +84,9 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
     say, link = details.say, group[0]
     mark, role = _mark(link)
     if group[1:]:
-        say("state", (f"{mark} {link.label}", role))
         for why in dict.fromkeys(link.why for link in group):
-            say("why", fmt.message(why), (f": {_names([link for link in group if link.why == why])}", "dim"))
+            names = _names([link for link in group if link.why == why])
+            say("state", (f"{mark} {link.label} ({fmt.message(why)})", role), (f": {names}", "dim"))
         return details.lines
     say("state", (f"{mark} {link.label}", f"strong {role}".strip()), *_when(link, chain))
     say("why", fmt.message(link.why))
@@ -104,9 +104,9 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
     if link.model:
         say("model", fmt.inert(link.model))
     if link.host:
-        say("host", fmt.inert(link.host), (" gets queries and notes" if link.in_use else "", "dim"))
+        say("host", fmt.inert(link.host), (" receives queries and notes" if link.in_use else "", "dim"))
     elif link.in_use:
-        say("host", "stays on this machine")
+        say("data", "local only" if link.name in IN_PROCESS else "sent to a server on this machine")
     if link.key_origin:
         say("key", fmt.inert(link.key_origin))
     if link.price:

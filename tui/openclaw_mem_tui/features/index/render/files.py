@@ -22,7 +22,7 @@ STATES: dict[FileState, tuple[str, str, str]] = {
     "indexed": ("●", "up to date", ""),
 }
 _MEANING: dict[FileState, str] = {
-    "changed": "modified since it was indexed: searches find the old text until the next sync",
+    "changed": "differs from the index: searches find the old text until the next sync",
     "new": "not indexed yet: no search finds it until the next sync",
     "gone": "deleted on disk: searches still find it until the next sync",
     "refused": "excluded from the index: no search finds it",

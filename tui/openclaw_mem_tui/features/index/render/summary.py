@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclaw_mem_engine.api import FileState, IndexDamaged, Overview, Plan, PlannedSpace
+from openclaw_mem_engine.api import IN_PROCESS, FileState, IndexDamaged, Overview, Plan, PlannedSpace
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
@@ -216,9 +216,14 @@ def prune_plan(plan: Plan, cells: int) -> list[Line]:
 def _space(space: PlannedSpace) -> Line:
     target = ("", "")
     if not space.place:
-        target = ("; stays on this machine", "dim")
+        target = (
+            "; data: local only"
+            if space.space.provider in IN_PROCESS
+            else "; sent to a server on this machine",
+            "dim",
+        )
     elif space.texts:
-        target = (f"; they are sent to {fmt.inert(space.place)}", "warn")
+        target = (f"; sent to {fmt.inert(space.place)}", "warn")
     cost = ""
     if space.texts and space.usd != 0:
         price = fmt.dollars(space.usd) if space.usd is not None else "price unknown"

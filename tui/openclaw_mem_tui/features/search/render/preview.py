@@ -65,11 +65,9 @@ def _unsent(row: Row, candidate: Candidate, seen: dict[int, list[str]], result: 
     rests = (_rest(text, seen.get(n, ()), "") for n, text, *_ in note_lines(candidate))
     units = sum(map(utf16_length, rests))
     if not units:
-        return "── sent to the agent in another result ──"
+        return "── sent to the agent in another result"
     what = "truncated: " if row.shown.truncated else "shortened: "
-    return (
-        f"── {what if result is not None else ''}{fmt.count(units, 'character')} not sent to the agent (┊) ──"
-    )
+    return f"── {what if result is not None else ''}{fmt.count(units, 'character')} not sent to the agent (┊)"
 
 
 def _lines_of(result: Result, body: str) -> Iterator[tuple[int, str]]:
