@@ -28,7 +28,7 @@ def verdict(pool: Pool, trace: Trace) -> str:
     absent = _absent_words(pool, trace.knobs)
     head = _counted(count, "result") if count else _nothing(pool, trace)
     if absent:
-        head += f"{' by vectors alone: ' if count else '; '}{absent}"
+        head += f"{' by vectors only: ' if count else '; '}{absent}"
     elif count and all(row.outcome.rescued for row in trace.returned):
         head += f", kept by keyword rescue: no score reaches {trace.knobs.min_score:g}"
     first = _truncated(trace) or (_first(trace) if count and not absent else "")
@@ -70,7 +70,7 @@ def _first(trace: Trace) -> str:
         for lst in trace.lists
         if lst.key in row.ranks and lst.source.role == "original"
     ]
-    return f"the first: {', '.join(ranks) or 'found by variants of the query alone'}"
+    return f"the first: {', '.join(ranks) or 'found only by variants of the query'}"
 
 
 def _nothing(pool: Pool, trace: Trace) -> str:

@@ -60,7 +60,7 @@ def test_a_search_answers_from_the_index_as_it_is(call: Call, world: World) -> N
         assert said.json["freshness"]["state"] == "stale"
         assert "sync-busy" in {note["code"] for note in said.json["notes"]}
         assert f"(process {process.pid}, rebuilding since " in said.err
-        assert "The answer comes from the index as it was." in said.err
+        assert "The search used the index without this update." in said.err
     assert call("search", "zeppelin", "--format", "files").out.startswith("memory/new.md\n")
 
 
@@ -78,7 +78,7 @@ def test_index_waits_and_says_for_whom(call: Call, world: World) -> None:
     assert code == 0
     assert message in text
     assert "0 files" not in text
-    assert "1 new or changed" in text
+    assert "1 new or modified" in text
 
 
 def test_a_first_search_waits_for_the_first_index(call: Call, world: World) -> None:

@@ -165,7 +165,7 @@ def test_status_tells_what_is_there_and_does_not_sync(call: Call, world: World) 
     assert status["freshness"]["state"] == "stale"
     said = call("status")
     assert "state      stale since " in said.out
-    assert ", last brought up to date:" in said.out
+    assert ", last synced:" in said.out
     assert "1 change: memory/new.md" in said.out
     assert "static (configured: auto)" in said.out
 
@@ -181,7 +181,7 @@ def test_status_and_chunks_name_what_no_search_shows(
     assert list(found) == ["memory/long.md"]
     assert 0 < status["unshown"]["share"] < found["memory/long.md"]["share"]
     assert found["memory/long.md"]["characters"] == len(long)
-    assert "can be in no snippet" in call("status").out
+    assert "is in no snippet" in call("status").out
     assert call("chunks", "memory/long.md", "--json").json["unshown"] == found["memory/long.md"]
     monkeypatch.setenv("OPENCLAW_MEM_PROFILE", "workbench")
     assert "memory/long.md" not in call("status", "--json").json["unshown"]["files"]

@@ -41,7 +41,7 @@ def test_status_tells_about_the_default_model_and_makes_nothing(call: Call, worl
     assert (said.code, said.err) == (0, "")
     assert DEFAULT_MODEL in said.out
     assert "https://huggingface.co/ggml-org/embeddinggemma-300M-GGUF/resolve/main/" in said.out
-    assert "not there yet" in said.out
+    assert "not built yet" in said.out
     assert "Gemma terms" in said.out
     facts = call("model", "status", "--json").json
     assert (facts["model"], facts["present"], facts["size"], facts["partial"]) == (

@@ -133,7 +133,7 @@ def test_a_remote_primary_that_auto_has_chosen_is_said_plainly(
         "The provider openai was selected by auto, because there is a key for it (env OPENAI_API_KEY)."
         in (said.out)
     )
-    assert "every query go to api.openai.com" in said.out
+    assert "every query are sent to api.openai.com" in said.out
     assert "about $0.02 per million tokens" in said.out
     assert KEY not in said.out + said.err
     assert "selected by auto" not in call("providers", "--provider", "openai").out

@@ -73,7 +73,7 @@ def test_the_documents_of_a_folder_that_is_gone_are_kept_until_they_are_pruned(
     said = qmd("search", "router", "--json")
     assert said.json["results"] and said.json["freshness"]["state"] == "stale"
     assert any(why in note["text"] for note in said.json["notes"])
-    assert "Kept as it is" in qmd("index").out and why in qmd("index").out
+    assert "Unchanged" in qmd("index").out and why in qmd("index").out
     assert why in qmd("status").out
     assert qmd("index", "--prune", "--dry-run", "--json").json["removed"] == 3
     assert qmd("index", "--prune").code == 0

@@ -63,7 +63,7 @@ def test_json_stands_before_or_after_the_command(call: Call) -> None:
 
 def test_the_first_search_indexes_and_says_so_on_stderr(call: Call) -> None:
     first = call("search", "router")
-    assert "indexed 4 new or changed files" in first.err
+    assert "indexed 4 new or modified files" in first.err
     assert "indexed" not in first.out
     assert call("search", "router").err == ""
 
@@ -74,7 +74,7 @@ def test_a_changed_note_is_found_at_once(call: Call, world: World) -> None:
     (world.workspace / "memory/2026-02-25.md").unlink()
     said = call("search", "zeppelin")
     assert "memory/2026-03-01.md:1-" in said.out
-    assert "1 new or changed file and 1 gone" in said.err
+    assert "1 new or modified file and 1 deleted" in said.err
 
 
 def test_no_sync_answers_from_the_index_as_it_is(call: Call, world: World) -> None:
@@ -119,7 +119,7 @@ def test_explain_tells_stages_arithmetic_and_what_was_dropped(call: Call) -> Non
     assert "× 0.70 =" in sum_line
     assert "text 0.500 [1/(1+1)] × 0.30 = 0.150" in sum_line
     assert any(line.startswith("not returned (") for line in lines)
-    assert "rank 2, the first 1 are returned" in said.out
+    assert "rank 2, only the top 1 is returned" in said.out
 
 
 def test_nothing_passes_names_the_best_and_a_setting_that_shows_it(call: Call) -> None:

@@ -183,7 +183,7 @@ def test_a_document_beyond_the_limit_says_so() -> None:
     trace = rank(pool_of_lists(a_list("bm25", "lexical", rows)), SHIPPED.set({"candidate_limit": 10}))
     row = trace.row("d11")
     assert row is not None and row.outcome.stage == "limit"
-    assert row.outcome.reason == "fused rank 12, the first 10 go on"
+    assert row.outcome.reason == "fused rank 12, only the top 10 continue"
     stage = trace.stage("limit")
     assert stage is not None and (stage.entered, stage.left) == (12, 10)
 

@@ -262,7 +262,7 @@ def test_past_the_last_rank() -> None:
     trace = rank(pool, DOCUMENTED.set({"max_results": 2, "candidate_multiplier": 3, "pool_results": 2}))
     assert [r.chunk_id for r in trace.rows] == [f"v{n}" for n in range(8)], "nearest to returned first"
     reasons = {r.chunk_id: (r.outcome.stage, r.outcome.reason) for r in trace.dropped}
-    assert reasons["v2"] == ("max_results", "rank 3, the first 2 are returned")
+    assert reasons["v2"] == ("max_results", "rank 3, only the top 2 are returned")
     assert reasons["v7"] == ("pool", "vector rank 8; the pool takes the first 6 of each list")
 
 

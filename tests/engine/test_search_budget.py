@@ -102,7 +102,7 @@ def test_new_settings_do_not_keep_a_search_waiting(memory: Memory, workspace: Pa
     with Memory.open(other) as opened:
         report = opened.sync(SyncRequest(files_s=NOTHING, budget_s=5))
         assert not report.rebuilt and codes([*report.notes]) == ["embedding-later"]
-        assert "does not wait for the index to be built anew" in report.notes[0].text
+        assert "does not wait for the rebuild of the index" in report.notes[0].text
         assert content(memory.settings.index_path) == before
         assert opened.freshness().state == "stale"
         report = opened.sync(SyncRequest(files_s=60, budget_s=5))

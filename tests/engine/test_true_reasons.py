@@ -200,8 +200,8 @@ SENTENCES: dict[str, Check] = {
     r"found only by a list that the mode excludes": lambda oracle, row, _: (
         not any(row.chunk_id in lst.ranks for lst in oracle.trace.lists)
     ),
-    r"rank (\d+), the first (\d+) are (?:returned|packed)": _late,
-    r"too close to (\S+) \(similarity [\d.]+\); by score alone it was in": _displaced,
+    r"rank (\d+), only the top (\d+) (?:is|are) (?:returned|packed)": _late,
+    r"too similar to (\S+) \(similarity [\d.]+\); by score alone it would be kept": _displaced,
     r"evergreen": lambda oracle, row, _: oracle.pool.candidates[row.chunk_id].date is None,
     r"age from the file's mtime": lambda oracle, row, _: (
         oracle.pool.candidates[row.chunk_id].date_kind == "mtime"
@@ -209,7 +209,7 @@ SENTENCES: dict[str, Check] = {
     r"its file is number (\d+), lines of the first (\d+) are packed": lambda oracle, row, found: (
         int(found[2]) == oracle.knobs.max_results < int(found[1]) == _file_number(oracle, row)
     ),
-    r"its best line, (\d+), scores ([\d.]+), too little beside ([\d.]+)": lambda _, row, found: (
+    r"its best line, (\d+), scores ([\d.]+), too low compared with ([\d.]+)": lambda _, row, found: (
         row.start_line <= int(found[1]) <= row.end_line
         and float(found[2]) <= float(found[3]) * WEAK_SHARE + 0.005
     ),

@@ -118,7 +118,7 @@ def test_nothing_relevant_and_nothing_searched(demo: Memory) -> None:
     )
     assert "best cosine 0.00" in verdict(replace(none.pool, lists=lists), none.trace)
     weak = demo.search("xyzzy plugh", profile("workbench"))
-    assert weak.verdict.startswith("6 results by vectors alone: no searched word occurs in the index")
+    assert weak.verdict.startswith("6 results by vectors only: no searched word occurs in the index")
     bare = replace(none.pool, lists=(), candidates={}, signals={})
     assert verdict(bare, rank(bare, Knobs())) == "Nothing found: nothing could be searched"
 

@@ -307,7 +307,7 @@ def test_a_line_that_a_modified_note_has_and_the_index_has_not(small: Memory) ->
     lines = note.read_text().rstrip("\n").split("\n")
     note.write_text("\n".join([*lines, "", "the new pump"]) + "\n")
     found = small.why_not("pump", "MEMORY.md", len(lines) + 2)
-    assert (found.stage, found.steps[-1].text) == ("indexed", "it has changed since it was indexed")
+    assert (found.stage, found.steps[-1].text) == ("indexed", "it was modified since it was indexed")
 
 
 def test_a_deleted_note_that_is_still_indexed_is_said_to_be(small: Memory) -> None:

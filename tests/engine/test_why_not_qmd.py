@@ -252,7 +252,7 @@ def small(tmp_path: Path) -> Iterator[Memory]:
         ("qmd/aside/c.md", "collection", "its collection is not searched by default: aside"),
         ("memory/new.md", "indexed", "it is not indexed yet"),
         ("memory/blank.md", "indexed", "it holds no text that can be indexed: it is blank"),
-        ("memory/pond.md", "indexed", "it has changed since it was indexed"),
+        ("memory/pond.md", "indexed", "it was modified since it was indexed"),
     ],
 )
 def test_the_first_step_that_says_no(small: Memory, path: str, stage: str, says: str) -> None:

@@ -42,7 +42,7 @@ async def test_the_other_backend_is_compared_with_the_one_before(tmp_path: Path)
         assert view.baseline.trace is before.trace
         header = app.screen.query_one("#top").text  # type: ignore[attr-defined]
         assert "· qmd ·" in header and "baseline builtin" in screen.funnel.text
-        assert "qmd answers now; the answer of builtin is the baseline" in screen.status_line.text
+        assert "backend: qmd; the run of builtin is the baseline" in screen.status_line.text
         seen = compared(view)
         assert seen is not None and seen.same == 2, "by file: the two that builtin returns"
         assert lost(view) == [] and "▼1" in screen.hits.text

@@ -202,7 +202,7 @@ async def test_hostile_text_credentials_and_a_cut_memory(tmp_path: Path) -> None
         assert "[bold]^[[31m" in detail and "1234567890" not in detail + screen.candidates.text
         await press(pilot, "tab")
         detail = shown(screen, "#proposal")
-        assert "an agent is not given what follows" in detail and "1234567890" not in detail
+        assert "the agent gets only the last part" in detail and "1234567890" not in detail
 
 
 async def test_without_a_memory_file_or_notes(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ async def test_remember_routes_shows_and_writes(tmp_path: Path) -> None:
         assert pilot.app.screen is screen and "NAS is heron" in (tmp_path / "ws/MEMORY.md").read_text()
         assert "z on the curate screen" in shown(screen, "#status")
         await press(pilot, "M", *"nas is heron", "enter")
-        assert "says that already" in pilot.app.screen.query_one("#remembered").text  # type: ignore[attr-defined]
+        assert "contains that already" in pilot.app.screen.query_one("#remembered").text  # type: ignore[attr-defined]
         await press(pilot, "escape", "z", "enter")
         assert (tmp_path / "ws/MEMORY.md").read_text() == MEMORY
         await press(pilot, "M", *"key sk-abcdefgh1234567890")

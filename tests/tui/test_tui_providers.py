@@ -99,7 +99,7 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         await press(pilot, "G")
         assert "· not selected" in screen.link_pane.text
         said = " ".join(screen.link_pane.text.split())
-        assert "not selected (provider = static): local, openai, gemini, voyage, mistral, ollama, none" in said
+        assert "not selected (provider = static): local, openai, gemini, voyage, mistral, " in said
         await press(pilot, "r")
         assert "is not in use" in screen.query_one("#status").text  # type: ignore[attr-defined]
         await press(pilot, "k", "r")
@@ -273,7 +273,8 @@ async def test_the_fallback_provider_answers_and_is_named(remote: World) -> None
             await press(pilot, "slash", "x", "enter")
             screen = lab(app)
             assert (
-                "vectors of static-minilm" in screen.notes.text and "answer for openai" in screen.notes.text
+                "fallback: vectors of static-minilm" in screen.notes.text
+                and "(openai failed)" in screen.notes.text
             )
             assert "(static-minilm" in screen.funnel.text
             assert SECRET not in screen.notes.text

@@ -142,7 +142,7 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         assert set(view.changed_knobs()) == {"decay", "vector_weight", "text_weight"}
         assert view.baseline is not None and view.baseline.name == "pinned knobs"
         assert (
-            "“router cellar” · 3 knobs changed · pinned baseline (0 starts anew)" in screen.search.continued
+            "“router cellar” · 3 knobs changed · pinned baseline (0 starts over)" in screen.search.continued
         )
         assert screen.search.history.queries[-1] == "router cellar"
         await press(pilot, "0")
@@ -176,7 +176,7 @@ async def test_the_run_before_an_edit_is_the_baseline(
     monkeypatch.setenv("VISUAL", "true")
     async with running(tmp_path, initial_query="cellar") as (pilot, screen):
         await press(pilot, "e")
-        assert screen.search.activity.said == "back from true" and screen.search.view.pin is None
+        assert screen.search.activity.said == "true closed" and screen.search.view.pin is None
         before = screen.search.view.trace
         monkeypatch.setenv("VISUAL", "sed -i s/cellar/attic/")
         await press(pilot, "e")

@@ -314,7 +314,7 @@ async def test_a_note_that_vanished_can_neither_be_read_nor_edited(tmp_path: Pat
         (tmp_path / "demo" / "workspace" / screen.hits.selected.path).unlink()
         await pilot.press("enter")
         await settled(pilot)
-        assert "gone" in screen.preview.text
+        assert "is deleted" in screen.preview.text
         await pilot.press("e")
         await settled(pilot)
         assert "is not a file in the workspace" in screen.status_line.text

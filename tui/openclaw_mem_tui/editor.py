@@ -59,7 +59,7 @@ def edit(app: App[int], settings: Settings, path: str, line: int) -> tuple[str, 
         return "this terminal cannot run an editor", False
     except (OSError, ValueError) as error:
         return f"the editor did not start: {error}", False
-    outcome = f"{Path(command[0]).name} closed" + (f", which returned {code}" if code else "")
+    outcome = f"{Path(command[0]).name} closed" + (f" with exit code {code}" if code else "")
     is_note = not Path(path).is_absolute()
     if is_note and _content(on_disk) != before and app.search.pin_run():  # type: ignore[attr-defined]
         outcome += "; the run before the edit is the baseline (B: as configured)"

@@ -185,7 +185,7 @@ def _download(file: ModelFile, base_url: str, *, yes: bool, as_json: bool) -> in
         )
     if not yes and not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         raise UsageError(
-            f"Downloading {file.model} to {file.folder} needs a yes: run it on a terminal, or add --yes."
+            f"Downloading {file.model} to {file.folder} needs confirmation: use a terminal, or add --yes."
         )
     from openclaw_mem_engine.providers.local.download import download
 

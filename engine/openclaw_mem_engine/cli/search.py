@@ -88,9 +88,9 @@ def format_of(arguments: Namespace) -> str:
     if arguments.json and kind != "json":
         raise UsageError(f"--json and --format {kind} contradict each other: leave one out.")
     if arguments.explain and kind in ("csv", "files", "lines"):
-        raise UsageError(f"--explain does not fit into --format {kind}: choose table, md or json.")
+        raise UsageError(f"--explain is not available with --format {kind}: choose table, md or json.")
     if arguments.null and kind not in ("files", "lines"):
-        raise UsageError(f"-0 does not fit into --format {kind}: choose files or lines.")
+        raise UsageError(f"-0 is not available with --format {kind}: choose files or lines.")
     return str(kind)
 
 
@@ -157,9 +157,9 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
                 return None  # another process writes, but nothing was to be written
         return _answered_as_it_was(memory, error)
     if report.changed or report.refused or report.removed:
-        gone = f" and {len(report.gone):,} gone" if report.gone else ""
+        gone = f" and {len(report.gone):,} deleted" if report.gone else ""
         left_out = f", {len(report.left_out):,} excluded" if report.left_out else ""
-        changed = count(len(report.changed), "new or changed file", "new or changed files")
+        changed = count(len(report.changed), "new or modified file", "new or modified files")
         say(f"indexed {changed}{gone}{left_out} in {duration(report.seconds)}.")
     for note in report.notes:
         say(note.text)
@@ -179,7 +179,7 @@ def _answered_as_it_was(memory: Memory, error: OpenClawMemError) -> OpenClawMemE
     """Print the error when there is an index to answer from, otherwise raise it."""
     if not memory.paths():
         raise error
-    say(f"{error} The answer comes from the index as it was.")
+    say(f"{error} The search used the index without this update.")
     return error
 
 

@@ -152,7 +152,7 @@ def closing(answer: Answer) -> Iterator[str]:
         f"provider {answer.served_by[0]}",
         f"index {fresh.state}" if fresh is not None else "",
         f"{spent:.1f} ms",
-        f"after {duration(waited)} of bringing the index up to date" if waited >= _WAITED_S else "",
+        f"after {duration(waited)} of sync" if waited >= _WAITED_S else "",
     ]
     yield verdict_line(answer)
     yield dim(one_line(" · ".join(part for part in parts if part)))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _UNKNOWN = Note(
     "external-unknown",
-    "What would bring it in is not known: the external qmd gives its results only, not the ranks and scores "
+    "Changes that would return it are unknown: the external qmd gives its results, not the ranks and scores "
     "of what it leaves out. Without memory.qmd.command, QMD in this process searches, and says it.",
 )
 

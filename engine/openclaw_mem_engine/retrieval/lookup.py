@@ -145,7 +145,7 @@ class Lookup(ABC, Generic[F, C]):
         texts = [*self._text_changes(search, candidate, trace, stage, lists)]
         if not changes:
             settings, knobs = search.tried
-            text = f"None of the {settings}, brings it into the answer: {knobs}."
+            text = f"None of the {settings}, returns it: {knobs}."
             self._notes.append(Note(NO_CHANGE, text))
         return changes, texts
 

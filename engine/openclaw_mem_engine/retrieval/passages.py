@@ -98,7 +98,7 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
             if self._line is None or chunk.start_line <= self._line <= chunk.end_line
         ]
         if path in changed and (not holding or self._text_differs(path, holding)):
-            return self._stop_at("indexed", "it has changed since it was indexed", INDEX)
+            return self._stop_at("indexed", "it was modified since it was indexed", INDEX)
         stale = " (modified since, not in these lines)" if path in changed else ""
         self._pass("indexed", f"it is indexed, in {len(chunks)} chunk{'s' * (len(chunks) > 1)}{stale}")
         if not holding:

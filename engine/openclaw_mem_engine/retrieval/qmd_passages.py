@@ -89,7 +89,7 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
                 continue
             if (now := self._text_now(one)) is not None and now != document.text:
                 if not self._has_line(now, document.text):
-                    return self._stop_at("indexed", "it has changed since it was indexed", INDEX)
+                    return self._stop_at("indexed", "it was modified since it was indexed", INDEX)
                 stale = " (modified since, not in this line)"
         made = [self._backend.candidate_of(one, self._by_name[one.collection]) for one in documents.values()]
         lines = max(one.end_line for one in made)

@@ -107,7 +107,7 @@ class QueryVectors:
         primary, beside = self._embedders.primary, self._beside(query, notes, cancel, counted, compare)
         chosen = next((asked for asked in beside if asked.number == counted), None)
         if primary is None and chosen is None:
-            notes.append(Note("keywords-only", "No embeddings by choice (provider none): BM25 only."))
+            notes.append(Note("keywords-only", "BM25 only: no embeddings (provider = none)."))
         elif primary is not None:
             vector = self._primary(primary, query, notes, cancel, quiet=chosen is not None)
             if isinstance(vector, _Failure):

@@ -109,7 +109,7 @@ class Embedding:
                 break
         self._exclude_refused(known)
         if self._zeros:
-            text = f"{self._zeros:,} texts got a vector of zeros: keywords alone find them."
+            text = f"{self._zeros:,} texts got a vector of zeros: only BM25 finds them."
             self._note("zero-vector", text)
             self._zeros = 0
         self.notes += self._embedder.take_notes()
@@ -202,7 +202,7 @@ class Embedding:
         self._store.cache_vectors(dict.fromkeys(new), self.space)
         known.update(dict.fromkeys(new))
         texts = "A text was" if len(new) == 1 else f"{len(new):,} texts were"
-        self._note("text-refused", f"{texts} refused, keywords alone find it: {error}")
+        self._note("text-refused", f"{texts} refused, only BM25 finds it: {error}")
 
     def _rate(self, embedder: Embedder, done: int, total: int) -> str:
         """``  embedded 120 of 256, 31/s, about $0.0021``"""

@@ -105,7 +105,7 @@ class Journal:
         elif report.changed or report.refused or report.removed:
             out = f", {len(report.left_out):,} excluded" if report.left_out else ""
             parts.append(
-                f"{counted(len(report.changed), 'file')} new or changed, {len(report.gone):,} gone{out}"
+                f"{counted(len(report.changed), 'file')} new or modified, {len(report.gone):,} deleted{out}"
             )
         if made:
             parts.append(f"{counted(made, 'text')} embedded")
@@ -115,7 +115,7 @@ class Journal:
         if report.left_out and not report.rebuilt:
             old = dict.fromkeys(report.removed, " (its old text was removed)")
             texts = [f"{file.path}: {file.reason}{old.get(file.path, '')}" for file in report.left_out]
-            why.append(f"Left out: {first_few(texts, '; ')}.")
+            why.append(f"Excluded: {first_few(texts, '; ')}.")
         reason = " ".join([*why, *failures])
         self._add(
             "rebuild" if report.rebuilt else "sync",
@@ -146,9 +146,7 @@ class Journal:
 
     def set_aside(self, damaged: str, error: IndexDamaged) -> None:
         """A damaged index was moved to the file ``damaged``, and a new one is built instead."""
-        self._add(
-            "rebuild", f"The damaged index was set aside as {damaged}; it is built anew.", reason=str(error)
-        )
+        self._add("rebuild", f"The damaged index was renamed to {damaged}; it is rebuilt.", reason=str(error))
 
     def answered(self, fallback: Fallback | None, primary: str | None) -> None:
         """A search was answered by a ``fallback``, or by the provider ``primary`` itself (both None: not

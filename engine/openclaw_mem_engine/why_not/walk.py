@@ -138,7 +138,7 @@ def _steps(
     inside = any(fact.rank is not None and fact.rank <= knobs.candidates for fact in fused)
     yield Step("pool", inside, _pool_text(fused, knobs), {"ranks": ranks, "candidates": knobs.candidates})
     if row is None:  # the index changed between two reads
-        yield Step("fusion", False, "the index changed while this was looked up; ask again")
+        yield Step("fusion", False, "the index was modified meanwhile; run it again")
         return
     out = row.outcome
     for stage in trace.stages:

@@ -63,7 +63,8 @@ def cut_by_count(state: RankingState) -> None:
     was displaced by the stage that changed the order, which names the reason."""
     most, why_displaced, before = state.knobs.depth, state.why_displaced, state.ranked
     state.ranked = before[:most]
-    verb = "packed" if state.knobs.snippet == "packed" else "returned"
+    verb = "is " if most == 1 else "are "
+    verb += "packed" if state.knobs.snippet == "packed" else "returned"
     by_score: set[str] = set()
     if why_displaced is not None:
         passed = sorted((i for i in before if not i.rescued), key=lambda item: -item.score)
@@ -72,7 +73,7 @@ def cut_by_count(state: RankingState) -> None:
         if why_displaced is not None and item.chunk_id in by_score:
             state.drop(item.chunk_id, *why_displaced(item), item.rank)
         else:
-            reason = _joined(f"rank {item.rank}, only the top {most} are {verb}", state.why_late, item)
+            reason = _joined(f"rank {item.rank}, only the top {most} {verb}", state.why_late, item)
             state.drop(item.chunk_id, "max_results", "max", reason, item.rank)
     state.record(
         "max_results",

@@ -77,7 +77,7 @@ def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None
         held = {row[0] for row in snap.rows(f"SELECT rowid FROM {table}")}
         sizes.append(f"{len(held):,} {form}")
         if missing := chunks - held:
-            text = f"{counted_are(len(missing), 'chunk')} invisible to keyword search: not in {table}."
+            text = f"{counted_are(len(missing), 'chunk')} not found by BM25: not in {table}."
             out.add("full-text-missing", "error", text, _locations(snap, missing), FIX)
         if orphans := held - chunks:
             text = f"{counted(len(orphans), 'row')} of {table} without a chunk."
@@ -140,7 +140,7 @@ def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
     else a sample."""
     space = snap.space()
     if space is None:
-        out.detail = "keywords alone: none are wanted"
+        out.detail = "BM25 only: no vectors are configured"
         return
     chunks = {row[0] for row in snap.rows("SELECT seq FROM chunks")}
     known = snap.rows(f"SELECT c.seq, e.embedding IS NOT NULL FROM {CACHED}", space)
@@ -181,7 +181,7 @@ def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
 def _check_awaited(snap: Snapshot, out: Outcome, without: set[int]) -> None:
     if not without:
         return
-    text = f"{counted_have(len(without), 'chunk')} no vector as yet: keywords alone find them."
+    text = f"{counted_have(len(without), 'chunk')} no vector yet: only BM25 finds them."
     some = _locations(snap, without)
     if snap.meta.get("vectors_awaited") == "yes":
         out.add("vectors-awaited", "warning", text, some, INDEX)

@@ -39,7 +39,7 @@ class Advice(NamedTuple):
 
     again: str = "run `openclaw-mem index` again"
     rebuild: str = "`openclaw-mem index --force` sets that file aside and builds a new one from them."
-    check: str = "`openclaw-mem doctor` looks for what is wrong with it."
+    check: str = "`openclaw-mem doctor` checks it."
     repair: str = IndexUnavailable.repair
 
 
@@ -81,7 +81,7 @@ def repair_of(error: apsw.Error) -> str:
     """What repairs a derived table that gives this error: the doctor finds one that cannot even be opened to
     be damage of the file."""
     if "vtable constructor failed" in str(error):
-        return "`openclaw-mem index --force` builds the index anew from your notes."
+        return "`openclaw-mem index --force` rebuilds the index from your notes."
     return IndexUnavailable.repair
 
 

@@ -159,7 +159,7 @@ def check_integrity(snap: Snapshot, out: Outcome) -> None:
     if said == ["ok"]:
         out.detail = f"integrity_check ok over {counted(snap.number('PRAGMA page_count'), 'page')}"
         return
-    out.detail = f"integrity_check has {counted(len(said), 'complaint')}"
+    out.detail = f"integrity_check has {counted(len(said), 'error')}"
     # A complaint over a full-text table alone leaves the chunks whole, from which that table can be refilled.
     if all(FULL_TEXT_TABLES["plain"] in line and not line.startswith(("Tree", "***")) for line in said):
         text = "The full-text tables are damaged."
@@ -205,7 +205,7 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
     had = meta.get("chunks", "")
     if had.isdecimal() and int(had) > chunks:
         text = f"{counted_are(int(had) - chunks, 'chunk')} lost, of {had} that were written."
-        out.add("chunks-lost", "error", f"{text} The next sync builds the index anew.", repair=INDEX)
+        out.add("chunks-lost", "error", f"{text} The next sync rebuilds the index.", repair=INDEX)
     fingerprint = meta.get("fingerprint", "")
     if not fingerprint:
         if chunks:

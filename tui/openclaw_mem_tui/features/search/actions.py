@@ -158,10 +158,10 @@ class HitActions(_Actions):
         self._search.say(f"all knobs reset to the configuration; {key_of('undo_knob')} undoes it")
 
     def action_undo_knob(self) -> None:
-        self._step(self._search.steps.undo, "back", "redo_knob")
+        self._step(self._search.steps.undo, "undo", "redo_knob")
 
     def action_redo_knob(self) -> None:
-        self._step(self._search.steps.redo, "again", "undo_knob")
+        self._step(self._search.steps.redo, "redo", "undo_knob")
 
     def _step(self, move: Callable[[Knobs], Knobs | None], word: str, other: str) -> None:
         before = self._search.view.knobs
