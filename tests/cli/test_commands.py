@@ -41,7 +41,7 @@ def test_index_tells_people_what_it_left_out(call: Call, world: World) -> None:
     assert "memory/link.md: is a link" in said.out
     assert call("index").out.startswith("Up to date: 4 files")
     forced = call("index", "--force").out
-    assert forced.startswith("Built anew: 4 files")
+    assert forced.startswith("Rebuilt: 4 files")
     assert "0 texts embedded, 4 taken from the cache" in forced
 
 
@@ -319,7 +319,7 @@ def test_an_emptied_workspace_is_called_kept_not_up_to_date(call: Call, world: W
     shutil.rmtree(world.workspace)
     world.workspace.mkdir()
     said = call("index").out
-    assert said.startswith("Kept as it is: ") and "excluded" not in said and "Up to date" not in said
+    assert said.startswith("Unchanged: ") and "excluded" not in said and "Up to date" not in said
     assert "\nthe workspace holds no notes any more: " in said
     said = call("status").out
     assert "excluded" not in said and "so does the next search" not in said

@@ -58,7 +58,7 @@ def test_index_counts_what_it_refused_by_itself(call: Call, world: World) -> Non
         "0 files new or modified, 0 deleted, 1 excluded.",
         "0 files new or modified, 1 deleted, 1 excluded.",
     ]
-    assert events[1]["reason"] == "Left out: MEMORY.md: binary: NUL at byte 3 (its old text was removed)."
+    assert events[1]["reason"] == "Excluded: MEMORY.md: binary: NUL at byte 3 (its old text was removed)."
     assert (events[1]["counts"]["changed"], events[1]["counts"]["refused"]) == (0, 1)
 
 

@@ -221,7 +221,7 @@ def test_a_damaged_index_that_is_built_anew_is_a_rebuild_with_its_reason(call: C
     damage(world.indexes[0], "meta")
     assert call("index", "--force").code == 0
     rebuild = call("log", "--kind", "rebuild", "--json").json["events"][-1]
-    assert "was set aside as main.sqlite.damaged; it is built anew." in rebuild["text"]
+    assert "was renamed to main.sqlite.damaged; it is rebuilt." in rebuild["text"]
     assert "is damaged" in rebuild["reason"]
     assert call("log", "--json").json["events"][-1]["counts"]["changed"] == 4
 

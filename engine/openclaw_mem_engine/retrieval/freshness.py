@@ -150,7 +150,7 @@ def note_staleness(known: Freshness | None, notes: list[Note]) -> None:
     elif known.state == "stale":
         some = ", ".join(known.changed[:3]) or "the settings"
         more = f" and {known.changed_count - 3} more" if known.changed_count > 3 else ""
-        text = f"The index is stale: {some}{more}. Run `openclaw-mem index`."
+        text = f"The index is stale ({some}{more}): run `openclaw-mem index`."
         notes.append(Note("stale", text, "warning"))
     for file in known.skipped:
         if file.of_workspace and file.path != WHOLE:

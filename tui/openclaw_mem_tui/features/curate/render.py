@@ -203,7 +203,7 @@ def _cut_lines(state: CurateState, cells: int) -> list[Line]:
         shown = (fmt.crop(text, cells - 7), "dim" if over else "")
         made.append(line((f"{number:5} ", "faint"), shown))
         if number == budget.cut_after:
-            made.append(_rule("truncated from here: the agent gets only the last part", "bad", cells))
+            made.append(_rule("truncated: the agent gets only the last part", "bad", cells))
         if number == BUDGET_LINES and len(texts) > number:
             made.append(_rule(f"{number} lines: the rest is over the budget", "warn", cells))
     if len(texts) > _MOST_LINES:
