@@ -173,7 +173,7 @@ SPOILT: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "no table": (without_table, "is damaged (no table", "rm -- "),
     "other columns": (other_columns, "has other columns", "rm -- "),
     "foreign": (foreign, "is a database of something else", "mv -- "),
-    "newer": (lambda path: sql(path, "PRAGMA user_version = 99"), "by a newer version", "python -m pip "),
+    "newer": (lambda path: sql(path, "PRAGMA user_version = 99"), "by a newer version", "git pull && "),
     "no file": (a_folder, "cannot be used", ""),
 }
 
