@@ -25,7 +25,8 @@ from typing import Any
 import pytest
 
 from openclaw_mem_engine.config.secret import Secret
-from openclaw_mem_engine.stores import StoreLocation, open_store
+from openclaw_mem_engine.config.store import StoreLocation
+from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.postgres.schema import grants, statements
 
@@ -82,7 +83,17 @@ def _as_app(host: str, port: int, database: str) -> str:
 
 def location(agent: str | None = None) -> StoreLocation:
     """An agent of the server, a new one unless it is named."""
-    return StoreLocation(Secret(app_address()), agent or f"test-{uuid.uuid4().hex}", "shard 7 of 480")
+    return StoreLocation(Secret(app_address()), agent or f"test-{uuid.uuid4().hex}", 7)
+
+
+def variables(agent: str | None = None) -> dict[str, str]:
+    """The environment of a memory in the server of the tests."""
+    at = location(agent)
+    return {
+        "OPENCLAW_MEM_STORE": "postgres",
+        "OPENCLAW_MEM_STORE_SERVERS": at.server.reveal(),
+        "OPENCLAW_MEM_STORE_AGENT": at.agent,
+    }
 
 
 def opened(kind: str, path: Path, **options: Any) -> IndexStore:

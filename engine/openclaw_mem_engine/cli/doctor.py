@@ -23,7 +23,7 @@ from openclaw_mem_engine.cli.terminal import (
 )
 from openclaw_mem_engine.cli.text_format import byte_size, count, moment
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError
-from openclaw_mem_engine.stores.sqlite.files import index_is_there
+from openclaw_mem_engine.stores import is_there
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -125,7 +125,7 @@ def run_cache(arguments: Namespace) -> int:
             "The backend qmd has no cache of embeddings: the vectors of a text are in the index, until "
             "`openclaw-mem qmd cleanup` removes those of texts that no file has."
         )
-    exists, removed = index_is_there(settings.index_path), 0
+    exists, removed = is_there(settings), 0
     sizes: Sequence[CacheSize] = ()
     if exists:
         with open_memory(settings) as memory, stoppable() as token:

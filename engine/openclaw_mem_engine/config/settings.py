@@ -7,7 +7,7 @@ the table ``[provider]``), of ``Settings.origins`` and of the listing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -26,6 +26,7 @@ from openclaw_mem_engine.config.plugin import PluginSettings
 from openclaw_mem_engine.config.qmd import QmdSettings
 from openclaw_mem_engine.config.rules import Rule, Setting, declared, setting
 from openclaw_mem_engine.config.secret import Secret
+from openclaw_mem_engine.config.store import StoreSettings
 from openclaw_mem_engine.model import Note, Source
 
 UsedName = Literal["static", "openai", "gemini", "voyage", "mistral", "ollama", "local", "none"]
@@ -292,6 +293,7 @@ class Settings:
     rerank: RerankSettings = RerankSettings()
     expansion: ExpansionSettings = ExpansionSettings()
     qmd: QmdSettings = QmdSettings()
+    store: StoreSettings = StoreSettings()
     plugin: PluginSettings = PluginSettings()
     compaction: CompactionSettings = CompactionSettings()
     flush: FlushSettings = FlushSettings()
@@ -300,6 +302,10 @@ class Settings:
     bootstrap: BootstrapSettings = BootstrapSettings()
     origins: Mapping[str, Origin] = field(default_factory=_nothing)
     warnings: tuple[Note, ...] = ()
+
+    def with_index(self, path: Path) -> Settings:
+        """The same settings with an index of their own in a file."""
+        return replace(self, index_path=path, store=StoreSettings())
 
     @property
     def qmd_in_process(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,7 @@ from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Pool
 from openclaw_mem_engine.retrieval import EVERYTHING, PRUNE_WAIT_S, BackendContext, Complete, IndexStatus
 from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder, candidate_of
 from openclaw_mem_engine.retrieval.freshness import FreshnessTracker, note_by_products, note_staleness
-from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
+from openclaw_mem_engine.retrieval.query_vectors import AskedSpace, QueryVectors
 from openclaw_mem_engine.retrieval.scoped import checked_query
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import CacheSize, IndexStore
@@ -41,11 +41,12 @@ def open_backend(context: BackendContext) -> BuiltinBackend:
     """Open the index of the settings (made empty when there is none). Raises IndexUnavailable."""
     settings, faults = context.settings, context.faults
     store = open_store(
-        "sqlite",
+        settings.store.kind,
         settings.index_path,
         resident=context.resident and "no-sqlite-vec" not in faults,
         extension=settings.vector_extension and "no-sqlite-vec" not in faults,
         full_text="no-fts5" not in faults,
+        location=settings.store.location,
     )
     return BuiltinBackend(settings, store, context.embedders, context.clock, context.notes, context.journal)
 
@@ -155,7 +156,7 @@ class BuiltinBackend:
             embedder.languages if embedder else "any",
             store.covered(),
             counts.cached,
-            str(store.path),
+            store.location,
             store.bytes_on_disk(),
             store.caps.full_text,
             store.caps.vector_search,
@@ -230,10 +231,24 @@ class BuiltinBackend:
         notes: list[Note] = [*self.notes]
         if knobs.expansion != "off":
             notes.append(Note("not-expanded", "expansion has no effect with the builtin backend."))
-        primary = self.embedders.primary
-        builder = ListBuilder(self.store, self._vectors, primary, notes, {})
+        builder = ListBuilder(self.store, self._vectors, self.embedders.primary, notes, {})
         spaces = builder.embed(query, cancel, counted=knobs.space_number, compare=compare)
         stop_if_cancelled(cancel, SEARCH_STOPPED)
+        with self.store.snapshot():  # not while an embedder is waited for
+            return self._lists(query, knobs, cancel, builder, spaces, notes, compare=compare)
+
+    def _lists(
+        self,
+        query: str,
+        knobs: Knobs,
+        cancel: CancelToken,
+        builder: ListBuilder,
+        spaces: Sequence[AskedSpace],
+        notes: list[Note],
+        *,
+        compare: bool,
+    ) -> FoundLists:
+        primary = self.embedders.primary
         # One after the other: each takes milliseconds, and only the embedding of the query may wait for a
         # network, which both would have to wait for anyway.
         lexical = self._lexical_query(query, knobs, notes, vectors=bool(spaces))

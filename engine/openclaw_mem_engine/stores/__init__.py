@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.config.secret import Secret
+    from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.config.store import StoreLocation
     from openclaw_mem_engine.stores.base import IndexStore
 
 #: Each kind of store and its opener, ``module:function``, imported when it is used. An opener takes the
@@ -18,13 +19,13 @@ STORES = {
 }
 
 
-class StoreLocation(NamedTuple):
-    """Where a store that is no local file keeps an index: its server, the agent's name there, and the logical
-    shard of the agent in words."""
+def is_there(settings: Settings) -> bool:
+    """Whether opening the index makes nothing: its file exists, or it is on a server. Raises
+    IndexUnavailable for a file that is not ours or cannot be reached."""
+    from openclaw_mem_engine.stores.sqlite.files import index_is_there
 
-    server: Secret
-    agent: str
-    shard: str = ""
+    on_server = settings.store.location is not None and not settings.qmd_in_process
+    return on_server or index_is_there(settings.index_path)
 
 
 def open_store(

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import Note, Source, Space
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
+from openclaw_mem_engine.stores.sharing import SharedIndex
 
 if TYPE_CHECKING:
     import numpy as np
@@ -203,10 +202,6 @@ class SearchStore(Protocol):
     def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]:
         """Chunks with the time of their file, by chunk id; unknown ids are absent."""
 
-    def snapshot(self) -> AbstractContextManager[None]:
-        """What this thread reads in the body is one state, where a store can do that. Not nested."""
-        return nullcontext()
-
     def interrupt(self) -> None:
         """Stop the searches that run now; they raise Cancelled. Other reads and writes go on."""
 
@@ -304,25 +299,8 @@ class IndexWriter(Protocol):
         """Record a completed sync, epoch seconds."""
 
 
-class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protocol):
+class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, SharedIndex, Protocol):
     """An opened index: searched, and written in its live generation."""
-
-    path: Path  # names the index, also for the lock of a sync; nothing above the store opens it
-
-    @property
-    def location(self) -> str:
-        """Where the index is, for people; never with a password."""
-        return str(self.path)
-
-    def is_present(self) -> bool:
-        """Whether the index is still where it was opened."""
-        return self.path.exists()
-
-    def exclusive(self, what: str) -> AbstractContextManager[None]:
-        """Keep other hosts from writing in the body, in which ``what`` is done; processes of this host are
-        kept out by the lock of a sync. Raises IndexLocked at once when another host writes."""
-        del what
-        return nullcontext()
 
     def new_generation(self, fingerprint: Fingerprint, without: Space | None = None) -> Generation:
         """Begin an empty generation. It takes every usable embedding over, but none of the space ``without``

@@ -137,7 +137,7 @@ class SyncCoordinator:
         killed."""
         start, store = time.perf_counter(), self._store
         at_work = SyncLock(store.path).record_path.exists()
-        if request.force or request.verify or at_work or not store.path.exists():
+        if request.force or request.verify or at_work or not store.is_present():
             return False
         try:
             store.follow(make=False)
@@ -216,7 +216,8 @@ class SyncCoordinator:
         lock = SyncLock(self._store.path, what, killed=self._events.killed)
         with lock.holding(wait_s, cancel, waiting):
             flight.began = time.monotonic()
-            yield lock
+            with self._store.exclusive():
+                yield lock
 
     def _join(
         self, flight: _Flight, wait_s: float, progress: Progress | None, cancel: CancelToken | None

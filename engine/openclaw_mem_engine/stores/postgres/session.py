@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from openclaw_mem_engine.config.store import SHARDS, StoreLocation
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Space
-from openclaw_mem_engine.stores import StoreLocation
 from openclaw_mem_engine.stores.base import Fingerprint
 from openclaw_mem_engine.stores.postgres.connections import Connections
 from openclaw_mem_engine.stores.postgres.schema import NAME, agent_number, opening
@@ -74,7 +74,9 @@ class AgentRows:
 
     @property
     def location(self) -> str:
-        return f"postgresql://{self._connections.address.shown}, agent {self._at.agent}, {self._at.shard}"
+        at = self._at
+        server = self._connections.address.shown
+        return f"postgresql://{server}, agent {at.agent}, shard {at.shard} of {SHARDS}"
 
     # -- transactions -----------------------------------------------------------------------------------
 

@@ -97,8 +97,7 @@ class PostgresIndex(PostgresReader, IndexStore):
             )
 
     @contextmanager
-    def exclusive(self, what: str) -> Iterator[None]:
-        del what
+    def exclusive(self) -> Iterator[None]:
         self._holds_lease = True
         try:
             with self._writing(bump=False):
