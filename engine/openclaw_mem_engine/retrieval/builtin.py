@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,7 @@ from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Pool
 from openclaw_mem_engine.retrieval import EVERYTHING, PRUNE_WAIT_S, BackendContext, Complete, IndexStatus
 from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder, candidate_of
 from openclaw_mem_engine.retrieval.freshness import FreshnessTracker, note_by_products, note_staleness
-from openclaw_mem_engine.retrieval.query_vectors import AskedSpace, QueryVectors
+from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
 from openclaw_mem_engine.retrieval.scoped import checked_query
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import CacheSize, IndexStore
@@ -231,54 +231,41 @@ class BuiltinBackend:
         notes: list[Note] = [*self.notes]
         if knobs.expansion != "off":
             notes.append(Note("not-expanded", "expansion has no effect with the builtin backend."))
-        builder = ListBuilder(self.store, self._vectors, self.embedders.primary, notes, {})
+        primary = self.embedders.primary
+        builder = ListBuilder(self.store, self._vectors, primary, notes, {})
         spaces = builder.embed(query, cancel, counted=knobs.space_number, compare=compare)
         stop_if_cancelled(cancel, SEARCH_STOPPED)
         with self.store.snapshot():  # not while an embedder is waited for
-            return self._lists(query, knobs, cancel, builder, spaces, notes, compare=compare)
-
-    def _lists(
-        self,
-        query: str,
-        knobs: Knobs,
-        cancel: CancelToken,
-        builder: ListBuilder,
-        spaces: Sequence[AskedSpace],
-        notes: list[Note],
-        *,
-        compare: bool,
-    ) -> FoundLists:
-        primary = self.embedders.primary
-        # One after the other: each takes milliseconds, and only the embedding of the query may wait for a
-        # network, which both would have to wait for anyway.
-        lexical = self._lexical_query(query, knobs, notes, vectors=bool(spaces))
-        for asked in spaces:
-            builder.add_vectors(query, asked)
+            # One after the other: each takes milliseconds, and only the embedding of the query may wait for a
+            # network, which both would have to wait for anyway.
+            lexical = self._lexical_query(query, knobs, notes, vectors=bool(spaces))
+            for asked in spaces:
+                builder.add_vectors(query, asked)
+                stop_if_cancelled(cancel, SEARCH_STOPPED)
+            if lexical is not None:
+                builder.add_words(lexical)
             stop_if_cancelled(cancel, SEARCH_STOPPED)
-        if lexical is not None:
-            builder.add_words(lexical)
-        stop_if_cancelled(cancel, SEARCH_STOPPED)
-        builder.check()
-        self.journal.answered(
-            builder.fallback, primary.id if primary is not None and builder.primary_answered else None
-        )
-        ids = list(dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows))
-        chunks = self.store.fetch(ids)
-        candidates = {chunk_id: candidate_of(chunks[chunk_id]) for chunk_id in ids if chunk_id in chunks}
-        # A chunk may vanish between two reads when another process syncs: it is then in no list either.
-        kept = tuple(
-            # Exact ranks of vectors are reasons for an explanation; those of words also tell weak results.
-            builder.with_ranks(found, candidates) if compare or found.kind == "lexical" else found
-            for found in (
-                replace(found, rows=tuple(row for row in found.rows if row.chunk_id in candidates))
-                for found in builder.lists
+            builder.check()
+            self.journal.answered(
+                builder.fallback, primary.id if primary is not None and builder.primary_answered else None
             )
-        )
-        # What is named is what answered: keywords alone when the primary failed and nothing else has vectors.
-        searched = any(found.space_number == 0 for found in builder.lists)
-        first = (asked.space for asked in spaces if searched and asked.number == 0)
-        served = next(first, space_of(None if builder.fallback else primary))
-        return FoundLists(query, builder, kept, candidates, notes, served)
+            ids = list(dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows))
+            chunks = self.store.fetch(ids)
+            candidates = {chunk_id: candidate_of(chunks[chunk_id]) for chunk_id in ids if chunk_id in chunks}
+            # A chunk may vanish between two reads when another process syncs: it is then in no list either.
+            kept = tuple(
+                # Exact ranks of vectors are reasons for an explanation; those of words also tell weak results.
+                builder.with_ranks(found, candidates) if compare or found.kind == "lexical" else found
+                for found in (
+                    replace(found, rows=tuple(row for row in found.rows if row.chunk_id in candidates))
+                    for found in builder.lists
+                )
+            )
+            # What is named is what answered: keywords alone when the primary failed and nothing else has vectors.
+            searched = any(found.space_number == 0 for found in builder.lists)
+            first = (asked.space for asked in spaces if searched and asked.number == 0)
+            served = next(first, space_of(None if builder.fallback else primary))
+            return FoundLists(query, builder, kept, candidates, notes, served)
 
     def with_words(self, before: FoundLists, knobs: Knobs, cancel: CancelToken) -> FoundLists:
         """The lists of an earlier search with the keyword query of other knobs, for ranking without a trace:
