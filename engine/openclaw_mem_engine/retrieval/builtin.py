@@ -254,14 +254,14 @@ class BuiltinBackend:
             candidates = {chunk_id: candidate_of(chunks[chunk_id]) for chunk_id in ids if chunk_id in chunks}
             # A chunk may vanish between two reads when another process syncs: it is then in no list either.
             kept = tuple(
-                # Exact ranks of vectors are reasons for an explanation; those of words also tell weak results.
+                # Exact ranks of vectors are reasons for an explanation; of words also for weak results.
                 builder.with_ranks(found, candidates) if compare or found.kind == "lexical" else found
                 for found in (
                     replace(found, rows=tuple(row for row in found.rows if row.chunk_id in candidates))
                     for found in builder.lists
                 )
             )
-            # What is named is what answered: keywords alone when the primary failed and nothing else has vectors.
+            # What is named is what answered: keywords alone when the primary failed and no other has vectors.
             searched = any(found.space_number == 0 for found in builder.lists)
             first = (asked.space for asked in spaces if searched and asked.number == 0)
             served = next(first, space_of(None if builder.fallback else primary))
