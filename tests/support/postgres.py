@@ -73,7 +73,7 @@ def app_address() -> str:
             owner.execute(f"CREATE ROLE mem_app LOGIN PASSWORD '{PASSWORD}'")
         if not owner.execute("SELECT 1 FROM pg_tables WHERE schemaname = 'openclaw_mem'").fetchall():
             for statement in (*statements(), *grants("mem_app")):
-                owner.execute(statement)  # type: ignore[arg-type]
+                owner.execute(statement)
         return _as_app(owner.info.host, owner.info.port, owner.info.dbname)
 
 
@@ -86,7 +86,7 @@ def location(agent: str | None = None) -> StoreLocation:
     return StoreLocation(Secret(app_address()), agent or f"test-{uuid.uuid4().hex}", 7)
 
 
-def variables(agent: str | None = None) -> dict[str, str]:
+def variables(agent: str | None = None) -> dict[str, Any]:
     """The environment of a memory in the server of the tests."""
     at = location(agent)
     return {

@@ -47,7 +47,7 @@ def _lines(settings: Settings, rows: Sequence[Row]) -> Iterator[str]:
     yield ""
     yield from aligned(
         [
-            ("index", visible(str(settings.index_path))),
+            ("index", visible(settings.index_name)),
             ("OpenClaw's file", visible(str(facts.config_file or "none found"))),
             ("OpenClaw's agents", ", ".join(facts.agents) or "none configured"),
             *(("not used" if key.known else "not known", key.text) for key in facts.ignored),

@@ -303,6 +303,12 @@ class Settings:
     origins: Mapping[str, Origin] = field(default_factory=_nothing)
     warnings: tuple[Note, ...] = ()
 
+    @property
+    def index_name(self) -> str:
+        """Where the index is, for people: its file, or its server."""
+        at = self.store.location
+        return str(self.index_path) if at is None or self.qmd_in_process else at.shown
+
     def with_index(self, path: Path) -> Settings:
         """The same settings with an index of their own in a file."""
         return replace(self, index_path=path, store=StoreSettings())

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from openclaw_mem_engine.config.rules import Rule, setting
-from openclaw_mem_engine.config.secret import Secret, shown
+from openclaw_mem_engine.config.secret import Secret, shown, without_credentials
 from openclaw_mem_engine.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,6 +28,12 @@ class StoreLocation(NamedTuple):
     server: Secret
     agent: str
     shard: int
+
+    @property
+    def shown(self) -> str:
+        """For people: the server without user, password and options."""
+        server = without_credentials(self.server.reveal() if self.server.available else "unknown server")
+        return f"{server}, agent {self.agent}, shard {self.shard} of {SHARDS}"
 
 
 @dataclass(frozen=True, slots=True)

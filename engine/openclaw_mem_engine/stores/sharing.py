@@ -3,9 +3,13 @@ index in a file of this host."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.stores.findings import Outcome
 
 
 class SharedIndex(Protocol):
@@ -25,6 +29,10 @@ class SharedIndex(Protocol):
     def snapshot(self) -> AbstractContextManager[None]:
         """What this thread reads in the body is one state, where a store can do that. Not nested."""
         return nullcontext()
+
+    def diagnosis(self) -> Mapping[str, Callable[[Outcome], None]]:
+        """Checks that the store makes of itself, by name, for stores without a file to examine."""
+        return {}
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Keep other hosts from writing in the body; processes of this host are kept out by the lock of a

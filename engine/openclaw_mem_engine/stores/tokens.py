@@ -11,6 +11,7 @@ from functools import cache
 from typing import Literal
 
 Form = Literal["plain", "stemmed"]
+FORMS: tuple[Form, ...] = ("plain", "stemmed")
 
 #: FTS5 keeps no state between texts, but a connection serves one thread at a time.
 _GUARD = threading.Lock()

@@ -16,7 +16,6 @@ from openclaw_mem_engine.stores.query import LexicalQuery, name_of, segment
 from openclaw_mem_engine.stores.scoring import Stemmer, bm25, idf, line_bm25, occurrences
 from openclaw_mem_engine.stores.tokens import Form, tokens_of
 
-FORMS: tuple[Form, ...] = ("plain", "stemmed")
 #: Runs a statement in the transaction of a search.
 Rows = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 #: A token of the index, or the beginning of tokens: ``池*``.

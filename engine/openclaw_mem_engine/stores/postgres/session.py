@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from openclaw_mem_engine.config.store import SHARDS, StoreLocation
+from openclaw_mem_engine.config.store import StoreLocation
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.base import Fingerprint
@@ -74,9 +74,7 @@ class AgentRows:
 
     @property
     def location(self) -> str:
-        at = self._at
-        server = self._connections.address.shown
-        return f"postgresql://{server}, agent {at.agent}, shard {at.shard} of {SHARDS}"
+        return self._at.shown
 
     # -- transactions -----------------------------------------------------------------------------------
 

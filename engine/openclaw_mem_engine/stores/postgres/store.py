@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -24,15 +24,17 @@ from openclaw_mem_engine.stores.base import (
     IndexStore,
     StoredChunk,
 )
-from openclaw_mem_engine.stores.postgres.lexical import FORMS, term_row
+from openclaw_mem_engine.stores.postgres.lexical import term_row
 from openclaw_mem_engine.stores.postgres.reader import CHUNK, PostgresReader, literal
 from openclaw_mem_engine.stores.postgres.schema import NAME, opening
 from openclaw_mem_engine.stores.postgres.session import Reading
+from openclaw_mem_engine.stores.tokens import FORMS
 
 if TYPE_CHECKING:
     import numpy as np
 
     from openclaw_mem_engine.stores.base import Vector
+    from openclaw_mem_engine.stores.findings import Outcome
 
 #: How long a writer waits for another one, and how long one of its statements may take, milliseconds.
 LOCK_TIMEOUT_MS, WRITE_TIMEOUT_MS = 5_000, 300_000
@@ -108,6 +110,11 @@ class PostgresIndex(PostgresReader, IndexStore):
             # It ends by itself when the server cannot be reached any more.
             with suppress(IndexUnavailable, Cancelled), self._writing(bump=False):
                 pass
+
+    def diagnosis(self) -> Mapping[str, Callable[[Outcome], None]]:
+        from openclaw_mem_engine.stores.postgres.checks import diagnosis
+
+        return diagnosis(self)
 
     # -- changes ----------------------------------------------------------------------------------------
 
