@@ -14,6 +14,7 @@ import apsw
 import psycopg
 import pytest
 
+from openclaw_mem_engine.cli.main import run
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.demo import ANCHOR, load_queries, write_demo
 from openclaw_mem_engine.doctor import examine
@@ -36,7 +37,7 @@ from openclaw_mem_engine.stores.query import build_keyword_query, build_query, s
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT
 from openclaw_mem_engine.stores.tokens import FORMS, tokens_of
 from support import postgres
-from support.memories import backend_of, open_memory
+from support.memories import backend_of, open_memory, write_notes
 from support.stores import FINGERPRINT, change_of, put, unit
 
 V = [unit([1, 0, 0, 0]), unit([0, 1, 0, 0])]
@@ -350,6 +351,44 @@ def test_what_a_server_lacks_is_said(
     monkeypatch.setattr(connections, "PGVECTOR", (99, 0))
     with pytest.raises(IndexUnavailable, match=r"has pgvector \d.*99\.0 or newer"):
         make()
+
+
+def test_a_server_is_made_ready_and_used_by_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "# Network\n\nThe router answers on port 8443.\n"})
+    options = ["--workspace", str(workspace), "--provider", "static"]
+    with psycopg.connect(postgres.owner_address(), autocommit=True) as owner:
+        name = f"new_{postgres.location().agent.replace('-', '')}"
+        owner.execute(f"CREATE DATABASE {name}")
+        was, new = f"/{owner.info.dbname}?", f"/{name}?"
+        server = postgres.app_address().replace(was, new)
+        values = postgres.variables() | {
+            "OPENCLAW_MEM_HOME": str(tmp_path / "data"),
+            "OPENCLAW_MEM_STORE_SERVERS": server,
+        }
+        for variable, value in values.items():
+            monkeypatch.setenv(variable, value)
+        try:
+            assert run(["index", *options]) == 6
+            assert "store init" in capsys.readouterr().err
+            assert run(["store", "init"]) == 2
+            assert "OPENCLAW_MEM_STORE_OWNER" in capsys.readouterr().err
+            monkeypatch.setenv("OPENCLAW_MEM_STORE_OWNER", postgres.owner_address().replace(was, new))
+            for _ in range(2):  # the second time changes nothing
+                assert run(["store", "init"]) == 0
+                assert "mem_app may use them" in capsys.readouterr().out
+            for command in (["index"], ["search", "router", "--explain"], ["why-not", "router", "MEMORY.md"]):
+                assert run([*command, *options]) == 0
+                assert "MEMORY.md" in capsys.readouterr().out or command == ["index"]
+            for command in ("status", "doctor", "config"):
+                assert run([command, *options, "--json"]) == 0
+                shown = capsys.readouterr()
+                assert f"agent {values['OPENCLAW_MEM_STORE_AGENT']}, shard" in shown.out
+                assert "w0rd" not in shown.out + shown.err, "the password"
+            assert not list((tmp_path / "data" / "indexes").rglob("*.sqlite"))
+        finally:
+            owner.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def test_a_missing_driver_is_said(

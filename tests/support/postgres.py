@@ -28,7 +28,7 @@ from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.store import StoreLocation
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import IndexStore
-from openclaw_mem_engine.stores.postgres.schema import grants, statements
+from openclaw_mem_engine.stores.postgres.installing import install
 
 PASSWORD = "p@ss:w0rd/of-the-tests"  # what an address must escape
 _QUOTED = "p%40ss%3Aw0rd%2Fof-the-tests"
@@ -71,10 +71,10 @@ def app_address() -> str:
         owner.execute("SELECT pg_advisory_lock(8675309)")  # other processes of this run do the same
         if not owner.execute("SELECT 1 FROM pg_roles WHERE rolname = 'mem_app'").fetchall():
             owner.execute(f"CREATE ROLE mem_app LOGIN PASSWORD '{PASSWORD}'")
+        address = _as_app(owner.info.host, owner.info.port, owner.info.dbname)
         if not owner.execute("SELECT 1 FROM pg_tables WHERE schemaname = 'openclaw_mem'").fetchall():
-            for statement in (*statements(), *grants("mem_app")):
-                owner.execute(statement)
-        return _as_app(owner.info.host, owner.info.port, owner.info.dbname)
+            install(Secret(owner_address()), Secret(address))
+        return address
 
 
 def _as_app(host: str, port: int, database: str) -> str:

@@ -74,6 +74,7 @@ def driver() -> Any:
     try:
         import psycopg
         import psycopg.conninfo
+        import psycopg.sql
     except ImportError as error:
         raise ConfigError(
             f"store.kind is postgres, which needs a driver that is not installed ({error}). Run {_INSTALL}."
@@ -93,7 +94,8 @@ class Connections:
         self._stopped: set[Connection] = set()
         self._closed = False
 
-    def _connect(self) -> Connection:
+    def connect(self) -> Connection:
+        """A new connection, not one of the kept. Raises IndexUnavailable when there is no way in."""
         psycopg = driver()
         given = psycopg.conninfo.conninfo_to_dict(self._server.reveal())
         options = {"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "openclaw-mem"} | given
@@ -107,6 +109,10 @@ class Connections:
                 f"The PostgreSQL server {self.address.shown} cannot be used ({reason}). {what} in "
                 "store.servers, and that the server runs and accepts connections from this host."
             ) from None
+        return connection
+
+    def _checked(self) -> Connection:
+        connection = self.connect()
         try:
             self._check(connection)
         except BaseException:
@@ -147,7 +153,7 @@ class Connections:
                 if self._closed:
                     raise self.closed()
                 kept = self._idle.pop() if self._idle else None
-            connection = kept or self._connect()
+            connection = kept or self._checked()
             with self._guard:
                 if search:
                     self._searching.add(connection)
