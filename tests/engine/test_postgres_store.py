@@ -378,9 +378,9 @@ def test_a_server_is_made_ready_and_used_by_commands(
             for _ in range(2):  # the second time changes nothing
                 assert run(["store", "init"]) == 0
                 assert "mem_app may use them" in capsys.readouterr().out
-            for command in (["index"], ["search", "router", "--explain"], ["why-not", "router", "MEMORY.md"]):
-                assert run([*command, *options]) == 0
-                assert "MEMORY.md" in capsys.readouterr().out or command == ["index"]
+            for argv in (["index"], ["search", "router", "--explain"], ["why-not", "router", "MEMORY.md"]):
+                assert run([*argv, *options]) == 0
+                assert "MEMORY.md" in capsys.readouterr().out or argv == ["index"]
             for command in ("status", "doctor", "config"):
                 assert run([command, *options, "--json"]) == 0
                 shown = capsys.readouterr()

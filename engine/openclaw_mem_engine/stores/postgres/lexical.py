@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openclaw_mem_engine.sanitize import CJK
 from openclaw_mem_engine.stores.postgres.schema import NAME
@@ -16,8 +16,18 @@ from openclaw_mem_engine.stores.query import LexicalQuery, name_of, segment
 from openclaw_mem_engine.stores.scoring import Stemmer, bm25, idf, line_bm25, occurrences
 from openclaw_mem_engine.stores.tokens import Form, tokens_of
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Column = NDArray[np.int64] | NDArray[np.float64]
+
 #: Runs a statement in the transaction of a search.
 Rows = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
+#: How often a token is in a text, in the numbers of ``terms.n``; below it: in the name.
+_IN_TEXT = 4096
+#: Whether a row holds a hash: a binary search, where array_position compares every token.
+_HOLDS = "t.t[width_bucket(%s, t.t)] = %s"
 #: A token of the index, or the beginning of tokens: ``池*``.
 _Term = tuple[str, ...]
 
@@ -28,19 +38,19 @@ def hashed(token: str) -> int:
     return int.from_bytes(hashlib.blake2b(token.encode(), digest_size=8).digest(), "big", signed=True)
 
 
-def term_row(form: Form, path: str, text: str) -> tuple[str, int, int, str, str, str]:
-    """A row of ``terms`` after its keys: kind, dl, nl, and t, tf, nf as array literals. Only the stemmed form
-    has names, and beginnings of CJK tokens, which count in no length."""
+def term_row(form: Form, path: str, text: str) -> tuple[str, int, int, str, str]:
+    """A row of ``terms`` after its keys: kind, dl, nl, and t, n as array literals. Only the stemmed form has
+    names, and beginnings of CJK tokens, which count in no length."""
     words, names = _tokens(form, text), _tokens(form, name_of(path)) if form == "stemmed" else []
-    tf, nf = Counter(words), Counter(names)
-    for counts in (tf, nf) if form == "stemmed" else ():
-        for token, number in list(counts.items()):
-            if _is_cjk(token[0]):
-                counts[f"{token[0]}*"] += number
-    tokens = [*(tf | nf)]
-    arrays = ([hashed(token) for token in tokens], [tf[token] for token in tokens], [nf[t] for t in tokens])
-    literals = [f"{{{','.join(map(str, array))}}}" for array in arrays]
-    return form, len(words), len(names), literals[0], literals[1], literals[2]
+    counts: Counter[int] = Counter()
+    for tokens, unit in ((words, _IN_TEXT), (names, 1)):
+        for token, number in Counter(tokens).items():
+            counts[hashed(token)] += unit * number
+            if form == "stemmed" and _is_cjk(token[0]):
+                counts[hashed(f"{token[0]}*")] += unit * number
+    pairs = sorted(counts.items())
+    t, n = (f"{{{','.join(str(pair[at]) for pair in pairs)}}}" for at in (0, 1))
+    return form, len(words), len(names), t, n
 
 
 def _is_cjk(character: str) -> bool:
@@ -72,16 +82,11 @@ class _Statistics:
     known: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class _Row:
-    """A chunk that holds a token: where tokens are in it, how often, and its lengths."""
+class _Counts(NamedTuple):
+    """How often each term is in the text and in the name of each row."""
 
-    seq: int
-    chunk_id: str
-    source: str
-    lengths: tuple[int, int]
-    counts: tuple[int, ...]  # of each token in the text, then of each in the name
-    phrases: dict[_Term, tuple[int, int]] = field(default_factory=dict)
+    in_text: Column
+    in_name: Column
 
 
 class Lexical:
@@ -102,22 +107,33 @@ class Lexical:
         tokens = list(dict.fromkeys(token for term in terms for token in term))
         if not tokens:
             return []
+        import numpy as np
+
         known = self._known(rows, agent, state, form)
         hashes = [hashed(token) for token in tokens]
-        columns = "".join(
-            f", coalesce(t.{array}[array_position(t.t, %s)], 0)" for array in ("tf", "nf") for _ in hashes
-        )
-        sql = f"""SELECT t.seq, c.id, c.source, t.dl, t.nl{columns} FROM {NAME}.terms t
+        counts = "".join(f", CASE WHEN {_HOLDS} THEN t.n[width_bucket(%s, t.t)] ELSE 0 END" for _ in hashes)
+        sql = f"""SELECT t.seq, c.id, c.source, t.dl, t.nl{counts} FROM {NAME}.terms t
             JOIN {NAME}.chunks c ON c.agent = %s AND c.gen = %s AND c.seq = t.seq
-            WHERE t.agent = %s AND t.gen = %s AND t.kind = %s AND t.t && %s::bigint[]"""
-        bound = [*hashes, *hashes, agent, gen, agent, gen, form, hashes]
-        found = [_Row(row[0], row[1], row[2], row[3:5], row[5:]) for row in rows(sql, bound)]
-        for at, token in enumerate(tokens):
-            known.known[token] = sum(row.counts[at] > 0 for row in found)
-        at_of = {token: at for at, token in enumerate(tokens)}
-        self._count_phrases(rows, agent, gen, form, terms, found, at_of)
+            WHERE t.agent = %s AND t.gen = %s AND t.kind = %s AND ({" OR ".join(_HOLDS for _ in hashes)})"""
+        triple, double = ([h for h in hashes for _ in range(times)] for times in (3, 2))
+        found = rows(sql, [*triple, agent, gen, agent, gen, form, *double])
+        held = np.array([row[5:] for row in found], dtype=np.int64).reshape(len(found), len(tokens))
+        columns = {
+            token: _Counts(held[:, at] // _IN_TEXT, held[:, at] % _IN_TEXT) for at, token in enumerate(tokens)
+        }
+        known.known.update({token: int(np.count_nonzero(c.in_text)) for token, c in columns.items()})
+        of_terms: dict[_Term, _Counts] = {term: columns[term[0]] for term in terms if len(term) == 1}
+        seqs = [row[0] for row in found]
+        for term in {term for term in terms if len(term) > 1}:
+            holding = np.all([columns[token].in_text + columns[token].in_name > 0 for token in term], axis=0)
+            of_terms[term] = self._phrase(
+                rows, agent, gen, form, term, seqs, np.flatnonzero(holding).tolist()
+            )
+        of_terms[()] = _Counts(
+            np.zeros(len(found)), np.zeros(len(found))
+        )  # a term without a token: in no text
         groups = [[term] for term in terms] if query.operator == "keywords" else [terms]
-        return [_scored(query, group, found, at_of, known) for group in groups]
+        return [_scored(query, [of_terms[term] for term in group], found, known) for group in groups]
 
     def _known(self, rows: Rows, agent: int, state: tuple[int, int], form: Form) -> _Statistics:
         known = self._statistics.get(form)
@@ -130,30 +146,20 @@ class Lexical:
         return known
 
     @staticmethod
-    def _count_phrases(
-        rows: Rows,
-        agent: int,
-        gen: int,
-        form: Form,
-        terms: Iterable[_Term],
-        found: Sequence[_Row],
-        at_of: Mapping[str, int],
-    ) -> None:
-        """Read the texts that hold all tokens of a phrase, and count it there."""
-        wanted: dict[int, list[_Term]] = {}
-        for term in {term for term in terms if len(term) > 1}:
-            places = [at_of[token] for token in term]
-            for row in found:
-                if all(row.counts[at] or row.counts[at + len(at_of)] for at in places):
-                    wanted.setdefault(row.seq, []).append(term)
-        if not wanted:
-            return
-        by_seq = {row.seq: row for row in found}
+    def _phrase(
+        rows: Rows, agent: int, gen: int, form: Form, term: _Term, seqs: Sequence[int], holding: Sequence[int]
+    ) -> _Counts:
+        """Read the texts of the rows that hold all tokens of a phrase, and count it there."""
+        import numpy as np
+
+        counts = _Counts(np.zeros(len(seqs)), np.zeros(len(seqs)))
+        at_of = {seqs[at]: at for at in holding}
         sql = f"SELECT seq, path, text FROM {NAME}.chunks WHERE agent = %s AND gen = %s AND seq = ANY(%s)"
-        for seq, path, text in rows(sql, (agent, gen, list(wanted))):
-            words, names = _tokens(form, text), _tokens(form, name_of(path)) if form == "stemmed" else []
-            for term in wanted[seq]:
-                by_seq[seq].phrases[term] = occurrences(term, words), occurrences(term, names)
+        for seq, path, text in rows(sql, (agent, gen, list(at_of))) if at_of else ():
+            counts.in_text[at_of[seq]] = occurrences(term, _tokens(form, text))
+            if form == "stemmed":
+                counts.in_name[at_of[seq]] = occurrences(term, _tokens(form, name_of(path)))
+        return counts
 
     def line_scores(
         self,
@@ -170,44 +176,31 @@ class Lexical:
         missing = [t for t in dict.fromkeys(t for term in terms for t in term) if t not in known.known]
         if missing:
             hashes = [hashed(token) for token in missing]
-            columns = ", ".join("count(*) FILTER (WHERE tf[array_position(t, %s)] > 0)" for _ in hashes)
-            sql = f"""SELECT {columns} FROM {NAME}.terms
-                WHERE agent = %s AND gen = %s AND kind = 'stemmed' AND t && %s::bigint[]"""
-            counts = rows(sql, (*hashes, agent, state[0], hashes))[0]
+            columns = ", ".join(
+                f"count(*) FILTER (WHERE {_HOLDS} AND t.n[width_bucket(%s, t.t)] >= {_IN_TEXT})"
+                for _ in hashes
+            )
+            sql = f"""SELECT {columns} FROM {NAME}.terms t
+                WHERE agent = %s AND gen = %s AND kind = 'stemmed'"""
+            bound = [h for h in hashes for _ in range(3)]
+            counts = rows(sql, [*bound, agent, state[0]])[0]
             known.known.update(zip(missing, counts, strict=True))
         held = {term: min(known.known[token] for token in term) for term in terms}
         return line_bm25(terms, self._stemmer.where(terms, texts), basis, held, known.rows)
 
 
 def _scored(
-    query: LexicalQuery,
-    terms: Sequence[_Term],
-    found: Iterable[_Row],
-    at_of: Mapping[str, int],
-    known: _Statistics,
+    query: LexicalQuery, terms: Sequence[_Counts], found: Sequence[tuple[Any, ...]], known: _Statistics
 ) -> tuple[dict[str, float], dict[str, str]]:
     """BM25 of the chunks that hold all terms of ``and``, any of the others."""
-    weight, width = query.name_weight, len(at_of)
+    import numpy as np
 
-    def counts_of(row: _Row) -> list[float]:
-        counts = []
-        for term in terms:
-            if len(term) == 1:
-                at = at_of[term[0]]
-                in_text, in_name = row.counts[at], row.counts[at + width]
-            else:
-                in_text, in_name = row.phrases.get(term, (0, 0))
-            counts.append(in_text + weight * in_name)
-        return counts
-
-    counted = [(row, counts_of(row)) for row in found]
-    weights = [idf(known.rows, sum(1 for _, c in counted if c[at])) for at in range(len(terms))]
+    weight = query.name_weight
+    counts: list[Any] = [term.in_text + weight * term.in_name for term in terms]
+    weights = [idf(known.rows, int(np.count_nonzero(column))) for column in counts]
+    lengths: Any = np.array([row[3] + (row[4] if weight else 0) for row in found], dtype=np.float64)
     mean = (known.text_length + (known.name_length if weight else 0)) / max(1, known.rows)
-    needed = all if query.operator == "and" else any
-    scores, sources = {}, {}
-    for row, counts in counted:
-        if needed(counts):
-            length = row.lengths[0] + (row.lengths[1] if weight else 0)
-            scores[row.chunk_id] = bm25(weights, counts, length, mean)
-            sources[row.chunk_id] = row.source
-    return scores, sources
+    values: Any = bm25(weights, counts, lengths, mean)  # of all rows at once
+    needed = (np.all if query.operator == "and" else np.any)(np.array(counts) > 0, axis=0)
+    kept, scores = np.flatnonzero(needed).tolist(), values.tolist()
+    return {found[at][1]: scores[at] for at in kept}, {found[at][1]: found[at][2] for at in kept}

@@ -26,11 +26,11 @@ _COLUMNS = {
         path text COLLATE "C" NOT NULL, source text NOT NULL, start_line int NOT NULL, end_line int NOT NULL,
         hash text COLLATE "C" NOT NULL, text text NOT NULL,
         PRIMARY KEY (agent, gen, seq), UNIQUE (agent, gen, id)""",
-    # t: hashes of the distinct tokens of text and name; tf, nf: how often each is in the text, in the name.
-    # dl, nl: tokens of the text, of the name.
+    # t: hashes of the distinct tokens of text and name, ascending; n: how often each is in the text, times
+    # 4096, plus how often in the name. dl, nl: tokens of the text, of the name.
     "terms": """agent bigint NOT NULL, gen int NOT NULL, kind text NOT NULL, seq bigint NOT NULL,
-        dl int NOT NULL, nl int NOT NULL, t bigint[] STORAGE MAIN NOT NULL, tf int[] STORAGE MAIN NOT NULL,
-        nf int[] STORAGE MAIN NOT NULL, PRIMARY KEY (agent, gen, kind, seq)""",
+        dl int NOT NULL, nl int NOT NULL, t bigint[] STORAGE MAIN NOT NULL, n int[] STORAGE MAIN NOT NULL,
+        PRIMARY KEY (agent, gen, kind, seq)""",
     # v NULL: asked, and the text has none. pending: the generation that made it and is not live yet, else 0.
     "vectors": """agent bigint NOT NULL, space text COLLATE "C" NOT NULL, pending int NOT NULL DEFAULT 0,
         hash text COLLATE "C" NOT NULL, v vector STORAGE EXTERNAL, dims int NOT NULL,
@@ -71,8 +71,10 @@ def grants(role: str) -> Iterator[str]:
 
 def opening(agent: int, mode: str, statement_timeout_ms: int, lock_timeout_ms: int = 0) -> str:
     """The beginning of every transaction: rows of no other agent are seen or written in it. The settings end
-    with the transaction, so that poolers may share its connection."""
+    with the transaction, so that poolers may share its connection. Joins are by hash: a nested loop, chosen
+    for an agent whose rows the server has not counted yet, took 0.8 s where a hash takes 9 ms."""
     return f"""BEGIN {mode};
         SELECT set_config('{_SETTING}', '{agent:d}', true),
+            set_config('enable_nestloop', 'off', true),
             set_config('statement_timeout', '{statement_timeout_ms:d}', true),
             set_config('lock_timeout', '{lock_timeout_ms:d}', true);"""

@@ -149,7 +149,7 @@ class PostgresIndex(PostgresReader, IndexStore):
             self._insert(
                 write, "chunks(agent, gen, seq, id, path, source, start_line, end_line, hash, text)", chunks
             )
-            self._insert(write, "terms(agent, gen, seq, kind, dl, nl, t, tf, nf)", terms)
+            self._insert(write, "terms(agent, gen, seq, kind, dl, nl, t, n)", terms)
             self._put_states(write, [change.state for change in changes])
             if built_with is not None:
                 # What was put into the cache before its chunk was written may have been pruned meanwhile.
