@@ -165,6 +165,11 @@ def test_explanations_and_why_not_are_the_same(both: list[Any]) -> None:
     assert one == other and len(one) > 3
 
 
+def test_a_nul_of_a_transcript_is_kept_as_in_notes(store: PostgresIndex) -> None:
+    put(store, "sessions/a.jsonl", ["pump\0house"], source="sessions")
+    assert [chunk.text for chunk in store.chunks_of("sessions/a.jsonl")] == ["pump\ufffdhouse"]
+
+
 # -- isolation ---------------------------------------------------------------------------------------------
 
 
