@@ -140,7 +140,7 @@ class PostgresIndex(PostgresReader, IndexStore):
                 # Equal pieces of one over-long line share an id, and one row.
                 for chunk, vector in {chunk.chunk_id: (chunk, vector) for chunk, vector in pairs}.values():
                     seq = next(numbers)
-                    # PostgreSQL keeps no NUL; notes have none either (``workspace.reading``), transcripts may.
+                    # PostgreSQL keeps no NUL; notes have none either (``reading``), transcripts may.
                     chunks.append((*key, seq, *chunk[:6], chunk.text.replace("\0", "\ufffd")))
                     if self.caps.full_text:
                         rows = (term_row(form, chunk.path, chunk.text) for form in FORMS)
