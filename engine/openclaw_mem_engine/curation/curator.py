@@ -17,7 +17,6 @@ from openclaw_mem_engine.demo.workspace import MANIFEST, shift_days_for
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
 from openclaw_mem_engine.notes.editor import NoteEditor, Written
 from openclaw_mem_engine.state.curation import CurationState
-from openclaw_mem_engine.stores import is_there
 from openclaw_mem_engine.timeline.merge import TimelineReader
 from openclaw_mem_engine.workspace.listing import list_memory
 
@@ -103,8 +102,10 @@ class Curator:
         Cancelled."""
         if self.settings.openclaw.backend != "builtin":
             raise UsageError("The effect is measured with the built-in backend alone.")
-        if memory.hosts and not is_there(self.settings):
+        if memory.hosts and not self.settings.index_path.is_file():
             hosts = ", ".join(memory.hosts)
+            if self.settings.store.location is not None:
+                raise UsageError(f"The copy of an index on a server would send all notes to {hosts} again.")
             raise UsageError(f"The effect needs the index: `openclaw-mem index` makes it, with {hosts}.")
         if self._dry_run is None:
             probes, pins = self.probes(material), memory.expected.read()
