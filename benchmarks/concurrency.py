@@ -26,9 +26,9 @@ from crash import ANCHOR, NOTES, QUERY, fork, note, path_of, write
 
 one_blas_thread()
 
+from openclaw_mem_engine.cancellation import GRACE_S  # noqa: E402
 from openclaw_mem_engine.config.settings import Settings  # noqa: E402
 from openclaw_mem_engine.memory import Memory  # noqa: E402
-from openclaw_mem_engine.sync.coordinator import GRACE_S  # noqa: E402
 from openclaw_mem_engine.sync.lock import SyncBusy  # noqa: E402
 from openclaw_mem_engine.sync.report import SyncRequest  # noqa: E402
 
