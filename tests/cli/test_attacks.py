@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from cli.test_providers import configure
@@ -27,9 +27,13 @@ from support.commands import Call, Said, World
 from support.embed_server import Fault, running_server
 from support.flushes import Talk, save_index
 
-#: The world of a test serves all its examples: each begins by making it as it was.
+#: The world of a test serves all its examples: each begins by making it as it was. A failure is shown as
+#: it was found: a smaller one takes minutes.
 examples = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=60,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 few = settings(examples, max_examples=25)
 
@@ -72,8 +76,8 @@ def file_name(text: str) -> str:
 @examples
 @given(HOSTILE, HOSTILE, HOSTILE | HOSTILE.map(lambda text: text + "\udcff"))
 def test_hostile_text_is_data_everywhere(call: Call, world: World, text: str, name: str, query: str) -> None:
-    for path in (world.workspace, world.home / ".openclaw"):
-        shutil.rmtree(path, ignore_errors=True)
+    for folder in (world.workspace, world.home / ".openclaw"):
+        shutil.rmtree(folder, ignore_errors=True)
     path = file_name(name)
     world.write("MEMORY.md", f"# Facts\n\nzeppelin\n- The mast: {text}\n- the mast: {text}\n")
     world.write(path, f"zeppelin {text}\n")
@@ -84,8 +88,7 @@ def test_hostile_text_is_data_everywhere(call: Call, world: World, text: str, na
     save_index(sessions, agent__main__main={"sessionId": talk.id, "displayName": text.replace("\x00", "")})
 
     for kind in FORMATS:
-        argv = ("search", "zeppelin", "--format", kind, "--min-score", "0")
-        said = answered(call(*argv), *argv)
+        said = answered(call("search", "zeppelin", "--format", kind, "--min-score", "0"), "search", kind)
         assert said.code == 0
         if kind == "json":
             found = json.loads(said.out)["results"]
@@ -94,7 +97,7 @@ def test_hostile_text_is_data_everywhere(call: Call, world: World, text: str, na
             assert {len(row) for row in csv.reader(io.StringIO(said.out))} == {
                 len(said.out.split("\n", 1)[0].split(","))
             }
-    for argv in (
+    commands: tuple[tuple[str, ...], ...] = (
         ("search", f"--query={query}"),
         ("search", f"--query={query}", "--explain", "--json"),
         ("why-not", f"--query={query}", path),
@@ -112,8 +115,19 @@ def test_hostile_text_is_data_everywhere(call: Call, world: World, text: str, na
         ("status",),
         ("log",),
         ("doctor",),
-    ):
+    )
+    for argv in commands:
         answered(call(*argv), *argv)
+
+
+def test_a_trace_holds_no_secret_and_an_answer_the_text_as_it_is(call: Call, world: World) -> None:
+    secret = "glpat-abcdefghij1234567890"
+    world.write("memory/keys.md", f"The token of the zeppelin is {secret}\n")
+    said = call("search", f"zeppelin {secret}", "--explain", "--json").json
+    assert secret not in json.dumps(said["trace"]) and said["trace"]["query"].startswith("zeppelin glpat-…")
+    assert secret in said["results"][0]["snippet"]
+    assert secret not in call("search", f"zeppelin {secret}", "--explain", "--format", "md").out
+    assert secret not in call("log", "--json").out
 
 
 # -- paths and links ----------------------------------------------------------------------------------------
@@ -143,7 +157,7 @@ def test_no_path_and_no_link_leads_out(call: Call, world: World, trick: str, abs
         ("get", path),
         ("get", path, "--json"),
         ("chunks", path),
-        ("why-not", SECRET, path),
+        ("why-not", "somebody", path),
         ("search", "somebody", "--format", "lines"),
     ):
         assert SECRET not in answered(call(*argv), *argv).out.replace(path, "")
@@ -283,7 +297,7 @@ def test_a_large_query_is_bounded(call: Call, unit: str) -> None:
 )
 def test_a_large_note_is_bounded(call: Call, world: World, unit: str) -> None:
     world.write("memory/large.md", f"zeppelin\n{unit * (400_000 // len(unit.encode()))}")
-    assert answered(call("index")).code in (0,)
+    assert answered(call("index")).code == 0
     for argv in (("search", "zeppelin"), ("chunks", "memory/large.md"), ("why-not", "router", "MEMORY.md")):
         assert answered(call(*argv)).code == 0
 
