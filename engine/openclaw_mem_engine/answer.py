@@ -181,8 +181,8 @@ class Answer:
         return tuple(note.text for note in self.trace.notes if note.level == "warning")
 
     def to_dict(self, *, explain: bool = False) -> dict[str, Any]:
-        """The stable answer of ``openclaw-mem search --json``, notes as they are; with ``explain`` it carries the
-        trace, secrets in it masked."""
+        """The stable answer of ``openclaw-mem search --json``, notes as they are; with ``explain`` it carries
+        the trace, secrets in it masked."""
         pool = self.pool
         provider, model = self.served_by
         data: dict[str, Any] = {
