@@ -15,6 +15,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -23,7 +24,7 @@ from hypothesis import strategies as st
 from cli.test_providers import configure
 from openclaw_mem_engine.config.sources import MAX_CONFIG_BYTES
 from openclaw_mem_engine.retrieval.scoped import MAX_QUERY_CHARS
-from support.commands import Call, Said, World
+from support.commands import Call, Said, World, new_world
 from support.embed_server import Fault, running_server
 from support.flushes import Talk, save_index
 
@@ -205,9 +206,14 @@ def restored(bare: Call, world: World) -> Callable[[], list[Path]]:
         for path, data in whole.items():
             if not path.exists() or path.read_bytes() != data:
                 path.write_bytes(data)
+                path.chmod(0o600)
         return sorted(path for path, data in whole.items() if data)
 
     return restore
+
+
+def open_to_others(folder: Path) -> list[Path]:
+    return [path for path in (folder, *folder.rglob("*")) if path.stat().st_mode & 0o077]
 
 
 #: Position as a share of the file, what is done there, and with which bytes.
@@ -260,6 +266,7 @@ def test_damaged_files_are_answered_and_healed(
     ):
         answered(bare(*argv), *argv)
     said = answered(bare("index", "--force"))
+    assert os.name == "nt" or not open_to_others(world.data)
     if said.code == 3 or str(world.workspace) not in bare("status", "--json").out:
         assert path.name in ("openclaw.json", "config.toml"), (path, said.err)
         return  # a configuration is the user's to repair; or it is another one now
@@ -324,6 +331,63 @@ def test_a_huge_configuration_is_bounded(bare: Call, world: World, unit: str) ->
     path.write_text(" " * (MAX_CONFIG_BYTES + 1))
     said = answered(bare("--config", str(path), "status"))
     assert said.code == 3 and "is larger than 1 MiB" in said.err
+
+
+# -- faults -------------------------------------------------------------------------------------------------
+
+NOBODY = 65534
+COMMANDS = (
+    *(
+        "search router",
+        "search router --json",
+        "why-not router MEMORY.md",
+        "chunks MEMORY.md",
+        "files",
+        "log",
+    ),
+    *(
+        "status",
+        "timeline",
+        "curate",
+        "cache",
+        "doctor",
+        "providers",
+        "prompt",
+        "get MEMORY.md",
+        "undo --yes",
+    ),
+    *("index", "index --force", "doctor --fix"),
+)
+
+
+@pytest.mark.skipif(getattr(os, "geteuid", lambda: -1)() != 0, reason="becoming another user takes root")
+def test_every_command_answers_where_nothing_may_be_written(
+    bare: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        world = new_world(Path(folder) / "world")
+        for name in ("HOME", "OPENCLAW_MEM_HOME"):
+            monkeypatch.setenv(name, world.environ[name])
+        chosen = [["--workspace", str(world.workspace), *line.split()] for line in COMMANDS]
+        for argv in [chosen[-3], *chosen]:
+            bare(*argv)  # loads what that user may not read
+        whole = {path: path.read_bytes() for path in world.data.rglob("*") if path.is_file()}
+        for path in (world.data, *world.data.rglob("*")):
+            path.chmod(0o500 if path.is_dir() else 0o400)
+            os.chown(path, NOBODY, NOBODY)
+        os.seteuid(NOBODY)
+        try:
+            said = {line: answered(bare(*argv), line) for line, argv in zip(COMMANDS, chosen, strict=True)}
+        finally:
+            os.seteuid(0)
+        assert whole == {path: path.read_bytes() for path in world.data.rglob("*") if path.is_file()}
+    for line in ("search router", "search router --json", "chunks MEMORY.md", "status"):
+        assert said[line].code == 0, said[line].err
+    assert "memory/2026-02-20.md" in said["search router"].out
+    assert "may not be written: it is searched as it is" in said["search router"].out
+    for line in ("index", "index --force"):
+        assert said[line].code == 6 and "Check the permissions" in said[line].err
 
 
 # -- faults of a provider -----------------------------------------------------------------------------------
