@@ -32,7 +32,7 @@ from support.flushes import Talk, save_index
 #: it was found: a smaller one takes minutes.
 examples = settings(
     deadline=None,
-    max_examples=60,
+    max_examples=40,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
