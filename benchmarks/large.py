@@ -26,7 +26,7 @@ def main() -> None:
         settings = settings_for(workspace, folder / "home")
         changed, numbers = workspace / "memory/topic-01/note-00001.md", count()
         common = " ".join(embedder_words()[:6])
-        with Memory.open(settings, resident=True) as memory:
+        with Memory.open(settings) as memory, Memory.open(settings, resident=True) as resident:
             chunks = memory.sync().chunks
 
             def one_changed_file() -> None:
@@ -38,13 +38,13 @@ def main() -> None:
                 "freshness()": memory.freshness,
                 "status()": memory.status,
                 "unshown()": memory.unshown,
-                "search(), six common words": lambda: memory.search(common),
+                "search(), resident, six common words": lambda: resident.search(common),
                 "sync(), one changed file": one_changed_file,
             }
             times = in_turn(calls, options.rounds)
     scale = options.files / 20_000
     goals = {"status()": Goal("CPU", 400 * scale), "sync(), one changed file": Goal("CPU", 500 * scale)}
-    goals["search(), six common words"] = Goal("CPU", 60 * scale)
+    goals["search(), resident, six common words"] = Goal("CPU", 60 * scale)
     print_times(f"{options.files:,} notes, {chunks:,} chunks", times, "bare walk", goals)
 
 

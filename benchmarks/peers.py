@@ -64,7 +64,7 @@ ROWS = (
     Row("the same, --no-sync", "cold", "openclaw-mem search --no-sync", "qmd search", 1.0),
     Row("state of 20,000 notes", "large", "status()", most=400),
     Row("one changed file of 20,000", "large", "sync(), one changed file", most=500),
-    Row("six common words, 20,000 notes", "large", "search(), six common words", most=60),
+    Row("six common words, 20,000 notes", "large", "search(), resident, six common words", most=60),
     Row("scan of 20,000 files", "scan", "freshness()", "bare walk", 1.6),
     Row("the same, resident", "scan", "freshness(), resident", "bare walk", 1.6),
     Row("resident search, documented", "search", "search, documented", most=10),
