@@ -28,8 +28,6 @@ from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from openclaw_mem_engine.sync.update import beside_of, fingerprint_of, needs_rebuild, update
 from openclaw_mem_engine.workspace.listing import Listing
 
-#: How long a search waits with its own sync, seconds: most syncs are over by then.
-GRACE_S = 0.2
 #: Labels of the progress that begin like this are no files: another process is at work.
 WAITING = "waiting for "
 
