@@ -55,7 +55,7 @@ def test_a_demo_that_was_never_indexed_shows_a_fault_on_a_good_index(bare: Call)
     found = bare("demo", "--fault", "zero-vector", "--query", "GRN-40417", "--json").json
     assert found["results"]
     texts = [note["text"] for note in found["notes"] if note["code"] == "embedding-failed"]
-    assert "answers with a vector of zeros" in texts[0] and "(simulated fault)" in texts[0]
+    assert "returns a vector of zeros" in texts[0] and "(simulated fault)" in texts[0]
     assert bare("demo", "--query", "GRN-40417", "--json").json["notes"] == []
 
 

@@ -383,7 +383,7 @@ def test_a_sync_that_fails_or_is_stopped(world: World) -> None:
     events = events_of(world)
     assert [event.kind for event in events] == ["sync", "sync", "rebuild", "sync", "sync"]
     assert events[0].text == "The sync was stopped: what was done before stays."
-    assert events[0].reason == "Indexing was stopped; what was finished before is in the index."
+    assert events[0].reason == "Indexing was stopped; finished work is in the index."
     assert events[2].text == "The rebuild was stopped: the index is unchanged."
     assert events[2].reason == "The rebuild was stopped; the index is unchanged."
     assert events[3].text.startswith("The sync failed") and str(world.workspace) in events[3].reason
@@ -442,9 +442,9 @@ def test_a_fallback_and_the_recovery_are_told_once_over_all_processes(world: Wor
                 memory.search("bicycle")
                 memory.search("bicycle")
     fallback, recovered = events_of(world)[1:]
-    assert fallback.text == "Keywords answer instead of openai."
+    assert fallback.text == "BM25 only (openai failed)."
     assert "401" in fallback.reason and SECRET not in fallback.reason
-    assert (recovered.kind, recovered.text) == ("recovered", "openai answers again.")
+    assert (recovered.kind, recovered.text) == ("recovered", "openai works again.")
     assert recovered.seconds == 3600
 
 

@@ -529,7 +529,7 @@ def test_a_vector_that_no_search_can_use_is_a_failure_of_the_provider(tmp_path: 
     clock, provider = Clock(), Odd()
     guarded = GuardedEmbedder(cast("Embedder", provider), ProviderRecords(tmp_path / "r.sqlite", clock))
     assert guarded.embed_query("!!!") is None and guarded.health.failures == 0, "it has no words"
-    with pytest.raises(Unavailable, match="answers with a vector of zeros, which says nothing"):
+    with pytest.raises(Unavailable, match="returns a vector of zeros, which cannot be"):
         guarded.embed_query("router")
     assert guarded.health.failures == 1
     clock.now += 60

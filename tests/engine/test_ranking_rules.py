@@ -213,7 +213,7 @@ def test_decay_explains_itself() -> None:
         "always": 0.6, "tomorrow": 0.5, "old": pytest.approx(0.2), "plain": pytest.approx(0.2)
     }  # fmt: skip
     assert row(trace, "old").outcome.reason == (
-        "0.200 is below 0.35, short by 0.150; decay took it down from 0.800"
+        "0.200 is below 0.35, short by 0.150; score 0.800 before decay"
     )
     notes = {i: row(trace, i).operands[-1].note for i in known}
     assert notes == {"old": "", "always": "evergreen", "tomorrow": "", "plain": "age from the file's mtime"}

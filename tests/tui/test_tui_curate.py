@@ -175,7 +175,7 @@ async def test_a_note_that_changed_meanwhile_is_refused(tmp_path: Path) -> None:
         await press(pilot, "a")
         note.write_text(TWICE + "- more\n")
         await press(pilot, "enter")
-        assert "was changed meanwhile" in shown(screen, "#status")
+        assert "was modified meanwhile" in shown(screen, "#status")
         assert note.read_text() == TWICE + "- more\n"
 
 
@@ -248,7 +248,7 @@ async def test_remember_from_the_lab_and_the_refusal_of_the_disk(
         await press(pilot, "escape", "M", *"tea is green")
         (tmp_path / "ws/MEMORY.md").write_text("# other\n")
         await press(pilot, "enter")
-        assert "was changed meanwhile" in pilot.app.screen.query_one("#remembered").text  # type: ignore[attr-defined]
+        assert "was modified meanwhile" in pilot.app.screen.query_one("#remembered").text  # type: ignore[attr-defined]
         await press(pilot, *"!", "enter")
         assert pilot.app.screen is lab(app) and "tea is green!" in (tmp_path / "ws/MEMORY.md").read_text()
     assert [one.reason for one in NoteEditor(settings_for(tmp_path / "ws", tmp_path / "home")).history()] == [

@@ -36,7 +36,7 @@ SAID = {
     "embeddings-429": "429 Rate limit reached (simulated fault)",
     "embeddings-timeout": "no answer, waited 60 s (simulated fault)",
     "embeddings-garbage": "sent something that is not JSON",
-    "zero-vector": "answers with a vector of zeros, which says nothing about a text.",
+    "zero-vector": "returns a vector of zeros, which cannot be compared.",
     "wrong-dimension": "now sends vectors of 7 dimensions, the index holds 256",
     "no-sqlite-vec": "sqlite-vec is not in use",
     "no-fts5": "Full-text search is not available",

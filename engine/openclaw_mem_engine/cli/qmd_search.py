@@ -170,7 +170,7 @@ def _say_how_sound(answer: Answer, kind: str) -> None:
     if not answer.hits:
         say(verdict)
     elif not answer.found_something:
-        say("Nothing relevant was found: no word matches, and no vector is near. These are the nearest.")
+        say("All results are weak: no word matches, and every cosine is low.")
     for warning in answer.warnings:
         if answer.hits or warning != verdict:
             say(warning)

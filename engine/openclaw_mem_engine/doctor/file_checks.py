@@ -260,7 +260,7 @@ def check_by_products(settings: Settings, snap: Snapshot, out: Outcome) -> None:
         out.add("by-products", "warning", text, sorted(machine), _out_of_memory(settings, machine))
     if exports:
         what = "an exported conversation" if len(exports) == 1 else "exported conversations"
-        text = f"{counted_are(len(exports), 'note')} {what}, which may crowd out what was written as memory "
+        text = f"{counted_are(len(exports), 'note')} {what}, which may displace notes written as memory "
         much = sum(chunks[path] for path in exports) > _MANY * total
         severity: Severity = "warning" if much else "info"
         out.add("session-exports", severity, f"{text}{share(exports)}.", sorted(exports))

@@ -51,7 +51,7 @@ def check_flush(settings: Settings, out: Outcome) -> None:
     if compactions:
         text = (
             f"{counted(compactions, 'compaction')} without a flush before it, in "
-            f"{counted(len(missed), 'session')}: what stood only in the conversation may be lost."
+            f"{counted(len(missed), 'session')}: what was only in the conversation may be lost."
         )
         evidence = [f"{session.name}: {counted(len(moments), 'compaction')}" for session, moments in missed]
         out.add("flush-missed", "warning", text, evidence, _TIMELINE)

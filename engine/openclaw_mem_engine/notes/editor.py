@@ -171,7 +171,7 @@ class NoteEditor:
         now, digest = self.read(edit.path), self._meta(edit.id)["after"]
         if _digest(now) != digest:
             raise NoteChanged(
-                f"{edit.path} was changed since edit {edit.id}: undoing it would lose that. "
+                f"{edit.path} was modified since edit {edit.id}: undoing it would lose that. "
                 f"`openclaw-mem undo {edit.id} --show` prints what it held before."
             )
         return NoteEdit(edit.path, now, self.before(edit.id), f"undo of {edit.id}: {edit.reason}"[:200])

@@ -230,5 +230,5 @@ class RankingState:
             best = max((score for _, score in found.values() if score is not None), default=0.0)
             of = " of a chunk or line" if self.knobs.scores_all_lines else ""
             text = f"no keyword matches a result, and the best cosine{of} is {best:z.2f}, below {floor:g}."
-            self.notes.append(Note("weak", f"Nothing here looks relevant: {text}", "warning"))
+            self.notes.append(Note("weak", f"All results are weak: {text}", "warning"))
         return weak

@@ -96,7 +96,7 @@ class Lookup(ABC, Generic[F, C]):
         if isinstance(chunks, WhyNot):
             return chunks
         if settings.openclaw.backend == "qmd":  # also while the built-in index answers
-            self._pass("session", f"the search is allowed: {scope_decision(settings, session_key).reason}")
+            self._pass("session", f"the scope allows it: {scope_decision(settings, session_key).reason}")
         found = self._found(knobs)
         pool = self._pool_of(found, knobs)
         if complete is not None:

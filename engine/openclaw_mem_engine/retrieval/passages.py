@@ -77,8 +77,8 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         if path not in known and path not in changed and reason is None:
             reason = self._refused(path)
         chunks = backend.store.chunks_of(path)
-        there = "exists" if os.path.lexists(self._on_disk(path)) else "cannot be seen on the disk now"
-        held = "; the index still holds its text" if chunks else ""
+        there = "exists" if os.path.lexists(self._on_disk(path)) else "is not on disk now"
+        held = "; the index still has its text" if chunks else ""
         self._pass(
             "file", f"{path} is deleted{held}" if gone else f"{path} {there}{held * (there != 'exists')}"
         )

@@ -132,7 +132,7 @@ class ListBuilder:
             other = self._search_vectors(self.instead, texts)
             if other is None:
                 self.fallback = replace(fallback, served=space_of(self.instead).label)
-                text = f"Vectors of the fallback {self.fallback.served} answer: {fallback.reason}"
+                text = f"Fallback, vectors of {self.fallback.served}: {fallback.reason}"
                 self.notes.append(Note("fallback-vectors", text, "warning"))
                 return
             also = f" No vectors of the fallback {self.instead.id}: {other.fallback.reason}"

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _ALL = 10**9
 _UNASKED = Note(
     "expansion-not-asked",
-    "What settings that expand the query would find is not known: only a search asks the model for variants.",
+    "What settings that expand the query would find is unknown: only a search requests variants.",
 )
 
 

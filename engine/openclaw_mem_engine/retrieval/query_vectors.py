@@ -113,7 +113,7 @@ class QueryVectors:
             if isinstance(vector, _Failure):
                 fallback = vector.fallback
                 if chosen is not None:
-                    text = f"Vectors of {chosen.shown} answer (vector_space): {fallback.reason}"
+                    text = f"Vectors of {chosen.shown} are used (vector_space): {fallback.reason}"
                     notes.append(Note("fallback-vectors", text, "warning"))
                     fallback = replace(fallback, served=chosen.shown)
                 elif (instead := self._instead(query, vector, notes, cancel, counted)) is not None:
@@ -164,7 +164,7 @@ class QueryVectors:
             if failing is not None:  # why the index could not be made for it
                 fallback = Fallback(
                     embedder.id,
-                    f"{failing} Until it answers, {reason}.",
+                    f"{failing} Until it works, {reason}.",
                     since=failing.since,
                     next_retry=failing.next_retry,
                 )
@@ -198,7 +198,7 @@ class QueryVectors:
             return None
         covered, chunks = self._store.covered(vector.space), self._store.counts().chunks
         partly = f" They cover {covered:,} of {chunks:,} passages." if covered < chunks else ""
-        text = f"Vectors of the fallback {vector.shown} answer: {reason}{partly}"
+        text = f"Fallback, vectors of {vector.shown}: {reason}{partly}"
         notes.append(Note("fallback-vectors", text, "warning"))
         return vector
 

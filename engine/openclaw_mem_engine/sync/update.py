@@ -21,7 +21,7 @@ from openclaw_mem_engine.sync.index_update import IndexUpdate, change_of
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
 from openclaw_mem_engine.workspace.listing import Listing
 
-_STOPPED = "Indexing was stopped; what was finished before is in the index."
+_STOPPED = "Indexing was stopped; finished work is in the index."
 _REBUILD_STOPPED = "The rebuild was stopped; the index is unchanged."
 #: Carried files that are written in one transaction.
 _TOGETHER = 64

@@ -36,7 +36,7 @@ class Advice(NamedTuple):
     """What the messages of one kind of index advise; the defaults are those of the builtin index."""
 
     again: str = "run `openclaw-mem index` again"
-    rebuild: str = "`openclaw-mem index --force` sets that file aside and builds a new one from them."
+    rebuild: str = "`openclaw-mem index --force` renames that file and builds a new index from them."
     check: str = "`openclaw-mem doctor` checks it."
     repair: str = IndexUnavailable.repair
 
@@ -259,7 +259,7 @@ class Database:
                 raise IndexUnavailable(f"The index {self.path} is closed: open the memory again.")
             if not self.is_at_its_path():  # another connection would see another file, or make one
                 raise IndexChanged(
-                    f"The index {self.path} was set aside or removed just now. Try again, or run "
+                    f"The index {self.path} was renamed or removed meanwhile. Try again, or run "
                     "`openclaw-mem index` when there is none."
                 )
             with self.explained():

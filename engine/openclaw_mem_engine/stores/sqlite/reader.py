@@ -203,7 +203,7 @@ class SqliteReader:
         if awaited or self._vectors.in_memory or space.provider in ("", "none"):
             return
         if not self._vectors.has_rows() and self._vectors.count(space):
-            yield "vectors-missing", f"The vec0 table has lost its rows: vectors find nothing. {_REFILL}"
+            yield "vectors-missing", f"The vec0 table has lost its rows: no vector is found. {_REFILL}"
 
     def generation(self) -> int:
         return self._meta.generation()

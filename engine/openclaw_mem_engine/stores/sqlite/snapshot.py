@@ -191,7 +191,7 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
     except ValueError:
         fault = "cannot be read"
     if fault:
-        text = f"The generation of the index {fault}: what is kept in memory of it can go stale unseen."
+        text = f"The generation of the index {fault}: data cached in memory can become stale unnoticed."
         out.add("generation", "error", text, repair=FIX)
     if "synced_at" in meta:
         try:
@@ -208,7 +208,7 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
     fingerprint = meta.get("fingerprint", "")
     if not fingerprint:
         if chunks:
-            text = "The index does not say what it was built with, so nothing in it can be trusted."
+            text = "The index has no record of its build settings, so it cannot be used."
             out.add("no-fingerprint", "error", text, repair=REBUILD)
         return
     schema = _schema_of(fingerprint)
