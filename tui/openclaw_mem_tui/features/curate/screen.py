@@ -54,6 +54,7 @@ class CurateScreen(ListScreen):
     WHERE, OPENED_BY, READING = "curate", "show_curate", READING
     AUTO_FOCUS = "#candidates"
     TITLES = "curate", "curation of memory"
+    CSS_PATH = "styles.tcss"
     BINDINGS = bindings("curate")  # type: ignore[assignment]
     HELP = "What should be in MEMORY.md, and what should not, each with its evidence."
 

@@ -47,6 +47,7 @@ class WhyNotScreen(WorkbenchScreen):
 
     WHERE, READING = "why_not", READING
     TITLES = "why not", "why not this passage?"
+    CSS_PATH = "styles.tcss"
     BINDINGS = bindings("why_not")  # type: ignore[assignment]
     HELP = "The way of one passage through the search, from the file on disk to the snippet of the agent."
 
