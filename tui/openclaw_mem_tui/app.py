@@ -28,7 +28,6 @@ from openclaw_mem_tui.render.spans import ROLES
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
 from openclaw_mem_tui.themes import mixed_variables, textual_theme
-from openclaw_mem_tui.widgets.dialogs import Choice, Palette
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Settings, WorkbenchState
@@ -191,6 +190,8 @@ class Workbench(App[int]):
         self.search_screen.switch_faults(NO_FAULTS)
 
     def action_command_palette(self) -> None:
+        from openclaw_mem_tui.widgets.dialogs import Choice, Palette  # loaded when first shown
+
         if isinstance(self.screen, Palette):
             return
         commands = {command.title: command for command in self.get_system_commands(self.screen)}
