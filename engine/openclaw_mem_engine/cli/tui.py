@@ -75,8 +75,8 @@ def open_workbench(
     (see ``providers.faults``) are simulated from the start. ``session_key`` is that of the
     session that asks ("": a direct chat). ``reload`` reads the configuration again; without it the workbench
     does not write any, and neither continues a session nor leaves one."""
-    # Loading what draws the screen takes longer than all else that happens before the first frame. None of it is
-    # garbage, and looking for some takes a tenth of the time.
+    # Loading what draws the screen takes longer than all else that happens before the first frame. None of it
+    # is garbage, and looking for some takes a tenth of the time.
     gc.disable()
     opening = f"openclaw-mem: opening the workbench on {one_line(str(settings.workspace))}"
     print(crop(opening, width() - 1), end="\r", flush=True)
