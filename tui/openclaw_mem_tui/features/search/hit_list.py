@@ -23,7 +23,7 @@ class HitList(CursorList):
 
     HELP = "The chunks that the agent gets lines of, best first; below the rule, the others, and why."
     FIXED = 1
-    CAN_FILTER = True
+    CAN_FILTER, DRAWS_ITEMS = True, False
     UNCHANGED = " rows, ranks unchanged"
 
     def __init__(self, landing: Callable[[], Sequence[Line]], *, id: str | None = None) -> None:
