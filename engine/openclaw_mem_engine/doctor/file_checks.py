@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -18,9 +18,10 @@ from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import WHOLE, MemoryFile, Progress, utf16_length
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.profiles import profile
-from openclaw_mem_engine.ranking.unshown import Passage, Unshown, percent, total, unshown_by_file
+from openclaw_mem_engine.ranking.unshown import Passage, Unshown, form_of, percent, total, unshown_by_file
 from openclaw_mem_engine.stores.base import FileState, StoredChunk
 from openclaw_mem_engine.stores.findings import (
+    FIX,
     INDEX,
     REBUILD,
     VERIFY,
@@ -32,6 +33,7 @@ from openclaw_mem_engine.stores.findings import (
 )
 from openclaw_mem_engine.stores.sqlite.schema import PASSAGES
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
+from openclaw_mem_engine.stores.sqlite.unshown import COUNTS
 from openclaw_mem_engine.sync.changes import changes_of, cut_files, keeping, listed
 from openclaw_mem_engine.sync.index_update import chunks_of, read_source
 from openclaw_mem_engine.workspace.opening import NoteRefused
@@ -181,6 +183,10 @@ def check_snippets(settings: Settings, snap: Snapshot, out: Outcome) -> dict[str
     """The agent can be shown every line. Returns, by file, how much it cannot."""
     knobs = profile(settings.query.profile).set(settings.query.overrides)
     files = unshown_by_file(map(Passage._make, snap.rows(PASSAGES)), knobs)
+    kept = snap.rows(COUNTS, (form_of(knobs),)) if "unshown" in snap.tables else ()
+    if wrong := [path for path, *counts in kept if path in files and (*counts,) != astuple(files[path])]:
+        text = f"The index has kept wrong counts of what no search can show of {counted(len(wrong), 'file')}."
+        out.add("unshown-differs", "warning", text, wrong, FIX)
     whole = total(files.values())
     out.detail = f"snippet={knobs.snippet}: {percent(whole.share)} of the text is in none"
     hidden = [path for path, found in files.items() if found.hidden_lines]

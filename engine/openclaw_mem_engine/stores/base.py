@@ -28,7 +28,8 @@ from openclaw_mem_engine.stores.records import (
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Floats
-    from openclaw_mem_engine.ranking.unshown import Passage
+    from openclaw_mem_engine.ranking.knobs import Knobs
+    from openclaw_mem_engine.ranking.unshown import Passage, Unshown
     from openclaw_mem_engine.stores.records import Vector as Vector
 
 #: The records of the protocols are imported from here, too.
@@ -150,6 +151,13 @@ class IndexContent(Protocol):
 
     def passages(self) -> Iterable[Passage]:
         """Every chunk, by file and in reading order."""
+
+    def unshown(self, knobs: Knobs) -> dict[str, Unshown]:
+        """What no search with these knobs can show of each file that has chunks, by path; here from all text,
+        which takes 10 µs a chunk."""
+        from openclaw_mem_engine.ranking.unshown import unshown_by_file
+
+        return unshown_by_file(self.passages(), knobs)
 
     def in_full_text(self, ids: Iterable[str]) -> set[str]:
         """Those of these chunks that a full-text search can find."""
