@@ -15,7 +15,7 @@ from support.transcripts import age, append, message
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search has no time for files."""
-    monkeypatch.setattr(search, "_INDEXING_S", 0.0)
+    monkeypatch.setattr(search, "INDEXING_S", 0.0)
 
 
 @pytest.mark.usefixtures("hurried")

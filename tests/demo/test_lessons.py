@@ -13,16 +13,20 @@ from openclaw_mem_engine.demo import ANCHOR, SuggestedQuery, load_queries, write
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import parse_settings
 from openclaw_mem_engine.ranking.profiles import WORKBENCH
+from support import postgres
 from support.memories import open_memory
 
 NOON = datetime.datetime.combine(ANCHOR, datetime.time(12), datetime.UTC).timestamp()
 SUGGESTED = {item.title: item for item in load_queries(0).suggested}
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def demo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     base = tmp_path_factory.mktemp("lessons")
-    with open_memory(write_demo(base / "demo", ANCHOR), base / "home", clock=lambda: NOON) as memory:
+    environ = postgres.variables() if request.param == "postgres" else {}
+    with open_memory(
+        write_demo(base / "demo", ANCHOR), base / "home", clock=lambda: NOON, **environ
+    ) as memory:
         memory.sync()
         yield memory
 

@@ -20,6 +20,7 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue
 from openclaw_mem_engine.ranking.profiles import PROFILES, profile
 from openclaw_mem_engine.ranking.trace import Row, Trace
+from openclaw_mem_engine.retrieval.keywords import keyword_query
 from openclaw_mem_engine.why_not import RETURNED, STEPS, WhyNot
 from support.knob_values import few_values
 from support.memories import backend_of, open_memory, write_notes
@@ -89,7 +90,7 @@ def exact_ranks(memory: Memory, query: str, knobs: Knobs, chunk_id: str) -> dict
     """The rank of a chunk in each list, all of it counted."""
     backend = backend_of(memory)
     found: dict[str, int] = {}
-    lexical = backend._lexical_query(query, knobs, [], vectors=True)
+    lexical = keyword_query(backend.store, backend.embedders, query, knobs, [], vectors=True)
     assert backend.embedders.primary is not None
     vector = backend.embedders.primary.embed_query(query)
     lists: dict[str, Any] = {}

@@ -256,6 +256,21 @@ COMMANDS = (
         "qmd warm-up",
         commands=QMD_COMMANDS,
     ),
+    Command(
+        "store",
+        "the PostgreSQL servers that hold indexes instead of a file",
+        "store init",
+        commands=(
+            Command(
+                "init",
+                "make or update the tables on every server of store.servers",
+                "store init",
+                " It works in\nthe name of the role in OPENCLAW_MEM_STORE_OWNER, which owns them, and lets "
+                "the role of store.servers\nuse them.",
+                runner="store:init",
+            ),
+        ),
+    ),
     *WRITING_COMMANDS,
     Command(
         "completion",

@@ -154,7 +154,7 @@ def _lines(settings: Settings, rows: Sequence[Row]) -> Iterator[str]:
     yield ""
     yield from aligned(
         [
-            ("index", visible(str(settings.index_path))),
+            ("index", visible(settings.index_name)),
             (
                 "our file",
                 visible(str(settings.own_file)) + ("" if is_there(settings.own_file) else " (none yet)"),

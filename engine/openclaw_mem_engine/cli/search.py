@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
+from openclaw_mem_engine.cancellation import FIRST_INDEX_S, GRACE_S, INDEXING_S
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.terminal import (
@@ -40,10 +41,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.memory import Memory
     from openclaw_mem_engine.model import Excerpt
     from openclaw_mem_engine.ranking.knobs import Knobs
-
-#: A search waits so long in all for what changed, seconds, files before vectors; with the wait for another
-#: process it is 1 s. The rest is for `openclaw-mem index`. The words of a first index are waited for.
-_INDEXING_S = 0.8
 
 
 def run(arguments: Namespace) -> int:
@@ -136,11 +133,10 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
     from openclaw_mem_engine.cli.planning import announce
     from openclaw_mem_engine.cli.progress import ProgressLine
     from openclaw_mem_engine.cli.text_format import count, duration
-    from openclaw_mem_engine.sync.coordinator import GRACE_S
     from openclaw_mem_engine.sync.lock import SyncBusy
     from openclaw_mem_engine.sync.report import SyncRequest
 
-    request = SyncRequest(budget_s=_INDEXING_S, files_s=_INDEXING_S)
+    request = SyncRequest(wait_s=FIRST_INDEX_S, budget_s=INDEXING_S, files_s=INDEXING_S)
     try:
         announce(memory, token, request)
         with ProgressLine() as progress:

@@ -25,7 +25,7 @@ from openclaw_mem_engine.cli.text_format import (
 from openclaw_mem_engine.providers.prices import Spent, summed
 from openclaw_mem_engine.ranking.unshown import Unshown, by_file, total
 from openclaw_mem_engine.sanitize import visible
-from openclaw_mem_engine.stores.sqlite.files import index_is_there
+from openclaw_mem_engine.stores import is_there
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ _STATES: dict[AnatomyState, str] = {
 def run(arguments: Namespace) -> int:
     """Print what is configured and what is there. Changes nothing, makes nothing."""
     settings = settings_of(arguments)
-    exists = index_is_there(settings.index_path)
+    exists = is_there(settings)
     with looking(settings) as memory:
         status, unshown, can = memory.status(), memory.unshown(), memory.capabilities
     if not exists:  # the temporary one is of no interest

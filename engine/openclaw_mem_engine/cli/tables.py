@@ -276,9 +276,11 @@ def markdown_text(answer: Answer) -> str:
 
 
 def explained_markdown(answer: Answer) -> str:
-    """The whole explanation as Markdown, with the fallback at its head."""
+    """The whole explanation as Markdown, with the fallback at its head, secrets masked as in every export."""
+    from openclaw_mem_engine.redact import redact
+
     head, _, rest = trace_markdown(answer).partition("\n")
-    return "\n".join([head, *_fallback_lines(answer), rest])
+    return redact("\n".join([head, *_fallback_lines(answer), rest]))
 
 
 def _fallback_lines(answer: Answer) -> list[str]:

@@ -10,16 +10,17 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any, Protocol
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.chunking.line_chunker import UNITS_PER_TOKEN
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.model import WHOLE, MemoryFile, Progress, utf16_length
+from openclaw_mem_engine.model import WHOLE, MemoryFile, Progress, Space, utf16_length
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.ranking.unshown import Passage, Unshown, form_of, percent, total, unshown_by_file
-from openclaw_mem_engine.stores.base import FileState, StoredChunk
+from openclaw_mem_engine.stores.base import FileState, Fingerprint, StoredChunk
 from openclaw_mem_engine.stores.findings import (
     FIX,
     INDEX,
@@ -55,13 +56,46 @@ _STORED = """SELECT id, path, source, start_line, end_line, hash, text FROM chun
 _MOST_ENTRIES = 50_000
 
 
+class Examined(Protocol):
+    """What the checks of files read of an opened index; nothing is made or brought up to date."""
+
+    def fingerprint(self) -> Fingerprint | None: ...
+
+    def files(self) -> dict[str, FileState]: ...
+
+    def space(self) -> Space | None: ...
+
+    def passages(self) -> Iterable[Passage]: ...
+
+    def stored(self, path: str, source: str) -> list[tuple[Any, ...]]:
+        """The fields of the chunks of a file, without its time."""
+
+    def counts_kept(self, form: str) -> list[tuple[Any, ...]]:
+        """Path and counts of what no search can show, of files of which the index keeps them."""
+
+    def close(self) -> None: ...
+
+
+class FileSnapshot(Snapshot):
+    """One state of an index in a file (see ``Examined``)."""
+
+    def passages(self) -> Iterable[Passage]:
+        return map(Passage._make, self.rows(PASSAGES))
+
+    def stored(self, path: str, source: str) -> list[tuple[Any, ...]]:
+        return self.rows(_STORED, (path, source))
+
+    def counts_kept(self, form: str) -> list[tuple[Any, ...]]:
+        return self.rows(COUNTS, (form,)) if "unshown" in self.tables else []
+
+
 @dataclass(slots=True)
 class Disk:
     """What the disk holds now, compared with what the index knows of it. ``present`` are listed files by path
     whose size and time are as recorded, so that their content must be as recorded too."""
 
     settings: Settings
-    snap: Snapshot
+    snap: Examined
     progress: Progress | None = None
     cancel: CancelToken | None = None
     known: dict[str, FileState] = field(default_factory=dict)
@@ -160,7 +194,7 @@ def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:
         if made.hash != state.hash:
             continue  # a finding of the check "hashes", or a transcript that has grown
         wanted = {chunk.chunk_id: chunk for chunk in pieces}
-        rows = disk.snap.rows(_STORED, (file.path, file.source))
+        rows = disk.snap.stored(file.path, file.source)
         held = {row[0]: StoredChunk(*row) for row in rows}
         chunks += len(wanted)
         for chunk_id in sorted(wanted.keys() | held.keys()):
@@ -179,11 +213,11 @@ def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:
 # -- what no search can show --------------------------------------------------------------------------------
 
 
-def check_snippets(settings: Settings, snap: Snapshot, out: Outcome) -> dict[str, Unshown]:
+def check_snippets(settings: Settings, snap: Examined, out: Outcome) -> dict[str, Unshown]:
     """The agent can be shown every line. Returns, by file, how much it cannot."""
     knobs = profile(settings.query.profile).set(settings.query.overrides)
-    files = unshown_by_file(map(Passage._make, snap.rows(PASSAGES)), knobs)
-    kept = snap.rows(COUNTS, (form_of(knobs),)) if "unshown" in snap.tables else ()
+    files = unshown_by_file(snap.passages(), knobs)
+    kept = snap.counts_kept(form_of(knobs))
     if wrong := [path for path, *counts in kept if path in files and (*counts,) != astuple(files[path])]:
         text = f"The index has kept wrong counts of what no search can show of {counted(len(wrong), 'file')}."
         out.add("unshown-differs", "warning", text, wrong, FIX)

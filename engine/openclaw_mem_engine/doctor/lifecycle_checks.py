@@ -84,7 +84,8 @@ def check_credentials(settings: Settings, out: Outcome) -> None:
         out.add("hard-links", "info", text, linked)
     if found:
         text = (
-            f"{counted(len(found), 'line')} of the notes look like credentials: every search may show them. "
+            f"{counted(len(found), 'line of the notes looks', 'lines of the notes look')} like credentials: "
+            "every search may show them. "
             "Embedding and rerank services get them masked."
         )
         out.add("credentials", "warning", text, found, "openclaw-mem curate")

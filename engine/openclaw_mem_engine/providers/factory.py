@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from openclaw_mem_engine.cancellation import ONE_SHOT_TIMEOUT_S
 from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, Settings
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import UsageError
@@ -16,7 +17,7 @@ from openclaw_mem_engine.providers.base import Embedders, Service, space_of
 from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
 from openclaw_mem_engine.providers.faults import FAULTS, PROVIDER_FAULTS, FaultyEmbedder
 from openclaw_mem_engine.providers.records import ProviderRecords
-from openclaw_mem_engine.providers.registry import ONE_SHOT_TIMEOUT_S, make_embedder
+from openclaw_mem_engine.providers.registry import make_embedder
 from openclaw_mem_engine.providers.resolve import Choice, choices
 from openclaw_mem_engine.providers.services import Services
 

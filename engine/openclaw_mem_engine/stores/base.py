@@ -7,7 +7,6 @@ module that passes ``tests/engine/test_store_contract.py`` and one line of the r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from openclaw_mem_engine.cancellation import CancelToken
@@ -25,6 +24,7 @@ from openclaw_mem_engine.stores.records import (
     SpaceSize,
     StoredChunk,
 )
+from openclaw_mem_engine.stores.sharing import SharedIndex
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Floats
@@ -215,10 +215,8 @@ class IndexWriter(Protocol):
         """Record a completed sync, epoch seconds; ``purge``: overwrite words of removed files at any cost."""
 
 
-class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protocol):
+class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, SharedIndex, Protocol):
     """An opened index: searched, and written in its live generation."""
-
-    path: Path  # names the index, also for the lock of a sync; nothing above the store opens it
 
     def new_generation(self, fingerprint: Fingerprint, without: Space | None = None) -> Generation:
         """Begin an empty generation. It takes every usable embedding over, but none of the space ``without``

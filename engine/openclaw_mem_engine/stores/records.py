@@ -25,7 +25,7 @@ class Capabilities:
     """What a store can do here, which code above must not assume, and how it compares vectors."""
 
     full_text: bool
-    vector_search: Literal["sqlite-vec", "in-process"]
+    vector_search: Literal["sqlite-vec", "in-process", "pgvector"]
 
 
 @dataclass(frozen=True, slots=True)

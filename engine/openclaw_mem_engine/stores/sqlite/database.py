@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from openclaw_mem_engine.cancellation import SEARCH_STOPPED
+from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, SEARCH_STOPPED
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexDamaged, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.state.database import immediate
 from openclaw_mem_engine.stores.sqlite.files import (
@@ -23,8 +23,6 @@ from openclaw_mem_engine.stores.sqlite.files import (
     refuse_foreign,
 )
 
-#: How long a writer waits for another process before it says so, milliseconds.
-BUSY_TIMEOUT_MS = 5_000
 #: Address space for memory-mapped reads; halves the time of a vector scan. Not memory that is used up.
 MMAP_BYTES = 1 << 30
 #: Why sqlite-vec is not in use when it is not wanted.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import apsw
 
-from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, CancelToken
 from openclaw_mem_engine.model import Space, chunk_id_of, text_hash
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, FileState, Fingerprint
 from openclaw_mem_engine.stores.findings import (
@@ -26,7 +26,6 @@ from openclaw_mem_engine.stores.findings import (
     counted_have,
 )
 from openclaw_mem_engine.stores.sqlite.database import (
-    BUSY_TIMEOUT_MS,
     MMAP_BYTES,
     SWITCHED_OFF,
     Bound,
