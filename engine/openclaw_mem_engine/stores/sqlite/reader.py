@@ -292,7 +292,11 @@ class SqliteReader:
     def lexical(
         self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
     ) -> CandidateRows:
-        return self._text.search(query, limit, sources) if self.caps.full_text else CandidateRows()
+        if not self.caps.full_text:
+            return CandidateRows()
+        if sources is not None or query.operator == "keywords":
+            return self._text.search(query, limit, sources)
+        return self._text.best(query, limit, self.generation())
 
     def without_common(self, query: LexicalQuery) -> LexicalQuery:
         return self._text.without_common(query) if self.caps.full_text else query
