@@ -8,9 +8,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from openclaw_mem_engine.config.rules import Rule, setting
-from openclaw_mem_engine.config.secret import Secret, shown, without_credentials
+from openclaw_mem_engine.config.secret import Secret, printable, shown
 from openclaw_mem_engine.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -31,9 +32,22 @@ class StoreLocation(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """For people: the server without user, password and options."""
-        server = without_credentials(self.server.reveal() if self.server.available else "unknown server")
-        return f"{server}, agent {self.agent}, shard {self.shard} of {SHARDS}"
+        """For people: the server, and the agent there."""
+        return f"{server_name(self.server)}, agent {self.agent}, shard {self.shard} of {SHARDS}"
+
+
+def server_name(server: Secret) -> str:
+    """An address for people: host, or folder of the socket, port and database; no user, password, options."""
+    if not server.available:
+        return "a server whose address is not known"
+    parts = urlsplit(server.reveal())
+    options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+    host = options.get("host") or unquote(parts.netloc.rpartition("@")[2]) or "local socket"
+    if host.startswith("/"):
+        host = f"socket {host}"
+    if not re.search(r":\d+$", host):
+        host += f":{options.get('port', '5432')}"
+    return printable(f"{host}/{options.get('dbname') or unquote(parts.path[1:])}".rstrip("/"))
 
 
 @dataclass(frozen=True, slots=True)
