@@ -87,8 +87,8 @@ def store_settings(chosen: Chosen, agent_id: str) -> StoreSettings:
     where = chosen.origins["store.servers"].where
     if not found.servers:
         raise ConfigError(
-            f"{chosen.origins['store.kind'].where} is postgres, and store.servers names no server: set it, "
-            "or OPENCLAW_MEM_STORE_SERVERS, to postgresql://user:password@host/database."
+            "An index in PostgreSQL needs store.servers, which names no server: set it, or "
+            "OPENCLAW_MEM_STORE_SERVERS, to postgresql://user:password@host/database."
         )
     for number, server in enumerate(found.servers, 1):
         if server.available and not _ADDRESS.fullmatch(server.reveal()):
@@ -100,7 +100,7 @@ def store_settings(chosen: Chosen, agent_id: str) -> StoreSettings:
     name = (chosen.text("store.agent") or "").replace("{agent}", agent_id)
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            "store.kind is postgres, and store.agent does not name the agent there: set it, or "
+            "An index in PostgreSQL needs store.agent, which does not name the agent there: set it, or "
             "OPENCLAW_MEM_STORE_AGENT, to a name of up to 200 characters that no other agent has, as "
             f"`team-a/{{agent}}` (it is {shown(name) if name else 'not set'})."
         )
