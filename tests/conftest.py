@@ -3,7 +3,6 @@ the suite, which of its tests run alone, and how many examples a property gets."
 
 from __future__ import annotations
 
-import codecs
 import functools
 import gc
 import os
@@ -22,10 +21,6 @@ from openclaw_mem_engine.commands import choose
 from openclaw_mem_engine.providers import static
 
 sys.path.insert(0, str(Path(__file__).parent))
-
-# Tests that become another user cannot import from the folder of Python, and Python remembers for good that a
-# codec was not found then.
-codecs.lookup("ascii")
 
 #: The suite starts some hundred child processes: they may keep what they compile, and so may this one, where
 #: most of the time that collecting takes is spent compiling the tests.
