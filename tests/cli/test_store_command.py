@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from openclaw_mem_engine.cli.main import run
-from openclaw_mem_engine.config.store import StoreLocation
+from openclaw_mem_engine.config.secret import Secret
+from openclaw_mem_engine.config.store import SHARDS, StoreLocation, shard_of
+from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import IndexStore
+from openclaw_mem_engine.stores.postgres import moving
+from openclaw_mem_engine.stores.postgres.installing import install
+from openclaw_mem_engine.stores.postgres.schema import TABLES
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.sync import transfer
 from support import postgres
@@ -180,3 +187,103 @@ def test_status_names_server_and_shard(host: Host, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("OPENCLAW_MEM_STORE", "sqlite")
     assert "sqlite: " in host.run("store", "status")
     assert "needs no server" in host.run("store", "init", code=2)
+
+
+@pytest.fixture
+def servers(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Three databases, as servers of their own, of which the second has the agent's shard."""
+    with psycopg.connect(postgres.owner_address(), autocommit=True) as owner:
+        names = [f"part{number}_{uuid.uuid4().hex}" for number in range(3)]
+        app, own = postgres.app_address(), postgres.owner_address()
+        was = f"/{owner.info.dbname}?"
+        for name in names:
+            owner.execute(f"CREATE DATABASE {name}")
+            install(Secret(own.replace(was, f"/{name}?")), Secret(app.replace(was, f"/{name}?")))
+        addresses = [app.replace(was, f"/{name}?") for name in names]
+        shard = shard_of(host.variables["OPENCLAW_MEM_STORE_AGENT"])
+        others = ",".join(
+            str(number) for number in range(SHARDS) if number not in (shard, (shard + 1) % SHARDS)
+        )
+        config = host.root / "config.toml"
+        config.write_text(f'[store]\nshards = ["{others}", "{shard}", "{(shard + 1) % SHARDS}"]\n')
+        host.variables |= {
+            "OPENCLAW_MEM_STORE_SERVERS": " ".join(addresses),
+            "OPENCLAW_MEM_CONFIG": str(config),
+        }
+        for variable, value in host.variables.items():
+            monkeypatch.setenv(variable, value)
+        try:
+            yield names
+        finally:
+            for name in names:
+                owner.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def rows_in(name: str) -> int:
+    """How many rows a server has of all agents, but for those that name another server."""
+    with psycopg.connect(postgres.owner_address(), dbname=name) as owner:
+        tables = (f"(SELECT count(*) FROM openclaw_mem.{table})" for table in TABLES if table != "agents")
+        return int(owner.execute(f"SELECT {' + '.join(tables)}").fetchall()[0][0])
+
+
+def test_an_agent_is_moved_and_every_host_follows(host: Host, servers: list[str]) -> None:
+    host.run("index")
+    assert [bool(rows_in(name)) for name in servers] == [False, True, False]
+    before = everything(host.opened("postgres"))
+    with closing(host.opened("postgres")) as elsewhere:  # opened before, on another host
+        assert elsewhere.location.split(",")[0].endswith(servers[1])
+        for to in ("3", "1", "2"):  # from home, to home
+            at, generation = int(to) - 1, elsewhere.generation()
+            said = host.run("store", "move", "--to", to)
+            assert "Copied 2 files" in said and "was removed" in said
+            assert ("which points there" in said) == (to != "2")
+            assert [bool(rows_in(name)) for name in servers] == [number == at for number in range(3)]
+            assert everything(host.opened("postgres")) == before
+            assert elsewhere.generation() > generation and elsewhere.location.split(",")[0].endswith(
+                servers[at]
+            )
+            with elsewhere.exclusive():  # its next write goes there
+                elsewhere.cache_vectors({"later": unit([1, 2])}, OTHER)
+            before = everything(host.opened("postgres"))
+            assert host.json("index")["changed"] == []
+            before = everything(host.opened("postgres"))
+            status = host.json("store", "status")
+            assert status["index"].split(",")[0].endswith(servers[at])
+    assert "is there already" in host.run("store", "move", "--to", "2", code=2)
+    assert "is none of store.servers" in host.run("store", "move", "--to", "4", code=2)
+
+
+def test_a_move_that_fails_leaves_the_index_where_it_is(
+    host: Host, servers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.run("index")
+    before = everything(host.opened("postgres"))
+
+    def failing(*_: object) -> None:
+        raise IndexUnavailable("out of reach")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(moving, "switch", failing)
+        assert "out of reach" in host.run("store", "move", "--to", "3", code=6)
+    assert everything(host.opened("postgres")) == before and rows_in(servers[1])
+
+    def written_to(*arguments: Any) -> None:
+        with psycopg.connect(postgres.owner_address(), dbname=servers[1]) as owner:
+            owner.execute("UPDATE openclaw_mem.generations SET generation = generation + 1")
+        switch(*arguments)
+
+    switch = moving.switch
+    with monkeypatch.context() as broken:
+        broken.setattr(moving, "switch", written_to)
+        assert "in use as before" in host.run("store", "move", "--to", "3", code=6)
+    assert everything(host.opened("postgres")) == before
+    with monkeypatch.context() as broken:
+        broken.setattr(moving, "remove", failing)
+        assert "could not be removed" in host.run("store", "move", "--to", "3", code=6)
+    assert everything(host.opened("postgres")) == before and rows_in(servers[1]) and rows_in(servers[2])
+    two = host.variables["OPENCLAW_MEM_STORE_SERVERS"].rpartition(" ")[0]
+    monkeypatch.setenv("OPENCLAW_MEM_STORE_SERVERS", two)
+    shard = shard_of(host.variables["OPENCLAW_MEM_STORE_AGENT"])
+    rest = ",".join(str(number) for number in range(SHARDS) if number != shard)
+    (host.root / "config.toml").write_text(f'[store]\nshards = ["{rest}", "{shard}"]\n')
+    assert "which store.servers does not name" in host.run("status", code=6)

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -31,6 +31,7 @@ from openclaw_mem_engine.config.store import StoreLocation
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.postgres.installing import install
+from openclaw_mem_engine.stores.postgres.schema import NAME, TABLES
 
 PASSWORD = "p@ss:w0rd/of-the-tests"  # what an address must escape
 _QUOTED = "p%40ss%3Aw0rd%2Fof-the-tests"
@@ -106,6 +107,18 @@ def opened(kind: str, path: Path, **options: Any) -> IndexStore:
     if kind == "postgres":
         options["location"] = location(str(path))
     return open_store(kind, path, **options)
+
+
+def rows_of(agent: int, hidden: Sequence[str] = ()) -> dict[str, list[Any]]:
+    """Every row of an agent by table, sorted, as the owner of the server sees it; without some columns."""
+    import psycopg
+
+    with psycopg.connect(owner_address()) as owner:
+        found = {}
+        for table in TABLES:
+            sql = f"""SELECT to_jsonb(x) - %s::text[] FROM {NAME}.{table} x WHERE agent = %s ORDER BY 1"""
+            found[table] = [row[0] for row in owner.execute(sql, (list(hidden), agent)).fetchall()]
+        return found
 
 
 def _shared_server() -> str:

@@ -134,6 +134,31 @@ def migrate(arguments: Namespace) -> int:
     return 0
 
 
+def move(arguments: Namespace) -> int:
+    """Move the index of the agent to another server."""
+    from openclaw_mem_engine.config.store import server_name
+    from openclaw_mem_engine.sync.transfer import move as moved_to
+
+    settings = _on_servers(arguments)
+    assert settings.store.location is not None
+    names = {server_name(server): server for server in settings.store.servers}
+    chosen = {str(number): name for number, name in enumerate(names, 1)}.get(arguments.to, arguments.to)
+    if chosen not in names:
+        raise UsageError(
+            f"--to {one_line(arguments.to)} is none of store.servers: name one by its number, 1 to "
+            f"{len(names)}, or as {', '.join(names)}."
+        )
+    with stoppable() as token, ProgressLine() as progress:
+        done = moved_to(settings, names[chosen], progress=progress, cancel=token)
+    rest = [f"All hosts use it there; the copy at {one_line(done.source)} was removed."]
+    if chosen != (home := server_name(settings.store.location.server)):
+        rest.append(
+            f"store.shards gives the shard to {home}, which points there: keep both in store.servers."
+        )
+    _show_copied(done, *rest, as_json=arguments.json)
+    return 0
+
+
 def _show_copied(done: Copied, *rest: str, as_json: bool) -> None:
     sizes = (count(done.files, "file"), count(done.chunks, "chunk"), count(done.embeddings, "embedding"))
     lines = [f"Copied {', '.join(sizes)} to {one_line(done.target)}.", *indented(rest)]

@@ -31,4 +31,19 @@ STORE_COMMANDS = (
         ),
         runner="store:migrate",
     ),
+    Command(
+        "move",
+        "move the agent's index to another of the servers",
+        "store move --agent ops --to 2",
+        " It is copied\nand counted, then all hosts use the copy, then the old one is removed.",
+        (
+            option(
+                "--to",
+                metavar="SERVER",
+                required=True,
+                help="its number in store.servers, from 1, or host:port/database as `store status` prints it",
+            ),
+        ),
+        runner="store:move",
+    ),
 )

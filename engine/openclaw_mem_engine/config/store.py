@@ -29,6 +29,7 @@ class StoreLocation(NamedTuple):
     server: Secret
     agent: str
     shard: int
+    servers: tuple[Secret, ...] = ()  # all: the agent may have been moved to one of them
 
     @property
     def shown(self) -> str:
@@ -106,7 +107,8 @@ def store_settings(chosen: Chosen, agent_id: str) -> StoreSettings:
         )
     shard = shard_of(name)
     servers = _server_numbers(found.shards, len(found.servers), chosen.origins["store.shards"].where)
-    return replace(found, agent=name, location=StoreLocation(found.servers[servers[shard]], name, shard))
+    location = StoreLocation(found.servers[servers[shard]], name, shard, found.servers)
+    return replace(found, agent=name, location=location)
 
 
 def shard_of(agent: str) -> int:

@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexUnavailable, UsageError
 from openclaw_mem_engine.model import Progress
@@ -62,6 +63,37 @@ def migrate(
             )
         with writing_alone(old, new):
             return copy_index(old, new, progress, cancel)
+
+
+def move(settings: Settings, server: Secret, *, progress: Progress, cancel: CancelToken) -> Copied:
+    """Copy the agent's index to another of the servers, let all hosts use it there, and then remove the old
+    copy. Raises UsageError, IndexUnavailable, SyncBusy, Cancelled; the index is then used where it was,
+    unless the message says otherwise."""
+    from openclaw_mem_engine.stores.postgres import moving
+
+    path, home = settings.index_path, settings.store.location
+    assert home is not None
+    make_folder(path)
+    with SyncLock(path, "moving").holding(cancel=cancel):
+        source = moving.where(path, home)
+        target = source._replace(server=server)
+        if source.shown == target.shown:
+            raise UsageError(f"The index is there already: {target.shown}. Nothing was moved.")
+        with (
+            closing(moving.opened(path, source)) as old,
+            closing(moving.opened(path, target)) as new,
+            writing_alone(old, new),
+        ):
+            generation = old.generation()
+            done = copy_index(old, new, progress, cancel)
+            moving.switch(home, source, target, generation)
+        try:
+            moving.remove(source)
+        except IndexUnavailable as error:
+            raise IndexUnavailable(
+                f"The index is used at {target.shown} now. The old copy could not be removed: {error}"
+            ) from error
+        return done
 
 
 @contextmanager
