@@ -127,7 +127,7 @@ def _server_numbers(shards: Sequence[str], servers: int, where: str) -> list[int
         )
     found: list[int | None] = [None] * SHARDS
     for number, text in enumerate(shards):
-        for part in text.split(","):
+        for part in text.split(",") if text.strip() else ():  # one that is new may have none yet
             match = re.fullmatch(r"\s*(\d{1,3})(?:-(\d{1,3}))?\s*", part)
             first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, SHARDS)
             if not first <= last < SHARDS:
