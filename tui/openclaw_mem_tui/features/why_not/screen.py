@@ -128,6 +128,8 @@ class WhyNotScreen(WorkbenchScreen):
 
     @on(CursorList.Chosen)
     def action_apply_change(self) -> None:
+        if self.answer is None:
+            return  # the walk says so itself
         if (change := self._change()) is None:
             self.search.say(f"no setting to apply: {key('edit')} opens the note")
             return
