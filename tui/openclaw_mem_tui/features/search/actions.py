@@ -42,7 +42,9 @@ class QueryActions(_Actions):
         query_line.cursor_position = len(query_line.value)
 
     def action_leave_query(self) -> None:
-        self._search.history.add(self._search.view.query)
+        line = self._screen.query_line
+        # Letters that were typed before this key may still be on their way to the line.
+        line.call_later(lambda: self._search.history.add(line.value))
         self._screen.set_focus(self._hits)
 
     def action_previous_query(self) -> None:

@@ -336,10 +336,9 @@ class SearchScreen(WorkbenchScreen):
         else:
             self.workers.cancel_group(self, "search")
 
-    @on(Input.Submitted, "#query")
     @on(CursorList.Chosen, "#hits")
-    async def _chosen(self, event: Input.Submitted | CursorList.Chosen) -> None:
-        await self.run_action("leave_query" if isinstance(event, Input.Submitted) else "get")
+    async def _chosen(self) -> None:
+        await self.run_action("get")
 
     @on(KnobPanel.Turned)
     def _turned(self, event: KnobPanel.Turned) -> None:

@@ -18,7 +18,6 @@ from openclaw_mem_engine.api import (
     KnobValue,
     Pool,
     Result,
-    Row,
     Settings,
     Trace,
     dataclass,
@@ -26,6 +25,7 @@ from openclaw_mem_engine.api import (
     rank,
     ranking_knobs,
 )
+from openclaw_mem_tui.features.search.baseline import Baseline, Pin, edited
 
 Columns = Literal["scores", "ranks", "contributions"]
 COLUMNS: tuple[Columns, ...] = ("scores", "ranks", "contributions")
@@ -38,43 +38,6 @@ KNOB_NAMES: tuple[str, ...] = (PROFILE, *KNOBS)
 
 #: The name of the baseline while a fault is simulated.
 HEALTHY_RUN = "without faults"
-
-
-@dataclass(frozen=True, slots=True)
-class Pin:
-    """A run to compare with. For its own query the pinned trace is kept as it was, so that an edited note
-    shows its effect; for any other query the pinned knobs rank that query, with the ``backend`` that answered
-    then. The pin of an earlier session has no trace, and no query."""
-
-    query: str
-    knobs: Knobs
-    trace: Trace | None
-    pool: Pool | None = None
-    backend: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """What the Δ column compares with. ``by_file``: it is of another backend, which cuts files otherwise, so
-    that a row is compared with the best one of its file. ``ranks`` are those of what was returned, by
-    ``key``."""
-
-    name: str
-    trace: Trace
-    ranks: dict[str, int]
-    by_file: bool = False
-
-    def key(self, row: Row) -> str:
-        """What a row of either run is compared by."""
-        return row.path if self.by_file else row.chunk_id
-
-    def rank(self, row: Row) -> int | None:
-        """Where the baseline returned what a row of the shown run is."""
-        return self.ranks.get(self.key(row))
-
-    def row(self, row: Row) -> Row | None:
-        """The row of the baseline that a row of the shown run is compared with."""
-        return next((found for found in self.trace.rows if self.key(found) == self.key(row)), None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -322,7 +285,9 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
         return replace(view, baseline=replace(before, name=view.baseline_name))
     else:
         return replace(view, baseline=None)
-    made = Baseline(view.baseline_name, against, {}, by is not None and by.backend != pool.backend)
+    by_file = by is not None and by.backend != pool.backend
+    now = edited(against, trace) if by is not pool and not by_file else {}
+    made = Baseline(view.baseline_name, against, {}, by_file, now)
     for row in against.returned:
         made.ranks.setdefault(made.key(row), row.outcome.rank or 0)
     return replace(view, baseline=made)

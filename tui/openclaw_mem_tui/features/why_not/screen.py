@@ -125,6 +125,8 @@ class WhyNotScreen(WorkbenchScreen):
 
     @on(CursorList.Chosen)
     def action_apply_change(self) -> None:
+        if self.answer is None:
+            return  # the walk says so itself
         if (change := self._change()) is None:
             self.search.say(f"not a setting; {key('edit')} opens the note")
             return
