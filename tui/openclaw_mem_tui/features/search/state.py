@@ -1,7 +1,5 @@
 """The state of the search lab as one frozen value, and the few ways in which it changes. No Textual here.
-
-Everything on the screen is drawn from one ``View``. Ranking is asked of the engine's ``rank()``.
-"""
+Everything on the screen is drawn from one ``View``. Ranking is asked of the engine's ``rank()``."""
 
 from __future__ import annotations
 
@@ -57,12 +55,13 @@ class Pin:
 class Baseline:
     """What the Δ column compares with. ``by_file``: it is of another backend, which cuts files otherwise, so
     that a row is compared with the best one of its file. ``ranks`` are those of what was returned, by
-    ``key``."""
+    ``key``; ``pool`` is what it was ranked from."""
 
     name: str
     trace: Trace
     ranks: dict[str, int]
     by_file: bool = False
+    pool: Pool | None = None
 
     def key(self, row: Row) -> str:
         """What a row of either run is compared by."""
@@ -288,9 +287,8 @@ def pinned(view: View) -> View:
     """The present run becomes the baseline. Nothing changes without an answer, or while a fault is on."""
     if view.trace is None or not view.answers or view.shown_faults:
         return view
-    return _with_baseline(
-        replace(view, pin=Pin(view.query, view.knobs, view.trace, view.pool, view.backend)), None
-    )
+    pin = Pin(view.query, view.knobs, view.trace, view.pool, view.backend)
+    return _with_baseline(replace(view, pin=pin), None)
 
 
 def unpinned(view: View) -> View:
@@ -303,7 +301,6 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
     if pool is None or trace is None:
         return replace(view, baseline=None)
     before = view.baseline
-    against: Trace
     by: Pool | None = pool  # what the baseline is ranked from
     if view.pool_faults:
         if (by := view.other_pool) is None:
@@ -316,13 +313,15 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
     elif baseline_pool is not None:
         by = baseline_pool
         against = _ranked(view, by, knobs)
+    elif before is not None and before.pool is pool and before.trace.knobs == knobs:
+        against = before.trace
     elif not view.other_backend and knobs.retrieval_key == view.pool_key:
         against = _ranked(view, pool, knobs)
     elif before is not None and before.trace.query == view.query and before.trace.knobs == knobs:
         return replace(view, baseline=replace(before, name=view.baseline_name))
     else:
         return replace(view, baseline=None)
-    made = Baseline(view.baseline_name, against, {}, by is not None and by.backend != pool.backend)
+    made = Baseline(view.baseline_name, against, {}, by is not None and by.backend != pool.backend, by)
     for row in against.returned:
         made.ranks.setdefault(made.key(row), row.outcome.rank or 0)
     return replace(view, baseline=made)
