@@ -16,7 +16,7 @@ from support.commands import World
 #: Never needed by a one-shot command on an ordinary workspace.
 HEAVY = {
     "textual", "rich", "openai", "httpx", "httpx2", "httpcore2", "anyio", "h11", "certifi", "ssl",
-    "http.client", "urllib.request", "pydantic", "watchfiles", "llama_cpp", "gguf", "rapidfuzz",
+    "http.client", "urllib.request", "pydantic", "watchfiles", "llama_cpp", "psycopg", "gguf", "rapidfuzz",
     "json5", "pyjson5", "resvg_py", "shtab", "openclaw_mem_tui", "openclaw_mem_themes", "asyncio",
     "multiprocessing", "concurrent.futures.thread",
     "openclaw_mem_engine.providers.remote.embedder", "openclaw_mem_engine.providers.remote.transport",

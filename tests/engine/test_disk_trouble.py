@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import textwrap
 import threading
 import time
@@ -27,9 +25,9 @@ from openclaw_mem_engine.sync.report import SyncRequest
 from support.damage import codes, looked
 from support.memories import open_memory, settings_for, write_notes
 from support.stores import content
+from support.users import unprivileged_folder
 
 ENGINE, TESTS = (Path(__file__).parents[2] / name for name in ("engine", "tests"))
-NOBODY = 65534
 
 
 def whole(path: Path) -> None:
@@ -197,15 +195,8 @@ def as_nobody() -> Iterator[Path]:
     """A folder of a user whom permissions stop; root may do anything."""
     if os.geteuid() != 0:
         pytest.skip("becoming another user takes root")
-    folder = Path(tempfile.mkdtemp())
-    os.chown(folder, NOBODY, NOBODY)
-    codecs.lookup("utf-16-le")  # the doctor's: the folder of the interpreter may be closed to that user
-    os.seteuid(NOBODY)
-    try:
+    with unprivileged_folder() as folder:
         yield folder
-    finally:
-        os.seteuid(0)
-        shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize("open_before", [True, False])

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import stat
-import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -25,6 +23,7 @@ from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
 from openclaw_mem_engine.stores.sqlite.files import aside_path
 from openclaw_mem_engine.sync.lock import SyncLock
 from support.damage import NOTES, codes, indexed, looked, named, type_in
+from support.users import unprivileged_folder
 
 
 @pytest.fixture
@@ -173,7 +172,7 @@ SPOILT: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "no table": (without_table, "is damaged (no table", "rm -- "),
     "other columns": (other_columns, "has other columns", "rm -- "),
     "foreign": (foreign, "is a database of something else", "mv -- "),
-    "newer": (lambda path: sql(path, "PRAGMA user_version = 99"), "by a newer version", "python -m pip "),
+    "newer": (lambda path: sql(path, "PRAGMA user_version = 99"), "by a newer version", "git pull && "),
     "no file": (a_folder, "cannot be used", ""),
 }
 
@@ -241,12 +240,7 @@ def test_files_beside_the_index_that_cannot_be_used_are_told(
 @pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
 @pytest.mark.parametrize(("mode", "wanted"), [(0o400, "may not be written to"), (0, "cannot be used")])
 def test_an_event_log_that_is_out_of_reach_is_told(mode: int, wanted: str) -> None:
-    folder = Path(tempfile.mkdtemp())
-    root = os.geteuid() == 0  # who may do anything: somebody else does it
-    if root:
-        os.chown(folder, 65534, 65534)
-        os.seteuid(65534)
-    try:
+    with unprivileged_folder() as folder:
         settings = indexed(folder, NOTES)
         path = settings.data_dir / EVENTS_FILE
         path.chmod(mode)
@@ -254,10 +248,6 @@ def test_an_event_log_that_is_out_of_reach_is_told(mode: int, wanted: str) -> No
         assert wanted in found.text and (found.severity, found.repair) == ("warning", "")
         path.chmod(0o600)
         assert looked(settings).findings == ()
-    finally:
-        if root:
-            os.seteuid(0)
-        shutil.rmtree(folder)
 
 
 def test_the_size_check_tells_unused_pages(settings: Settings) -> None:

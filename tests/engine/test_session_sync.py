@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -30,9 +29,9 @@ from support.embed_server import running_server
 from support.goldens import MODEL, WORKSPACE, golden
 from support.memories import backend_of, settings_for, write_notes
 from support.transcripts import age, append, message, messages, with_sessions
+from support.users import unprivileged_folder
 
 S = 10**9
-NOBODY = 65534
 
 
 # -- the decision ---------------------------------------------------------------------------------------
@@ -262,10 +261,7 @@ def test_deleted_transcripts_leave_the_index(memory: Memory, sessions: Path) -> 
 def test_what_may_not_be_read_just_now_keeps_its_old_text(closed: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("becoming another user takes root")
-    folder = Path(tempfile.mkdtemp())
-    os.chown(folder, NOBODY, NOBODY)
-    os.seteuid(NOBODY)
-    try:
+    with unprivileged_folder() as folder:
         sessions = folder / "sessions"
         sessions.mkdir()
         put(sessions / "one.jsonl", message("The pump restarted twice."))
@@ -279,9 +275,6 @@ def test_what_may_not_be_read_just_now_keeps_its_old_text(closed: str) -> None:
             assert memory.freshness().state == "partial"
             (sessions / closed).chmod(0o700)
             assert memory.sync().skipped == []
-    finally:
-        os.seteuid(0)
-        shutil.rmtree(folder)
 
 
 def test_an_agent_without_sessions_is_no_error(workspace: Path, sessions: Path, tmp_path: Path) -> None:

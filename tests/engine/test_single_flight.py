@@ -66,6 +66,12 @@ class Idle:
     def follow(self) -> None:
         """The same index as before."""
 
+    def is_present(self) -> bool:
+        return self.path.exists()
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def killed(self, *_: object) -> None:
         """Nothing was killed."""
 

@@ -25,6 +25,7 @@ from openclaw_mem_engine.stores.damage import Damage, DamageTolerantSearch
 from openclaw_mem_engine.stores.query import LexicalQuery, build_keyword_query, build_query
 from openclaw_mem_engine.sync.report import SyncRequest
 from support.memories import backend_of, open_memory, write_notes
+from support.postgres import opened
 from support.stores import FINGERPRINT, change_of, put, unit
 
 Make = Callable[..., IndexStore]
@@ -46,22 +47,23 @@ FORMS: list[dict[str, Any]] = [
     {"kind": "sqlite", "resident": True},
     {"kind": "sqlite", "extension": False},
     {"kind": "memory"},
+    {"kind": "postgres"},
 ]
 
 
 @pytest.fixture(params=FORMS, ids=lambda form: " ".join(map(str, form.values())))
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     """Opens a store of one kind, begun and empty."""
-    opened: list[IndexStore] = []
+    stores: list[IndexStore] = []
 
     def open_one(name: str = "main") -> IndexStore:
-        store = open_store(path=tmp_path / f"{name}.sqlite", **request.param)
+        store = opened(path=tmp_path / f"{name}.sqlite", **request.param)
         store.begin(FINGERPRINT)
-        opened.append(store)
+        stores.append(store)
         return store
 
     yield open_one
-    for store in opened:
+    for store in stores:
         store.close()
 
 
@@ -130,34 +132,34 @@ def test_full_text_search_is_that_of_fts5(
     sources: list[Source] | None,
     limit: int,
 ) -> None:
-    sqlite, memory = pair
+    sqlite, other = pair
     query = build_keyword_query(text) if form == "keywords" else build_query(text, form, index, name_weight)
     if query is None:
         return
-    wanted, found = sqlite.lexical(query, 50, sources), memory.lexical(query, 50, sources)
+    wanted, found = sqlite.lexical(query, 50, sources), other.lexical(query, 50, sources)
     assert dict(found) == pytest.approx(dict(wanted), abs=1e-9)
     assert found.matched == wanted.matched == len(wanted)
-    cut, mine = sqlite.lexical(query, limit, sources), memory.lexical(query, limit, sources)
+    cut, mine = sqlite.lexical(query, limit, sources), other.lexical(query, limit, sources)
     assert [row.raw for row in cut] == pytest.approx([row.raw for row in mine], abs=1e-9)
     assert cut.matched == mine.matched == wanted.matched
     ids = [*dict(wanted), "unknown"]
-    assert memory.lexical_scores(query, ids) == pytest.approx(sqlite.lexical_scores(query, ids), abs=1e-9)
+    assert other.lexical_scores(query, ids) == pytest.approx(sqlite.lexical_scores(query, ids), abs=1e-9)
     lines = {"x": "the pump\n温室 gateway board", "y": "foo_bar crème", "z": ""}
-    ours, scores = (store.line_scores(query, lines, ["x", "y"]) for store in (memory, sqlite))
+    ours, scores = (store.line_scores(query, lines, ["x", "y"]) for store in (other, sqlite))
     assert [len(scores[key]) for key in "xyz"] == [2, 1, 1] and ours.keys() == scores.keys()
     for key in lines:
         assert ours[key] == pytest.approx(scores[key], abs=1e-9)
 
 
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[tuple[IndexStore, IndexStore]]:
-    opened = []
-    for kind in ("sqlite", "memory"):
-        one = open_store(kind, tmp_path / f"{kind}.sqlite")
+@pytest.fixture(params=["memory", "postgres"])
+def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[IndexStore, IndexStore]]:
+    stores = []
+    for kind in ("sqlite", request.param):
+        one = opened(kind, tmp_path / f"{kind}.sqlite")
         one.begin(FINGERPRINT)
-        opened.append(filled(one))
-    yield opened[0], opened[1]
-    for one in opened:
+        stores.append(filled(one))
+    yield stores[0], stores[1]
+    for one in stores:
         one.close()
 
 
@@ -246,7 +248,7 @@ def test_another_space_is_searched_from_the_cache(store: IndexStore) -> None:
 
 def test_without_full_text_search_only_vectors_answer(tmp_path: Path) -> None:
     for kind in STORES:
-        bare = open_store(kind, tmp_path / kind, full_text=False)
+        bare = opened(kind, tmp_path / kind, full_text=False)
         bare.begin(FINGERPRINT)
         filled(bare)
         query = query_of("pump")
@@ -266,7 +268,7 @@ def test_a_closed_store_says_so(store: IndexStore) -> None:
 
 def test_an_index_that_was_never_begun_is_empty(tmp_path: Path) -> None:
     for kind in STORES:
-        bare = open_store(kind, tmp_path / kind)
+        bare = opened(kind, tmp_path / kind)
         assert bare.fingerprint() is None and bare.synced_at() is None and not bare.is_hollow()
         assert not bare.vector(V[0], 5) and not bare.lexical(query_of("pump"), 5)
         assert bare.counts().chunks == bare.counts().files == bare.counts().cached == 0
@@ -502,7 +504,7 @@ def test_retrieval_gives_the_same_answers_over_every_store(tmp_path: Path) -> No
         embedders = backend_of(memory).embedders
         for kind in STORES:
             path = memory.settings.index_path.with_name(f"{kind}.sqlite")
-            store = open_store(kind, path)
+            store = opened(kind, path)
             backend = BuiltinBackend(memory.settings, store, embedders, lambda: 1_771_632_000.0)
             assert backend.sync().files == 4
             assert backend.sync(SyncRequest(force=True)).rebuilt
@@ -518,4 +520,4 @@ def test_retrieval_gives_the_same_answers_over_every_store(tmp_path: Path) -> No
             assert len(answers[kind]) > 8
             store.close()
     wanted = [(path, pytest.approx(score, abs=1e-5)) for path, score in answers["sqlite"]]
-    assert answers["memory"] == wanted
+    assert answers["memory"] == wanted and answers["postgres"] == wanted

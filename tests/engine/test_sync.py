@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import textwrap
 import threading
 import time
@@ -32,9 +31,9 @@ from support.damage import alter
 from support.embed_server import Server, running_server, unauthorized
 from support.memories import backend_of, settings_for, write_notes
 from support.stores import content
+from support.users import unprivileged_folder
 
 ENGINE, TESTS = (Path(__file__).parents[2] / name for name in ("engine", "tests"))
-NOBODY = 65534
 NOTES = {
     "MEMORY.md": "# Long-term\n\nThe gateway runs on the ARM board.\n",
     "memory/2026-02-20.md": "The irrigation pump restarted twice.\n",
@@ -216,17 +215,11 @@ def test_a_text_file_that_becomes_binary_loses_its_text(memory: Memory, workspac
 
 @pytest.fixture
 def as_nobody() -> Iterator[Path]:
-    """A folder of a user whom permissions stop; root may read anything."""
+    """A folder of a user whom permissions stop; root may do anything."""
     if os.geteuid() != 0:
         pytest.skip("becoming another user takes root")
-    folder = Path(tempfile.mkdtemp())
-    os.chown(folder, NOBODY, NOBODY)
-    os.seteuid(NOBODY)
-    try:
+    with unprivileged_folder() as folder:
         yield folder
-    finally:
-        os.seteuid(0)
-        shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize("closed", ["memory/network.md", "memory"])
@@ -434,7 +427,7 @@ def test_a_cancelled_sync_keeps_what_is_done(memory: Memory, workspace: Path, tm
         seen.append((done, total))
         cancel.set()
 
-    with pytest.raises(Cancelled, match="what was finished before is in the index"):
+    with pytest.raises(Cancelled, match="finished work is in the index"):
         memory.sync(progress=progress, cancel=cancel)
     assert len(seen) == 1
     done, total = seen[0]

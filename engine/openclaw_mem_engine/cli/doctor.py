@@ -23,7 +23,7 @@ from openclaw_mem_engine.cli.terminal import (
 )
 from openclaw_mem_engine.cli.text_format import byte_size, count, moment
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError
-from openclaw_mem_engine.stores.sqlite.files import index_is_there
+from openclaw_mem_engine.stores import is_there
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ def run(arguments: Namespace) -> int:
 
     with closing(Journal(settings)) as journal:
         report, done = _examined(settings, journal, deep=arguments.deep, fix=arguments.fix)
-    data = {"indexPath": str(settings.index_path)} | report.to_dict() | {"fixed": done}
+    data = {"indexPath": settings.index_name} | report.to_dict() | {"fixed": done}
     show(data, _report_lines(report, done, arguments.fix), as_json=arguments.json)
     return IndexUnavailable.exit_code if report.errors else 0
 
@@ -74,7 +74,7 @@ def _examined(
             done, after = repair(settings, lineup.embedders, journal, report, progress, token)
             if after is None:
                 repaired = f"Repaired: {'; '.join(done)}. " if done else ""
-                raise Cancelled(f"{repaired}The examination after that was stopped.")
+                raise Cancelled(f"{repaired}The checks after that were stopped.")
             return after, done
     finally:
         lineup.close()
@@ -125,7 +125,7 @@ def run_cache(arguments: Namespace) -> int:
             "The backend qmd has no cache of embeddings: the vectors of a text are in the index, until "
             "`openclaw-mem qmd cleanup` removes those of texts that no file has."
         )
-    exists, removed = index_is_there(settings.index_path), 0
+    exists, removed = is_there(settings), 0
     sizes: Sequence[CacheSize] = ()
     if exists:
         with open_memory(settings) as memory, stoppable() as token:
@@ -133,7 +133,7 @@ def run_cache(arguments: Namespace) -> int:
             sizes = memory.cache_sizes()
     entries, live = sum(size.entries for size in sizes), sum(size.live for size in sizes)
     spared = max(0, entries - most)
-    data: dict[str, Any] = {"indexPath": str(settings.index_path), "exists": exists}
+    data: dict[str, Any] = {"indexPath": settings.index_name, "exists": exists}
     if prune:
         data |= {"max": most, "removed": removed, "spared": spared, "entries": entries, "live": live}
         lines = [
@@ -146,7 +146,7 @@ def run_cache(arguments: Namespace) -> int:
         data |= {"maxEntries": kept, "spaces": [_cache_dict(size) for size in sizes]}
         lines = _cache_lines(sizes, kept)
     if not exists:
-        path = one_line(str(settings.index_path))
+        path = one_line(settings.index_name)
         lines = [f"There is no index yet ({path}), so there is no cache: `openclaw-mem index` makes both."]
     show(data, lines, as_json=arguments.json)
     return 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.terminal import say
 from openclaw_mem_engine.errors import ConfigError, UsageError
-from openclaw_mem_engine.stores.sqlite.files import index_is_there
+from openclaw_mem_engine.stores import is_there
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
@@ -55,7 +55,7 @@ def open_memory(settings: Settings, faults: frozenset[str] = frozenset()) -> Mem
 
     Raises what ``Memory.open`` raises, and WorkspaceError.
     """
-    if not index_is_there(settings.index_path):
+    if not is_there(settings):
         from openclaw_mem_engine.workspace.rules import open_workspace
 
         open_workspace(settings.workspace)
@@ -84,12 +84,11 @@ def looking(settings: Settings, *, needs_workspace: bool = True, damaged: bool =
 
     Raises what ``Memory.open`` raises, and with ``needs_workspace`` WorkspaceError.
     """
-    if index_is_there(settings.index_path) and not damaged:
+    if is_there(settings) and not damaged:
         with open_memory(settings) as memory:
             yield memory
         return
     import tempfile
-    from dataclasses import replace
 
     from openclaw_mem_engine.memory import Memory
 
@@ -98,7 +97,7 @@ def looking(settings: Settings, *, needs_workspace: bool = True, damaged: bool =
 
         open_workspace(settings.workspace)
     with tempfile.TemporaryDirectory(prefix="openclaw-mem-") as folder:
-        elsewhere = replace(settings, index_path=Path(folder) / settings.index_path.name)
+        elsewhere = settings.with_index(Path(folder) / settings.index_path.name)
         if damaged and not settings.qmd_in_process:
             from openclaw_mem_engine.stores.sqlite.repair import save_embeddings
 

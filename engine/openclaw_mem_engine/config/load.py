@@ -54,6 +54,7 @@ from openclaw_mem_engine.config.sources import (
     own_layer,
     user_folders,
 )
+from openclaw_mem_engine.config.store import store_settings
 from openclaw_mem_engine.errors import ConfigError, UsageError
 
 DEFAULT_AGENT = "main"
@@ -148,6 +149,7 @@ def load_settings(
         expansion=_model(chosen, ExpansionSettings, "expansion"),
         plugin=chosen.group(PluginSettings, "plugin"),
         qmd=qmd,
+        store=store_settings(chosen, agent_id),
         user_timezone=chosen.text("user_timezone"),
         compaction=compaction_settings(chosen),
         flush=_model(chosen, FlushSettings, "flush"),

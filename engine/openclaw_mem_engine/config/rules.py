@@ -21,6 +21,7 @@ Kind = Literal[
     "texts",
     "path",
     "secret",
+    "secrets",
     "headers",
     "url",
     "duration",
@@ -37,6 +38,7 @@ _KIND_NAMES: Mapping[Kind, str] = {
     "texts": "a list of texts",
     "path": "a path",
     "secret": "a text (kept secret)",
+    "secrets": "a list of texts (kept secret)",
     "headers": "a table of texts",
     "url": "a URL",
     "duration": "a duration (30s, 5m, 1h)",
@@ -61,7 +63,7 @@ class Rule(NamedTuple):
     @property
     def secret(self) -> bool:
         """True when a message must not repeat the value, not even a refused one."""
-        return self.kind in ("secret", "headers")
+        return self.kind in ("secret", "secrets", "headers")
 
     @property
     def allowed(self) -> str:
@@ -81,7 +83,7 @@ class Rule(NamedTuple):
             return isinstance(value, bool)
         if self.kind in ("int", "number"):
             return self._fits_number(value)
-        if self.kind == "texts":
+        if self.kind in ("texts", "secrets"):
             return isinstance(value, list) and all(self._fits_text(item) for item in value)
         if self.kind == "duration":
             return isinstance(value, str) and seconds_of(value) is not None

@@ -7,7 +7,7 @@ the table ``[provider]``), of ``Settings.origins`` and of the listing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, field
+from dataclasses import MISSING, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -26,6 +26,7 @@ from openclaw_mem_engine.config.plugin import PluginSettings
 from openclaw_mem_engine.config.qmd import QmdSettings
 from openclaw_mem_engine.config.rules import Rule, Setting, declared, setting
 from openclaw_mem_engine.config.secret import Secret
+from openclaw_mem_engine.config.store import StoreSettings
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import Note, Source
 
@@ -297,6 +298,7 @@ class Settings:
     rerank: RerankSettings = RerankSettings()
     expansion: ExpansionSettings = ExpansionSettings()
     qmd: QmdSettings = QmdSettings()
+    store: StoreSettings = StoreSettings()
     plugin: PluginSettings = PluginSettings()
     compaction: CompactionSettings = CompactionSettings()
     flush: FlushSettings = FlushSettings()
@@ -305,6 +307,16 @@ class Settings:
     bootstrap: BootstrapSettings = BootstrapSettings()
     origins: Mapping[str, Origin] = field(default_factory=_nothing)
     warnings: tuple[Note, ...] = ()
+
+    @property
+    def index_name(self) -> str:
+        """Where the index is, for people: its file, or its server."""
+        at = self.store.location
+        return str(self.index_path) if at is None or self.qmd_in_process else at.shown
+
+    def with_index(self, path: Path) -> Settings:
+        """The same settings with an index of their own in a file."""
+        return replace(self, index_path=path, store=StoreSettings())
 
     @property
     def qmd_in_process(self) -> bool:

@@ -51,7 +51,7 @@ def to_dict(settings: Settings) -> dict[str, Any]:
     facts = settings.openclaw
     return {
         "version": 1,  # raised by a change that breaks readers
-        "indexPath": str(settings.index_path),
+        "indexPath": settings.index_name,
         "settings": {
             key: {
                 "value": value,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from openclaw_mem_engine.config.ignored import nearest
 from openclaw_mem_engine.config.layers import Entry, Layer, absolute, secret_from
-from openclaw_mem_engine.config.secret import printable
+from openclaw_mem_engine.config.secret import Secret, printable
 from openclaw_mem_engine.config.settings import SETTINGS, Origin
 from openclaw_mem_engine.errors import ConfigError, UsageError
 
@@ -73,7 +73,10 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
     for key, known in SETTINGS.items():
         if known.variable and (text := environ.get(known.variable, "").strip()):
             where = f"env {known.variable}"
-            layer[key] = Entry(known.rule.check(text, where), Origin("env", where))
+            if known.rule.kind == "secrets":  # between spaces, which no address holds
+                layer[key] = Entry(tuple(map(Secret, text.split())), Origin("env", where))
+            else:
+                layer[key] = Entry(known.rule.check(text, where), Origin("env", where))
     return layer
 
 
@@ -100,6 +103,9 @@ def own_layer(path: Path, environ: Mapping[str, str]) -> Layer:
         kept: Any = known.rule.check(value, where)
         if known.rule.kind == "secret":
             kept = secret_from(kept, environ, where)
+        elif known.rule.kind == "secrets":
+            each = (secret_from(text, environ, f"{where}[{at}]") for at, text in enumerate(kept))
+            kept = tuple(secret for secret in each if secret is not None)
         elif known.rule.kind in ("texts", "tables"):
             kept = tuple(kept)
         if kept is not None:

@@ -103,6 +103,8 @@ class Curator:
             raise UsageError("The effect is measured with the built-in backend alone.")
         if memory.hosts and not self.settings.index_path.is_file():
             hosts = ", ".join(memory.hosts)
+            if self.settings.store.location is not None:
+                raise UsageError(f"The copy of an index on a server would send all notes to {hosts} again.")
             raise UsageError(f"The effect needs the index: `openclaw-mem index` makes it, with {hosts}.")
         if self._dry_run is None:
             probes, pins = self.probes(material), memory.expected.read()

@@ -274,7 +274,6 @@ def _copy(settings: Settings, folder: Path) -> Settings:
         settings,
         workspace=workspace,
         extra_paths=extras,
-        index_path=index,
         data_dir=folder / "data",
         provider=provider,
-    )
+    ).with_index(index)

@@ -17,7 +17,14 @@ from openclaw_mem_engine.doctor import file_checks as files
 from openclaw_mem_engine.doctor import lifecycle_checks as lifecycle
 from openclaw_mem_engine.doctor import location_checks as locations
 from openclaw_mem_engine.doctor.qmd_check import check_qmd, check_qmd_index
-from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable, WorkspaceError
+from openclaw_mem_engine.doctor.shared_store import SharedStore
+from openclaw_mem_engine.errors import (
+    Cancelled,
+    ConfigError,
+    IndexDamaged,
+    IndexUnavailable,
+    WorkspaceError,
+)
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.ranking.unshown import Unshown
@@ -33,7 +40,7 @@ from openclaw_mem_engine.stores.findings import (
 from openclaw_mem_engine.stores.sqlite.checks import diagnose
 from openclaw_mem_engine.stores.sqlite.files import index_is_there, refuse_foreign, unreachable
 from openclaw_mem_engine.stores.sqlite.repair import repair as repair_index
-from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot, check_version
+from openclaw_mem_engine.stores.sqlite.snapshot import check_version
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.lock import Killed, SyncLock
 from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
@@ -46,7 +53,7 @@ _REBUILD_ONLY = """damaged unreadable newer-schema tables-missing no-fingerprint
     chunks-lost""".split()
 #: What a damaged page may raise while it is read: SQLite's errors, and ours over NULLs and nonsense.
 _DAMAGE = (apsw.Error, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
-_STOPPED = "The examination was stopped."
+_STOPPED = "The checks were stopped."
 
 
 def examine(
@@ -131,21 +138,28 @@ class Examination:
     cancel: CancelToken | None
     findings: list[Finding] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
-    opened: Snapshot | None = None
+    opened: files.Examined | None = None
     disk: files.Disk = field(init=False)
     diagnosis: Mapping[str, Callable[[Outcome], None]] = field(default_factory=dict)
     unshown: Mapping[str, Unshown] = field(default_factory=dict)
 
     @property
-    def snap(self) -> Snapshot:
+    def snap(self) -> files.Examined:
         """The opened index; only for checks that come after "index"."""
         assert self.opened is not None
+        return self.opened
+
+    @property
+    def file(self) -> files.FileSnapshot:
+        """The same where it is a file."""
+        assert isinstance(self.opened, files.FileSnapshot)
         return self.opened
 
     def run(self) -> None:
         """Every check in order, until one finds what makes the others meaningless. Raises Cancelled."""
         try:
-            for name, check in (_QMD_CHECKS if self.settings.qmd_in_process else CHECKS).items():
+            shared = _SHARED_CHECKS if self.settings.store.location else CHECKS
+            for name, check in (_QMD_CHECKS if self.settings.qmd_in_process else shared).items():
                 if (name in _DEEP and not self.deep) or (name == "qmd" and not self.settings.qmd_process):
                     continue
                 self._run(name, check)
@@ -174,20 +188,23 @@ class Examination:
         except WorkspaceError as error:
             out.detail = "the workspace cannot be read"
             out.add("workspace", "error", str(error))
+        except IndexUnavailable as error:
+            done, out.detail = False, "could not be done"
+            out.add("unavailable", "error", str(error))
         except OSError as error:
             done = False
             out.detail = f"could not be done: {error.strerror or error}"
             if not self.found("no-access"):
                 # The file or folder that the system refused, as far as it says.
                 path = Path(os.fsdecode(error.filename)) if error.filename else self.settings.data_dir
-                text = f"The check of {name} could not be done: {unreachable(path, error)}"
+                text = f"The check of {name} failed: {unreachable(path, error)}"
                 out.add("unreachable", "error", text)
         except _DAMAGE as error:
             out.detail = f"could not be done: {error}"
             done = not self.found("damaged", *(["full-text-damaged"] if name == "full text" else []))
             if done:  # otherwise a finding already says why
                 what = f"({type(error).__name__}: {error})"
-                text = f"The check of {name} met something that cannot be read {what}."
+                text = f"The check of {name} found something that cannot be read {what}."
                 out.add("unreadable", "error", text, repair=REBUILD)
         self.checks.append(out.check(name, ok=done))
         self.findings += out.findings
@@ -200,11 +217,11 @@ def _open_index(run: Examination, out: Outcome) -> None:
     path = run.settings.index_path
     try:
         if index_is_there(path):
-            run.opened = Snapshot(path, run.cancel, extension=run.settings.vector_extension)
-            run.disk = files.Disk(run.settings, run.opened, run.progress, run.cancel)
+            run.opened = snap = files.FileSnapshot(path, run.cancel, extension=run.settings.vector_extension)
+            run.disk = files.Disk(run.settings, snap, run.progress, run.cancel)
             asked = (run.embedders.primary, run.embedders.fallback, *run.embedders.also)
             in_use = [space_of(embedder) for embedder in asked]
-            run.diagnosis = diagnose(run.opened, deep=run.deep, in_use=in_use)
+            run.diagnosis = diagnose(snap, deep=run.deep, in_use=in_use)
             out.detail = "can be opened"
         else:
             out.detail = "there is none yet"
@@ -218,6 +235,16 @@ def _open_index(run: Examination, out: Outcome) -> None:
             out.add("unavailable", "error", str(error))
 
 
+def _open_shared(run: Examination, out: Outcome) -> None:
+    try:
+        run.opened = opened = SharedStore(run.settings, out)
+        run.diagnosis = opened.store.diagnosis()
+        run.disk = files.Disk(run.settings, opened, run.progress, run.cancel)
+    except (ConfigError, IndexUnavailable) as error:
+        out.detail = "cannot be opened"
+        out.add("unavailable", "error", str(error))
+
+
 def _check_fingerprint(run: Examination, out: Outcome) -> None:
     if run.found("fingerprint-unreadable"):
         out.detail = "cannot be read"
@@ -229,7 +256,7 @@ def _check_fingerprint(run: Examination, out: Outcome) -> None:
     out.detail = f"built with {known.space.label or 'no provider'}"
     if needs_rebuild(known, wanted):
         differences = "; ".join(known.differences(wanted))
-        text = f"The index was built with other settings ({differences}): the next sync builds it anew."
+        text = f"The index was built with other settings ({differences}): the next sync rebuilds it."
         out.add("other-fingerprint", "warning", text, repair=INDEX)
 
 
@@ -274,8 +301,8 @@ CHECKS: Mapping[str, Callable[[Examination, Outcome], None]] = {
     "vectors": _of_store("vectors"),
     "cache": _of_store("cache"),
     "recall": _of_store("recall"),
-    "size": lambda run, out: locations.check_size(run.settings, run.snap, out),
-    "by-products": lambda run, out: files.check_by_products(run.settings, run.snap, out),
+    "size": lambda run, out: locations.check_size(run.settings, run.file, out),
+    "by-products": lambda run, out: files.check_by_products(run.settings, run.file, out),
     "snippets": _check_snippets,
     "files": lambda run, out: files.check_files(run.disk, out),
     "hashes": lambda run, out: files.check_hashes(run.disk, out),
@@ -283,8 +310,17 @@ CHECKS: Mapping[str, Callable[[Examination, Outcome], None]] = {
 }
 #: Those that only a deep examination makes.
 _DEEP = frozenset({"notes"})
+_BEFORE_INDEX = dict(islice(CHECKS.items(), list(CHECKS).index("index")))
+#: The same before "index"; then those of a store that is no file, whose own checks are "server" and "rows".
+_SHARED_CHECKS: Mapping[str, Callable[[Examination, Outcome], None]] = {
+    **_BEFORE_INDEX,
+    "index": _open_shared,
+    "server": _of_store("server"),
+    "rows": _of_store("rows"),
+    **{name: CHECKS[name] for name in ("fingerprint", "snippets", "files", "hashes", "notes")},
+}
 #: The same before "index"; an index of QMD is checked as a whole.
 _QMD_CHECKS: Mapping[str, Callable[[Examination, Outcome], None]] = {
-    **dict(islice(CHECKS.items(), list(CHECKS).index("index"))),
+    **_BEFORE_INDEX,
     "index": lambda run, out: check_qmd_index(run.settings, run.embedders.primary, out),
 }

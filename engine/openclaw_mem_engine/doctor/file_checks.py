@@ -10,16 +10,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any, Protocol
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.chunking.line_chunker import UNITS_PER_TOKEN
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.model import WHOLE, MemoryFile, Progress, utf16_length
+from openclaw_mem_engine.model import WHOLE, MemoryFile, Progress, Space, utf16_length
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.ranking.unshown import Passage, Unshown, percent, total, unshown_by_file
-from openclaw_mem_engine.stores.base import FileState, StoredChunk
+from openclaw_mem_engine.stores.base import FileState, Fingerprint, StoredChunk
 from openclaw_mem_engine.stores.findings import (
     INDEX,
     REBUILD,
@@ -53,13 +54,40 @@ _STORED = """SELECT id, path, source, start_line, end_line, hash, text FROM chun
 _MOST_ENTRIES = 50_000
 
 
+class Examined(Protocol):
+    """What the checks of files read of an opened index; nothing is made or brought up to date."""
+
+    def fingerprint(self) -> Fingerprint | None: ...
+
+    def files(self) -> dict[str, FileState]: ...
+
+    def space(self) -> Space | None: ...
+
+    def passages(self) -> Iterable[Passage]: ...
+
+    def stored(self, path: str, source: str) -> list[tuple[Any, ...]]:
+        """The fields of the chunks of a file, without its time."""
+
+    def close(self) -> None: ...
+
+
+class FileSnapshot(Snapshot):
+    """One state of an index in a file (see ``Examined``)."""
+
+    def passages(self) -> Iterable[Passage]:
+        return map(Passage._make, self.rows(PASSAGES))
+
+    def stored(self, path: str, source: str) -> list[tuple[Any, ...]]:
+        return self.rows(_STORED, (path, source))
+
+
 @dataclass(slots=True)
 class Disk:
     """What the disk holds now, compared with what the index knows of it. ``present`` are listed files by path
     whose size and time are as recorded, so that their content must be as recorded too."""
 
     settings: Settings
-    snap: Snapshot
+    snap: Examined
     progress: Progress | None = None
     cancel: CancelToken | None = None
     known: dict[str, FileState] = field(default_factory=dict)
@@ -69,7 +97,7 @@ class Disk:
         """The present files that hold text, with progress. Raises Cancelled."""
         for done, file in enumerate(self.present.values(), 1):
             if self.cancel is not None and self.cancel.is_set():
-                raise Cancelled("The examination was stopped.")
+                raise Cancelled("The checks were stopped.")
             state = self.known[file.path]
             if not state.refusal:
                 yield file, state
@@ -95,10 +123,10 @@ def check_files(disk: Disk, out: Outcome) -> None:
         (
             "files-changed",
             changed & known.keys(),
-            "changed since the last sync: the index holds the old text",
+            "modified since the last sync: the index holds the old text",
         ),
         ("files-unlisted", changed - known.keys(), "not in the index yet"),
-        ("files-gone", gone, "deleted from the disk and still found"),
+        ("files-gone", gone, "deleted on disk and still found"),
     ):
         if paths:
             out.add(code, "warning", f"{counted_are(len(paths), 'file')} {what}.", sorted(paths), INDEX)
@@ -158,7 +186,7 @@ def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:
         if made.hash != state.hash:
             continue  # a finding of the check "hashes", or a transcript that has grown
         wanted = {chunk.chunk_id: chunk for chunk in pieces}
-        rows = disk.snap.rows(_STORED, (file.path, file.source))
+        rows = disk.snap.stored(file.path, file.source)
         held = {row[0]: StoredChunk(*row) for row in rows}
         chunks += len(wanted)
         for chunk_id in sorted(wanted.keys() | held.keys()):
@@ -177,10 +205,10 @@ def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:
 # -- what no search can show --------------------------------------------------------------------------------
 
 
-def check_snippets(settings: Settings, snap: Snapshot, out: Outcome) -> dict[str, Unshown]:
+def check_snippets(settings: Settings, snap: Examined, out: Outcome) -> dict[str, Unshown]:
     """The agent can be shown every line. Returns, by file, how much it cannot."""
     knobs = profile(settings.query.profile).set(settings.query.overrides)
-    files = unshown_by_file(map(Passage._make, snap.rows(PASSAGES)), knobs)
+    files = unshown_by_file(snap.passages(), knobs)
     whole = total(files.values())
     out.detail = f"snippet={knobs.snippet}: {percent(whole.share)} of the text is in none"
     hidden = [path for path, found in files.items() if found.hidden_lines]
@@ -227,12 +255,12 @@ def check_by_products(settings: Settings, snap: Snapshot, out: Outcome) -> None:
 
     if machine:
         files = counted_are(len(machine), "file")
-        text = f"{files} written by the agent's own machinery, and searched as memory {share(machine)}."
-        text += " The setting exclude, in config.toml, leaves them out."
+        text = f"{files} generated by tools of the agent and searched as memory {share(machine)}."
+        text += " The setting exclude in config.toml excludes them."
         out.add("by-products", "warning", text, sorted(machine), _out_of_memory(settings, machine))
     if exports:
         what = "an exported conversation" if len(exports) == 1 else "exported conversations"
-        text = f"{counted_are(len(exports), 'note')} {what}, which may crowd out what was written as memory "
+        text = f"{counted_are(len(exports), 'note')} {what}, which may displace notes written as memory "
         much = sum(chunks[path] for path in exports) > _MANY * total
         severity: Severity = "warning" if much else "info"
         out.add("session-exports", severity, f"{text}{share(exports)}.", sorted(exports))

@@ -86,13 +86,12 @@ class Memories:
         self._settings = replace(
             settings,
             workspace=self._folder,
-            index_path=settings.data_dir / "memories" / f"{settings.agent}.sqlite",
             openclaw=replace(settings.openclaw, backend="builtin"),
             query=QuerySettings(),
             sources=("memory",),
             extra_paths=(),
             exclude=(),
-        )
+        ).with_index(settings.data_dir / "memories" / f"{settings.agent}.sqlite")
         self._memory: Memory | None = None
         self._said: set[str] = set()
 

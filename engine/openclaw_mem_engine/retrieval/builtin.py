@@ -48,11 +48,12 @@ def open_backend(context: BackendContext) -> BuiltinBackend:
     """Open the index of the settings (made empty when there is none). Raises IndexUnavailable."""
     settings, faults = context.settings, context.faults
     store = open_store(
-        "sqlite",
+        settings.store.kind,
         settings.index_path,
         resident=context.resident and "no-sqlite-vec" not in faults,
         extension=settings.vector_extension and "no-sqlite-vec" not in faults,
         full_text="no-fts5" not in faults,
+        location=settings.store.location,
     )
     return BuiltinBackend(settings, store, context.embedders, context.clock, context.notes, context.journal)
 
@@ -166,7 +167,7 @@ class BuiltinBackend:
             embedder.languages if embedder else "any",
             covered,
             counts.cached,
-            str(store.path),
+            store.location,
             store.bytes_on_disk(),
             store.caps.full_text,
             store.caps.vector_search,
@@ -237,36 +238,37 @@ class BuiltinBackend:
         builder = ListBuilder(self.store, self._vectors, primary, notes, {})
         spaces = builder.embed(query, cancel, counted=knobs.space_number, compare=compare)
         stop_if_cancelled(cancel, SEARCH_STOPPED)
-        # One after the other: each takes milliseconds, and only the embedding of the query may wait for a
-        # network, which both would have to wait for anyway.
-        lexical = self._keywords(query, knobs, notes, vectors=bool(spaces))
-        for asked in spaces:
-            builder.add_vectors(query, asked)
+        with self.store.snapshot():  # not while an embedder is waited for
+            # One after the other: each takes milliseconds, and only the embedding of the query may wait for a
+            # network, which both would have to wait for anyway.
+            lexical = self._keywords(query, knobs, notes, vectors=bool(spaces))
+            for asked in spaces:
+                builder.add_vectors(query, asked)
+                stop_if_cancelled(cancel, SEARCH_STOPPED)
+            if lexical is not None:
+                builder.add_words(lexical)
             stop_if_cancelled(cancel, SEARCH_STOPPED)
-        if lexical is not None:
-            builder.add_words(lexical)
-        stop_if_cancelled(cancel, SEARCH_STOPPED)
-        builder.check()
-        self.journal.answered(
-            builder.fallback, primary.id if primary is not None and builder.primary_answered else None
-        )
-        ids = list(dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows))
-        chunks = self.store.fetch(ids)
-        candidates = {chunk_id: candidate_of(chunks[chunk_id]) for chunk_id in ids if chunk_id in chunks}
-        # A chunk may vanish between two reads when another process syncs: it is then in no list either.
-        kept = tuple(
-            # Exact ranks of vectors are reasons for an explanation; those of words also tell weak results.
-            builder.with_ranks(found, candidates) if compare or found.kind == "lexical" else found
-            for found in (
-                replace(found, rows=tuple(row for row in found.rows if row.chunk_id in candidates))
-                for found in builder.lists
+            builder.check()
+            self.journal.answered(
+                builder.fallback, primary.id if primary is not None and builder.primary_answered else None
             )
-        )
-        # What is named is what answered: keywords alone when the primary failed and nothing else has vectors.
-        searched = any(found.space_number == 0 for found in builder.lists)
-        first = (asked.space for asked in spaces if searched and asked.number == 0)
-        served = next(first, space_of(None if builder.fallback else primary))
-        found = FoundLists(query, builder, kept, candidates, notes, served)
+            ids = list(dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows))
+            chunks = self.store.fetch(ids)
+            candidates = {chunk_id: candidate_of(chunks[chunk_id]) for chunk_id in ids if chunk_id in chunks}
+            # A chunk may vanish between two reads when another process syncs: it is then in no list either.
+            kept = tuple(
+                # Exact ranks of vectors are reasons for an explanation; of words also for weak results.
+                builder.with_ranks(found, candidates) if compare or found.kind == "lexical" else found
+                for found in (
+                    replace(found, rows=tuple(row for row in found.rows if row.chunk_id in candidates))
+                    for found in builder.lists
+                )
+            )
+            # What is named is what answered: keywords alone when the primary failed and no other has vectors.
+            searched = any(found.space_number == 0 for found in builder.lists)
+            first = (asked.space for asked in spaces if searched and asked.number == 0)
+            served = next(first, space_of(None if builder.fallback else primary))
+            found = FoundLists(query, builder, kept, candidates, notes, served)
         if not builder.fallback and all(embedder.cheap_lines for embedder in self.embedders.also):
             self.last = key, found
         return found

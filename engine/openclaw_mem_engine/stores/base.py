@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from openclaw_mem_engine.cancellation import CancelToken
@@ -17,6 +16,7 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import Note, Source, Space
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
+from openclaw_mem_engine.stores.sharing import SharedIndex
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,7 @@ class Capabilities:
     """What a store can do here, which code above must not assume, and how it compares vectors."""
 
     full_text: bool
-    vector_search: Literal["sqlite-vec", "in-process"]
+    vector_search: Literal["sqlite-vec", "in-process", "pgvector"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,10 +303,8 @@ class IndexWriter(Protocol):
         """Record a completed sync, epoch seconds; ``purge``: overwrite words of removed files at any cost."""
 
 
-class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protocol):
+class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, SharedIndex, Protocol):
     """An opened index: searched, and written in its live generation."""
-
-    path: Path  # names the index, also for the lock of a sync; nothing above the store opens it
 
     def new_generation(self, fingerprint: Fingerprint, without: Space | None = None) -> Generation:
         """Begin an empty generation. It takes every usable embedding over, but none of the space ``without``

@@ -18,7 +18,7 @@ from textual.widgets import Input
 from openclaw_mem_tui.bindings import GROUPS, Action
 from openclaw_mem_tui.features.search.history import fuzzy
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, line, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Reading, line, spread, width, wrapped
 from openclaw_mem_tui.widgets.edges import Banner
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane
@@ -190,9 +190,6 @@ class Palette(PickScreen):
 
 # -- the help ---------------------------------------------------------------------------------------------
 
-#: What to read on a screen: a heading, and signs with their meaning.
-Reading = tuple[str, Sequence[tuple[str, str]]]
-
 
 class HelpText(Pane, can_focus=True):
     """Scrolled with the keys of every scrolled widget."""
@@ -234,6 +231,9 @@ def _help_row(wide: int, row: HelpRow, cells: int, selected: bool) -> list[Line]
     return [spread(first, end, cells), *more]
 
 
+_GLOSSARY = ("terms", "docs/glossary.md of the repository explains the terms of all screens")
+
+
 class HelpScreen(Dialog[str | None]):
     """The keys that work on a screen, and how to read it; returns the id of the action that was chosen."""
 
@@ -245,7 +245,7 @@ class HelpScreen(Dialog[str | None]):
 
     def __init__(self, about: str, reading: Reading, actions: Sequence[Action]) -> None:
         rows = [HelpRow(a.shown, a.help, a.group, a.id) for a in actions]
-        rows += [HelpRow(sign, text, reading[0]) for sign, text in reading[1]]
+        rows += [HelpRow(sign, text, reading[0]) for sign, text in (*reading[1], _GLOSSARY)]
         wide = max(fmt.width_of(row.sign) for row in rows)
         self._rows: WrappedTable[HelpRow] = WrappedTable("", id="help-rows")
         self._rows.show_wrapped(rows, partial(_help_row, wide))

@@ -27,7 +27,7 @@ class WhyNotActions:
 
     def action_why_not_any(self) -> None:
         if not self._screen.search.view.query.strip():
-            self._screen.search.say("search for something first: why not is about a query")
+            self._screen.search.say("search first: why not needs a query")
         elif self._screen.search.service.is_open:
             from openclaw_mem_tui.features.why_not.screen import pick
 

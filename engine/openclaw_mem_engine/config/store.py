@@ -1,0 +1,130 @@
+"""Where the index is kept: in a file of this host, or in PostgreSQL servers, each of which has some of 480
+logical shards. An agent's shard follows from its name for good; which server has it is configuration."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from openclaw_mem_engine.config.rules import Rule, setting
+from openclaw_mem_engine.config.secret import Secret, shown, without_credentials
+from openclaw_mem_engine.errors import ConfigError
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.config.layers import Chosen
+
+SHARDS = 480
+_NAME = re.compile(r"[^\s\x00-\x1f][^\x00-\x1f]{0,199}")
+_ADDRESS = re.compile(r"postgres(ql)?://\S+")
+
+
+class StoreLocation(NamedTuple):
+    """Where a store that is no local file keeps an index: its server, the agent's name there, and the logical
+    shard of the agent."""
+
+    server: Secret
+    agent: str
+    shard: int
+
+    @property
+    def shown(self) -> str:
+        """For people: the server without user, password and options."""
+        server = without_credentials(self.server.reveal() if self.server.available else "unknown server")
+        return f"{server}, agent {self.agent}, shard {self.shard} of {SHARDS}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """``location`` is None for an index in a file."""
+
+    kind: Literal["sqlite", "postgres"] = setting(
+        Rule("text", choices=("sqlite", "postgres")),
+        "what holds the index: a file of this host, or PostgreSQL servers",
+        "sqlite",
+        variable="OPENCLAW_MEM_STORE",
+    )
+    servers: tuple[Secret, ...] = setting(
+        Rule("secrets", unit="postgresql://user:password@host/database"),
+        "addresses of the servers",
+        (),
+        variable="OPENCLAW_MEM_STORE_SERVERS",
+    )
+    agent: str | None = setting(
+        Rule("text"),
+        "the agent's name there, never that of another agent; `{agent}` becomes its id",
+        variable="OPENCLAW_MEM_STORE_AGENT",
+    )
+    shards: tuple[str, ...] = setting(
+        Rule("texts", unit="as 0-239 or 0-99,300-479"),
+        "which of the 480 shards each server has, in the order of the servers",
+        (),
+    )
+    location: StoreLocation | None = None
+
+
+def store_settings(chosen: Chosen, agent_id: str) -> StoreSettings:
+    """Raises ConfigError for what does not fit together."""
+    found = chosen.group(StoreSettings, "store")
+    if found.kind == "sqlite":
+        return found
+    where = chosen.origins["store.servers"].where
+    if not found.servers:
+        raise ConfigError(
+            f"{chosen.origins['store.kind'].where} is postgres, and store.servers names no server: set it, "
+            "or OPENCLAW_MEM_STORE_SERVERS, to postgresql://user:password@host/database."
+        )
+    for number, server in enumerate(found.servers, 1):
+        if server.available and not _ADDRESS.fullmatch(server.reveal()):
+            raise ConfigError(
+                f"{where}: server {number} is no address: write postgresql://user:password@host/database, "
+                "with special characters of the password as %40 and the like."
+            )
+    # Two hosts that used one name without knowing would undo each other's index.
+    name = (chosen.text("store.agent") or "").replace("{agent}", agent_id)
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            "store.kind is postgres, and store.agent does not name the agent there: set it, or "
+            "OPENCLAW_MEM_STORE_AGENT, to a name of up to 200 characters that no other agent has, as "
+            f"`team-a/{{agent}}` (it is {shown(name) if name else 'not set'})."
+        )
+    shard = shard_of(name)
+    servers = _server_numbers(found.shards, len(found.servers), chosen.origins["store.shards"].where)
+    return replace(found, agent=name, location=StoreLocation(found.servers[servers[shard]], name, shard))
+
+
+def shard_of(agent: str) -> int:
+    """The logical shard of an agent, 0 to 479."""
+    return int.from_bytes(hashlib.sha256(agent.encode()).digest()[:8], "big") % SHARDS
+
+
+def _server_numbers(shards: Sequence[str], servers: int, where: str) -> list[int]:
+    """The number of the server of each shard, from 0. Raises ConfigError unless each has exactly one."""
+    if not shards and servers == 1:
+        return [0] * SHARDS
+    if len(shards) != servers:
+        raise ConfigError(
+            f"{where}: {len(shards)} entries of store.shards for {servers} servers: name the shards of each, "
+            'as ["0-239", "240-479"].'
+        )
+    found: list[int | None] = [None] * SHARDS
+    for number, text in enumerate(shards):
+        for part in text.split(","):
+            match = re.fullmatch(r"\s*(\d{1,3})(?:-(\d{1,3}))?\s*", part)
+            first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, SHARDS)
+            if not first <= last < SHARDS:
+                raise ConfigError(
+                    f"{where}: {shown(part)} is no range of shards; allowed: 0 to {SHARDS - 1}."
+                )
+            for shard in range(first, last + 1):
+                if found[shard] is not None:
+                    raise ConfigError(f"{where}: shard {shard} has two servers; name it once.")
+                found[shard] = number
+    numbers = [number for number in found if number is not None]
+    if len(numbers) != SHARDS:
+        raise ConfigError(
+            f"{where}: shard {found.index(None)} has no server; name all from 0 to {SHARDS - 1}."
+        )
+    return numbers

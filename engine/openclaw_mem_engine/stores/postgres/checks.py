@@ -1,0 +1,64 @@
+"""What the store can say of itself: the rights and policies on its server, and whether its rows are whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.stores.findings import REBUILD, Outcome, counted, counted_are, counted_have
+from openclaw_mem_engine.stores.postgres.schema import NAME, TABLES
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.stores.postgres.store import PostgresIndex
+
+_INIT = "openclaw-mem store init"
+_SERVER = """SELECT current_setting('server_version'),
+    (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
+    (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user), current_user"""
+_TABLES = """SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity,
+        pg_has_role(current_user, c.relowner, 'MEMBER'),
+        (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid)
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = %s AND c.relname = ANY(%s)"""
+
+
+def diagnosis(store: PostgresIndex) -> Mapping[str, Callable[[Outcome], None]]:
+    """The checks by name. Each reads only. Raises what reading raises."""
+    return {"server": lambda out: _server(store, out), "rows": lambda out: _rows(store, out)}
+
+
+def _server(store: PostgresIndex, out: Outcome) -> None:
+    with store._reading() as read:
+        version, vector, unbound, user = read.rows(_SERVER)[0]
+        tables = read.rows(_TABLES, (NAME, list(TABLES)))
+    out.detail = f"PostgreSQL {version}, pgvector {vector}, role {user}"
+    if open_tables := sorted(name for name, forced, _, policies in tables if not forced or policies != 1):
+        text = f"{counted_have(len(open_tables), 'table')} no forced policy of its agent: rows are not apart."
+        out.add("no-policy", "error", text, open_tables, _INIT)
+    if unbound or any(owns for _, _, owns, _ in tables):
+        why = "passes by all policies" if unbound else "owns the tables, and could change their policies"
+        text = f"The role {user} of store.servers {why}: use one that only has the rights of its rows."
+        out.add("role-too-strong", "warning", text)
+
+
+def _rows(store: PostgresIndex, out: Outcome) -> None:
+    sql = f"""SELECT (SELECT count(*) FROM {NAME}.chunks WHERE agent = %(agent)s AND gen = %(gen)s),
+        (SELECT count(*) FROM {NAME}.chunks c WHERE agent = %(agent)s AND gen = %(gen)s AND 2 <> (
+            SELECT count(*) FROM {NAME}.terms t
+            WHERE t.agent = %(agent)s AND t.gen = c.gen AND t.seq = c.seq)),
+        (SELECT count(*) FROM {NAME}.terms t WHERE agent = %(agent)s AND gen = %(gen)s AND NOT EXISTS (
+            SELECT 1 FROM {NAME}.chunks c
+            WHERE c.agent = %(agent)s AND c.gen = t.gen AND c.seq = t.seq)),
+        (SELECT count(*) FROM {NAME}.generations WHERE agent = %(agent)s AND gen <> %(gen)s)"""
+    with store._reading() as read:
+        bound = {"agent": store._agent, "gen": read.facts.gen}
+        chunks, wordless, orphans, left = read.rows(sql, bound)[0]
+    out.detail = f"{counted(chunks, 'chunk')}, {counted(left, 'unfinished rebuild')}"
+    if wordless or orphans:
+        text = f"{counted_have(wordless, 'chunk')} not all rows of its words, {orphans:,} rows no chunk."
+        out.add("words-missing", "error", text, repair=REBUILD)
+    if left:
+        text = f"{counted_are(left, 'rebuild')} unfinished: the next one removes its rows."
+        out.add("unfinished-rebuild", "info", text)
+    if store.is_hollow():
+        out.add("chunks-lost", "error", "Files with text are known, and no chunk of them.", repair=REBUILD)
