@@ -19,11 +19,11 @@ from openclaw_mem_engine.api import (
     Row,
     Settings,
     Trace,
-    dataclass,
     profile,
     rank,
     ranking_knobs,
 )
+from openclaw_mem_engine.dataclass import dataclass
 
 Columns = Literal["scores", "ranks", "contributions"]
 COLUMNS: tuple[Columns, ...] = ("scores", "ranks", "contributions")
