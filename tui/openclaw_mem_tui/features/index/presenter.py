@@ -21,8 +21,8 @@ from openclaw_mem_engine.api import (
     Plan,
     SkippedFile,
     SyncRequest,
-    dataclass,
 )
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.service import Service

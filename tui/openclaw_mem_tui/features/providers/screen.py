@@ -16,9 +16,8 @@ from openclaw_mem_tui.features.providers import render
 from openclaw_mem_tui.features.providers.presenter import ChainState, ProvidersPresenter
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, line
+from openclaw_mem_tui.render.spans import Line, Reading, line
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
-from openclaw_mem_tui.widgets.dialogs import Reading
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
 

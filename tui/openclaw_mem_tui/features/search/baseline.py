@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from openclaw_mem_engine.api import Knobs, Pool, Row, Trace
+from openclaw_mem_engine.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +26,15 @@ class Pin:
 class Baseline:
     """What the Δ column compares with. ``by_file``: it is of another backend, which cuts files otherwise, so
     that a row is compared with the best one of its file. ``ranks`` are those of what was returned, by
-    ``key``. ``edited`` are the ids of chunks now, where their notes were edited since."""
+    ``key``. ``edited`` are the ids of chunks now, where their notes were edited since; ``pool`` is what it was
+    ranked from."""
 
     name: str
     trace: Trace
     ranks: dict[str, int]
     by_file: bool = False
     edited: Mapping[str, str] = field(default_factory=dict)
+    pool: Pool | None = None
 
     def key(self, row: Row) -> str:
         """What a row of either run is compared by."""

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import field
 from difflib import SequenceMatcher
 
-from openclaw_mem_engine.api import Knobs, dataclass
+from openclaw_mem_engine.api import Knobs
+from openclaw_mem_engine.dataclass import dataclass
 
 
 @dataclass(slots=True)

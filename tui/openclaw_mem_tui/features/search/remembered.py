@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.api import Knobs, UsageError, dataclass, profile
+from openclaw_mem_engine.api import Knobs, UsageError, profile
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.baseline import Pin
 from openclaw_mem_tui.features.search.state import View

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -28,13 +27,11 @@ from openclaw_mem_tui.features.search.start_page import landing
 from openclaw_mem_tui.features.search.state import View, nudged, reset, same_rows
 from openclaw_mem_tui.features.why_not.actions import WhyNotActions
 from openclaw_mem_tui.render import status
+from openclaw_mem_tui.render.spans import Reading
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.line_view import Brief, Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList
-
-if TYPE_CHECKING:
-    from openclaw_mem_tui.widgets.dialogs import Reading
 
 #: Seconds between frames of the spinner, while something runs.
 _FRAME = 0.12

@@ -1,7 +1,5 @@
 """The state of the search lab as one frozen value, and the few ways in which it changes. No Textual here.
-
-Everything on the screen is drawn from one ``View``. Ranking is asked of the engine's ``rank()``.
-"""
+Everything on the screen is drawn from one ``View``. Ranking is asked of the engine's ``rank()``."""
 
 from __future__ import annotations
 
@@ -20,11 +18,11 @@ from openclaw_mem_engine.api import (
     Result,
     Settings,
     Trace,
-    dataclass,
     profile,
     rank,
     ranking_knobs,
 )
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.features.search.baseline import Baseline, Pin, edited
 
 Columns = Literal["scores", "ranks", "contributions"]
@@ -251,9 +249,8 @@ def pinned(view: View) -> View:
     """The present run becomes the baseline. Nothing changes without an answer, or while a fault is on."""
     if view.trace is None or not view.answers or view.shown_faults:
         return view
-    return _with_baseline(
-        replace(view, pin=Pin(view.query, view.knobs, view.trace, view.pool, view.backend)), None
-    )
+    pin = Pin(view.query, view.knobs, view.trace, view.pool, view.backend)
+    return _with_baseline(replace(view, pin=pin), None)
 
 
 def unpinned(view: View) -> View:
@@ -266,7 +263,6 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
     if pool is None or trace is None:
         return replace(view, baseline=None)
     before = view.baseline
-    against: Trace
     by: Pool | None = pool  # what the baseline is ranked from
     if view.pool_faults:
         if (by := view.other_pool) is None:
@@ -279,6 +275,8 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
     elif baseline_pool is not None:
         by = baseline_pool
         against = _ranked(view, by, knobs)
+    elif before is not None and before.pool is pool and before.trace.knobs == knobs:
+        against = before.trace
     elif not view.other_backend and knobs.retrieval_key == view.pool_key:
         against = _ranked(view, pool, knobs)
     elif before is not None and before.trace.query == view.query and before.trace.knobs == knobs:
@@ -287,7 +285,7 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
         return replace(view, baseline=None)
     by_file = by is not None and by.backend != pool.backend
     now = edited(against, trace) if by is not pool and not by_file else {}
-    made = Baseline(view.baseline_name, against, {}, by_file, now)
+    made = Baseline(view.baseline_name, against, {}, by_file, now, by)
     for row in against.returned:
         made.ranks.setdefault(made.key(row), row.outcome.rank or 0)
     return replace(view, baseline=made)

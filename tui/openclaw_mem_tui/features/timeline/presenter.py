@@ -20,9 +20,9 @@ from openclaw_mem_engine.api import (
     TimelineReader,
     Write,
     by_file_and_day,
-    dataclass,
     difference,
 )
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.service import Service
 

@@ -19,10 +19,9 @@ from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.why_not import render
 from openclaw_mem_tui.features.why_not.picker import lines_of, picker
 from openclaw_mem_tui.render import status
-from openclaw_mem_tui.render.spans import line, wrapped
+from openclaw_mem_tui.render.spans import Reading, line, wrapped
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.dialogs import Reading
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
 
