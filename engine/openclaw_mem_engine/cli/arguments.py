@@ -129,7 +129,7 @@ COMMANDS = (
         "files",
         "every file of the index and its state",
         "files\n  openclaw-mem files --changed --json",
-        " What the\nnext sync would read or forget, and what is left out and why, comes first.",
+        " What the\nnext sync would read or remove comes first, then what is excluded, with the reason.",
         (flag("--changed", "only files that are not up to date"),),
         runner="status:run_files",
     ),
@@ -161,7 +161,7 @@ COMMANDS = (
         "providers",
         "embedding providers: which is active, where text is sent, and the cost",
         "providers\n  openclaw-mem providers --probe",
-        " Without\n--probe nothing is asked: it tells what earlier calls found out. Keys are never shown.",
+        " Without\n--probe no request is sent: earlier results are shown. Keys are never shown.",
         (
             option(
                 "--probe",
@@ -226,7 +226,7 @@ COMMANDS = (
         "model",
         "the files of local models: state and download",
         "model status\n  openclaw-mem model download --yes\n  openclaw-mem model download --for rerank",
-        " Nothing\nis ever downloaded unasked. A download that was stopped goes on where it was.",
+        " Nothing\nis downloaded without confirmation. A stopped download continues where it was.",
         (
             option("action", nargs="?", choices=("status", "download"), default="status", help="(status)"),
             option(
