@@ -72,9 +72,10 @@ def grants(role: str) -> Iterator[str]:
 def opening(agent: int, mode: str, statement_timeout_ms: int, lock_timeout_ms: int = 0) -> str:
     """The beginning of every transaction: rows of no other agent are seen or written in it. The settings end
     with the transaction, so that poolers may share its connection. Joins are by hash: a nested loop, chosen
-    for an agent whose rows the server has not counted yet, took 0.8 s where a hash takes 9 ms."""
+    for an agent whose rows the server has not counted yet, took 0.8 s where a hash takes 9 ms. Hashes and
+    sorts of some thousand rows stay in memory, which halves the time of a search in 8,000 vectors."""
     return f"""BEGIN {mode};
         SELECT set_config('{_SETTING}', '{agent:d}', true),
-            set_config('enable_nestloop', 'off', true),
+            set_config('enable_nestloop', 'off', true), set_config('work_mem', '32MB', true),
             set_config('statement_timeout', '{statement_timeout_ms:d}', true),
             set_config('lock_timeout', '{lock_timeout_ms:d}', true);"""
