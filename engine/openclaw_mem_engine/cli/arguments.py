@@ -10,7 +10,7 @@ from openclaw_mem_engine.cli.writing_arguments import WRITING_COMMANDS
 COMMON = (
     option("--workspace", metavar="DIR", help="the folder that holds MEMORY.md and memory/"),
     option("--config", metavar="FILE", help="an OpenClaw configuration (JSON5) instead of the usual one"),
-    option("--agent", metavar="ID", help="whose memory (default: the default agent)"),
+    option("--agent", metavar="ID", help="the agent (default: the default agent)"),
     option(
         "--provider",
         metavar="NAME",
@@ -76,7 +76,7 @@ COMMANDS = (
         "  openclaw-mem search GRN-40417 --profile workbench --max-results 10\n"
         "  openclaw-mem search backup --set decay=on --set half_life_days=90 --json",
         options=(
-            option("words", nargs="*", metavar="QUERY", help="what to look for"),
+            option("words", nargs="*", metavar="QUERY", help="the query"),
             option("--query", metavar="Q", help="the same as an option; it wins over the positional form"),
             *_RANKING,
             flag("--explain", "also every stage, operand, and dropped passage"),
@@ -296,7 +296,7 @@ COMMANDS = (
         "the workbench: search as you type, with every score explained",
         'tui "print spooler"\n  openclaw-mem tui --fault embeddings-timeout',
         options=(
-            option("words", nargs="*", metavar="QUERY", help="what to look for first"),
+            option("words", nargs="*", metavar="QUERY", help="the first query"),
             option("--theme", metavar="T", help="claw-dark, claw-light, claw-contrast"),
             _SESSION_KEY,
             _FAULT,

@@ -18,7 +18,7 @@ _FORMATS: tuple[Option, ...] = (
     ),
 )
 _SEARCH: tuple[Option, ...] = (
-    option("words", nargs="*", metavar="QUERY", help="what to look for"),
+    option("words", nargs="*", metavar="QUERY", help="the query"),
     option("--query", metavar="Q", help="the same as an option; it wins over the positional form"),
     option("-n", metavar="N", help="how many documents, 200 at most (default 5; 20 for json and files)"),
     flag("--all", "as many as there are, 200 at most"),

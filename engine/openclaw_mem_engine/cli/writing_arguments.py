@@ -67,7 +67,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
                 "search",
                 "the nearest memories with their scores",
                 'memories search "tea"',
-                options=(option("words", nargs="+", metavar="QUERY", help="what to look for"), _LIMIT),
+                options=(option("words", nargs="+", metavar="QUERY", help="the query"), _LIMIT),
                 runner="memories:search",
             ),
             Command("stats", "how many, by category", "memories stats", runner="memories:stats"),

@@ -51,7 +51,7 @@ class Knobs:
     mode: Mode = knob("hybrid", "which lists take part")
     vector_space: Space = knob(
         "primary",
-        "whose vectors count, when the index holds several",
+        "which vectors count, when the index has several",
         needs=("mode=hybrid|vector",),
         free=False,
     )
