@@ -62,7 +62,7 @@ def test_the_first_are_scored_in_batches_that_show_up_as_they_come() -> None:
     assert [len(texts) for _, texts in reranker.asked] == [3, 1]
     assert [len(shown.rerank_scores) for shown in seen] == [0, 3, 4]
     assert rank(seen[1], KNOBS).row("c3").operands[-1].note == (  # type: ignore[union-attr]
-        "not reranked: its score is not there yet"
+        "not reranked: its score is pending"
     )
     assert done.rerank_scores == {f"c{n}": (n + 1) * 5 / 100 for n in range(4)}
     assert (done.rerank_missing, done.notes) == ("", pool.notes)
