@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from openclaw_mem_engine.cli.command_table import Command, flag, many, option
 from openclaw_mem_engine.cli.qmd_arguments import QMD_COMMANDS
+from openclaw_mem_engine.cli.store_arguments import STORE_COMMANDS
 from openclaw_mem_engine.cli.writing_arguments import WRITING_COMMANDS
 
 #: Allowed before and after the command.
@@ -59,6 +60,13 @@ COMMANDS = (
                 "--dry-run",
                 "only show what would be embedded, where its text would be sent, and the cost",
             ),
+            option(
+                "--agents",
+                metavar="FILE|all",
+                help="many agents: those of the configuration, or a file with an id, and a workspace if it "
+                "is not configured, on each line",
+            ),
+            option("--jobs", metavar="N", help="with --agents: how many at a time (default 4)"),
         ),
     ),
     Command(
@@ -259,17 +267,8 @@ COMMANDS = (
     Command(
         "store",
         "the PostgreSQL servers that hold indexes instead of a file",
-        "store init",
-        commands=(
-            Command(
-                "init",
-                "make or update the tables on every server of store.servers",
-                "store init",
-                " It works in\nthe name of the role in OPENCLAW_MEM_STORE_OWNER, which owns them, and lets "
-                "the role of store.servers\nuse them.",
-                runner="store:init",
-            ),
-        ),
+        "store status",
+        commands=STORE_COMMANDS,
     ),
     *WRITING_COMMANDS,
     Command(

@@ -48,7 +48,7 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
     BINDINGS = bindings("lists")  # type: ignore[assignment]
     #: Whether its rows can be filtered: it overrides ``rearrange``, ``words_at`` and ``counted`` then.
     CAN_FILTER: ClassVar[bool] = False
-    #: Whether ``draw`` draws the items, which may depend on the cursor; else each is drawn when it is painted.
+    #: Whether ``draw`` draws the items, which may depend on the cursor; else each is drawn when painted.
     DRAWS_ITEMS: ClassVar[bool] = True
     #: What a filter leaves as it is, for the frame.
     UNCHANGED: ClassVar[str] = ""

@@ -159,6 +159,11 @@ class SqliteIndex(SqliteReader, IndexStore):
                 if space is not None:
                     self._meta.bump(connection)
 
+    def cached_hashes(self, space: Space) -> list[str]:
+        sql = """SELECT hash FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?
+            ORDER BY hash"""
+        return [row[0] for row in self._db.read(sql, space)]
+
     def cache_sizes(self) -> list[CacheSize]:
         return self._vectors.cache_sizes()
 
