@@ -136,7 +136,7 @@ def test_after_a_failure_the_reranker_is_not_asked_for_a_while(monkeypatch: pyte
     reranking.complete(a_pool(), KNOBS)
     done = reranking.complete(a_pool(), KNOBS)
     assert len(reranker.asked) == 1
-    assert done.rerank_missing == "The server is away; the model is not asked for the next 60 s"
+    assert done.rerank_missing == "The server is away; retry in 60 s"
     monkeypatch.setattr("openclaw_mem_engine.providers.base.PAUSE_S", 0.0)
     reranking = Reranking(reranker)
     for _ in range(2):
