@@ -453,7 +453,9 @@ def test_vectors_of_models_that_are_gone_are_a_remark(settings: Settings) -> Non
     )
     found = named(looked(settings), "dead-spaces")
     assert found.severity == "info" and found.evidence[0].startswith("openai text-embedding-3-small")
-    assert found.repair == "" and "of 0 the text is gone" in found.text, "pruning would spare them all"
+    assert found.repair == "" and "Pruning removes 0 whose text is deleted" in found.text, (
+        "pruning would spare them all"
+    )
     alter(
         settings,
         "DELETE FROM embedding_cache WHERE provider = 'openai'",

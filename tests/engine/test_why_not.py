@@ -285,7 +285,7 @@ def small(tmp_path: Path) -> Iterator[Memory]:
 def test_what_is_excluded_names_the_rule(small: Memory) -> None:
     hidden = small.why_not("router", "memory/.hidden/a.md")
     assert (
-        hidden.stage == "listed" and "it is not listed: memory/.hidden, in which it lies: " in hidden.verdict
+        hidden.stage == "listed" and "it is not listed: memory/.hidden, which contains it: " in hidden.verdict
     )
     assert "hidden folder" in hidden.verdict
     elsewhere = small.why_not("router", "notes/b.md", 1)

@@ -111,7 +111,7 @@ async def test_looking_writes_nothing_and_the_deep_doctor_and_verify_read_every_
         os.utime(note, ns=(status.st_atime_ns, status.st_mtime_ns))
         await press(pilot, "V")
         status_line = shown(screen, "#status")
-        assert "Not in the index as on disk" in status_line and "2025-08-01.md" in status_line
+        assert "Modified with unchanged times" in status_line and "2025-08-01.md" in status_line
 
 
 async def test_changed_files_come_first_and_y_syncs_them(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def report_lines(report: SyncReport, *, chunks: bool = True) -> list[str]:
     if report.verified:
         lines.append(f"  {count(report.verified, 'file')} read and compared")
     if report.beside:
-        lines.append(f"  {count(report.beside, 'text')} embedded for vectors beside the primary's")
+        lines.append(f"  {count(report.beside, 'text')} embedded for vectors besides the primary's")
     # Failures are printed on stderr.
     others = [note for note in report.notes if note not in report.incomplete]
     lines += [f"  {note.level}: {one_line(note.text)}" for note in others]

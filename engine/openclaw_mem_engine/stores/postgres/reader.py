@@ -67,7 +67,7 @@ class PostgresReader(AgentRows):
         except ValueError as error:
             raise IndexUnavailable(
                 f"The index at {self.location} was written by another version of this program ({error}): use "
-                "that version, or build it anew with `openclaw-mem index --force`."
+                "that version, or rebuild it with `openclaw-mem index --force`."
             ) from error
 
     def synced_at(self) -> float | None:

@@ -54,7 +54,7 @@ async def offer(screen: SearchScreen) -> None:
         if sure:
             screen.run_in(partial(_write, screen, settings, edit), "apply")
 
-    verb = "take back" if undoes else "write"
+    verb = "undo" if undoes else "write"
     title = "undo the last change of config.toml" if undoes else "write the knobs to config.toml"
     screen.app.push_screen(ConfirmScreen(title, partial(_shown, edit), verb), decided)
 

@@ -29,7 +29,7 @@ READING: Reading = (
     "Legend",
     (
         ("✓ ✗", "a step that the passage passed; the step that drops it"),
-        ("rank", "rank of the passage with that change alone"),
+        ("rank", "rank of the passage with only that change"),
         ("loses", "results that the change removes"),
         ("also brings", "other passages that the change also returns"),
         ("note", "a change of the text, not of a knob"),
