@@ -190,7 +190,7 @@ def run_shell(block: Block, at: str, environ: dict[str, str], capsys: pytest.Cap
         if argv and argv[0] not in ENDLESS:
             code = run(argv)
             said = capsys.readouterr()
-            asked = argv[0] in ASKING and "needs a yes" in said.err
+            asked = argv[0] in ASKING and "needs confirmation" in said.err
             assert code == (2 if asked else 0), f"{at}: {line}\n{said.out}{said.err}"
 
 

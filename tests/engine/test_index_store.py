@@ -521,7 +521,7 @@ def test_a_full_disk_is_said_and_the_old_content_serves(small_disk: Path) -> Non
         for number in range(40):
             put(store, f"memory/{number}.md", [f"{text} {number}" for text in big], [V[0]] * 40)
     assert found(store, "alpha") == {"alpha old"}
-    with pytest.raises(IndexUnavailable, match=r"too full to build it anew: .* MB are free and"):
+    with pytest.raises(IndexUnavailable, match=r"too full to rebuild it: .* MB are free and"):
         store.rebuild(FINGERPRINT, lambda fresh: fresh.apply(change_of("memory/n.md", big * 8)))
     assert leftovers(path) == []
     assert found(store, "alpha") == {"alpha old"}

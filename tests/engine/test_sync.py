@@ -427,7 +427,7 @@ def test_a_cancelled_sync_keeps_what_is_done(memory: Memory, workspace: Path, tm
         seen.append((done, total))
         cancel.set()
 
-    with pytest.raises(Cancelled, match="what was finished before is in the index"):
+    with pytest.raises(Cancelled, match="finished work is in the index"):
         memory.sync(progress=progress, cancel=cancel)
     assert len(seen) == 1
     done, total = seen[0]

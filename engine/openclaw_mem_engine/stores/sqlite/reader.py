@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 #: A change of one of these is a reason to check again for missing rows.
 _CHANGING = ("generation", "fts_behind", "vectors_behind", "vectors_awaited")
 
-_REFILL = "`openclaw-mem doctor --fix` makes them anew."
+_REFILL = "`openclaw-mem doctor --fix` rebuilds them."
 
 
 class SqliteReader:
@@ -197,13 +197,13 @@ class SqliteReader:
             return
         tables = FULL_TEXT_TABLES.values() if self.caps.full_text and trouble is None else ()
         if not all(self._db.read(f"SELECT rowid FROM {table} LIMIT 1") for table in tables):
-            text = f"The full-text tables have lost their rows: keywords find nothing. {_REFILL}"
+            text = f"The full-text tables have lost their rows: BM25 finds nothing. {_REFILL}"
             yield "full-text-missing", text
         space = self._primary()
         if awaited or self._vectors.in_memory or space.provider in ("", "none"):
             return
         if not self._vectors.has_rows() and self._vectors.count(space):
-            yield "vectors-missing", f"The vec0 table has lost its rows: vectors find nothing. {_REFILL}"
+            yield "vectors-missing", f"The vec0 table has lost its rows: no vector is found. {_REFILL}"
 
     def generation(self) -> int:
         return self._meta.generation()

@@ -138,7 +138,7 @@ class IndexPresenter(Presenter[IndexState]):
     def can_draw_chunks(self) -> bool:
         """Whether the index has files that are cut; says so when it has not."""
         if not self.service.draws_chunks:
-            self.say("qmd searches whole documents: there are no cuts to draw")
+            self.say("qmd searches whole documents: there are no chunks to show")
         return self.service.draws_chunks
 
     def turn_order(self) -> None:

@@ -108,7 +108,7 @@ class ProvidersPresenter(Presenter[ChainState]):
     async def probe(self, link: ProviderState) -> None:
         """Send one request to a provider, and say what came of it."""
         if not link.in_use:
-            known = {"keywords": "BM25 needs no provider", "backend": "the next search asks qmd"}
+            known = {"keywords": "BM25 needs no provider", "backend": "the next search uses qmd"}
             self.say(known.get(link.role, f"{link.name} is not in use"))
             return
         key, faults = key_of(link), self.service.faults

@@ -79,7 +79,7 @@ class QueryActions(_Actions):
             "history",
             find,
             filtered=True,
-            empty="no query yet that fits",
+            empty="no earlier query matches",
         )
         self._screen.app.push_screen(picker, ask)
 
@@ -155,21 +155,21 @@ class HitActions(_Actions):
 
     def action_reset_all(self) -> None:
         self._screen.tune(self._search.view.defaults)
-        self._search.say(f"all knobs as configured; {key_of('undo_knob')} takes it back")
+        self._search.say(f"all knobs reset to the configuration; {key_of('undo_knob')} undoes it")
 
     def action_undo_knob(self) -> None:
-        self._step(self._search.steps.undo, "back", "redo_knob")
+        self._step(self._search.steps.undo, "undo", "redo_knob")
 
     def action_redo_knob(self) -> None:
-        self._step(self._search.steps.redo, "again", "undo_knob")
+        self._step(self._search.steps.redo, "redo", "undo_knob")
 
     def _step(self, move: Callable[[Knobs], Knobs | None], word: str, other: str) -> None:
         before = self._search.view.knobs
         if (knobs := move(before)) is None:
-            self._search.say(f"no step of a knob to go {word}")
+            self._search.say(f"nothing to {word}")
             return
         self._screen.tune(knobs, by_step=True)
-        self._search.say(f"{word}: {changed_words(before, knobs)}; {key_of(other)} goes the other way")
+        self._search.say(f"{word}: {changed_words(before, knobs)}; {key_of(other)} reverses it")
 
     def action_knob(self, name: str) -> None:
         """Open the panel on one knob."""
@@ -270,7 +270,7 @@ class NoteActions(_Actions):
             session, mode = self._search.view.session_key, self._preview.citations or "auto"
             self._copy(agent_text(result, mode, session), "the snippet")
         elif row is not None:
-            self._search.say("nothing to copy: the agent does not get this chunk")
+            self._search.say("nothing to copy: this chunk is not returned")
 
     def _copy(self, text: str, name: str = "") -> None:
         self._screen.app.copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))

@@ -16,7 +16,7 @@ from openclaw_mem_tui.widgets.lists import CursorList, Rows
 class KnobPanel(CursorList):
     """All knobs; the selected one moves with left and right."""
 
-    HELP = "Every ranking knob, live. Values that differ from the configuration are bold."
+    HELP = "Every ranking knob. Values that differ from the configuration are bold."
     BINDINGS = bindings("knobs")
 
     @dataclass

@@ -319,7 +319,7 @@ class SearchScreen(WorkbenchScreen):
         return "knobs" if self.focused is self.knob_panel else "search"
 
     def reading(self) -> Reading:
-        return ("Reading the rows", hits.legend(self.search.view.trace))
+        return ("Legend", hits.legend(self.search.view.trace))
 
     def idle_keys(self) -> frozenset[str]:
         return frozenset() if self.search.guide is not None else frozenset({"guide", "next_lesson"})

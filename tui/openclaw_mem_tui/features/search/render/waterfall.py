@@ -265,7 +265,7 @@ def _compare(view: View, trace: Trace, row: Row, digits: int, cells: int) -> lis
     if view.compares and view.baseline is not None:
         before = view.baseline.row(row)
         name = f"baseline ({view.baseline.name})"
-        change = "not among its candidates"
+        change = "not in its candidate lists"
         if before is not None:
             both = before.final is not None and row.final is not None
             moved = both and not view.baseline.by_file and abs((before.final or 0) - (row.final or 0)) > 1e-9
