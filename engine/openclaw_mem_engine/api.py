@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.curation.material import Material as Material
     from openclaw_mem_engine.curation.material import NoteCandidate as NoteCandidate
     from openclaw_mem_engine.curation.material import masked_diff as masked_diff
+    from openclaw_mem_engine.dataclass import dataclass as dataclass
     from openclaw_mem_engine.errors import Cancelled as Cancelled
     from openclaw_mem_engine.errors import ConfigError as ConfigError
     from openclaw_mem_engine.errors import IndexDamaged as IndexDamaged

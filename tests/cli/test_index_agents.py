@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_mem_engine.cli import index_agents
+from openclaw_mem_engine.cli import index_agents, planning
 from openclaw_mem_engine.cli.main import run
 from openclaw_mem_engine.cli.opening import open_memory
 from openclaw_mem_engine.cli.progress import progress_text
@@ -108,7 +108,7 @@ def test_all_agents_are_those_of_the_configuration(
 def test_a_run_that_is_stopped_says_what_was_not_begun(
     workspaces: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = index_agents.announce
+    real = planning.announce
 
     def stopping(memory: Any, token: threading.Event, request: Any) -> None:
         token.set()

@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from openclaw_mem_engine.ranking.profiles import WORKBENCH
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import UNLIMITED, IndexStore
 from openclaw_mem_engine.stores.postgres import connections, writing
-from openclaw_mem_engine.stores.postgres.schema import NAME, TABLES, agent_number
+from openclaw_mem_engine.stores.postgres.schema import NAME, agent_number
 from openclaw_mem_engine.stores.postgres.store import PostgresIndex
 from openclaw_mem_engine.stores.query import build_keyword_query, build_query, segment
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT
@@ -171,34 +170,7 @@ def test_a_nul_of_a_transcript_is_kept_as_in_notes(store: PostgresIndex) -> None
     assert [chunk.text for chunk in store.chunks_of("sessions/a.jsonl")] == ["pump\ufffdhouse"]
 
 
-# -- isolation ---------------------------------------------------------------------------------------------
-
-
-def test_without_an_agent_no_statement_reads_or_writes(store: PostgresIndex) -> None:
-    with psycopg.connect(postgres.app_address(), autocommit=True) as connection:
-        for table in TABLES:
-            for sql in (f"SELECT * FROM {NAME}.{table}", f"DELETE FROM {NAME}.{table}"):
-                with pytest.raises(psycopg.Error, match=r"mem\.agent"):
-                    connection.execute(sql)
-        partitions = f"SELECT * FROM {NAME}.chunks_{agent_number(store.location) % 32}"
-        with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            connection.execute(partitions)
-
-
-def test_rows_of_another_agent_are_neither_read_nor_written(
-    store: PostgresIndex, make: Callable[..., PostgresIndex], agent: str
-) -> None:
-    other = make(postgres.location().agent)
-    assert other.counts() == replace(other.counts(), files=0, chunks=0, cached=0)
-    assert other.fingerprint() is None and not other.files() and not other.spaces()
-    with psycopg.connect(postgres.app_address()) as connection:
-        connection.execute("SELECT set_config('mem.agent', '1', true)")
-        for table in TABLES:
-            sql = f"SELECT count(*) FROM {NAME}.{table} WHERE agent = %s"
-            assert connection.execute(sql, (agent_number(agent),)).fetchone() == (0,)
-        sql = f"INSERT INTO {NAME}.agents(agent, name) VALUES (%s, 'x')"
-        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
-            connection.execute(sql, (agent_number(agent) + 1,))
+# -- one agent (see test_postgres_isolation) ---------------------------------------------------------------
 
 
 def test_two_names_with_one_number_are_not_mixed(

@@ -71,6 +71,11 @@ class Address(NamedTuple):
 
 def driver() -> Any:
     """The module psycopg. Raises ConfigError when the extra is not installed."""
+    import logging
+
+    if not (log := logging.getLogger("psycopg")).handlers:
+        # What it logs of a lost connection is raised too; without a handler it is written to the screen.
+        log.addHandler(logging.NullHandler())
     try:
         import psycopg
         import psycopg.conninfo

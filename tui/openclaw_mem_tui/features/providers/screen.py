@@ -58,6 +58,7 @@ class ProvidersScreen(WorkbenchScreen):
 
     WHERE, OPENED_BY, READING = "providers", "show_providers", READING
     TITLES = "providers", "providers and fallback"
+    CSS_PATH = "styles.tcss"
     BINDINGS = bindings("providers")  # type: ignore[assignment]
     HELP = "Which provider makes the vectors, what is used when it fails, and how the results differ."
 

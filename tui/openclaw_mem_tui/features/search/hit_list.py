@@ -23,7 +23,7 @@ class HitList(CursorList):
 
     HELP = "Returned chunks, best first; below the rule, what is not returned, with the reason."
     FIXED = 1
-    CAN_FILTER = True
+    CAN_FILTER, DRAWS_ITEMS = True, False
     UNCHANGED = " rows, ranks unchanged"
 
     def __init__(self, landing: Callable[[], Sequence[Line]], *, id: str | None = None) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.api import Knobs, UsageError, profile
+from openclaw_mem_engine.api import Knobs, UsageError, dataclass, profile
 from openclaw_mem_tui.features.search.state import Pin, View
 from openclaw_mem_tui.render import format as fmt
 

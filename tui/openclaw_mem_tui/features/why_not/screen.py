@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -18,7 +17,7 @@ from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.export import file_name, write
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.why_not import render
-from openclaw_mem_tui.features.why_not.picker import lines_of, passage_of, picker
+from openclaw_mem_tui.features.why_not.picker import lines_of, picker
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import line, wrapped
 from openclaw_mem_tui.screen import WorkbenchScreen
@@ -26,9 +25,6 @@ from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import Reading
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
-
-if TYPE_CHECKING:
-    from openclaw_mem_tui.features.search.screen import SearchScreen
 
 READING: Reading = (
     "Legend",
@@ -47,6 +43,7 @@ class WhyNotScreen(WorkbenchScreen):
 
     WHERE, READING = "why_not", READING
     TITLES = "why not", "why not this passage?"
+    CSS_PATH = "styles.tcss"
     BINDINGS = bindings("why_not")  # type: ignore[assignment]
     HELP = "The steps of one passage through the search, from the file on disk to the snippet."
 
@@ -177,41 +174,3 @@ async def pick(screen: WorkbenchScreen, then: Callable[[Expected], None]) -> Non
         return
     dialog, passage = picker(lines)
     screen.app.push_screen(dialog, lambda key: None if key is None else then(passage(key)))
-
-
-class WhyNotActions:
-    """Keys of the search lab."""
-
-    def __init__(self, screen: SearchScreen) -> None:
-        self._screen = screen
-
-    def action_why_not(self) -> None:
-        """For the selected row; without one, for a line that is picked."""
-        if (passage := self._selected()) is None or not self._screen.search.service.is_open:
-            self.action_why_not_any()
-        else:
-            self._open(passage)
-
-    def action_why_not_any(self) -> None:
-        if not self._screen.search.view.query.strip():
-            self._screen.search.say("search first: why not needs a query")
-        elif self._screen.search.service.is_open:
-            self._screen.run_in(partial(pick, self._screen, self._open), "pick")
-
-    def action_expect(self) -> None:
-        search = self._screen.search
-        row, passage = self._screen.hits.selected, self._selected()
-        if row is None or passage is None:
-            search.say(f"no passage is selected: {key('why_not_any')} finds any line")
-            return
-        lines = range(row.start_line, row.end_line + 1)
-        held = (e for e in search.view.expected if e.path == row.path and e.line in lines)
-        self._screen.run_in(partial(search.toggle_expected, next(held, passage)), "expect")
-
-    def _selected(self) -> Expected | None:
-        row = self._screen.hits.selected
-        return None if row is None else passage_of(self._screen.search.view, row)
-
-    def _open(self, passage: Expected) -> None:
-        screen = self._screen
-        screen.open(WhyNotScreen(screen.search, passage, screen.tune))
