@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
-from urllib.parse import parse_qs, unquote, urlsplit
 
 from openclaw_mem_engine.config.rules import Rule, setting
 from openclaw_mem_engine.config.secret import Secret, printable, shown
@@ -39,6 +38,8 @@ class StoreLocation(NamedTuple):
 
 def server_name(server: Secret) -> str:
     """An address for people: host, or folder of the socket, port and database; no user, password, options."""
+    from urllib.parse import parse_qs, unquote, urlsplit
+
     if not server.available:
         return "a server whose address is not known"
     parts = urlsplit(server.reveal())
