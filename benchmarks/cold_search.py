@@ -18,6 +18,7 @@ from pathlib import Path
 from _bench import (
     Goal,
     environment,
+    keep_row,
     print_times,
     processes_in_turn,
     scratch,
@@ -74,6 +75,12 @@ def main() -> None:
             adding = [*qmd, "collection", "add", str(workspace), "--name", "notes"]
             subprocess.run(adding, check=True, capture_output=True, env={**os.environ, **environ})
             commands["qmd search"] = [*qmd, "search", question]
+        sizes = {"index": folder / "home/data/indexes", "qmd index": folder / "qmd.sqlite"}
+        for name, path in sizes.items():
+            files = path.rglob("*") if path.is_dir() else [path]
+            if size := sum(file.stat().st_size for file in files if file.is_file()):
+                keep_row(f"{name}, MB", size / 1e6)
+                print(f"\n{name}: {size / 1e6:.1f} MB")
         times = processes_in_turn(commands, environ, options.rounds)
         megabytes = workspace_bytes(workspace) / 1e6
     goal = Goal("wall", 300)

@@ -1,10 +1,14 @@
 """Four processes search one index while a fifth writes to it. POSIX only.
 
     uv run python benchmarks/concurrency.py [--seconds 60] [--json]
+    uv run python benchmarks/concurrency.py --commands 40 [--files 2000]
 
 Nobody may ever be told that the index is locked. Two readers keep the index open, one opens it for each
 search, and one does as ``openclaw-mem search`` does: it tries to sync first and does not wait for the writer.
 Exit code 1 when a reader or the writer met an error.
+
+``--commands`` runs so many `openclaw-mem search` instead while another process rebuilds the index all the
+while, and names the slowest; exit code 1 when one fails, finds nothing or has not ended after 120 s.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import argparse
 import json
 import os
 import random
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -20,20 +25,30 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from _bench import one_blas_thread, print_table, scratch, settings_for
+from _bench import (
+    environment,
+    one_blas_thread,
+    print_table,
+    processes_in_turn,
+    scratch,
+    settings_for,
+    write_workspace,
+)
 from _whole import examine
 from crash import ANCHOR, NOTES, QUERY, fork, note, path_of, write
 
 one_blas_thread()
 
+from openclaw_mem_engine.cancellation import GRACE_S  # noqa: E402
 from openclaw_mem_engine.config.settings import Settings  # noqa: E402
 from openclaw_mem_engine.memory import Memory  # noqa: E402
-from openclaw_mem_engine.sync.coordinator import GRACE_S  # noqa: E402
 from openclaw_mem_engine.sync.lock import SyncBusy  # noqa: E402
 from openclaw_mem_engine.sync.report import SyncRequest  # noqa: E402
 
 #: Of each process, however slow the machine is.
 _LEAST_CALLS = 5
+#: After so long a command counts as one that hangs, seconds.
+_LONGEST_S = 120
 READERS = ("stays open", "stays open too", "opens for each search", "syncs before each search")
 
 
@@ -41,7 +56,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Readers beside a writer.")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
+    parser.add_argument("--commands", type=int, default=0, help="searches as commands, during rebuilds")
+    parser.add_argument("--files", type=int, default=2_000, help="notes of --commands")
     options = parser.parse_args()
+    if options.commands:
+        return during_rebuilds(options.commands, options.files)
     with scratch() as folder:
         found, wrong = run(folder, options.seconds)
     if options.json:
@@ -86,6 +105,51 @@ def run(folder: Path, seconds: float) -> tuple[list[Account], list[str]]:
         memory.sync()
     wrong += examine(settings.index_path)[0]
     return [Account(**json.loads(place.read_text())) for place in accounts if place.exists()], wrong
+
+
+def during_rebuilds(searches: int, files: int) -> int:
+    """Searches as commands, one after the other, while a child rebuilds; and as many without rebuilds, which
+    are the baseline."""
+    program = str(Path(sys.executable).with_name("openclaw-mem"))
+    with scratch() as folder:
+        workspace = write_workspace(folder / "workspace", files, files * 0.0045)
+        write(workspace, ANCHOR, "mark0x The lighthouse keeper drops the anchor.\n")
+        command = [program, "search", QUERY, "--workspace", str(workspace), "--format", "files"]
+        rebuild = [program, "index", "--force", "--workspace", str(workspace)]
+        environ = environment(folder / "home")
+        subprocess.run(rebuild, check=True, capture_output=True, env={**os.environ, **environ})
+        alone = processes_in_turn({"search": command}, environ, searches)["search"]
+        stop, done = folder / "stop", folder / "rebuilds"
+
+        def rebuilding() -> None:
+            while not stop.exists():
+                subprocess.run(rebuild, check=True, capture_output=True, env={**os.environ, **environ})
+                with done.open("a") as file:
+                    file.write("x")
+
+        child = fork(rebuilding)
+        taken, wrong = [], []
+        for number in range(searches):
+            began = time.perf_counter()
+            try:
+                ran = subprocess.run(
+                    command, capture_output=True, text=True, env={**os.environ, **environ}, timeout=_LONGEST_S
+                )
+                if ran.returncode or ANCHOR not in ran.stdout:
+                    wrong.append(f"search {number}: exit code {ran.returncode}: {ran.stderr.strip()}")
+            except subprocess.TimeoutExpired:
+                wrong.append(f"search {number} did not end within {_LONGEST_S} s")
+            taken.append((time.perf_counter() - began) * 1000)
+        stop.touch()
+        if os.waitpid(child, 0)[1]:
+            wrong.append("a rebuild failed")
+        rebuilds = done.stat().st_size if done.exists() else 0
+    table = [("wall ms", "median", "slowest")]
+    for name, times in (("alone", alone.wall), (f"during {rebuilds} rebuilds", taken)):
+        table.append((name, f"{sorted(times)[len(times) // 2]:.0f}", f"{max(times):.0f}"))
+    load = f"Load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores."
+    print_table(f"{searches} searches as commands, {files:,} notes", table, load, *wrong)
+    return 1 if wrong else 0
 
 
 def _writer(settings: Settings, until: float, place: Path) -> None:

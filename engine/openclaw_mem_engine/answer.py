@@ -196,7 +196,8 @@ class Answer:
         return tuple(note.text for note in self.trace.notes if note.level == "warning")
 
     def to_dict(self, *, explain: bool = False) -> dict[str, Any]:
-        """The stable answer of ``openclaw-mem search --json``; with ``explain`` it carries the trace."""
+        """The stable answer of ``openclaw-mem search --json``, notes as they are; with ``explain`` it carries
+        the trace, secrets in it masked."""
         pool = self.pool
         provider, model = self.served_by
         data: dict[str, Any] = {
@@ -213,7 +214,9 @@ class Answer:
             "syncSeconds": None if self.sync_seconds is None else round(self.sync_seconds, 3),
         }
         if explain:
-            data["trace"] = self.trace.to_dict()
+            from openclaw_mem_engine.redact import redacted
+
+            data["trace"] = redacted(self.trace.to_dict())
         return data
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.curation.material import Material as Material
     from openclaw_mem_engine.curation.material import NoteCandidate as NoteCandidate
     from openclaw_mem_engine.curation.material import masked_diff as masked_diff
+    from openclaw_mem_engine.dataclass import dataclass as dataclass
     from openclaw_mem_engine.errors import Cancelled as Cancelled
     from openclaw_mem_engine.errors import ConfigError as ConfigError
     from openclaw_mem_engine.errors import IndexDamaged as IndexDamaged
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import Note as Note
     from openclaw_mem_engine.model import Progress as Progress
     from openclaw_mem_engine.model import SkippedFile as SkippedFile
+    from openclaw_mem_engine.model import utf16_length as utf16_length
     from openclaw_mem_engine.notes.edit import NoteEdit as NoteEdit
     from openclaw_mem_engine.notes.editor import NoteEditor as NoteEditor
     from openclaw_mem_engine.notes.editor import Written as Written
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.notes.routing import remember as remember
     from openclaw_mem_engine.providers.factory import ProviderState as ProviderState
     from openclaw_mem_engine.providers.faults import FAULTS as FAULTS
+    from openclaw_mem_engine.providers.prices import IN_PROCESS as IN_PROCESS
     from openclaw_mem_engine.providers.prices import Spent as Spent
     from openclaw_mem_engine.providers.prices import summed as summed
     from openclaw_mem_engine.providers.records import DayUsage as DayUsage

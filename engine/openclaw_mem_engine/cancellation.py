@@ -11,6 +11,21 @@ from typing import Protocol
 #: The message of ``Cancelled`` for a search.
 SEARCH_STOPPED = "The search was stopped."
 
+# What one search waits for at most. Settings bound the rest: `rerank.budget_s`, `expansion.timeout_s` and
+# `qmd.limits.timeout_ms`; a local model has LOCAL_QUERY_TIMEOUT_S.
+#: Another process that brings the index up to date, seconds: most syncs are over by then.
+GRACE_S = 0.2
+#: What changed, seconds, files before vectors; with the wait above it is 1 s. The rest is for
+#: `openclaw-mem index`. The words of a first index are waited for.
+INDEXING_S = 0.8
+#: Another process that makes the first index, seconds.
+FIRST_INDEX_S = 60.0
+#: One statement of a database that another process writes, milliseconds.
+BUSY_TIMEOUT_MS = 5_000
+#: The embedding of the query by a remote provider where one search is the whole run, seconds: BM25 or the
+#: fallback answers sooner.
+ONE_SHOT_TIMEOUT_S = 5.0
+
 
 class CancelToken(Protocol):
     """What a long call asks now and then; ``threading.Event`` fits."""

@@ -48,7 +48,7 @@ class IndexUnavailable(OpenClawMemError):
     is what makes derived rows anew when only those are damaged: a sentence with the command."""
 
     exit_code = 6
-    repair = "`openclaw-mem doctor --fix` repairs this, or names what does."
+    repair = "`openclaw-mem doctor --fix` repairs this or names the repair."
 
 
 class IndexDamaged(IndexUnavailable):

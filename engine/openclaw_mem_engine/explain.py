@@ -159,7 +159,8 @@ def hit_marks(hit: Hit) -> list[str]:
 
 def cut_off(hit: Hit) -> str:
     """What a truncated hit hides; empty for any other."""
-    return f"cut off: line {hit.best_line}, the best of its chunk" if hit.truncated else ""
+    best = f"line {hit.best_line}, the best of its chunk"
+    return f"truncated: {best}, is not in the snippet" if hit.truncated else ""
 
 
 def returned_words(trace: Trace) -> str:

@@ -205,14 +205,12 @@ class Fallback:
     next_retry: float | None = None
 
     @property
-    def who(self) -> str:
-        """A sentence without its end: ``keywords answer``, ``nothing answers``, ``vectors of x answer``."""
-        known = {
-            "keywords": "keywords answer",
-            "nothing": "nothing answers",
-            "builtin": "the built-in index answers",
-        }
-        return known.get(self.served, f"vectors of {self.served} answer")
+    def words(self) -> str:
+        """``BM25 only (openai failed)``, or ``vectors of x (instead of openai)`` where it has not failed."""
+        known = {"keywords": "BM25 only", "nothing": "no retriever", "builtin": "built-in index"}
+        served = known.get(self.served, f"vectors of {self.served}")
+        failed = self.since is not None
+        return f"{served} ({f'{self.origin} failed' if failed else f'instead of {self.origin}'})"
 
     def to_dict(self) -> dict[str, Any]:
         return as_json(self, origin="from")

@@ -28,7 +28,7 @@ def verdict(pool: Pool, trace: Trace) -> str:
     absent = _absent_words(pool, trace.knobs)
     head = _counted(count, "result") if count else _nothing(pool, trace)
     if absent:
-        head += f"{' by vectors alone: ' if count else '; '}{absent}"
+        head += f"{' by vectors only: ' if count else '; '}{absent}"
     elif count and all(row.outcome.rescued for row in trace.returned):
         head += f", kept by keyword rescue: no score reaches {trace.knobs.min_score:g}"
     first = _truncated(trace) or (_first(trace) if count and not absent else "")
@@ -70,7 +70,7 @@ def _first(trace: Trace) -> str:
         for lst in trace.lists
         if lst.key in row.ranks and lst.source.role == "original"
     ]
-    return f"the first: {', '.join(ranks) or 'found by variants of the query alone'}"
+    return f"the first: {', '.join(ranks) or 'found only by variants of the query'}"
 
 
 def _nothing(pool: Pool, trace: Trace) -> str:
@@ -108,12 +108,12 @@ def _truncated(trace: Trace) -> str:
     first = rows[trace.results[0].chunk_ids[0]].shown
     if first.truncated:
         if not trace.results[1:]:
-            return f"its best line, {first.best_line}, is cut off"
+            return f"truncated: best line not in the snippet (line {first.best_line})"
         line = f"line {first.best_line}"
         if not hiding[1:]:
-            return f"the best line of the first, {line}, is cut off"
-        return f"in {len(hiding)} of them the best line is cut off (the first: {line})"
-    return f"in {len(hiding)} of them the best line is cut off"
+            return f"the first truncated: best line not in the snippet ({line})"
+        return f"{len(hiding)} of them truncated: best line not in the snippet (first: {line})"
+    return f"{len(hiding)} of them truncated: best line not in the snippet"
 
 
 def _cut_matches(trace: Trace) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from openclaw_mem_engine.cli import search
 from openclaw_mem_engine.sync.lock import read_owner
 from support.commands import Call, World
 from support.terminals import on_a_terminal
@@ -60,7 +61,7 @@ def test_a_search_answers_from_the_index_as_it_is(call: Call, world: World) -> N
         assert said.json["freshness"]["state"] == "stale"
         assert "sync-busy" in {note["code"] for note in said.json["notes"]}
         assert f"(process {process.pid}, rebuilding since " in said.err
-        assert "The answer comes from the index as it was." in said.err
+        assert "The search used the index without this update." in said.err
     assert call("search", "zeppelin", "--format", "files").out.startswith("memory/new.md\n")
 
 
@@ -78,7 +79,7 @@ def test_index_waits_and_says_for_whom(call: Call, world: World) -> None:
     assert code == 0
     assert message in text
     assert "0 files" not in text
-    assert "1 new or changed" in text
+    assert "1 new or modified" in text
 
 
 def test_a_first_search_waits_for_the_first_index(call: Call, world: World) -> None:
@@ -93,6 +94,19 @@ def test_a_first_search_waits_for_the_first_index(call: Call, world: World) -> N
         process.wait(10)
         process.stdin = None
     assert (said.code, said.out.splitlines()[0]) == (0, "memory/2026-02-20.md")
+
+
+def test_a_first_search_waits_no_longer_than_its_limit(
+    call: Call, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "FIRST_INDEX_S", 0.3)
+    call("index")
+    (index,) = world.indexes
+    for end in ("", "-wal", "-shm"):
+        index.with_name(index.name + end).unlink(missing_ok=True)
+    with busy(index):
+        said = call("search", "router")
+    assert (said.code, said.out) == (6, "") and "try again when it is done" in said.err
 
 
 def test_a_damaged_index_is_not_set_aside_under_the_hands_of_another(call: Call, world: World) -> None:

@@ -41,7 +41,7 @@ def test_index_tells_people_what_it_left_out(call: Call, world: World) -> None:
     assert "memory/link.md: is a link" in said.out
     assert call("index").out.startswith("Up to date: 4 files")
     forced = call("index", "--force").out
-    assert forced.startswith("Built anew: 4 files")
+    assert forced.startswith("Rebuilt: 4 files")
     assert "0 texts embedded, 4 taken from the cache" in forced
 
 
@@ -165,7 +165,7 @@ def test_status_tells_what_is_there_and_does_not_sync(call: Call, world: World) 
     assert status["freshness"]["state"] == "stale"
     said = call("status")
     assert "state      stale since " in said.out
-    assert ", last brought up to date:" in said.out
+    assert ", last synced:" in said.out
     assert "1 change: memory/new.md" in said.out
     assert "static (configured: auto)" in said.out
 
@@ -181,7 +181,7 @@ def test_status_and_chunks_name_what_no_search_shows(
     assert list(found) == ["memory/long.md"]
     assert 0 < status["unshown"]["share"] < found["memory/long.md"]["share"]
     assert found["memory/long.md"]["characters"] == len(long)
-    assert "can be in no snippet" in call("status").out
+    assert "is in no snippet" in call("status").out
     assert call("chunks", "memory/long.md", "--json").json["unshown"] == found["memory/long.md"]
     monkeypatch.setenv("OPENCLAW_MEM_PROFILE", "workbench")
     assert "memory/long.md" not in call("status", "--json").json["unshown"]["files"]
@@ -319,7 +319,7 @@ def test_an_emptied_workspace_is_called_kept_not_up_to_date(call: Call, world: W
     shutil.rmtree(world.workspace)
     world.workspace.mkdir()
     said = call("index").out
-    assert said.startswith("Kept as it is: ") and "excluded" not in said and "Up to date" not in said
+    assert said.startswith("Unchanged: ") and "excluded" not in said and "Up to date" not in said
     assert "\nthe workspace holds no notes any more: " in said
     said = call("status").out
     assert "excluded" not in said and "so does the next search" not in said

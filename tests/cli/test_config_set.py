@@ -14,7 +14,7 @@ def test_a_setting_is_written_after_it_was_shown(call: Call, world: World) -> No
     said = call("config", "set", "query.min_score=0.2", "sync.watch=off", "exclude=a/**, b", "--dry-run")
     assert said.code == 0 and "+min_score = 0.2" in said.out and "nothing written (dry run)" in said.out
     said = call("config", "set", "query.min_score=0.2")
-    assert said.code == 2 and "needs a yes" in said.err and not ours.exists()
+    assert said.code == 2 and "needs confirmation" in said.err and not ours.exists()
     said = call("config", "set", "query.min_score=0.2", "sync.watch=off", "exclude=a/**, b", "--yes")
     assert said.code == 0 and "written" in said.out and str(ours) in said.out
     found = call("config", "--json").json["settings"]

@@ -82,7 +82,7 @@ def test_the_cut_line_is_named_and_a_long_diff_is_cut(call: Call, world: World) 
         + "".join(f"- thing number {at} is on the shelf {'x' * 80}\n" for at in range(1_250)),
     )
     said = call("curate").out
-    assert "1,253 of 200 lines" in said and "an agent is not given what follows line " in said
+    assert "1,253 of 200 lines" in said and "the agent gets only the last part line " in said
     assert "over-budget: move section “Shelf” (1,251 lines) into memory/shelf.md" in said.replace(
         "\n          ", " "
     )

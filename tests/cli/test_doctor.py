@@ -43,7 +43,7 @@ def test_damage_leaves_with_6_and_its_repair(call: Call, world: World) -> None:
     damage(world, "DELETE FROM chunks_fts WHERE rowid = 1")
     said = call("doctor")
     assert said.code == 6
-    assert "error full-text-missing: 1 chunk is invisible to keyword search" in said.out
+    assert "error full-text-missing: 1 chunk is not found by BM25" in said.out
     assert "repair: openclaw-mem doctor --fix" in said.out
     assert "1 error, 0 warnings, 0 notices" in said.out and "repairs 1 of them" in said.out
     report = call("doctor", "--json")
@@ -71,7 +71,7 @@ def test_a_stop_after_the_mending_does_not_hide_it(
     said = call("doctor", "--fix")
     assert (said.code, said.out) == (130, "")
     assert "Repaired: " in said.err and "full-text tables were made anew" in said.err
-    assert said.err.rstrip().endswith("The examination after that was stopped.")
+    assert said.err.rstrip().endswith("The checks after that were stopped.")
     event = call("log", "--kind", "doctor", "--json").json["events"][-1]
     assert event["text"].startswith("Repaired: ") and event["counts"] == {"mended": 1}
     assert call("doctor").code == 0
@@ -196,7 +196,7 @@ def test_lost_chunks_are_noticed_by_a_search_and_indexed_again(call: Call, world
     assert "2 chunks are lost, of 4 that were written" in said.out and "not repaired: chunks-lost" in said.out
     assert "index stale" in call("search", "VLAN", "--no-sync").out
     said = call("search", "VLAN")
-    assert "index fresh" in said.out and "had lost chunks, and was built anew" in said.err
+    assert "index fresh" in said.out and "had lost chunks and was rebuilt" in said.err
     assert call("doctor", "--deep").code == 0
 
 

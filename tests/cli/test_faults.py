@@ -28,12 +28,12 @@ def test_every_fault_is_shown_and_nothing_of_it_stays(
     done = demo_call("demo", "--fault", name)
     text = done.out
     assert done.code == 0, done.err
-    assert text.startswith(f"FAULT ON PURPOSE  {name}: ")
+    assert text.startswith(f"SIMULATED FAULT  {name}: ")
     assert "Lesson 15 of 15:" in text
     assert "Traceback" not in done.err
     if name.startswith("embeddings-"):
-        assert "fallback: keywords answer instead of static, since " in text
-        assert "(fault injected on purpose)" in text
+        assert "fallback: BM25 only (static failed), since " in text
+        assert "(simulated fault)" in text
     elif name != "no-sqlite-vec":  # vectors are compared in the process then, with the same outcome
         assert "warning: " in text
     after = demo_call("demo", "--query", "GRN-40417", "--json").json
@@ -55,7 +55,7 @@ def test_a_demo_that_was_never_indexed_shows_a_fault_on_a_good_index(bare: Call)
     found = bare("demo", "--fault", "zero-vector", "--query", "GRN-40417", "--json").json
     assert found["results"]
     texts = [note["text"] for note in found["notes"] if note["code"] == "embedding-failed"]
-    assert "answers with a vector of zeros" in texts[0] and "(fault injected on purpose)" in texts[0]
+    assert "returns a vector of zeros" in texts[0] and "(simulated fault)" in texts[0]
     assert bare("demo", "--query", "GRN-40417", "--json").json["notes"] == []
 
 
@@ -63,9 +63,9 @@ def test_a_demo_that_was_never_indexed_shows_a_fault_on_a_good_index(bare: Call)
     ("argv", "message"),
     [
         (["demo", "--fault", "nope"], f"use one of: {', '.join(FAULTS)}."),
-        (["demo", "--fault", "no-fts5,\x1b[31m"], "There is no fault"),
+        (["demo", "--fault", "no-fts5,\x1b[31m"], "Unknown fault"),
         (["demo", "--fault", " , "], "--fault is empty"),
-        (["tui", "--fault", "nope"], "There is no fault 'nope'"),
+        (["tui", "--fault", "nope"], "Unknown fault 'nope'"),
         (["search", "x", "--fault", "no-fts5"], "unrecognized arguments"),
     ],
 )

@@ -36,11 +36,11 @@ def test_chunks_tell_lines_sizes_and_what_is_shared(call: Call, world: World) ->
     assert anatomy["state"] == "indexed" and anatomy["stored"] == len(anatomy["chunks"]) > 2
     assert anatomy["chunks"][1]["sharedLines"] > 0 and anatomy["chunks"][0]["startLine"] == 1
     said = call("chunks", "memory/tank.md:20", "--text")
-    assert said.code == 0 and "as indexed" in said.out and "tokens overlap" in said.out
+    assert said.code == 0 and "up to date" in said.out and "tokens overlap" in said.out
     assert "#1 #2" in said.out and "    end ^[[2J" in said.out and "\x1b" not in said.out
     (world.workspace / "memory" / "tank.md").unlink()
     gone = call("chunks", "memory/tank.md")
-    assert gone.code == 0 and "not on disk any more" in gone.out
+    assert gone.code == 0 and "deleted on disk" in gone.out
 
 
 def test_what_is_no_memory_is_named(call: Call) -> None:

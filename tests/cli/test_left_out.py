@@ -37,12 +37,12 @@ def _line(running: Running) -> str:
 def test_index_counts_what_it_refused_by_itself(call: Call, world: World) -> None:
     world.write("memory/nul.md", NUL)
     first = call("index").out
-    assert "4 files, 4 chunks" in first and "  4 new or changed, 0 gone, 1 excluded\n" in first
+    assert "4 files, 4 chunks" in first and "  4 new or modified, 0 deleted, 1 excluded\n" in first
     assert "  memory/nul.md: binary: NUL at byte 3\n" in first
     world.write("MEMORY.md", NUL)
     second = call("index").out
     assert second.startswith("Indexed: 3 files, 3 chunks")
-    assert "  0 new or changed, 0 gone, 1 excluded\n" in second
+    assert "  0 new or modified, 0 deleted, 1 excluded\n" in second
     assert "2 files or folders excluded:\n" in second
     assert "  MEMORY.md: binary: NUL at byte 3 (its old text was removed)\n" in second
     world.write("MEMORY.md", b"xyz\0")
@@ -55,17 +55,17 @@ def test_index_counts_what_it_refused_by_itself(call: Call, world: World) -> Non
     )
     events = call("log", "--json").json["events"]
     assert [event["text"] for event in events[1:]] == [
-        "0 files new or changed, 0 gone, 1 excluded.",
-        "0 files new or changed, 1 gone, 1 excluded.",
+        "0 files new or modified, 0 deleted, 1 excluded.",
+        "0 files new or modified, 1 deleted, 1 excluded.",
     ]
-    assert events[1]["reason"] == "Left out: MEMORY.md: binary: NUL at byte 3 (its old text was removed)."
+    assert events[1]["reason"] == "Excluded: MEMORY.md: binary: NUL at byte 3 (its old text was removed)."
     assert (events[1]["counts"]["changed"], events[1]["counts"]["refused"]) == (0, 1)
 
 
 def test_a_search_says_it_in_the_same_counts(call: Call, world: World) -> None:
     call("index")
     world.write("MEMORY.md", NUL)
-    assert "indexed 0 new or changed files, 1 excluded in " in call("search", "router").err
+    assert "indexed 0 new or modified files, 1 excluded in " in call("search", "router").err
 
 
 def test_watch_says_left_out_and_not_indexed(world: World) -> None:

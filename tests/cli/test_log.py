@@ -26,7 +26,7 @@ NOW = 1_770_000_000.0
 
 
 def test_an_empty_log_is_told_and_none_is_made(call: Call, world: World) -> None:
-    assert call("log") == (0, "Nothing is in the log.\n", "")
+    assert call("log") == (0, "The log is empty.\n", "")
     said = call("log", "--json")
     assert said.json == {"path": str(world.data / EVENTS_FILE), "events": []}
     assert not world.data.exists()
@@ -40,8 +40,8 @@ def test_what_happened_oldest_first(call: Call, world: World) -> None:
     call("doctor")
     lines = call("log").out.splitlines()
     assert [line.split()[2] for line in lines] == ["sync", "sync", "rebuild", "doctor"]
-    assert "4 files new or changed, 0 gone" in lines[0] and " s)" in lines[0]
-    assert "1 file new or changed" in lines[1]
+    assert "4 files new or modified, 0 deleted" in lines[0] and " s)" in lines[0]
+    assert "1 file new or modified" in lines[1]
     assert "0 errors, 0 warnings." in lines[3]
     events = call("log", "--json").json["events"]
     assert [event["id"] for event in events] == [1, 2, 3, 4]
@@ -52,7 +52,7 @@ def test_what_happened_oldest_first(call: Call, world: World) -> None:
     kinds = call("log", "--kind", "sync,doctor", "--kind", "rebuild", "--limit", "3", "--json").json["events"]
     assert [event["kind"] for event in kinds] == ["sync", "rebuild", "doctor"]
     assert len(call("log", "--since", "1h", "--json").json["events"]) == 4
-    assert call("log", "--since", "2000-01-01", "--kind", "watch").out == "Nothing is in the log.\n"
+    assert call("log", "--since", "2000-01-01", "--kind", "watch").out == "The log is empty.\n"
 
 
 def test_the_doctor_tells_codes_and_what_it_mended(call: Call, world: World) -> None:
@@ -221,7 +221,7 @@ def test_a_damaged_index_that_is_built_anew_is_a_rebuild_with_its_reason(call: C
     damage(world.indexes[0], "meta")
     assert call("index", "--force").code == 0
     rebuild = call("log", "--kind", "rebuild", "--json").json["events"][-1]
-    assert "was set aside as main.sqlite.damaged; it is built anew." in rebuild["text"]
+    assert "was renamed to main.sqlite.damaged; it is rebuilt." in rebuild["text"]
     assert "is damaged" in rebuild["reason"]
     assert call("log", "--json").json["events"][-1]["counts"]["changed"] == 4
 

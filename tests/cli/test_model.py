@@ -41,7 +41,7 @@ def test_status_tells_about_the_default_model_and_makes_nothing(call: Call, worl
     assert (said.code, said.err) == (0, "")
     assert DEFAULT_MODEL in said.out
     assert "https://huggingface.co/ggml-org/embeddinggemma-300M-GGUF/resolve/main/" in said.out
-    assert "not there yet" in said.out
+    assert "not on this machine" in said.out
     assert "Gemma terms" in said.out
     facts = call("model", "status", "--json").json
     assert (facts["model"], facts["present"], facts["size"], facts["partial"]) == (
@@ -88,7 +88,7 @@ def test_without_a_terminal_a_download_needs_yes_and_nothing_is_asked(
 ) -> None:
     said = call("model", "download", "--model", MODEL, "--from", hub.base_url)
     assert (said.code, said.out) == (2, "")
-    assert f"Downloading {MODEL} to {world.data / 'models'} needs a yes" in said.err
+    assert f"Downloading {MODEL} to {world.data / 'models'} needs confirmation" in said.err
     assert "--yes" in said.err
     assert hub.asked == []
     assert not world.data.exists()
@@ -117,7 +117,7 @@ def test_a_stopped_download_goes_on_where_it_was(world: World, hub: Hub) -> None
     had = part.stat().st_size
     assert 0 < had < len(CONTENT)
     status = world.run("model", "--model", MODEL)
-    assert b"of a stopped download are" in status.stdout
+    assert b"of a stopped download are kept" in status.stdout
     hub.pause_s = 0.0
     done = world.run(*argv, "--json")
     assert done.returncode == 0, done.stderr

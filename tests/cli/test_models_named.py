@@ -53,7 +53,7 @@ def test_a_search_says_before_it_sends_passages_elsewhere(call: Call, world: Wor
     assert "rerank.invalid" not in call("search", "router").err
     said = call("search", "router", "--set", "rerank=on")
     assert said.code == 0
-    assert "Passages of up to 30 candidates go to rerank.invalid to be reranked." in said.err
+    assert "Passages of up to 30 candidates are sent to rerank.invalid for reranking." in said.err
     assert "are not reranked: " in said.out + said.err
 
 

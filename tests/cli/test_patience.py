@@ -15,22 +15,22 @@ from support.transcripts import age, append, message
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search has no time for files."""
-    monkeypatch.setattr(search, "_INDEXING_S", 0.0)
+    monkeypatch.setattr(search, "INDEXING_S", 0.0)
 
 
 @pytest.mark.usefixtures("hurried")
 def test_a_search_says_what_it_did_not_wait_for(call: Call, world: World) -> None:
     first = call("search", "router")
-    assert "indexed 4 new or changed files" in first.err, "where there is nothing to search, all is indexed"
+    assert "indexed 4 new or modified files" in first.err, "where there is nothing to search, all is indexed"
     for number in range(30):
         world.write(f"memory/many/{number:02}.md", f"# Note {number}\n\nThe heron is number {number}.\n")
     said = call("search", "router", "--json")
     assert said.code == 0 and said.json["results"][0]["path"] == "memory/2026-02-20.md"
-    assert "indexed 1 new or changed file in" in said.err
+    assert "indexed 1 new or modified file in" in said.err
     assert "29 files wait to be indexed" in said.err and "`openclaw-mem index` does the rest" in said.err
     fresh = said.json["freshness"]
     assert (fresh["state"], fresh["changedCount"]) == ("stale", 29)
-    assert "29 new or changed" in call("index").out
+    assert "29 new or modified" in call("index").out
     said = call("search", "heron", "--json")
     assert (said.err, said.json["freshness"]["state"]) == ("", "fresh")
 

@@ -25,7 +25,7 @@ def test_a_dry_run_leaves_nothing_behind(call: Call, world: World) -> None:
         )
         row = said.out.splitlines()[3]
         assert row.startswith("static-minilm-256-int8  4 texts  ")
-        assert "stays on this machine" in row
+        assert "local only" in row
         assert "free" in row
         plan = call("index", "--dry-run", "--json", *force).json
         assert (plan["files"], plan["chunks"], plan["rebuild"]) == (4, 4, "")
@@ -38,7 +38,7 @@ def test_a_dry_run_counts_what_looks_like_credentials(call: Call, world: World) 
     key = f"glpat-{'aB3dE5fG7h' * 2}"
     world.write("memory/keys.md", f"# Keys\n\nthe spare key: it turns\n\nuse {key}\n")
     said = call("index", "--dry-run")
-    assert "\n1 passage looks like credentials, which are masked in what is sent. Lines:" in said.out
+    assert "\n1 passage looks like credentials. They are masked before sending. Lines:" in said.out
     assert key not in said.out
     assert call("index", "--dry-run", "--json").json["credentials"] == 1
 
@@ -63,7 +63,7 @@ def test_a_rebuild_is_announced_with_its_reason(call: Call, world: World) -> Non
     call("index")
     assert call("index", "--dry-run", "--json").json["files"] == 0
     forced = call("index", "--dry-run", "--force")
-    assert "The whole index would be built anew: asked for." in forced.out
+    assert "The index would be rebuilt: asked for." in forced.out
     assert "0 texts" in forced.out
     env = {"OPENAI_API_KEY": "sk-planted-secret-0123456789abcdef"}
     done = world.run(
@@ -71,7 +71,7 @@ def test_a_rebuild_is_announced_with_its_reason(call: Call, world: World) -> Non
     )
     text = done.stdout.decode()
     assert done.returncode == 0
-    assert "would be built anew: provider 'static' → 'openai'" in text
+    assert "would be rebuilt: provider 'static' → 'openai'" in text
     assert "text-embedding-3-small  4 texts" in text
     assert "api.openai.com" in text
     assert "about $0.02 per million tokens" in text
@@ -79,7 +79,7 @@ def test_a_rebuild_is_announced_with_its_reason(call: Call, world: World) -> Non
 
 def test_a_dry_run_without_a_workspace_or_embeddings(bare: Call, call: Call, world: World) -> None:
     assert bare("index", "--dry-run", "--workspace", "nowhere").code == 5
-    assert "No vectors: keywords alone" in call("index", "--dry-run", "--provider", "none").out
+    assert "BM25 only: no vectors" in call("index", "--dry-run", "--provider", "none").out
     assert not world.data.exists()
 
 

@@ -44,7 +44,7 @@ def test_search_names_who_answered(call: Call, qmd: FakeQmd) -> None:
     assert said.json["fallback"]["reason"] == "qmd search failed with exit code 1: kaboom."
     assert said.json["results"][0]["path"] == "MEMORY.md"
     status = call("status")
-    assert "the built-in index answers instead of qmd" in status.out
+    assert "built-in index (qmd failed)" in status.out
     assert "vectors of builtin" not in status.out + said.out
 
 

@@ -73,7 +73,7 @@ def test_the_documents_of_a_folder_that_is_gone_are_kept_until_they_are_pruned(
     said = qmd("search", "router", "--json")
     assert said.json["results"] and said.json["freshness"]["state"] == "stale"
     assert any(why in note["text"] for note in said.json["notes"])
-    assert "Kept as it is" in qmd("index").out and why in qmd("index").out
+    assert "Unchanged" in qmd("index").out and why in qmd("index").out
     assert why in qmd("status").out
     assert qmd("index", "--prune", "--dry-run", "--json").json["removed"] == 3
     assert qmd("index", "--prune").code == 0
@@ -99,7 +99,7 @@ def test_search_forms_and_scores_that_say_nothing_is_relevant(qmd: Call) -> None
     assert row["file"].endswith("2026-02-20.md") and row["band"] == "high"
     assert "bonus 0.0500" in row["explain"]["arithmetic"]
     said = qmd("qmd", "query", "zebra crossing", "--exit-status", "--min-score", "0.1")
-    assert said.code == 1 and "Nothing relevant was found" in said.err and "weak)" in said.out
+    assert said.code == 1 and "All results are weak" in said.err and "weak)" in said.out
     assert qmd("qmd", "vsearch", "qwrtzpf", "--json").json == []
     assert qmd("qmd", "vsearch", "x", "--provider", "none").code == 2
     assert qmd("qmd", "search", "x", "--format", "csv", "--json").code == 2

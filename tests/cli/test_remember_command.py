@@ -35,7 +35,7 @@ def test_written_after_a_yes_and_taken_back(note: Path, capsys: pytest.CaptureFi
     answer = json.loads(capsys.readouterr().out)
     assert answer["written"]["added"] == 1 and note.read_text() == before + "- VLAN 20 is for guests\n"
     assert run(["remember", "--yes", "VLAN 20 is for guests"]) == 0
-    assert "says that already" in capsys.readouterr().out
+    assert "contains that already" in capsys.readouterr().out
     assert run(["undo", "--list"]) == 0
     assert "remember" in capsys.readouterr().out
     assert run(["undo", "--yes"]) == 0

@@ -270,7 +270,7 @@ def test_a_cancelled_sync_is_130(call: Call, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Memory, "sync", interrupted)
     said = call("index")
     assert (said.code, said.out) == (130, "")
-    assert said.err.splitlines()[-1] == "openclaw-mem: Stopped. What was finished before is kept."
+    assert said.err.splitlines()[-1] == "openclaw-mem: Stopped. Finished work is kept."
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

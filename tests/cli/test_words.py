@@ -28,17 +28,17 @@ def test_moments_have_a_date_when_a_time_of_day_would_mislead() -> None:
 
 
 def test_retries() -> None:
-    assert retry(None, NOW) == "not before something is changed"
-    assert retry(NOW + 12, NOW) == "next retry in 12 s"
-    assert retry(NOW - 1, NOW) == "next retry with the next search"
+    assert retry(None, NOW) == "no automatic retry"
+    assert retry(NOW + 12, NOW) == "retry in 12 s"
+    assert retry(NOW - 1, NOW) == "retry with the next search"
     assert failing(None, None, NOW) == ""
-    assert failing(NOW - 120, NOW + 4, NOW).endswith(" (2 min ago), next retry in 4.0 s")
+    assert failing(NOW - 120, NOW + 4, NOW).endswith(" (2 min ago), retry in 4.0 s")
 
 
 def test_a_fallback_names_both_sides_on_one_line() -> None:
     words = fallback_words(Fallback("openai", "a\x1b[31m reason", "static x\n\x1b[2J", NOW, None), NOW)
-    assert words.startswith("vectors of static x ^[[2J answer instead of openai, since ")
-    assert fallback_words(Fallback("openai", ""), NOW) == ("keywords answer instead of openai")
+    assert words.startswith("vectors of static x ^[[2J (openai failed), since ")
+    assert fallback_words(Fallback("openai", ""), NOW) == "BM25 only (instead of openai)"
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_sizes_counts_and_places() -> None:
     assert (token_count(1200, estimated=True), token_count(1200, estimated=False)) == ("about 1,200", "1,200")
     assert destination("openai", "api.openai.com") == "api.openai.com"
     assert destination("openai", "") == "a server on this machine"
-    assert destination("static", "") == "stays on this machine"
+    assert destination("static", "") == "local only"

@@ -204,4 +204,4 @@ def test_a_disk_with_room_for_a_sync_and_none_for_a_rebuild_is_a_warning(
     said = call("doctor", "--json")
     assert said.code == 0
     found = finding(said, "no-room-to-rebuild")
-    assert (found["severity"], "to build it anew" in found["text"]) == ("warning", True)
+    assert (found["severity"], "to rebuild it" in found["text"]) == ("warning", True)

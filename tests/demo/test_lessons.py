@@ -59,7 +59,7 @@ def test_every_lesson_is_checked_here() -> None:
 
 
 def test_lesson_exact_id(demo: Memory) -> None:
-    lost, saved = both_runs(demo, SUGGESTED["An exact id, lost and saved"])
+    lost, saved = both_runs(demo, SUGGESTED["Exact ID below min_score"])
     assert not lost.hits
     row = next(r for r in lost.trace.rows if r.path == "memory/2025-09-18.md")
     assert row.outcome.stage == "min_score" and row.final is not None and row.final < 0.35
@@ -75,7 +75,7 @@ def test_lesson_decay(demo: Memory) -> None:
 
 
 def test_lesson_mmr(demo: Memory) -> None:
-    diverse, plain = both_runs(demo, SUGGESTED["Eight times the same morning"])
+    diverse, plain = both_runs(demo, SUGGESTED["Eight times the same morning: MMR"])
     status = [hit for hit in plain.hits if "tatus" in hit.text]
     assert len(status) == 6
     assert sum(hit.path in {h.path for h in status} for hit in diverse.hits) == 1
@@ -83,57 +83,57 @@ def test_lesson_mmr(demo: Memory) -> None:
 
 
 def test_lesson_japanese(demo: Memory) -> None:
-    hybrid, vector = both_runs(demo, SUGGESTED["A question in Japanese"])
+    hybrid, vector = both_runs(demo, SUGGESTED["A question in Japanese: BM25 only"])
     assert "people/minato-seiko.md" in paths(hybrid)
     assert not vector.hits
     assert {"no-embedding", "leg-missing"} <= {note.code for note in vector.trace.notes}
 
 
 def test_lesson_french(demo: Memory) -> None:
-    words, vectors = both_runs(demo, SUGGESTED["French without accents"])
+    words, vectors = both_runs(demo, SUGGESTED["French without accents: BM25 folds them"])
     assert paths(words)[0] == "people/fromagerie-notes-fr.md"
     assert len(vectors.hits) == 2 < len(words.hits)
 
 
 def test_lesson_paraphrase(demo: Memory) -> None:
-    meaning, words = both_runs(demo, SUGGESTED["The right note shares no word with the question"])
+    meaning, words = both_runs(demo, SUGGESTED["No word in common: vectors only"])
     assert paths(meaning)[0] == "2026-03-12.md"
     assert not words.hits
 
 
 def test_lesson_cut(demo: Memory) -> None:
-    cut, uncut = both_runs(demo, SUGGESTED["The cut hides the right answer"])
+    cut, uncut = both_runs(demo, SUGGESTED["min_score hides the right answer"])
     assert "2026-03-05.md" in paths(uncut)
     assert len(cut.hits) == 2
     assert "2026-03-05.md" not in paths(cut)
 
 
 def test_lesson_rrf(demo: Memory) -> None:
-    places, scores = both_runs(demo, SUGGESTED["Places instead of scores"])
+    places, scores = both_runs(demo, SUGGESTED["Ranks instead of scores: RRF"])
     assert paths(places)[0] == "2026-01-13.md"
     assert not scores.hits
 
 
 def test_lesson_workbench(demo: Memory) -> None:
-    workbench, documented = both_runs(demo, SUGGESTED["Documented against workbench"])
+    workbench, documented = both_runs(demo, SUGGESTED["Two profiles: documented and workbench"])
     assert "2025-11-03.md" in paths(workbench)
     assert "2025-11-03.md" not in paths(documented)
 
 
 def test_lesson_old_fact(demo: Memory) -> None:
-    decayed, plain = both_runs(demo, SUGGESTED["An old fact against the new one"])
+    decayed, plain = both_runs(demo, SUGGESTED["Old fact, new fact: decay decides"])
     assert paths(plain)[0] == "2025-08-06.md"
     assert paths(decayed)[0] == "MEMORY.md"
 
 
 def test_lesson_error_string(demo: Memory) -> None:
-    words, vectors = both_runs(demo, SUGGESTED["An error string, letter by letter"])
+    words, vectors = both_runs(demo, SUGGESTED["An error string, letter by letter: BM25"])
     assert paths(words) == ["2025-10-07.md"]
     assert "2025-10-07.md" not in paths(vectors)
 
 
 def test_lesson_cut_off(demo: Memory) -> None:
-    head, packed = both_runs(demo, SUGGESTED["Found, and cut off"])
+    head, packed = both_runs(demo, SUGGESTED["Found, and truncated"])
     assert paths(head)[0] == paths(packed)[0] == "runbooks/kiosk-replacement.md"
     assert head.hits[0].truncated and "7741" in head.hits[0].text
     assert not any("7741" in hit.snippet for hit in head.hits)
@@ -154,14 +154,14 @@ def test_the_answers_of_the_long_notes_are_beyond_every_head(demo: Memory) -> No
 
 
 def test_lesson_noise(demo: Memory) -> None:
-    noise, silence = both_runs(demo, SUGGESTED["What noise looks like"])
+    noise, silence = both_runs(demo, SUGGESTED["What noise looks like: low scores"])
     assert len(noise.hits) == 6
     assert max(hit.score for hit in noise.hits) < 0.15
     assert not silence.hits
 
 
 def test_lesson_expansion(qmd: Memory) -> None:
-    lesson = SUGGESTED["A question asked again in fewer words"]
+    lesson = SUGGESTED["The same question in fewer words: expansion"]
     assert lesson.backend == "qmd"
     expanded, plain = both_runs(qmd, lesson)
     assert paths(expanded)[0] == "projects/lantern.md" != paths(plain)[0]
@@ -172,7 +172,7 @@ def test_lesson_expansion(qmd: Memory) -> None:
 
 
 def test_lesson_rerank(demo: Memory) -> None:
-    reranked, plain = both_runs(demo, SUGGESTED["What a reranker would read again"])
+    reranked, plain = both_runs(demo, SUGGESTED["What a reranker would score again"])
     assert paths(reranked) == paths(plain)
     assert [row.final for row in reranked.trace.returned] == [row.final for row in plain.trace.returned]
     notes = [o.note for row in reranked.trace.returned for o in row.operands if o.stage == "rerank"]

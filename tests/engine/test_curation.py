@@ -272,7 +272,7 @@ def test_budget_and_cut_line() -> None:
     material = material_of({"MEMORY.md": "x" * 99 + "\n" + "y\n" * 300}, bootstrap_limit=200)
     budget = material.budget
     assert budget.exceeded and budget.lines == 301 and budget.cut_after is not None
-    assert f"an agent is not given what follows line {budget.cut_after}" in budget.sentence
+    assert f"the agent gets only the last part line {budget.cut_after}" in budget.sentence
     assert material_of({}).budget.sentence == "there is no MEMORY.md"
 
 

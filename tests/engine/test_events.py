@@ -337,14 +337,14 @@ def test_a_sync_that_did_something_is_written_down_and_no_other(world: World) ->
         memory.freshness()
     (event,) = events_of(world)
     assert (event.kind, event.agent, event.workspace) == ("sync", "main", str(world.workspace))
-    assert event.text == "4 files new or changed, 0 gone; 4 texts embedded."
+    assert event.text == "4 files new or modified, 0 deleted; 4 texts embedded."
     assert event.counts["changed"] == event.counts["files"] == 4 and event.counts["removed"] == 0
     assert event.at == world.clock.now and event.seconds is not None and event.seconds > 0
     world.write({"memory/new.md": "# New\n"})
     (world.workspace / "MEMORY.md").unlink()
     with world.memory() as memory:
         memory.sync()
-    assert events_of(world)[-1].text.startswith("1 file new or changed, 1 gone")
+    assert events_of(world)[-1].text.startswith("1 file new or modified, 1 deleted")
 
 
 def test_a_rebuild_says_why(world: World) -> None:
@@ -383,9 +383,9 @@ def test_a_sync_that_fails_or_is_stopped(world: World) -> None:
     events = events_of(world)
     assert [event.kind for event in events] == ["sync", "sync", "rebuild", "sync", "sync"]
     assert events[0].text == "The sync was stopped: what was done before stays."
-    assert events[0].reason == "Indexing was stopped; what was finished before is in the index."
-    assert events[2].text == "The rebuild was stopped: the index is as it was."
-    assert events[2].reason == "The rebuild was stopped; the index is as it was."
+    assert events[0].reason == "Indexing was stopped; finished work is in the index."
+    assert events[2].text == "The rebuild was stopped: the index is unchanged."
+    assert events[2].reason == "The rebuild was stopped; the index is unchanged."
     assert events[3].text.startswith("The sync failed") and str(world.workspace) in events[3].reason
 
 
@@ -442,9 +442,9 @@ def test_a_fallback_and_the_recovery_are_told_once_over_all_processes(world: Wor
                 memory.search("bicycle")
                 memory.search("bicycle")
     fallback, recovered = events_of(world)[1:]
-    assert fallback.text == "Keywords answer instead of openai."
+    assert fallback.text == "BM25 only (openai failed)."
     assert "401" in fallback.reason and SECRET not in fallback.reason
-    assert (recovered.kind, recovered.text) == ("recovered", "openai answers again.")
+    assert (recovered.kind, recovered.text) == ("recovered", "openai works again.")
     assert recovered.seconds == 3600
 
 
@@ -476,7 +476,7 @@ def test_a_sync_without_its_vectors_says_so_once(world: World) -> None:
             with world.memory() as memory:
                 memory.sync()
     (event,) = events_of(world)
-    assert event.text == "4 files new or changed, 0 gone; vectors are missing."
+    assert event.text == "4 files new or modified, 0 deleted; vectors are missing."
     assert "Embedding failed" in event.reason
 
 

@@ -112,7 +112,7 @@ def test_who_sweeps_what_a_killed_rebuild_left_tells_of_it(world: World) -> None
     world.memory().close()
     (event,) = events_of(world)
     assert (event.kind, left.exists()) == ("rebuild", False)
-    assert f"A rebuild of process {number} " in event.text and "the index is as it was" in event.text
+    assert f"A rebuild of process {number} " in event.text and "the index is unchanged" in event.text
 
 
 def test_left_overs_of_nobody_knows_whom(world: World) -> None:
@@ -123,7 +123,7 @@ def test_left_overs_of_nobody_knows_whom(world: World) -> None:
     world.memory().close()
     world.memory().close()
     (event,) = events_of(world)
-    assert event.text == "A rebuild was killed; the index is as it was."
+    assert event.text == "A rebuild was killed; the index is unchanged."
 
 
 def test_a_stop_after_the_new_index_was_in_place_is_no_stopped_rebuild(world: World) -> None:

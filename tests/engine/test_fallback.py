@@ -215,7 +215,7 @@ def test_a_query_with_a_zero_vector_is_answered_by_keywords(world: World) -> Non
         ("embeddings-timeout", "no answer"),
         ("embeddings-garbage", "JSON"),
         ("wrong-dimension", "now sends vectors of 7 dimensions, the index holds"),
-        ("zero-vector", "answers with a vector of zeros, which says nothing about a text"),
+        ("zero-vector", "returns a vector of zeros, which cannot be compared"),
     ],
 )
 def test_a_fault_of_the_provider_leaves_keywords(world: World, fault: str, word: str) -> None:

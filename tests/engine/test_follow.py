@@ -30,7 +30,7 @@ class Blind:
     is_blind = True
 
     def groups(self, stop: threading.Event, noted: Callable[[Note], None]) -> Iterator[frozenset[str]]:
-        noted(Note("watch-polling", "Changes are noticed by looking.", "warning"))
+        noted(Note("watch-polling", "Changes are found by polling.", "warning"))
         while not stop.is_set():
             yield frozenset()
             time.sleep(0.01)

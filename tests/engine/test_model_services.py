@@ -174,9 +174,7 @@ def test_a_chat_model_expands_a_query_of_the_qmd_backend(tmp_path: Path) -> None
             assert note.text.startswith(start)
             asked = len(server.requests)
             (note,) = of_code(memory.retrieve("tea", knobs).notes, "expanded-without-model")
-            assert note.text.startswith(start) and note.text.endswith(
-                "; the model is not asked for the next 60 s."
-            )
+            assert note.text.startswith(start) and note.text.endswith("; retry in 60 s.")
             assert len(server.requests) == asked
 
 

@@ -71,7 +71,7 @@ def test_a_file_that_changed_meanwhile_is_not_overwritten(world: World) -> None:
         propose_undo(settings)
     write_settings(settings, propose_settings(settings, {"theme": "claw-light"}))
     world.own('theme = "x"\n')
-    with pytest.raises(UsageError, match="was changed since"):
+    with pytest.raises(UsageError, match="was modified since"):
         propose_undo(settings)
     assert world.own_file.read_text() == 'theme = "x"\n'
 

@@ -72,9 +72,9 @@ def test_without_anything_the_built_in_table_answers(world: World) -> None:
         "gemini": "no key: set GEMINI_API_KEY",
         "voyage": "no key: set VOYAGE_API_KEY",
         "mistral": "no key: set MISTRAL_API_KEY",
-        "ollama": "used only when it is named (provider.name)",
+        "ollama": "used only when selected (provider.name)",
         "static": "built in, English",
-        "none": "not chosen",
+        "none": "not configured",
     }
     assert link(settings, "static").model == "static-minilm-256-int8" and link(settings, "static").host == ""
     assert primary_spec(settings) == EmbedderSpec("static")
@@ -87,13 +87,13 @@ def test_what_auto_chooses_says_that_text_leaves(world: World) -> None:
     assert link(settings, "openai") == Choice(
         "openai",
         "primary",
-        "key from env OPENAI_API_KEY; chosen by auto, so note text is sent to api.openai.com",
+        "key from env OPENAI_API_KEY; selected by auto, so note text is sent to api.openai.com",
         "text-embedding-3-small",
         "api.openai.com",
         "env OPENAI_API_KEY",
     )
     reasons = whys(settings)
-    assert reasons["voyage"] == reasons["static"] == "not needed: openai comes first"
+    assert reasons["voyage"] == reasons["static"] == "not needed: auto selects openai first"
     assert reasons["gemini"] == "no key: set GEMINI_API_KEY"
     assert link(settings, "voyage").key_origin == "env VOYAGE_API_KEY"
     assert (link(settings, "voyage").model, link(settings, "voyage").host) == ("", "")
@@ -102,10 +102,10 @@ def test_what_auto_chooses_says_that_text_leaves(world: World) -> None:
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("{root}/gone.gguf", "the model file {root}/gone.gguf is not there"),
+        ("{root}/gone.gguf", "the model file {root}/gone.gguf does not exist"),
         (
             "hf:a/b/c.gguf",
-            "its model would be downloaded, so it is used only when it is named (provider.name)",
+            "its model would be downloaded, so it is used only when selected (provider.name)",
         ),
     ],
 )
@@ -122,7 +122,7 @@ class TestLocal:
         world.own(f'[provider]\nlocal_model_path = "{model}"\nlocal_idle_minutes = 2')
         settings = world.load()
         assert link(settings, "local") == Choice("local", "primary", f"model {model}", str(model))
-        assert whys(settings)["openai"] == "not needed: local comes first"
+        assert whys(settings)["openai"] == "not needed: auto selects local first"
         spec = primary_spec(settings)
         assert (spec.provider, spec.model, spec.idle_s) == ("local", str(model), 120.0)
         assert spec.model_folder == settings.data_dir / "models"
@@ -130,7 +130,7 @@ class TestLocal:
 
     def test_named_with_a_file_that_is_not_there(self, world: World) -> None:
         world.own('[provider]\nname = "local"\nlocal_model_path = "/gone/m.gguf"')
-        assert link(world.load(), "local").why.endswith("; the model file /gone/m.gguf is not there")
+        assert link(world.load(), "local").why.endswith("; the model file /gone/m.gguf does not exist")
 
     def test_named_without_a_file_it_is_the_default_model(self, world: World) -> None:
         world.own(f'[provider]\nname = "local"\nlocal_model_cache_dir = "{world.root}/cache"')
@@ -154,7 +154,7 @@ class TestNamed:
         named = f"named by {world.own_file}: provider.name"
         assert reasons["openai"] == f"{named}; no key: set OPENAI_API_KEY"
         assert reasons["static"] == "used when openai fails; built in, English"
-        assert reasons["gemini"] == reasons["none"] == "openai is named"
+        assert reasons["gemini"] == reasons["none"] == "provider = openai"
         assert primary_spec(settings).api_key == ""
         assert fallback_spec(settings) == EmbedderSpec("static")
 
@@ -172,7 +172,7 @@ class TestNamed:
         world.memory_search({"provider": "openai", "remote": {"baseUrl": "http://u:pw@127.0.0.1:8911/v1"}})
         found = link(world.load(), "openai")
         assert found.host == "" and found.why.endswith("at 127.0.0.1:8911 on this machine")
-        assert "a server of your own may need none" in found.why and "pw" not in repr(found)
+        assert "your own server may need none" in found.why and "pw" not in repr(found)
         headers = {"authorization": "Bearer planted"}
         world.memory_search({"provider": "openai", "remote": {"headers": headers}})
         assert link(world.load(), "openai").key_origin == "the headers"
@@ -252,7 +252,7 @@ class TestFallbackAndAlso:
         links = [one for one in choices(settings) if one.role == "also"]
         assert [one.name for one in links] == [spec.provider for spec in specs]
         assert links[1].why == (
-            "its vectors are kept beside those of openai; key from env OPENAI_API_KEY; "
+            "its vectors are kept in addition to those of openai; key from env OPENAI_API_KEY; "
             "note text is sent to api.openai.com"
         )
         assert [one.role for one in choices(settings) if one.name == "openai"] == ["primary", "also"]

@@ -512,7 +512,7 @@ def test_records_that_cannot_be_written_still_guard(tmp_path: Path, provider: Pr
 def test_an_injected_fault_stays_out_of_the_file(clock: Clock) -> None:
     records = ProviderRecords(None, clock)
     guard = guarded(FaultyEmbedder(StaticEmbedder(), {"embeddings-401"}), records)
-    message = "static embeddings failed: 401 Incorrect API key provided (fault injected on purpose)"
+    message = "static embeddings failed: 401 Incorrect API key provided (simulated fault)"
     assert str(unavailable(guard)) == message
     error = unavailable(guard)
     assert (str(error), error.since, error.next_retry) == (message, START, START + 5)
@@ -529,7 +529,7 @@ def test_a_vector_that_no_search_can_use_is_a_failure_of_the_provider(tmp_path: 
     clock, provider = Clock(), Odd()
     guarded = GuardedEmbedder(cast("Embedder", provider), ProviderRecords(tmp_path / "r.sqlite", clock))
     assert guarded.embed_query("!!!") is None and guarded.health.failures == 0, "it has no words"
-    with pytest.raises(Unavailable, match="answers with a vector of zeros, which says nothing"):
+    with pytest.raises(Unavailable, match="returns a vector of zeros, which cannot be"):
         guarded.embed_query("router")
     assert guarded.health.failures == 1
     clock.now += 60

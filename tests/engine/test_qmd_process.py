@@ -242,7 +242,7 @@ def test_any_failure_is_answered_by_the_builtin_index(
         status = memory.status()
         assert status.backend == "builtin" and status.fallback == fallback
         event = memory.events(1)[0]
-        assert (event.kind, event.text) == ("fallback", "The built-in index answers instead of qmd.")
+        assert (event.kind, event.text) == ("fallback", "Built-in index (qmd failed).")
         assert memory_search(memory, {"query": "router"})["fallback"]["from"] == "qmd"
 
 
@@ -276,7 +276,7 @@ def test_it_recovers_by_itself_and_waits_longer_after_each_failure(world: QmdWor
         answer = memory.search("nadia")
         assert answer.pool.fallback is None and answer.hits[0].score == 0.9
         assert memory.status().backend == "qmd" and memory.fallback() is None
-        assert memory.events(1)[0].text == "qmd answers again."
+        assert memory.events(1)[0].text == "qmd works again."
 
 
 def test_a_failure_is_forgotten_with_its_cause(world: QmdWorld) -> None:

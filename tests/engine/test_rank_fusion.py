@@ -183,7 +183,7 @@ def test_a_document_beyond_the_limit_says_so() -> None:
     trace = rank(pool_of_lists(a_list("bm25", "lexical", rows)), SHIPPED.set({"candidate_limit": 10}))
     row = trace.row("d11")
     assert row is not None and row.outcome.stage == "limit"
-    assert row.outcome.reason == "fused rank 12, the first 10 go on"
+    assert row.outcome.reason == "fused rank 12, only the top 10 continue"
     stage = trace.stage("limit")
     assert stage is not None and (stage.entered, stage.left) == (12, 10)
 
@@ -229,7 +229,7 @@ def test_the_rerank_score_alone_can_say_that_nothing_is_relevant() -> None:
     assert [(row.chunk_id, row.final) for row in trace.returned] == [("b", 0.6)]
     dropped = trace.row("a")
     assert dropped is not None and dropped.outcome.reason is not None
-    assert dropped.outcome.reason.endswith("; the reranker took it down from 1.000")
+    assert dropped.outcome.reason.endswith("; score 1.000 before reranking")
 
 
 def test_scores_of_qmd_have_bands_and_others_have_none() -> None:

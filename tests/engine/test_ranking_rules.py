@@ -131,7 +131,7 @@ def test_a_chosen_mode_has_no_note_but_a_missing_list_has() -> None:
     only_words = rank(both, DOCUMENTED.set({"mode": "bm25"}))
     assert (returned(only_words), codes(only_words)) == (["b"], ["cut-not-applied"])
     assert row(only_words, "a").outcome.stage == "scope"
-    assert row(only_words, "a").outcome.reason == "found only by a list that this mode excludes"
+    assert row(only_words, "a").outcome.reason == "found only by a list that the mode excludes"
     trace = rank(pool_of(None, [("b", 2.0)]), DOCUMENTED.set({"mode": "vector"}))
     assert (returned(trace), codes(trace)) == ([], ["leg-missing"])
 
@@ -213,7 +213,7 @@ def test_decay_explains_itself() -> None:
         "always": 0.6, "tomorrow": 0.5, "old": pytest.approx(0.2), "plain": pytest.approx(0.2)
     }  # fmt: skip
     assert row(trace, "old").outcome.reason == (
-        "0.200 is below 0.35, short by 0.150; decay took it down from 0.800"
+        "0.200 is below 0.35, short by 0.150; score 0.800 before decay"
     )
     notes = {i: row(trace, i).operands[-1].note for i in known}
     assert notes == {"old": "", "always": "evergreen", "tomorrow": "", "plain": "age from the file's mtime"}
@@ -262,7 +262,7 @@ def test_past_the_last_rank() -> None:
     trace = rank(pool, DOCUMENTED.set({"max_results": 2, "candidate_multiplier": 3, "pool_results": 2}))
     assert [r.chunk_id for r in trace.rows] == [f"v{n}" for n in range(8)], "nearest to returned first"
     reasons = {r.chunk_id: (r.outcome.stage, r.outcome.reason) for r in trace.dropped}
-    assert reasons["v2"] == ("max_results", "rank 3, the first 2 are returned")
+    assert reasons["v2"] == ("max_results", "rank 3, only the top 2 are returned")
     assert reasons["v7"] == ("pool", "vector rank 8; the pool takes the first 6 of each list")
 
 
@@ -281,4 +281,4 @@ def test_decay_is_named_when_it_cost_a_rank_among_the_results() -> None:
     known = {"old": candidate("old", days_old=60), "a": candidate("a"), "b": candidate("b")}
     pool = pool_of([("old", 0.9), ("a", 0.8), ("b", 0.7)], None, known)
     trace = rank(pool, DOCUMENTED.set({"decay": "on", "min_score": 0, "max_results": 2}))
-    assert row(trace, "old").outcome.reason == "rank 3, the first 2 are returned; before decay it was rank 1"
+    assert row(trace, "old").outcome.reason == "rank 3, only the top 2 are returned; rank 1 before decay"

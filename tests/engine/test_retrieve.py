@@ -220,7 +220,7 @@ def test_an_index_that_was_never_filled_answers_with_nothing_and_says_so(tmp_pat
         answer = fresh.search("pump")
         assert answer.hits == ()
         assert [note.code for note in answer.trace.notes if note.level == "warning"] == ["empty-index"]
-        assert answer.warnings == ("Nothing is indexed yet: run `openclaw-mem index`.",)
+        assert answer.warnings == ("The index is empty: run `openclaw-mem index`.",)
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -247,7 +247,7 @@ def test_an_index_that_nobody_made_is_not_an_honest_nothing(tmp_path: Path) -> N
     with open_memory(workspace, tmp_path / "home") as never_synced:
         answer = memory_search(never_synced, {"query": "router"})
     assert answer["results"] == []
-    assert "Nothing is indexed yet" in answer["warning"]
+    assert "The index is empty" in answer["warning"]
 
 
 def test_a_stopped_sync_is_not_called_fresh(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from openclaw_mem_engine.config.settings import ChunkingSettings, ProviderSettings
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.providers.static import StaticEmbedder
 from openclaw_mem_engine.sync.report import SyncRequest
 from support.embed_server import Server, hang, running_server
 from support.memories import open_memory, write_notes
@@ -88,6 +89,24 @@ def test_deleted_files_wait_too(memory: Memory, workspace: Path) -> None:
     assert (len(report.removed), memory.freshness().state) == (39, "fresh")
 
 
+def test_vectors_that_are_missing_are_made_within_the_limit_of_a_search(
+    memory: Memory, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those of the built-in embedder, which takes seconds for tens of thousands of passages."""
+
+    def failing(*_: object) -> None:
+        raise ProviderError("it is a test")
+
+    more(workspace, 300)
+    with monkeypatch.context() as patched:
+        patched.setattr(StaticEmbedder, "embed_documents", failing)
+        assert codes([*memory.sync().notes]) == ["embedding-failed"]
+    report = memory.sync(SyncRequest(files_s=NOTHING, budget_s=5))
+    assert (report.embedded, codes([*report.notes])) == (256, ["embedding-later"])
+    report = memory.sync(SyncRequest(files_s=NOTHING, budget_s=5))
+    assert (report.embedded, report.notes) == (45, [])
+
+
 def test_one_that_waits_is_said_in_words(memory: Memory, workspace: Path) -> None:
     memory.sync()
     more(workspace, 2)
@@ -102,7 +121,7 @@ def test_new_settings_do_not_keep_a_search_waiting(memory: Memory, workspace: Pa
     with Memory.open(other) as opened:
         report = opened.sync(SyncRequest(files_s=NOTHING, budget_s=5))
         assert not report.rebuilt and codes([*report.notes]) == ["embedding-later"]
-        assert "does not wait for the index to be built anew" in report.notes[0].text
+        assert "does not wait for the rebuild of the index" in report.notes[0].text
         assert content(memory.settings.index_path) == before
         assert opened.freshness().state == "stale"
         report = opened.sync(SyncRequest(files_s=60, budget_s=5))

@@ -128,4 +128,4 @@ def test_edits_of_ours_with_the_text_before_them(settings: Settings) -> None:
     assert lines(shown(settings, found, second)) == ["+second"]
     (settings.workspace / DAY).write_text("first\nsecond\nthird\n")
     later = shown(settings, found, second)
-    assert lines(later) == ["+second", "+third"] and "changed by others since" in later.source
+    assert lines(later) == ["+second", "+third"] and "modified by others since" in later.source

@@ -194,14 +194,14 @@ SENTENCES: dict[str, Check] = {
     r"has no vector": lambda oracle, row, _: row.chunk_id not in oracle.scores["vector"],
     r"([-\d.]+) is below [\d.]+, short by ([\d.]+)": _is_below,
     r"BM25 only reaches ([\d.]+) at most": _ceiling,
-    r"decay took it down from ([\d.]+)": _before_decay,
-    r"before decay it was rank (\d+)": lambda oracle, row, found: row.ranks["fusion"] == int(found[1]),
+    r"score ([\d.]+) before decay": _before_decay,
+    r"rank (\d+) before decay": lambda oracle, row, found: row.ranks["fusion"] == int(found[1]),
     r"(.+ rank .+); the pool takes the first (\d+) of each list": _pool_cut,
-    r"found only by a list that this mode excludes": lambda oracle, row, _: (
+    r"found only by a list that the mode excludes": lambda oracle, row, _: (
         not any(row.chunk_id in lst.ranks for lst in oracle.trace.lists)
     ),
-    r"rank (\d+), the first (\d+) are (?:returned|packed)": _late,
-    r"too close to (\S+) \(similarity [\d.]+\); by score alone it was in": _displaced,
+    r"rank (\d+), only the top (\d+) (?:is|are) (?:returned|packed)": _late,
+    r"too similar to (\S+) \(similarity [\d.]+\); by score alone it would be kept": _displaced,
     r"evergreen": lambda oracle, row, _: oracle.pool.candidates[row.chunk_id].date is None,
     r"age from the file's mtime": lambda oracle, row, _: (
         oracle.pool.candidates[row.chunk_id].date_kind == "mtime"
@@ -209,7 +209,7 @@ SENTENCES: dict[str, Check] = {
     r"its file is number (\d+), lines of the first (\d+) are packed": lambda oracle, row, found: (
         int(found[2]) == oracle.knobs.max_results < int(found[1]) == _file_number(oracle, row)
     ),
-    r"its best line, (\d+), scores ([\d.]+), too little beside ([\d.]+)": lambda _, row, found: (
+    r"its best line, (\d+), scores ([\d.]+), too low compared with ([\d.]+)": lambda _, row, found: (
         row.start_line <= int(found[1]) <= row.end_line
         and float(found[2]) <= float(found[3]) * WEAK_SHARE + 0.005
     ),
@@ -331,7 +331,7 @@ def test_results_without_a_word_and_below_the_floor_are_weak(memory: Memory, que
     best = max(oracle.best_cosine(memory, chunk_id) for chunk_id in returned)
     assert best < 0.32
     said = f"no keyword matches a result, and the best cosine of a chunk or line is {best:.2f}, below 0.32."
-    assert note.text == f"Nothing here looks relevant: {said}"
+    assert note.text == f"All results are weak: {said}"
     assert all(result["weak"] for result in answer.to_dict()["results"])
     assert all(row["weak"] for row in answer.trace.to_dict()["rows"] if row["outcome"]["kind"] == "returned")  # type: ignore[attr-defined]
 

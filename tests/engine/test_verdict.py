@@ -91,8 +91,8 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
             any(row.shown.truncated for row in trace.rows if row.chunk_id in result.chunk_ids)
             for result in trace.results
         )
-        assert bool(hidden) == bool("is cut off" in said), (query, said)
-        if several := re.search(r"in (\d+) of them the best line", said):
+        assert bool(hidden) == bool("truncated: " in said), (query, said)
+        if several := re.search(r"(\d+) of them truncated: ", said):
             assert int(several[1]) == hidden
         if "kept by keyword rescue" in said:
             assert all(result.score < knobs.min_score for result in trace.results)
@@ -118,7 +118,7 @@ def test_nothing_relevant_and_nothing_searched(demo: Memory) -> None:
     )
     assert "best cosine 0.00" in verdict(replace(none.pool, lists=lists), none.trace)
     weak = demo.search("xyzzy plugh", profile("workbench"))
-    assert weak.verdict.startswith("6 results by vectors alone: no searched word occurs in the index")
+    assert weak.verdict.startswith("6 results by vectors only: no searched word occurs in the index")
     bare = replace(none.pool, lists=(), candidates={}, signals={})
     assert verdict(bare, rank(bare, Knobs())) == "Nothing found: nothing could be searched"
 
@@ -127,9 +127,9 @@ def test_a_best_line_that_is_cut_off_is_said(demo: Memory) -> None:
     knobs = Knobs().set({"snippet_chars": 60})
     found = demo.search(QUERIES[0], knobs)
     line = found.trace.returned[0].shown.best_line
-    assert f"the best line is cut off (the first: line {line})" in found.verdict
+    assert f"best line not in the snippet (first: line {line})" in found.verdict
     one = demo.search(QUERIES[0], knobs.set({"max_results": 1}))
-    assert one.verdict.startswith(f"1 result; its best line, {line}, is cut off")
+    assert one.verdict.startswith(f"1 result; truncated: best line not in the snippet (line {line})")
     cut_off = fate(found.trace, found.hits[0].path, line or 0)
     assert cut_off == (1, False, f"rank 1, but line {line} is not shown")
     whole = demo.search(QUERIES[0])

@@ -443,9 +443,7 @@ def test_a_system_without_watches_left(tmp_path: Path, kind: str, limit: int) ->
         timeout=60,
         check=False,
     )
-    assert done.stdout.startswith("Changes are noticed by looking at all files every few seconds"), (
-        done.stderr
-    )
+    assert done.stdout.startswith("Changes are found by polling all files every few seconds"), done.stderr
 
 
 def _watches() -> int:

@@ -319,7 +319,7 @@ def test_a_line_that_a_modified_note_has_and_the_index_has_not(small: Memory) ->
     lines = note.read_text().rstrip("\n").split("\n")
     note.write_text("\n".join([*lines, "", "the new pump"]) + "\n")
     found = small.why_not("pump", "MEMORY.md", len(lines) + 2)
-    assert (found.stage, found.steps[-1].text) == ("indexed", "it has changed since it was indexed")
+    assert (found.stage, found.steps[-1].text) == ("indexed", "it was modified since it was indexed")
 
 
 def test_a_deleted_note_that_is_still_indexed_is_said_to_be(small: Memory) -> None:
@@ -335,7 +335,7 @@ def test_a_kept_note_of_an_emptied_workspace_is_not_said_to_exist(small: Memory)
     shutil.rmtree(small.settings.workspace)
     small.settings.workspace.mkdir()
     found = small.why_not("router", "memory/2026-02-20.md")
-    assert found.steps[0].text.endswith("cannot be seen on the disk now; the index still holds its text")
+    assert found.steps[0].text.endswith("not on disk now; the index still has its text")
 
 
 @pytest.mark.parametrize("path", ["memory/none.md", "/etc/hosts", "../x.md"])
@@ -388,7 +388,7 @@ def test_mmr_names_what_displaced_a_passage(tmp_path: Path) -> None:
         out = next(row for row in rows if row.outcome.stage == "mmr")
         found = memory.why_not("router house cellar", out.path, None, knobs)
         assert found.stage == "mmr" and out.diversity is not None
-        assert f"too close to {out.diversity.nearest}" in found.verdict
+        assert f"too similar to {out.diversity.nearest}" in found.verdict
         assert {"mmr": False} in [dict(change.set) for change in found.changes]
 
 
@@ -409,7 +409,9 @@ def test_a_line_that_is_shown_in_part_is_not_returned(tmp_path: Path) -> None:
         assert memory.why_not("pump", "MEMORY.md", 1, knobs).stage == RETURNED
         found = memory.why_not("pump", "MEMORY.md", 2, knobs)
         assert (found.stage, found.returned) == ("snippet", True)
-        assert found.verdict.endswith("line 2 is cut off: the snippet shows lines 1–2 and line 2 not whole.")
+        assert found.verdict.endswith(
+            "line 2 is truncated: the snippet shows lines 1–2 and line 2 not whole."
+        )
         for change in found.changes:
             hits = memory.search("pump", knobs.set(change.set)).trace.results
             assert lines[1] in hits[0].snippet.split("\n"), change

@@ -252,7 +252,7 @@ def small(tmp_path: Path) -> Iterator[Memory]:
         ("qmd/aside/c.md", "collection", "its collection is not searched by default: aside"),
         ("memory/new.md", "indexed", "it is not indexed yet"),
         ("memory/blank.md", "indexed", "it holds no text that can be indexed: it is blank"),
-        ("memory/pond.md", "indexed", "it has changed since it was indexed"),
+        ("memory/pond.md", "indexed", "it was modified since it was indexed"),
     ],
 )
 def test_the_first_step_that_says_no(small: Memory, path: str, stage: str, says: str) -> None:
@@ -279,7 +279,7 @@ def test_a_line_that_has_not_changed_is_walked_on(small: Memory) -> None:
     assert small.why_not("pump", "memory/pond.md", 4).stage == "indexed"
     (workspace / "memory/pond.md").unlink()
     gone = small.why_not("pump", "memory/pond.md", 3)
-    assert gone.steps[0].text.endswith("cannot be seen on the disk now; the index still holds its text")
+    assert gone.steps[0].text.endswith("not on disk now; the index still has its text")
 
 
 @pytest.mark.parametrize(

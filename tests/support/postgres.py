@@ -21,10 +21,11 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -89,14 +90,17 @@ def prepared(address: str) -> str:
         owner.execute("SELECT pg_advisory_lock(8675309)")  # other processes of this run do the same
         if not owner.execute("SELECT 1 FROM pg_roles WHERE rolname = 'mem_app'").fetchall():
             owner.execute(f"CREATE ROLE mem_app LOGIN PASSWORD '{PASSWORD}'")
-        app = _as_app(owner.info.host, owner.info.port, owner.info.dbname)
+        app = _as_app(owner.info.host, owner.info.port, owner.info.dbname, owner.info.get_parameters())
         if not owner.execute("SELECT 1 FROM pg_tables WHERE schemaname = 'openclaw_mem'").fetchall():
             install(Secret(address), Secret(app))
         return app
 
 
-def _as_app(host: str, port: int, database: str) -> str:
-    return f"postgresql://mem_app:{_QUOTED}@/{database}?host={host}&port={port}"
+def _as_app(host: str, port: int, database: str, options: Mapping[str, str]) -> str:
+    """``options``: those of the owner's address; what a server asks of TLS it asks of all."""
+    tls = {key: text for key, text in options.items() if key.startswith(("ssl", "gss", "channel_"))}
+    query = urlencode({"host": host, "port": port} | tls, safe="/")
+    return f"postgresql://mem_app:{_QUOTED}@/{database}?{query}"
 
 
 def location(agent: str | None = None) -> StoreLocation:

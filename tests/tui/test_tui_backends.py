@@ -42,7 +42,7 @@ async def test_the_other_backend_is_compared_with_the_one_before(tmp_path: Path)
         assert view.baseline.trace is before.trace
         header = app.screen.query_one("#top").text  # type: ignore[attr-defined]
         assert "· qmd ·" in header and "baseline builtin" in screen.funnel.text
-        assert "qmd answers now; the answer of builtin is the baseline" in screen.status_line.text
+        assert "backend: qmd; the run of builtin is the baseline" in screen.status_line.text
         seen = compared(view)
         assert seen is not None and seen.same == 2, "by file: the two that builtin returns"
         assert lost(view) == [] and "▼1" in screen.hits.text
@@ -76,7 +76,7 @@ async def test_the_other_backend_is_compared_with_the_one_before(tmp_path: Path)
         await press(pilot, "o")
         view = screen.search.view
         assert view.baseline is not None and view.baseline.name == "qmd"
-        assert "returned by qmd, not now" in screen.hits.text
+        assert "returned by qmd, not by this run" in screen.hits.text
     assert [worker.error for worker in app.workers if worker.error] == []
 
 
@@ -170,7 +170,7 @@ async def test_the_providers_screen_shows_the_external_qmd(tmp_path: Path) -> No
         assert "version   1.0.7" in screen.link_pane.text and "updated" in screen.link_pane.text
         made.qmd.answers(search={"code": 3, "stderr": "no disk"})
         await press(pilot, "1", "slash", *" grey", "enter")
-        assert "the built-in index answers for qmd" in lab(app).notes.text
+        assert "fallback: built-in index (qmd failed)" in lab(app).notes.text
         view = lab(app).search.view
         assert view.trace is not None and view.pool is not None and view.pool.fallback is not None
         with made.memory() as memory:
@@ -225,7 +225,7 @@ async def test_scope_and_citations_are_those_of_the_session_that_asks(tmp_path: 
         assert "denied by its scope: channel telegram, chat type group" in screen.verdict.text
         assert "denied" not in screen.notes.text, "once is enough"
         assert screen.query_line.border_title == f"session {group}: channel telegram, chat type group"
-        assert "Nothing was searched: the scope denies it to this session." in screen.hits.text
+        assert "Not searched: the scope denies this session." in screen.hits.text
         assert "Nothing matches" not in screen.hits.text
         await press(pilot, "W", *"MEMORY.md:3", "enter")
         why = app.screen
@@ -300,7 +300,9 @@ async def test_with_qmd_configured_every_screen_shows_what_there_is(tmp_path: Pa
         assert "sync" in screen.events.text and not screen.presenter.state.trouble
         assert "chunks    1: the whole document" in screen.detail.text
         await press(pilot, "enter")
-        assert app.screen is screen and "there are no cuts to draw" in screen.query_one("#status", Pane).text
+        assert (
+            app.screen is screen and "there are no chunks to show" in screen.query_one("#status", Pane).text
+        )
         await press(pilot, "R")
         assert "every file is read again" in " ".join(app.screen.query_one(".said", Pane).text.split())
         await press(pilot, "escape", "escape", "o", "w")

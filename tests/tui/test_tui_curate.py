@@ -109,7 +109,7 @@ async def test_files_with_the_budget_drawn_and_the_chunks_of_one(tmp_path: Path)
         await press(pilot, "tab")
         assert screen.files.has_focus and "MEMORY.md" in screen.files.text.splitlines()[0]
         detail = shown(screen, "#proposal")
-        assert "evergreen" in detail and "── 200 lines: what follows is over the budget ──" in detail
+        assert "evergreen" in detail and "── 200 lines: the rest is over the budget ──" in detail
         await press(pilot, "j")
         assert "a daily log of 2025-11-17" in shown(screen, "#proposal")
         await press(pilot, "enter")
@@ -118,7 +118,10 @@ async def test_files_with_the_budget_drawn_and_the_chunks_of_one(tmp_path: Path)
         assert isinstance(pilot.app.screen, HelpScreen)
         await press(pilot, "escape", "shift+tab", "question_mark")
         said = shown(pilot.app.screen, Pane)
-        assert said.count("What should be in MEMORY.md") == 1 and "Nothing is written before a yes" in said
+        assert (
+            said.count("Candidates for changes of MEMORY.md") == 1
+            and "Nothing is written without confirmation" in said
+        )
         await press(pilot, "escape", "escape")
         assert pilot.app.screen is lab(pilot.app)
 
@@ -155,7 +158,7 @@ async def test_rejected_candidates_are_under_their_filter(tmp_path: Path) -> Non
     async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE})) as (pilot, screen):
         assert len(screen.presenter.state.found) == 1
         await press(pilot, "X")
-        assert "nothing is proposed for these notes" in shown(screen, "#proposal")
+        assert "No candidates." in shown(screen, "#proposal")
         await press(pilot, "a", "e", "E", "X", "enter")  # no row: said, nothing raised
         await press(pilot, "v", "x")
         assert "candidates: rejected" in str(screen.candidates.border_subtitle)
@@ -172,7 +175,7 @@ async def test_a_note_that_changed_meanwhile_is_refused(tmp_path: Path) -> None:
         await press(pilot, "a")
         note.write_text(TWICE + "- more\n")
         await press(pilot, "enter")
-        assert "was changed meanwhile" in shown(screen, "#status")
+        assert "was modified meanwhile" in shown(screen, "#status")
         assert note.read_text() == TWICE + "- more\n"
 
 
@@ -199,7 +202,7 @@ async def test_hostile_text_credentials_and_a_cut_memory(tmp_path: Path) -> None
         assert "[bold]^[[31m" in detail and "1234567890" not in detail + screen.candidates.text
         await press(pilot, "tab")
         detail = shown(screen, "#proposal")
-        assert "an agent is not given what follows" in detail and "1234567890" not in detail
+        assert "the agent gets only the last part" in detail and "1234567890" not in detail
 
 
 async def test_without_a_memory_file_or_notes(tmp_path: Path) -> None:
@@ -228,7 +231,7 @@ async def test_remember_routes_shows_and_writes(tmp_path: Path) -> None:
         assert pilot.app.screen is screen and "NAS is heron" in (tmp_path / "ws/MEMORY.md").read_text()
         assert "z on the curate screen" in shown(screen, "#status")
         await press(pilot, "M", *"nas is heron", "enter")
-        assert "says that already" in pilot.app.screen.query_one("#remembered").text  # type: ignore[attr-defined]
+        assert "contains that already" in pilot.app.screen.query_one("#remembered").text  # type: ignore[attr-defined]
         await press(pilot, "escape", "z", "enter")
         assert (tmp_path / "ws/MEMORY.md").read_text() == MEMORY
         await press(pilot, "M", *"key sk-abcdefgh1234567890")
@@ -245,7 +248,7 @@ async def test_remember_from_the_lab_and_the_refusal_of_the_disk(
         await press(pilot, "escape", "M", *"tea is green")
         (tmp_path / "ws/MEMORY.md").write_text("# other\n")
         await press(pilot, "enter")
-        assert "was changed meanwhile" in pilot.app.screen.query_one("#remembered").text  # type: ignore[attr-defined]
+        assert "was modified meanwhile" in pilot.app.screen.query_one("#remembered").text  # type: ignore[attr-defined]
         await press(pilot, *"!", "enter")
         assert pilot.app.screen is lab(app) and "tea is green!" in (tmp_path / "ws/MEMORY.md").read_text()
     assert [one.reason for one in NoteEditor(settings_for(tmp_path / "ws", tmp_path / "home")).history()] == [

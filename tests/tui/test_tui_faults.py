@@ -18,9 +18,9 @@ from openclaw_mem_engine.providers.faults import FAULTS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.features.providers.render import overlap
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
 from openclaw_mem_tui.features.search.comparison import Compared, compared
+from openclaw_mem_tui.features.search.render.above import overlap
 from openclaw_mem_tui.features.search.state import HEALTHY_RUN
 from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.render.status import fault_banner
@@ -32,11 +32,11 @@ DRILL = "how long did the last restore drill take"
 NAMES = tuple(FAULTS)
 #: What names each fault, beside the banner.
 SAID = {
-    "embeddings-401": "401 Incorrect API key provided (fault injected on purpose)",
-    "embeddings-429": "429 Rate limit reached (fault injected on purpose)",
-    "embeddings-timeout": "no answer, waited 60 s (fault injected on purpose)",
+    "embeddings-401": "401 Incorrect API key provided (simulated fault)",
+    "embeddings-429": "429 Rate limit reached (simulated fault)",
+    "embeddings-timeout": "no answer, waited 60 s (simulated fault)",
     "embeddings-garbage": "sent something that is not JSON",
-    "zero-vector": "answers with a vector of zeros, which says nothing about a text.",
+    "zero-vector": "returns a vector of zeros, which cannot be compared.",
     "wrong-dimension": "now sends vectors of 7 dimensions, the index holds 256",
     "no-sqlite-vec": "sqlite-vec is not in use",
     "no-fts5": "Full-text search is not available",
@@ -98,7 +98,7 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None
             elif name.startswith("qmd-"):
                 assert seen.same == seen.of
                 assert view.pool.fallback is not None and view.pool.fallback.served == "builtin"
-                assert "the built-in index answers for qmd" in screen.notes.text, name
+                assert "fallback: built-in index (qmd failed)" in screen.notes.text, name
             elif name == "no-fts5":
                 assert view.pool.first("lexical") is None and "only answered" in screen.lesson.text
             else:
@@ -107,7 +107,7 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None
                 assert "min not applied" in screen.funnel.text
             await press(pilot, "2")
             if name.startswith("embeddings-") or name in ("wrong-dimension", "zero-vector"):
-                assert "BM25 only for static" in screen.notes.text, name
+                assert "fallback: BM25 only (static failed)" in screen.notes.text, name
                 chain = app.screen.chain.text  # type: ignore[attr-defined]
                 assert "✗ paused" in chain and "● active" in chain, "the chain says so too"
                 assert SAID[name][:20] in " ".join(app.screen.link_pane.text.split())  # type: ignore[attr-defined]
@@ -117,7 +117,7 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None
             assert noted.count(SAID[name]) < 2, name
             await press(pilot, "U")
             assert screen.search.view.faults == frozenset()
-            assert "no fault is simulated any more" in first_status(app)
+            assert "simulated faults: none" in first_status(app)
             await press(pilot, "escape")
             after = screen.search.view
             assert not screen.query_one(Banner).display and after.pool_faults == frozenset()
@@ -161,7 +161,7 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         drawn = screen.last.text
         assert "the same as the baseline" in drawn and "BM25 only" in drawn
         assert "static-minilm" in drawn and "overlap@6" in drawn
-        assert screen.last.border_title == "last query under this fault"
+        assert screen.last.border_title == "last query with this fault"
         chain = screen.chain.text.splitlines()
         assert any("static" in row and "✗ paused" in row for row in chain)
         assert "● active" in chain[-2]
@@ -183,14 +183,16 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         assert "SIMULATED FAULTS: embeddings-429, no-sqlite-vec, no-fts5" in first_line(app)
         screen = lab(app)
         assert screen.search.view.trace is not None and not screen.search.view.trace.returned
-        assert "returned without faults, not now" in screen.hits.text
+        assert "returned without faults, not by this run" in screen.hits.text
         assert "No candidate list could be made" in screen.hits.text
-        assert "no retriever answers" in screen.status_line.text and screen.funnel.text.startswith(" fused 0")
+        assert "no retriever (static failed)" in screen.status_line.text and screen.funnel.text.startswith(
+            " fused 0"
+        )
         row = screen.hits.selected
         assert (
             row is not None
             and row.outcome.stage == "gone"
-            and "no retriever that ran" in screen.waterfall.text
+            and "in no candidate list" in screen.waterfall.text
         )
         assert "restore" in screen.preview.text.lower(), "the text of a hit that is gone can be read"
         await press(pilot, "enter")
@@ -382,7 +384,7 @@ async def test_pools_of_the_two_memories_never_mix(tmp_path: Path) -> None:
     await asyncio.gather(service.set_faults(frozenset({"no-fts5"})), service.set_faults(frozenset()))
     assert service.faults == frozenset() and await service.retrieve(DRILL, Knobs()) is healthy
     assert await primary_states(service) == ["serving"]
-    with pytest.raises(Exception, match="There is no fault"):
+    with pytest.raises(Exception, match="Unknown fault"):
         await service.set_faults(frozenset({"nope"}))
     assert service.faults == frozenset()
     await service.close()

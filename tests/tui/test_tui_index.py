@@ -67,7 +67,7 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) ->
     async with opened(Workbench(first, initial_query="heron")) as (pilot, screen):
         facts = shown(screen, "#facts")
         assert "87 files · 102 chunks · 102 of 102 vectors" in facts and "fresh" in facts
-        assert "chunks of 400 tokens, 80 overlap" in facts and "= as configured" in facts
+        assert "chunks of 400 tokens, 80 overlap" in facts and "= matches the configuration" in facts
         assert screen.files.drawn and len(screen.files.drawn) == 87
         assert "MEMORY.md" in screen.files.text and "● up to date" in screen.files.text
         assert "doctor · [$warning]2 warnings" in str(screen.doctor.border_title)
@@ -106,7 +106,7 @@ async def test_looking_writes_nothing_and_the_deep_doctor_and_verify_read_every_
         note = notes(tmp_path) / "memory" / "2025-08-01.md"
         status, text = note.stat(), note.read_text()
         await press(pilot, "V")
-        assert "87 files read: the index is as they are" in shown(screen, "#status")
+        assert "87 files read: index matches disk" in shown(screen, "#status")
         note.write_text(text.swapcase())
         os.utime(note, ns=(status.st_atime_ns, status.st_mtime_ns))
         await press(pilot, "V")
@@ -173,10 +173,14 @@ async def test_damage_is_found_shown_and_mended_after_a_look(tmp_path: Path) -> 
         assert "error" in str(screen.doctor.border_title)
         await press(pilot, "tab")
         drawn = " ".join(screen.detail.text.split())
-        assert "✗ error" in drawn and "repair F from" in drawn and "openclaw-mem doctor --fix" in drawn
+        assert (
+            "✗ error" in drawn
+            and "repair F with data on this machine" in drawn
+            and "openclaw-mem doctor --fix" in drawn
+        )
         await press(pilot, "F")
         assert isinstance(pilot.app.screen, ConfirmScreen)
-        assert "Notes are not touched" in pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]
+        assert "Notes are not changed" in pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]
         await press(pilot, "escape")
         assert "error" in str(screen.doctor.border_title), "nothing is mended without a yes"
         await press(pilot, "tab", "tab", "enter")
@@ -271,7 +275,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         await pilot.pause()
         assert isinstance(pilot.app.screen, HelpScreen)
         drawn = pilot.app.screen.query_one("#help-rows").text
-        assert "build a new index" in drawn and "Reading the index" in drawn and "knob" not in drawn
+        assert "rebuild the index" in drawn and "index matches disk" in drawn and "knob" not in drawn
         await pilot.press("escape")
         await pilot.pause()
         titles = [command.title for command in pilot.app.get_system_commands(screen)]
@@ -287,7 +291,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         assert isinstance(pilot.app.screen, ConfirmScreen)
         plan = pilot.app.screen.query_one("Pane").text
         assert "87 files are read again, and a new index is built from 102 chunks" in plan
-        assert "0 texts to embed, 102 from the cache" in plan and "stays on this machine" in plan
+        assert "0 texts to embed, 102 from the cache" in plan and "data: local only" in plan
         await press(pilot, "escape")
         assert "rebuild" not in screen.events.text
         await press(pilot, "R", "enter")
@@ -307,7 +311,7 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
     try:
         async with opened(unwatched(tmp_path)) as (pilot, screen):
             keys = screen.query_one("#keys")
-            assert "forget notes" not in keys.text  # type: ignore[attr-defined]
+            assert "remove notes" not in keys.text  # type: ignore[attr-defined]
             (notes(tmp_path)).rename(tmp_path / "away")
             notes(tmp_path).mkdir()
             await press(pilot, "1", "r")
@@ -315,8 +319,8 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
             assert "3 then P: The index is stale: the workspace holds no notes any more" in said
             await press(pilot, "3")
             facts = " ".join(shown(screen, "#facts").split())
-            assert "kept (P forgets it): the workspace holds no notes any more" in facts
-            assert "forget notes" in keys.text  # type: ignore[attr-defined]
+            assert "kept (P removes it): the workspace holds no notes any more" in facts
+            assert "remove notes" in keys.text  # type: ignore[attr-defined]
             await press(pilot, "P")
             assert isinstance(pilot.app.screen, ConfirmScreen)
             assert "87 files with 102 chunks are removed" in pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]
@@ -326,7 +330,7 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
             assert "0 files · 0 chunks" in shown(screen, "#facts")
             assert "87 deleted" in shown(screen, "#status")
             await press(pilot, "P")
-            assert pilot.app.screen is screen and "nothing to forget" in shown(screen, "#status")
+            assert pilot.app.screen is screen and "nothing to remove" in shown(screen, "#status")
     finally:
         choose({})
 

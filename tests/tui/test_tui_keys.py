@@ -48,7 +48,7 @@ async def test_hits_are_filtered_by_path_and_text_and_the_ranking_stays(tmp_path
         await press(pilot, "f", *Path(chosen.path).stem)
         line = app.screen.query_one(FilterLine)
         assert line.has_focus and line.region.height == 1
-        assert "every row again" in app.screen.query_one(KeyBar).text
+        assert "show all rows" in app.screen.query_one(KeyBar).text
         assert 0 < len(hits.rows) < len(ranked) and hits.rows == [row for row in ranked if row in hits.rows]
         assert hits.selected is chosen, "it stays where it can"
         assert f"{len(hits.rows)} of {len(ranked)} rows, ranks unchanged" in frame(hits)
@@ -177,9 +177,9 @@ async def test_keys_and_chips_are_clicked_and_steps_of_knobs_go_back(tmp_path: P
         after = view().knobs
         assert after.min_score > before.min_score
         await press(pilot, "z")
-        assert view().knobs == before and "back: min score .35; Z" in screen.status_line.text
+        assert view().knobs == before and "undo: min score .35; Z" in screen.status_line.text
         await press(pilot, "z")
-        assert "no step of a knob to go back" in screen.status_line.text
+        assert "nothing to undo" in screen.status_line.text
         await press(pilot, "Z")
         assert view().knobs == after
         at = screen.strip.text.index("U resets")
@@ -202,7 +202,7 @@ async def test_keys_of_the_user_work_and_are_named(tmp_path: Path) -> None:
         screen = lab(app)
         await press(pilot, "f5")
         assert screen.search.view.pin is not None
-        assert "b goes back" in screen.status_line.text
+        assert "b restores the configured one" in screen.status_line.text
         await press(pilot, "b")
         assert screen.search.view.pin is None, "the old key of the one is that of the other"
         await press(pilot, "percent_sign")

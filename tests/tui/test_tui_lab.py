@@ -112,10 +112,7 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
         assert isinstance(pilot.app.screen, HelpScreen)
         help_screen = pilot.app.screen
         drawn = "\n".join(lines.text for lines in help_screen.query(Lines))
-        assert (
-            "pin this run as the baseline" in drawn
-            and "The chunks that the agent gets lines of, best first" in drawn
-        )
+        assert "pin this run as the baseline" in drawn and "Returned chunks, best first" in drawn
         await pilot.press("escape")
         await pilot.pause()
         assert pilot.app.screen is screen

@@ -88,7 +88,7 @@ def test_dropped_rows_carry_their_stage_and_in_wide_panes_their_best_line() -> N
     assert row_texts(below, 60)[-1].split()[0] == "<0"
     exact = world.view(Knobs().set({"min_score": 0.375}))
     assert row_texts(exact, 60)[-1].startswith("  <.375 "), "whole, whatever its digits"
-    assert ("<.375", "out: below the minimum score") in hits.legend(exact.trace)
+    assert ("<.375", "out: below min_score") in hits.legend(exact.trace)
 
 
 def test_a_column_without_any_value_gives_its_room_to_cropped_locations() -> None:
@@ -124,7 +124,7 @@ def test_what_left_the_answer_is_first_among_the_dropped() -> None:
     view = world.view(texts=texts_of, vector=((0, 0.9), (1, 0.8), (2, 0.7)), bm25=(), ages=(0, 0, 900))
     view = state.tuned(view, Knobs().set({"decay": True}))
     titles = [(group.title, [row.chunk_id for row in group.rows]) for group in hits.groups(view, True)]
-    assert titles == [("", ["c0", "c1"]), ("returned by the baseline, not now", ["c2"])]
+    assert titles == [("", ["c0", "c1"]), ("returned by the baseline, not by this run", ["c2"])]
     assert [group.title for group in hits.groups(view, False)] == [""]
 
 
@@ -251,7 +251,7 @@ def test_strip_marks_what_differs() -> None:
 def test_nothing_passes_is_explained() -> None:
     view = world.view(Knobs().set({"min_score": 0.95, "keyword_rescue": "off"}), Knobs())
     assert "Nothing passes: best was .67 at memory/note-" in texts(above.above(view, 120))
-    assert "lower min, or set keyword rescue" in texts(funnel.nothing(view))
+    assert "lower min score, set keyword rescue" in texts(funnel.nothing(view))
 
 
 def test_nothing_found_is_explained() -> None:
@@ -267,13 +267,13 @@ FRESH = Freshness("fresh", 1, 1.0)
     [
         (Activity(), "Opening the index"),
         (Activity(phase="syncing"), "Reading the notes"),
-        (Activity(phase="ready"), "Looking at what is indexed"),
+        (Activity(phase="ready"), "Reading the index"),
         (Activity(phase="ready", freshness=Freshness("empty", 0, None)), "no note to search"),
         (
             Activity(phase="ready", files=3, chunks=9, freshness=Freshness("fresh", 1, 1.0)),
             "3 files, 9 chunks",
         ),
-        (Activity(phase="failed"), "cannot be searched"),
+        (Activity(phase="failed"), "index cannot be opened"),
     ],
 )
 def test_landing_always_says_something(activity: Activity, expected: str) -> None:
@@ -311,9 +311,9 @@ def test_the_snippet_pane_draws_what_the_agent_gets_then_the_cut_then_the_rest()
     made = snippet_of(view)
     result, drawn = view.result("c0"), texts(made).splitlines()
     assert result is not None and view.candidate("c0") is not None
-    at = next(n for n, text in enumerate(drawn) if text.startswith("── cut off; ┊ = not in the answer ──"))
+    at = next(n for n, text in enumerate(drawn) if text.startswith("── truncated: "))
     assert [text[6:].rstrip() for text in drawn[: at - 1]] == result.snippet.split("\n")
-    assert drawn[at - 1].startswith("250 UTF-16 units")
+    assert drawn[at - 1].startswith("250 characters (UTF-16)")
     below = made[at + 1 :]
     assert all({span.role for span in line[3:]} <= {"dim", "dim match"} for line in below)
     numbers = [int(spans.text_of(line)[:3]) for line in below]
@@ -330,7 +330,7 @@ def test_a_truncated_row_is_marked_and_counted() -> None:
     row = row_texts(view, 80)[1].split()
     assert row[:2] == ["1!", "memory/note-0.md:10-39"] and row[-2] == f"{shown[1] - 9}/30"
     full = spans.text_of(funnel.funnel(view, 140)).rstrip()
-    assert full.endswith("→ 1 returned, 1 shortened, best line cut off in 1")
+    assert full.endswith("→ 1 returned, 1 shortened, 1 truncated")
     narrow = spans.text_of(funnel.funnel(view, 60)).rstrip()
     assert narrow.endswith("→ max 1"), "the sentence above says the rest"
     whole = long_view("best-line")
@@ -354,7 +354,7 @@ def test_packed_lines_have_gaps_and_count_results_beside_chunks() -> None:
     assert "2 results from 3 chunks" in funnel.counts(view, 120)
     drawn = texts(snippet_of(view)).splitlines()
     assert [text[:5].split() for text in drawn[:3]] == [["10", "▸"], [], ["13"]] and drawn[1].strip() == "…"
-    assert any(text.startswith("── cut off;") for text in drawn) and " 11 ┊ nothing" in "\n".join(drawn)
+    assert any(text.startswith("── shortened: ") for text in drawn) and " 11 ┊ nothing" in "\n".join(drawn)
     second = preview.snippet(view, view.trace.rows[2], "", Marker.of(view.pool), 60)
     assert [spans.text_of(line)[4] for line in second[:3]] == [" ", " ", "▸"], "the lines of its own chunk"
 
@@ -372,12 +372,12 @@ def test_lines_that_another_result_shows_are_not_said_to_be_lost() -> None:
     )
     drawn = texts(snippet_of(view)).splitlines()
     assert drawn[-2].startswith(" 38 ┊") and drawn[-1].startswith(" 39 ▸")
-    assert "best line cut off in 1" in texts([funnel.funnel(view, 140)])
+    assert "1 truncated" in texts([funnel.funnel(view, 140)])
 
 
 def test_a_chunk_that_is_not_returned_is_drawn_as_such() -> None:
     made = texts(snippet_of(world.view(Knobs().set({"min_score": 1.0, "keyword_rescue": "off"}))))
-    assert made.startswith("── ┊ = not in the answer ──") and "context" not in made
+    assert made.startswith("── 25 characters not sent to the agent (┊)") and "context" not in made
 
 
 def test_excerpt_tells_chunk_from_context() -> None:
@@ -395,7 +395,7 @@ def test_the_best_line_is_found_else_the_first_match() -> None:
 
 def test_a_file_that_is_gone_is_said() -> None:
     got = Excerpt("memory/x.md", "", 1, 0, 0, False)
-    assert "gone" in texts(preview.excerpt(got, world.candidate(0, "a"), Marker.of(None), 60))
+    assert "is deleted" in texts(preview.excerpt(got, world.candidate(0, "a"), Marker.of(None), 60))
 
 
 @pytest.mark.parametrize(
@@ -489,7 +489,7 @@ def test_a_fallback_is_said() -> None:
     made = replace(world.pool(), fallback=Fallback("openai", "401"))
     view = state.answered(state.asked(state.View(Knobs(), Knobs()), "router vlan"), made)
     drawn = texts(status.soundness(view, Activity(), 100))
-    assert "Fallback: BM25 only for openai" in drawn and "401" in drawn
+    assert "fallback: BM25 only (instead of openai)" in drawn and "401" in drawn
 
 
 def test_status_gives_way_to_what_was_just_said() -> None:

@@ -109,7 +109,7 @@ async def test_a_configuration_that_cannot_be_written_is_said(tmp_path: Path) ->
         assert "is not valid TOML" in screen.search.activity.trouble
         screen.search.service.reload = None
         await press(pilot, "A")
-        assert "settings of its own" in screen.search.activity.said
+        assert "its own settings" in screen.search.activity.said
 
 
 async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
@@ -142,13 +142,13 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         assert set(view.changed_knobs()) == {"decay", "vector_weight", "text_weight"}
         assert view.baseline is not None and view.baseline.name == "pinned knobs"
         assert (
-            "“router cellar” · 3 knobs changed · pinned baseline (0 starts anew)" in screen.search.continued
+            "“router cellar” · 3 knobs changed · pinned baseline (0 starts over)" in screen.search.continued
         )
         assert screen.search.history.queries[-1] == "router cellar"
         await press(pilot, "0")
         view = screen.search.view
         assert not view.query and not view.changed_knobs() and view.pin is None
-        assert "started anew" in screen.status_line.text
+        assert "started over" in screen.status_line.text
 
     memo.path.write_text('{"version": 1, "queries": [7, "kept"], "knobs": {"decay": "perhaps"}, "query": 3')
     async with running(tmp_path) as (pilot, screen):
@@ -176,7 +176,7 @@ async def test_the_run_before_an_edit_is_the_baseline(
     monkeypatch.setenv("VISUAL", "true")
     async with running(tmp_path, initial_query="cellar") as (pilot, screen):
         await press(pilot, "e")
-        assert screen.search.activity.said == "back from true" and screen.search.view.pin is None
+        assert screen.search.activity.said == "true closed" and screen.search.view.pin is None
         before = screen.search.view.trace
         monkeypatch.setenv("VISUAL", "sed -i s/cellar/attic/")
         await press(pilot, "e")

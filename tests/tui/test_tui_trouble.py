@@ -145,7 +145,7 @@ async def test_an_index_that_cannot_be_opened_is_said_and_can_be_tried_again(tmp
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
         screen = lab(app)
-        assert "cannot be searched" in screen.hits.text
+        assert "index cannot be opened" in screen.hits.text
         assert "locked by another process" in screen.notes.text and screen.notes.display
         broken[0] = False
         await pilot.press("r")
@@ -279,7 +279,7 @@ async def test_degraded_service_has_its_line(tmp_path: Path) -> None:
     async with app.run_test(size=SMALL) as pilot:
         await settled(pilot)
         drawn = " ".join(lab(app).notes.text.split())
-        assert "BM25 only for openai" in drawn and "HTTP 401" in drawn
+        assert "BM25 only (instead of openai)" in drawn and "HTTP 401" in drawn
         assert "3 notes changed since the last sync: ^[[31mx.md." in drawn
 
 
@@ -314,7 +314,7 @@ async def test_a_note_that_vanished_can_neither_be_read_nor_edited(tmp_path: Pat
         (tmp_path / "demo" / "workspace" / screen.hits.selected.path).unlink()
         await pilot.press("enter")
         await settled(pilot)
-        assert "gone" in screen.preview.text
+        assert "is deleted" in screen.preview.text
         await pilot.press("e")
         await settled(pilot)
         assert "is not a file in the workspace" in screen.status_line.text

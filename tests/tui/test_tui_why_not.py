@@ -57,7 +57,7 @@ async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Pat
         assert search.search.view.trace is not None
         now = next(r for r in search.search.view.trace.returned if r.chunk_id == row.chunk_id)
         assert now.outcome.rank == change.rank
-        assert "z takes it back" in search.status_line.text
+        assert "z undoes it" in search.status_line.text
 
 
 async def test_a_returned_row_needs_no_change(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ async def test_expected_passages_stay_and_their_moves_are_reported(tmp_path: Pat
         await press(pilot, "p", "j", "j")  # mode, vector space, …
         search.tune(search.search.view.knobs.set({"max_results": 1}))
         await press(pilot, "escape")
-        assert "✗ memory/2025-09-05.md:3 out rank 2, the first 1 are returned" in search.verdict.text
+        assert "✗ memory/2025-09-05.md:3 out rank 2, only the top 1 is returned" in search.verdict.text
     async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, search):
         assert search.search.view.expected == (Expected("memory/2025-09-05.md", 3),)
         assert "✓ memory/2025-09-05.md:3 rank 2" in search.verdict.text
@@ -119,7 +119,7 @@ async def test_expected_passages_stay_and_their_moves_are_reported(tmp_path: Pat
 async def test_without_a_query_there_is_nothing_to_ask(tmp_path: Path) -> None:
     async with running(tmp_path) as (pilot, search):
         await press(pilot, "escape", "w")
-        assert "search for something first" in search.status_line.text
+        assert "search first: why not" in search.status_line.text
         await press(pilot, "full_stop")
         assert "no passage is selected" in search.status_line.text
 
@@ -176,7 +176,7 @@ async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) ->
         screen = opened(pilot)
         assert screen.answer is not None and screen.answer.stage == "snippet"
         assert "\n ✗ memory/runbooks/restore-drill.md" in pane(screen, "asked")
-        assert "is cut off" in search.verdict.text
+        assert "truncated: " in search.verdict.text
 
 
 async def test_a_lesson_leaves_the_sentence_one_line_where_lines_are_few(tmp_path: Path) -> None:

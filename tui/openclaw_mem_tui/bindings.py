@@ -76,27 +76,27 @@ _COMMANDS = {
 _LISTED = "search index chunks timeline curate"
 _LEFT = "providers index chunks timeline curate why_not"
 _SEVERAL = "providers index timeline curate"
-_BACKEND = "the other backend, builtin or qmd, compared with this one"
-_WHY_NOT = "why not this passage? what would bring it in"
-_EXPECT = "expect this passage, or no longer: its rank stands above the hits"
-_APPLY = "write the knobs into config.toml after showing that, or take it back"
-_ANEW = "start anew: no query, knobs and baseline as configured"
-_EXPORT_CHANGE = "write the selected change as configuration"
-_MUCH = "a large step (H and L too)"
+_BACKEND = "switch the backend (builtin, qmd) and compare"
+_WHY_NOT = "why the passage is not returned, and what would change that"
+_EXPECT = "expect the passage, or stop: its rank is shown above the hits"
+_APPLY = "write the knobs to config.toml after showing the diff, or undo that"
+_ANEW = "start over: no query, knobs and baseline as configured"
+_EXPORT_CHANGE = "export the selected change as configuration"
+_MUCH = "a large step (also H and L)"
 _NEXT_LESSON = "next lesson of the demo"
 _MESSAGES = "every message of this screen in full"
-_TOGGLE = "simulate a fault, or stop"
-_REBUILD = "build a new index, after showing what that takes"
-_VERIFY = "read every file again, whatever its date says, and sync"
-_DEEP = "deep check: cut every file again and compare with the index"
-_PRUNE = "forget the notes of an emptied workspace, after showing how many"
-_REPAIR = "repair what the doctor can, after showing what that is"
-_OPEN_MOMENT = "the file of a write, a search again in the lab"
-_KINDS = "which events: all, flushes, missed flushes, writes, searches, index"
-_ZOOM = "the curve of the session, the day, or the hour"
-_ACCEPT = "write the shown change, after asking; a rejected candidate is proposed again"
-_WHICH = "which candidates: all, one kind, the rejected ones"
-_REMEMBER = "remember… a fact in MEMORY.md, an event in the log of the day"
+_TOGGLE = "switch a simulated fault on or off"
+_REBUILD = "rebuild the index, after showing the plan"
+_VERIFY = "read every file again, also unmodified ones, and sync"
+_DEEP = "deep check: chunk every file again and compare with the index"
+_PRUNE = "remove the notes of an emptied workspace, after showing how many"
+_REPAIR = "repair the findings, after showing the plan"
+_OPEN_MOMENT = "open the file of a write; run a search again in the lab"
+_KINDS = "events shown: all, flushes, missed flushes, writes, searches, index"
+_ZOOM = "zoom of the curve: session, day, hour"
+_ACCEPT = "write the change after confirmation; propose a rejected candidate again"
+_WHICH = "candidates shown: all, one kind, the rejected ones"
+_REMEMBER = "remember… a fact in MEMORY.md, an event in the daily log"
 _FILTER = "filter the list by words; esc clears it"
 _EDIT = "open the note in your editor, at the line (curate: the proposal)"
 _PANE = "scroll the text or details"
@@ -105,12 +105,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("focus_query", "slash,i", "/ i", "edit the query", "Search", footer="search", rank=1),
     Action("previous_query", "less_than_sign", "<", "previous query of the history", "Search"),
     Action("next_query", "greater_than_sign", ">", "next query of the history", "Search"),
-    Action(
-        "history", "ctrl+r,Q", "ctrl+r Q", "find a query of the history", "Search", "search", "history", 14
-    ),
+    Action("history", "ctrl+r,Q", "ctrl+r Q", "search the query history", "Search", "search", "history", 14),
     Action("mode", "s", "s", "mode: hybrid, BM25 only, vectors only", "Search", footer="mode", rank=13),
     Action("backend", "o", "o", _BACKEND, "Search", footer="backend", rank=15),
-    Action("session", "S", "S", "the session that asks: scope of qmd, citations", "Search"),
+    Action("session", "S", "S", "session key of the search: scope of qmd, citations", "Search"),
     Action("start_anew", "0", "0", _ANEW, "Search"),
     Action("cancel", "escape", "esc", "cancel the search, close what is open", "Search"),
     Action("filter", "f", "f", _FILTER, "Lists", _LISTED, "filter", 8),
@@ -128,15 +126,15 @@ ACTIONS: tuple[Action, ...] = (
     Action("next_pane", "tab", "tab", "next pane (narrow), next focus (wide)", "Lists"),
     Action("scroll_down", "J", "J", f"{_PANE} down", "Lists", f"search {_LEFT}", "scroll", 13),
     Action("scroll_up", "K", "K", f"{_PANE} up", "Lists", f"search {_LEFT}"),
-    Action("leave", "escape", "esc", "stop what runs, else back", "Lists", _LEFT, "back", 12),
+    Action("leave", "escape", "esc", "stop the running task, else back", "Lists", _LEFT, "back", 12),
     Action("columns", "v", "v", "columns: scores, ranks, contributions", "Hits", footer="columns", rank=7),
-    Action("dropped", "d", "d", "show or hide what was not returned", "Hits", footer="dropped", rank=10),
+    Action("dropped", "d", "d", "show or hide what is not returned", "Hits", footer="dropped", rank=10),
     Action("baseline", "b", "b", "pin this run as the baseline", "Hits", footer="baseline", rank=9),
     Action("clear_baseline", "B", "B", "back to the configured baseline", "Hits"),
     Action("why_not", "w", "w", _WHY_NOT, "Why not", footer="why not", rank=3),
-    Action("why_not_any", "W", "W", "the same for any line of the memory, found by path or text", "Why not"),
+    Action("why_not_any", "W", "W", "why not for any line of the memory, found by path or text", "Why not"),
     Action("expect", "full_stop", ".", _EXPECT, "Why not", "search why_not", "expect", 11),
-    Action("apply_change", "enter", "enter", "set the selected change", "Why not", "why_not", "apply", 1),
+    Action("apply_change", "enter", "enter", "apply the selected change", "Why not", "why_not", "apply", 1),
     Action("export_change", "x", "x", _EXPORT_CHANGE, "Why not", "why_not", "export", 2),
     Action("pick_passage", "W", "W", "another line of the memory", "Why not", "why_not", "other line", 4),
     Action("close_why_not", "w", "w", "back to the hits", "Why not", "why_not"),
@@ -147,38 +145,40 @@ ACTIONS: tuple[Action, ...] = (
     Action("copy_snippet", "Y", "Y", "copy the snippet as the agent receives it", "Note"),
     Action("citations", "t", "t", "citations: auto, on, off", "Note"),
     Action("knobs", "p", "p", "open or close the knob panel", "Knobs", footer="knobs", rank=2),
-    Action("undo_knob", "z", "z", "take back the last step of a knob", "Knobs"),
-    Action("redo_knob", "Z", "Z", "make that step again", "Knobs"),
+    Action("undo_knob", "z", "z", "undo the last step of a knob", "Knobs"),
+    Action("redo_knob", "Z", "Z", "redo the step", "Knobs"),
     Action("less", "left,h", "← →", "a small step", "Knobs", "knobs", "step", 1),
     Action("more", "right,l", "", "a small step up", "Knobs", "knobs"),
     Action("much_less", "shift+left,H", "shift ← →", _MUCH, "Knobs", "knobs", "large", 2),
     Action("much_more", "shift+right,L", "", "a large step up", "Knobs", "knobs"),
-    Action("reset_knob", "u,backspace", "u", "the selected knob as configured", "Knobs", "knobs", "reset", 3),
-    Action("reset_all", "U", "U", "all knobs as configured", "Knobs"),
+    Action("reset_knob", "u,backspace", "u", "reset the selected knob", "Knobs", "knobs", "reset", 3),
+    Action("reset_all", "U", "U", "reset all knobs", "Knobs"),
     Action("apply_knobs", "A", "A", _APPLY, "Knobs"),
     Action("toggle_fault", "space", "space", _TOGGLE, "Providers", "providers", "fault", 1),
     Action("clear_faults", "U", "U", "stop all simulated faults", "Providers", "providers", "clear", 4),
-    Action("compare", "enter", "enter", "the last query in the lab", "Providers", "providers", "compare", 3),
+    Action(
+        "compare", "enter", "enter", "run the last query in the lab", "Providers", "providers", "compare", 3
+    ),
     Action("probe", "r", "r", "probe the selected provider now", "Providers", "providers", "probe", 5),
-    Action("chunks", "enter", "enter", "the file with its chunks drawn on it", "Index", "index", "chunks", 1),
+    Action("chunks", "enter", "enter", "show the chunks of the file", "Index", "index", "chunks", 1),
     Action("sync_now", "r", "r", "sync now", "Index", "index", "sync", 3),
     Action("rebuild", "R", "R", _REBUILD, "Index", "index", "rebuild", 6),
     Action("repair", "F", "F", _REPAIR, "Index", "index", "repair", 2),
-    Action("examine", "c", "c", "run all checks again", "Index", "index", "check again", 5),
+    Action("examine", "c", "c", "run checks", "Index", "index", "run checks", 5),
     Action("examine_deep", "C", "C", _DEEP, "Index", "index", "deep check", 14),
     Action("verify", "V", "V", _VERIFY, "Index", "index", "verify", 11),
-    Action("prune", "P", "P", _PRUNE, "Index", "index", "forget notes", 7),
-    Action("order", "v", "v", "files by state, path, size, chunks, time", "Index", "index", "order", 10),
+    Action("prune", "P", "P", _PRUNE, "Index", "index", "remove notes", 7),
+    Action("order", "v", "v", "sort files by state, path, size, chunks, time", "Index", "index", "order", 10),
     Action("close_chunks", "enter", "enter", "back to the list", "Index", "chunks"),
     Action("open_moment", "enter", "enter", _OPEN_MOMENT, "Timeline", "timeline", "open", 1),
     Action("kinds", "v", "v", _KINDS, "Timeline", "timeline", "events", 2),
     Action("zoom", "plus", "+", _ZOOM, "Timeline", "timeline", "zoom", 3),
-    Action("this_session", "S", "S", "only this session, or all", "Timeline", "timeline", "session", 6),
+    Action("this_session", "S", "S", "show only this session, or all", "Timeline", "timeline", "session", 6),
     Action("read_timeline", "r", "r", "read transcripts and log again", "Timeline", "timeline", "again", 10),
-    Action("open_note", "enter", "enter", "the note with its chunks", "Curate", "curate", "note", 7),
+    Action("open_note", "enter", "enter", "show the chunks of the note", "Curate", "curate", "note", 7),
     Action("accept", "a", "a", _ACCEPT, "Curate", "curate", "accept", 1),
-    Action("reject", "X", "X", "do not propose it again", "Curate", "curate", "reject", 2),
-    Action("undo_note", "z", "z", "take back the last change of a note", "Curate", "curate", "undo", 4),
+    Action("reject", "X", "X", "reject: do not propose it again", "Curate", "curate", "reject", 2),
+    Action("undo_note", "z", "z", "undo the last change of a note", "Curate", "curate", "undo", 4),
     Action("which", "v", "v", _WHICH, "Curate", "curate", "kinds", 6),
     Action("measure", "E", "E", "measure the effect on answers again", "Curate", "curate", "effect", 11),
     Action("read_notes", "r", "r", "read notes and searches again", "Curate", "curate", "again", 10),

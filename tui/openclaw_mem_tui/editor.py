@@ -56,10 +56,10 @@ def edit(app: App[int], settings: Settings, path: str, line: int) -> tuple[str, 
         with app.suspend():
             code = subprocess.run(command, check=False).returncode
     except SuspendNotSupported:
-        return "this terminal cannot be handed to an editor", False
+        return "this terminal cannot run an editor", False
     except (OSError, ValueError) as error:
         return f"the editor did not start: {error}", False
-    outcome = f"back from {Path(command[0]).name}" + (f", which returned {code}" if code else "")
+    outcome = f"{Path(command[0]).name} closed" + (f" with exit code {code}" if code else "")
     is_note = not Path(path).is_absolute()
     if is_note and _content(on_disk) != before and app.search.pin_run():  # type: ignore[attr-defined]
         outcome += "; the run before the edit is the baseline (B: as configured)"

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import Cancelled, OpenClawMemError, SyncReport, SyncRequest
+from openclaw_mem_engine.api import Cancelled, OpenClawMemError, SyncReport, SyncRequest, dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.status import Activity, Header, Task
@@ -138,7 +138,7 @@ class SyncController(Presenter[Activity]):
         except Cancelled as error:
             self._outcome = error
             await self.read_status()
-            kept = "the index is as it was" if job.force else "what was finished stays"
+            kept = "the index is unchanged" if job.force else "finished work is kept"
             return f"{job.task} stopped; {kept}"
         except OpenClawMemError as error:
             self._outcome = error
@@ -245,5 +245,5 @@ def _outcome(report: SyncReport) -> str:
 def _verified(report: SyncReport) -> str:
     """What a sync that read every file and found nothing to do has shown."""
     out = sum(not (skipped.by_rule or skipped.of_workspace) for skipped in report.skipped)
-    outcome = f"{fmt.count(report.verified, 'file')} read: the index is as they are"
+    outcome = f"{fmt.count(report.verified, 'file')} read: index matches disk"
     return f"{outcome}; {fmt.count(out, 'file')} excluded" if out else outcome

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from openclaw_mem_engine.cli.command_table import Command, flag, many, option
 from openclaw_mem_engine.cli.qmd_arguments import QMD_COMMANDS
+from openclaw_mem_engine.cli.store_arguments import STORE_COMMANDS
 from openclaw_mem_engine.cli.writing_arguments import WRITING_COMMANDS
 
 #: Allowed before and after the command.
@@ -22,14 +23,14 @@ COMMON = (
 _SESSION_KEY = option(
     "--session-key",
     metavar="KEY",
-    help="whose session asks, for memory.qmd.scope, as agent:main:telegram:group:1 (without it: a direct "
+    help="session key of the search, for memory.qmd.scope, as agent:main:telegram:group:1 (without: a direct "
     "chat)",
 )
 #: The names are those of ``providers.faults``, which would cost time to load for a help text.
 _FAULT = many(
     "--fault",
     "NAME",
-    "break something on purpose, to see what follows (on a copy of the index): embeddings-401, "
+    "simulate a fault, on a copy of the index:  embeddings-401, "
     "embeddings-429, embeddings-timeout, embeddings-garbage, zero-vector, wrong-dimension, no-sqlite-vec, "
     "no-fts5, qmd-missing, qmd-timeout, qmd-json, qmd-exit",
 )
@@ -39,26 +40,33 @@ _RANKING = (
     option("--max-results", metavar="N", help="how many passages (default 6)"),
     option("--min-score", metavar="X", help="cut below this score (default 0.35)"),
     many("--set", "KNOB=VALUE", "change one ranking knob"),
-    flag("--no-sync", "answer from the index as it is, without looking for changes"),
+    flag("--no-sync", "use the index as it is, without a sync"),
 )
 #: In the order of the help.
 COMMANDS = (
     Command(
         "index",
-        "bring the index up to date with the notes on disk",
+        "sync the index with the notes on disk",
         "index --workspace ~/.openclaw/workspace\n  openclaw-mem index --dry-run --provider openai",
         " Only what changed is read\nagain. It may be stopped at any time: what is done stays.",
         (
-            flag("--force", "build it anew (searches go on meanwhile)"),
+            flag("--force", "rebuild it (searches keep using the old index meanwhile)"),
             flag(
                 "--verify",
-                "read every file to compare it, also those whose time and size say they are the same",
+                "read every file and compare it, also files with the same time and size",
             ),
-            flag("--prune", "forget the notes of a workspace that holds none any more"),
+            flag("--prune", "remove the notes of an emptied workspace from the index"),
             flag(
                 "--dry-run",
-                "only tell what would be embedded, where its text would go, and what it would cost",
+                "only show what would be embedded, where its text would be sent, and the cost",
             ),
+            option(
+                "--agents",
+                metavar="FILE|all",
+                help="many agents: those of the configuration, or a file with an id, and a workspace if it "
+                "is not configured, on each line",
+            ),
+            option("--jobs", metavar="N", help="with --agents: how many at a time (default 4)"),
         ),
     ),
     Command(
@@ -79,7 +87,7 @@ COMMANDS = (
             option("words", nargs="*", metavar="QUERY", help="what to look for"),
             option("--query", metavar="Q", help="the same as an option; it wins over the positional form"),
             *_RANKING,
-            flag("--explain", "also every stage, operand, and what was left out"),
+            flag("--explain", "also every stage, operand, and dropped passage"),
             _SESSION_KEY,
             flag("--exit-status", "as grep: exit code 1 when nothing relevant was found"),
             option(
@@ -99,7 +107,7 @@ COMMANDS = (
     ),
     Command(
         "why-not",
-        "why a search does not return a passage, and what would bring it in",
+        "why a search does not return a passage, and changes that would return it",
         'why-not "vpn certificate" memory/2026-02-20.md:12\n'
         '  openclaw-mem why-not "vpn certificate" MEMORY.md --profile workbench --json',
         " It\nwalks from the file on disk to the snippet, and stops at the first no. Every change of a\n"
@@ -127,20 +135,20 @@ COMMANDS = (
     Command("status", "what is indexed, with what, and whether it is up to date", "status"),
     Command(
         "files",
-        "every file of the index and how it stands to the disk",
+        "every file of the index and its state",
         "files\n  openclaw-mem files --changed --json",
         " What the\nnext sync would read or forget, and what is left out and why, comes first.",
-        (flag("--changed", "only what is not as it is on disk"),),
+        (flag("--changed", "only files that are not up to date"),),
         runner="status:run_files",
     ),
     Command(
         "chunks",
-        "where a file is cut: its chunks, and what each shares with the one before",
+        "the chunks of a file, and what each shares with the one before",
         "chunks MEMORY.md\n  openclaw-mem chunks memory/2026-02-20.md --text",
         " A search\nfinds chunks, never files: what is cut apart is found apart.",
         (
             option("path", metavar="PATH", help="as search and files print it"),
-            flag("--text", "also the text, with the edges drawn beside it"),
+            flag("--text", "also the text, with the limits of each chunk"),
         ),
         runner="status:run_chunks",
     ),
@@ -159,7 +167,7 @@ COMMANDS = (
     ),
     Command(
         "providers",
-        "whose vectors answer, where text goes, and what it costs",
+        "embedding providers: which is active, where text is sent, and the cost",
         "providers\n  openclaw-mem providers --probe",
         " Without\n--probe nothing is asked: it tells what earlier calls found out. Keys are never shown.",
         (
@@ -168,14 +176,14 @@ COMMANDS = (
                 nargs="?",
                 const="",
                 metavar="NAME",
-                help="ask every provider in use now, or the named one; exit code 7 when the primary or the "
+                help="probe every provider in use, or the named one; exit code 7 when the primary or the "
                 "named one fails",
             ),
         ),
     ),
     Command(
         "cache",
-        "the embeddings that need not be paid for twice",
+        "the embedding cache",
         "cache stats\n  openclaw-mem cache prune --max 20000",
         " An embedding that an\nindexed passage needs is never pruned.",
         (
@@ -190,7 +198,7 @@ COMMANDS = (
     ),
     Command(
         "doctor",
-        "whether the index is whole, and what to do where it is not",
+        "check the index and repair it",
         "doctor\n  openclaw-mem doctor --fix\n  openclaw-mem doctor --deep --json",
         " Without --fix\nit only looks. Exit code 6 when there are errors (left).",
         (
@@ -200,7 +208,7 @@ COMMANDS = (
             ),
             flag(
                 "--deep",
-                "make every chunk again from the notes, and compare all of the index with it byte for byte",
+                "make every chunk again from the notes and compare it with the index",
             ),
         ),
     ),
@@ -219,12 +227,12 @@ COMMANDS = (
             ),
             option("--since", metavar="WHEN", help="30m, 12h, 2d, 1w ago, or a date: 2026-02-20"),
             flag("--all", "of every agent and workspace"),
-            flag("--follow", "go on with what happens, until Ctrl-C"),
+            flag("--follow", "follow new events until Ctrl-C"),
         ),
     ),
     Command(
         "model",
-        "the files of local models: are they there, and their download",
+        "the files of local models: state and download",
         "model status\n  openclaw-mem model download --yes\n  openclaw-mem model download --for rerank",
         " Nothing\nis ever downloaded unasked. A download that was stopped goes on where it was.",
         (
@@ -259,17 +267,8 @@ COMMANDS = (
     Command(
         "store",
         "the PostgreSQL servers that hold indexes instead of a file",
-        "store init",
-        commands=(
-            Command(
-                "init",
-                "make or update the tables on every server of store.servers",
-                "store init",
-                " It works in\nthe name of the role in OPENCLAW_MEM_STORE_OWNER, which owns them, and lets "
-                "the role of store.servers\nuse them.",
-                runner="store:init",
-            ),
-        ),
+        "store status",
+        commands=STORE_COMMANDS,
     ),
     *WRITING_COMMANDS,
     Command(
@@ -285,8 +284,8 @@ COMMANDS = (
         "  openclaw-mem demo --fault embeddings-401",
         " On a terminal it\nopens the workbench; otherwise it runs every lesson and prints it.",
         (
-            flag("--print-workspace", "write it and print its path, nothing else"),
-            option("--query", metavar="TEXT", help="ask this instead of the lessons"),
+            flag("--print-workspace", "write it and print only its path"),
+            option("--query", metavar="TEXT", help="search for this instead of the lessons"),
             option("--dir", metavar="DIR", help="write it there (default: in the data folder)"),
             _FAULT,
         ),

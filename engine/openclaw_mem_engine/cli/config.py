@@ -53,10 +53,10 @@ def _change(arguments: Namespace) -> int:
         own_file.write_settings(settings, edit)
     outcome = "nothing written" + (" (dry run)" if arguments.dry_run else "")
     if written:
-        outcome = "written" if values else "taken back"
-        outcome += ". `openclaw-mem config undo` takes it back." if values else ""
+        outcome = "written" if values else "undone"
+        outcome += ". `openclaw-mem config undo` undoes it." if values else ""
     elif not changes:
-        outcome = "it says that already: nothing to write"
+        outcome = "it contains that already: nothing to write"
     data = {"path": str(edit.path), "diff": edit.diff(), "written": written}
     show(data, [outcome], as_json=arguments.json)
     for key in values:

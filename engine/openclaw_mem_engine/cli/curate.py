@@ -49,7 +49,7 @@ def run(arguments: Namespace) -> int:
                 lines = [one_line(f"{done}: {candidate.title}")]
                 show({"id": candidate.id, "done": done}, lines, as_json=arguments.json, exact=True)
                 return 0
-            effect, said = None, "advice alone: nothing to write"
+            effect, said = None, "advice only: nothing to write"
             if candidate.edits:
                 try:
                     effect = curator.effect(memory, candidate.edits, material, token)

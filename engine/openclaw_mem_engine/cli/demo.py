@@ -113,7 +113,7 @@ def _run_lessons(
     names = [name for name in FAULTS if name in faults]
     if not arguments.json:
         for name in names:
-            out(marked(f"FAULT ON PURPOSE  {name}: {FAULTS[name]}"))
+            out(marked(f"SIMULATED FAULT  {name}: {FAULTS[name]}"))
     # What goes wrong is shown on a good index: everything is in it before anything fails.
     backends = dict.fromkeys(["", *(lesson.backend for lesson in lessons if arguments.query is None)])
     for backend in backends:

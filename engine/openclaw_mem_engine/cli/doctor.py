@@ -74,7 +74,7 @@ def _examined(
             done, after = repair(settings, lineup.embedders, journal, report, progress, token)
             if after is None:
                 repaired = f"Repaired: {'; '.join(done)}. " if done else ""
-                raise Cancelled(f"{repaired}The examination after that was stopped.")
+                raise Cancelled(f"{repaired}The checks after that were stopped.")
             return after, done
     finally:
         lineup.close()

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 def run(arguments: Namespace) -> int:
     """Bring the index up to date and print what was done."""
+    if arguments.agents is not None:
+        from openclaw_mem_engine.cli.index_agents import run as run_agents
+
+        return run_agents(arguments)
+    if arguments.jobs is not None:
+        raise UsageError("--jobs belongs to --agents: one index is brought up to date by one sync.")
     settings = settings_of(arguments)
     say_warnings(settings)
     if arguments.dry_run and arguments.verify:
@@ -77,18 +83,18 @@ def report_lines(report: SyncReport, *, chunks: bool = True) -> list[str]:
     """What a sync did, for people. ``chunks``: the index is one of chunks, not of whole documents."""
     did = report.changed or report.refused or report.removed
     # Of notes that are all gone nothing is up to date.
-    rest = "Kept as it is" if any(file.path == WHOLE for file in report.skipped) else "Up to date"
-    made = "Built anew" if report.rebuilt else "Indexed" if did else rest
+    rest = "Unchanged" if any(file.path == WHOLE for file in report.skipped) else "Up to date"
+    made = "Rebuilt" if report.rebuilt else "Indexed" if did else rest
     held = count(report.files, "file") + (f", {count(report.chunks, 'chunk')}" if chunks else "")
     lines = [f"{made}: {held} in {duration(report.seconds)}."]
     if did and not report.rebuilt:
         left_out = f", {len(report.left_out):,} excluded" if report.left_out else ""
-        lines.append(f"  {len(report.changed):,} new or changed, {len(report.gone):,} gone{left_out}")
+        lines.append(f"  {len(report.changed):,} new or modified, {len(report.gone):,} deleted{left_out}")
     if report.embedded or report.cache_hits:
         embedded = count(report.embedded, "text")
         lines.append(f"  {embedded} embedded, {report.cache_hits:,} taken from the cache")
     if report.verified:
-        lines.append(f"  {count(report.verified, 'file')} read and compared, whatever the times say")
+        lines.append(f"  {count(report.verified, 'file')} read and compared")
     if report.beside:
         lines.append(f"  {count(report.beside, 'text')} embedded for vectors beside the primary's")
     # Failures are printed on stderr.

@@ -42,7 +42,7 @@ def run(arguments: Namespace) -> int:
     finally:
         reader.log.close()
     data = {"path": str(reader.path), "events": [event.to_dict() for event in events]}
-    lines = _lines(events, everyone=arguments.all) if events else ["Nothing is in the log."]
+    lines = _lines(events, everyone=arguments.all) if events else ["The log is empty."]
     show(data, lines, as_json=arguments.json)
     return 0
 

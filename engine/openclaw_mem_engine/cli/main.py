@@ -47,7 +47,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         _give_up_stdout()
         return 0
     except KeyboardInterrupt:
-        say("Stopped. What was finished before is kept.")
+        say("Stopped. Finished work is kept.")
         return _leave(Cancelled.exit_code)
     except OpenClawMemError as error:
         say(str(error))

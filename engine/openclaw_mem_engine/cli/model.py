@@ -141,11 +141,11 @@ def _status(settings: Settings, files: list[ModelFile], *, as_json: bool) -> int
 
 
 def _rows(settings: Settings, file: ModelFile) -> list[tuple[str, str]]:
-    partial = f"; {byte_size(file.partial)} of a stopped download are" if file.partial else ""
+    partial = f"; {byte_size(file.partial)} of a stopped download are kept" if file.partial else ""
     from openclaw_mem_engine.providers.local.model_file import SIZES
 
     about = f", {SIZES[file.model]}" if file.model in SIZES else ""
-    presence = f"not there yet{about}{partial}" if file.size is None else byte_size(file.size)
+    presence = f"not on this machine{about}{partial}" if file.size is None else byte_size(file.size)
     provider = _provider(settings, file.use)
     used = "local, so this model is used" if provider == "local" else f"{provider}, not local"
     return [
@@ -185,7 +185,7 @@ def _download(file: ModelFile, base_url: str, *, yes: bool, as_json: bool) -> in
         )
     if not yes and not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         raise UsageError(
-            f"Downloading {file.model} to {file.folder} needs a yes: run it on a terminal, or add --yes."
+            f"Downloading {file.model} to {file.folder} needs confirmation: use a terminal, or add --yes."
         )
     from openclaw_mem_engine.providers.local.download import download
 

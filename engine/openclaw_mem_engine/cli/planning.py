@@ -19,15 +19,15 @@ def plan_lines(plan: Plan, *, chunks: bool = True) -> list[str]:
     """A plan for people. ``chunks``: the index is one of chunks, not of whole documents."""
     lines = [strong("Dry run: nothing is sent, nothing is written.")]
     if plan.rebuild:
-        lines.append(f"The whole index would be built anew: {one_line(plan.rebuild)}.")
+        lines.append(f"The index would be rebuilt: {one_line(plan.rebuild)}.")
     lost = f" ({count(plan.removed_chunks, 'chunk')})" if chunks else ""
-    gone = f"; {plan.removed:,} gone{lost}" if plan.removed else ""
+    gone = f"; {plan.removed:,} deleted{lost}" if plan.removed else ""
     made = f", {count(plan.chunks, 'chunk')}" if chunks else ""
     lines.append(f"{count(plan.files, 'file')} to read{made}{gone}")
     if plan.credentials:
         looks = count(plan.credentials, "passage looks", "passages look")
         lines.append(
-            f"{looks} like credentials, which are masked in what is sent. Lines: `openclaw-mem doctor`"
+            f"{looks} like credentials. They are masked before sending. Lines: `openclaw-mem doctor`"
         )
     if plan.spaces:
         rows = [("vectors of", "to embed", "from cache", "tokens", "cost", "text goes to", "price")]
@@ -42,7 +42,7 @@ def plan_lines(plan: Plan, *, chunks: bool = True) -> list[str]:
             if space.why_not:
                 lines.append(f"{marked('not now')}: {one_line(f'{space.space.label}: {space.why_not}')}")
     else:
-        lines.append("No vectors: keywords alone, by choice (provider none).")
+        lines.append("BM25 only: no vectors (provider = none).")
     return [*lines, *excluded_lines(plan.skipped)]
 
 
@@ -64,7 +64,7 @@ def announce(memory: Memory, token: threading.Event, request: SyncRequest = DEFA
     for link in links:
         if sent and link.role == "fallback" and link.host and primary is not None:
             host = destination(link.name, link.host)
-            say(f"If {primary.name} fails, they go to {host} instead ({link.price}).")
+            say(f"If {primary.name} fails, they are sent to {host} instead ({link.price}).")
 
 
 def announce_reranking(memory: Memory, knobs: Knobs) -> None:
@@ -72,7 +72,7 @@ def announce_reranking(memory: Memory, knobs: Knobs) -> None:
     for one in memory.services() if knobs.rerank else ():
         if one.use == "rerank" and one.host and not one.missing:
             most = count(knobs.rerank_top, "candidate")
-            say(f"Passages of up to {most} go to {one_line(one.host)} to be reranked.")
+            say(f"Passages of up to {most} are sent to {one_line(one.host)} for reranking.")
 
 
 def _price(space: PlannedSpace) -> str:

@@ -77,7 +77,7 @@ def _probes(memory: Memory, wanted: str) -> Iterator[Probe]:
     if wanted and not named:
         known = ", ".join(dict.fromkeys(link.name for link in links)) or "none"
         raise UsageError(
-            f"Provider {one_line(wanted)[:60]!r} is not in use, so it cannot be asked. In use: {known}."
+            f"Provider {one_line(wanted)[:60]!r} is not in use, so it cannot be probed. In use: {known}."
         )
     for link in named:
         try:
@@ -86,7 +86,7 @@ def _probes(memory: Memory, wanted: str) -> Iterator[Probe]:
             yield Probe(link.name, link.role, None, str(error))
         except UsageError:
             shown = one_line(f"{link.name} {link.model}")
-            say(f"{shown} ({link.role}) was not asked: another embedder in use has the same name.")
+            say(f"{shown} ({link.role}) was not probed: another embedder in use has the same name.")
 
 
 def _address(link: ProviderState, links: Sequence[ProviderState]) -> str:
@@ -110,13 +110,13 @@ def _lines(
                 yield f"  {when}"
     if probes:
         yield ""
-        yield strong("asked just now")
+        yield strong("probed now")
         asked = [(p.name, p.role, one_line(p.error) or _milliseconds(p.ms)) for p in probes]
         yield from indented(aligned(asked))
     used = [link for link in chain if link.in_use]
     if used:
         yield ""
-        yield strong("where text goes")
+        yield strong("data")
         rows = []
         for link in used:
             host, price = destination(link.name, link.host), one_line(link.price)
@@ -152,7 +152,7 @@ def _services(services: Sequence[ServiceState]) -> Iterator[str]:
         "flush": "the conversation",
     }
     yield ""
-    yield strong("other models (rerank and expansion are asked when the knobs of that name are on)")
+    yield strong("other models (rerank and expansion are used when the knobs of that name are on)")
     rows = []
     for one in services:
         host = destination(one.provider, one.host)
@@ -186,15 +186,15 @@ def _sent_by_auto(settings: Settings, chain: Sequence[ProviderState]) -> Iterato
     because = (
         f", because there is a key for it ({one_line(primary.key_origin)})" if primary.key_origin else ""
     )
-    yield marked(f"The provider {primary.name} was chosen by auto{because}.")
+    yield marked(f"The provider {primary.name} was selected by auto{because}.")
     host = destination(primary.name, primary.host)
-    yield f"The text of notes, when they are indexed, and every query go to {host}."
-    yield "To keep them here: --provider static, or provider.name in the settings."
+    yield f"The text of notes (when they are indexed) and every query are sent to {host}."
+    yield "To keep data local: --provider static, or provider.name in the settings."
 
 
 def _usage(spent: Sequence[Spent]) -> Iterator[str]:
     if not spent:
-        yield f"Nothing was asked of a metered provider in the last {USAGE_DAYS} days."
+        yield f"No request was sent to a metered provider in the last {USAGE_DAYS} days."
         return
     yield strong(f"last {USAGE_DAYS} days")
     rows = [("provider", "model", "requests", "texts", "tokens", "cost")]

@@ -34,12 +34,12 @@ _SEARCH: tuple[Option, ...] = (
     flag("--full", "the whole document instead of a snippet"),
     flag("--line-numbers", "number the lines"),
     flag("--explain", "also how each score was made"),
-    flag("--no-rerank", "leave the reranker out"),
+    flag("--no-rerank", "do not use the reranker"),
     option("--profile", metavar="P", help="ranking: qmd-documented (default), qmd-2.8"),
     many("--set", "KNOB=VALUE", "change one ranking knob"),
-    option("--session-key", metavar="KEY", help="whose session asks, for memory.qmd.scope"),
+    option("--session-key", metavar="KEY", help="session key of the search, for memory.qmd.scope"),
     flag("--exit-status", "as grep: exit code 1 when nothing relevant was found"),
-    flag("--no-sync", "answer from the index as it is, without looking for changes"),
+    flag("--no-sync", "use the index as it is, without a sync"),
     *_FORMATS,
 )
 _NAME = option("name", metavar="NAME", help="the collection")
@@ -57,7 +57,7 @@ _COLLECTION = (
             option("path", metavar="FOLDER", help="`.` is the current one"),
             option("--name", metavar="NAME", help="default: the name of the folder"),
             option("--mask", "--glob", dest="mask", metavar="GLOB", help="which files (default **/*.md)"),
-            many("--ignore", "GLOB", "which of them not"),
+            many("--ignore", "GLOB", "which files to exclude"),
         ),
         runner="qmd_collections:add",
     ),
@@ -131,14 +131,14 @@ _CONTEXT = (
 QMD_COMMANDS = (
     Command(
         "search",
-        "documents by full text (BM25) alone: no model",
+        "documents by full text, BM25 only: no model",
         'qmd search "vpn certificate" -c notes --format json',
         options=_SEARCH,
         runner="qmd_search:run",
     ),
     Command(
         "vsearch",
-        "documents by meaning alone: vectors",
+        "documents by vectors only",
         'qmd vsearch "how do I log in from home"',
         options=_SEARCH,
         runner="qmd_search:run",
@@ -168,7 +168,7 @@ QMD_COMMANDS = (
         "qmd multi-get 'notes/2026-*.md' --format json\n  openclaw-mem qmd multi-get 'a.md, #a1b2c3'",
         options=(
             option("pattern", metavar="GLOB|LIST", help="with commas between"),
-            option("--max-bytes", metavar="N", help="leave longer ones out (default 65536)"),
+            option("--max-bytes", metavar="N", help="exclude longer ones (default 65536)"),
             *_LINES,
             *_FORMATS,
         ),
@@ -195,7 +195,7 @@ QMD_COMMANDS = (
     ),
     Command(
         "update",
-        "take in what changed in the files",
+        "update the index with modified files",
         "qmd update --pull",
         " Vectors are made\nby `qmd embed`, and by `index`.",
         (
@@ -208,7 +208,7 @@ QMD_COMMANDS = (
         "embed",
         "make the vectors that are missing",
         "qmd embed\n  openclaw-mem qmd embed -f",
-        options=(option("-f", "--force", action="store_true", help="make all anew"),),
+        options=(option("-f", "--force", action="store_true", help="make all again"),),
         runner="qmd:embed",
     ),
     Command("status", "what the index holds", "qmd status", runner="qmd:status"),

@@ -48,12 +48,12 @@ def run(arguments: Namespace) -> int:
     """Bring the index up to date, search, print."""
     kind, query = format_of(arguments), query_of(arguments)
     if arguments.explain and kind not in ("cli", "json"):
-        raise UsageError(f"--explain does not fit into the format {kind}: choose cli or json.")
+        raise UsageError(f"--explain is not available in the format {kind}: choose cli or json.")
     if arguments.action == "search":
         arguments.provider = "none"  # full text alone: no model is loaded, nothing is sent
     with opened(arguments) as (memory, backend), memory.searching(), stoppable() as token:
         if arguments.action == "vsearch" and backend.embedder is None:
-            raise UsageError("vsearch needs vectors, and there are none by choice (provider none).")
+            raise UsageError("vsearch needs vectors; there are none (provider = none).")
         names = tuple(arguments.collection)
         for name in names:
             backend.store.collection(name)
@@ -170,7 +170,7 @@ def _say_how_sound(answer: Answer, kind: str) -> None:
     if not answer.hits:
         say(verdict)
     elif not answer.found_something:
-        say("Nothing relevant was found: no word matches, and no vector is near. These are the nearest.")
+        say("All results are weak: no word matches, and every cosine is low.")
     for warning in answer.warnings:
         if answer.hits or warning != verdict:
             say(warning)

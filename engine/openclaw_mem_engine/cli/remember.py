@@ -47,7 +47,7 @@ def run(arguments: Namespace) -> int:
             if arguments.json:
                 print_json(proposal.to_dict() | {"written": None})
             else:
-                out(f"{proposal.route.path}:{proposal.known} says that already: nothing to write.")
+                out(f"{proposal.route.path}:{proposal.known} contains that already: nothing to write.")
             return 0
         if not arguments.json:
             for line in diff_lines(proposal.edit.diff()):
@@ -62,7 +62,7 @@ def run(arguments: Namespace) -> int:
     if arguments.json:
         print_json(proposal.to_dict() | {"written": done.to_dict() if done else None})
     elif done is not None:
-        out(f"written: {proposal.edit.summary()}. `openclaw-mem undo` takes it back.")
+        out(f"written: {proposal.edit.summary()}. `openclaw-mem undo` undoes it.")
     else:
         out("nothing written" + (" (dry run)" if arguments.dry_run else ""))
     return 0
@@ -118,7 +118,7 @@ def ask(answers: Mapping[str, str] = _UNDO_ANSWERS) -> str:
     """The answer to the diff above. Raises UsageError without a terminal to ask on."""
     if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         raise UsageError(
-            "Nothing was written: a change of a file needs a yes. Run it on a terminal, or add --yes."
+            "Nothing was written: a change of a file needs confirmation. Run it on a terminal, or add --yes."
         )
     moves = ", [m] into MEMORY.md, [d] into the daily log" if "m" in answers else ""
     while True:

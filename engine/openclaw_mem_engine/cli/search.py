@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
+from openclaw_mem_engine.cancellation import FIRST_INDEX_S, GRACE_S, INDEXING_S
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.terminal import (
@@ -40,10 +41,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.memory import Memory
     from openclaw_mem_engine.model import Excerpt
     from openclaw_mem_engine.ranking.knobs import Knobs
-
-#: A search waits so long in all for what changed, seconds, files before vectors; with the wait for another
-#: process it is 1 s. The rest is for `openclaw-mem index`. The words of a first index are waited for.
-_INDEXING_S = 0.8
 
 
 def run(arguments: Namespace) -> int:
@@ -88,9 +85,9 @@ def format_of(arguments: Namespace) -> str:
     if arguments.json and kind != "json":
         raise UsageError(f"--json and --format {kind} contradict each other: leave one out.")
     if arguments.explain and kind in ("csv", "files", "lines"):
-        raise UsageError(f"--explain does not fit into --format {kind}: choose table, md or json.")
+        raise UsageError(f"--explain is not available with --format {kind}: choose table, md or json.")
     if arguments.null and kind not in ("files", "lines"):
-        raise UsageError(f"-0 does not fit into --format {kind}: choose files or lines.")
+        raise UsageError(f"-0 is not available with --format {kind}: choose files or lines.")
     return str(kind)
 
 
@@ -136,11 +133,10 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
     from openclaw_mem_engine.cli.planning import announce
     from openclaw_mem_engine.cli.progress import ProgressLine
     from openclaw_mem_engine.cli.text_format import count, duration
-    from openclaw_mem_engine.sync.coordinator import GRACE_S
     from openclaw_mem_engine.sync.lock import SyncBusy
     from openclaw_mem_engine.sync.report import SyncRequest
 
-    request = SyncRequest(budget_s=_INDEXING_S, files_s=_INDEXING_S)
+    request = SyncRequest(wait_s=FIRST_INDEX_S, budget_s=INDEXING_S, files_s=INDEXING_S)
     try:
         announce(memory, token, request)
         with ProgressLine() as progress:
@@ -157,9 +153,9 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
                 return None  # another process writes, but nothing was to be written
         return _answered_as_it_was(memory, error)
     if report.changed or report.refused or report.removed:
-        gone = f" and {len(report.gone):,} gone" if report.gone else ""
+        gone = f" and {len(report.gone):,} deleted" if report.gone else ""
         left_out = f", {len(report.left_out):,} excluded" if report.left_out else ""
-        changed = count(len(report.changed), "new or changed file", "new or changed files")
+        changed = count(len(report.changed), "new or modified file", "new or modified files")
         say(f"indexed {changed}{gone}{left_out} in {duration(report.seconds)}.")
     for note in report.notes:
         say(note.text)
@@ -179,7 +175,7 @@ def _answered_as_it_was(memory: Memory, error: OpenClawMemError) -> OpenClawMemE
     """Print the error when there is an index to answer from, otherwise raise it."""
     if not memory.paths():
         raise error
-    say(f"{error} The answer comes from the index as it was.")
+    say(f"{error} The search used the index without this update.")
     return error
 
 
@@ -226,7 +222,7 @@ def show_answer(answer: Answer, kind: str, *, explain: bool, null: bool = False)
     if not answer.hits:
         say(tables.verdict_line(answer))
     if answer.pool.fallback is not None and kind != "md":
-        say(f"{fallback_words(answer.pool.fallback, answer.pool.now)}.")
+        say(f"fallback: {fallback_words(answer.pool.fallback, answer.pool.now)}.")
     for warning in answer.warnings:
         if warning.rstrip(".") != answer.verdict:
             say(warning)

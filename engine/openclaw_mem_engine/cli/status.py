@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 _NAMED = 3
 _STATES: dict[AnatomyState, str] = {
-    "indexed": "as indexed",
-    "changed": "changed since it was indexed: these chunks are what the next sync makes",
-    "new": "not indexed yet: these chunks are what the next sync makes",
-    "gone": "not on disk any more: this is what the index still holds",
-    "refused": "cannot be read: this is what the index still holds",
+    "indexed": "up to date",
+    "changed": "modified since it was indexed: the next sync makes these chunks",
+    "new": "not indexed yet: the next sync makes these chunks",
+    "gone": "deleted on disk: the index still has these chunks",
+    "refused": "cannot be read: the index still has these chunks",
 }
 
 
@@ -68,13 +68,13 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
     synced = "never" if fresh.synced_at is None else f"{duration(now - fresh.synced_at)} ago"
     asked = status.requested_provider
     provider = status.provider if asked == status.provider else f"{status.provider} (configured: {asked})"
-    size = byte_size(status.index_bytes) if status.index_bytes else "not there yet"
+    size = byte_size(status.index_bytes) if status.index_bytes else "not built yet"
     excluded = sum(not file.of_workspace for file in fresh.skipped)
     rows = [
         ("agent", one_line(status.agent)),
         ("workspace", one_line(status.workspace)),
         ("index", f"{one_line(status.index_path)} ({size})"),
-        ("state", f"{fresh.state}{since}, last brought up to date: {synced}"),
+        ("state", f"{fresh.state}{since}, last synced: {synced}"),
         *([("", _changes(status))] if fresh.changed_count else []),
         ("files", f"{status.files:,}" + (f", {excluded:,} excluded" if excluded else "")),
         ("chunks" if can.chunks else "texts", f"{status.chunks:,}, {status.vectors:,} with a vector"),
@@ -83,7 +83,7 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
         ("model", f"{status.model or '–'} · languages: {status.languages}"),
         *([("cache", count(status.cached, "embedding"))] if can.cache else []),
         ("keywords", "ready" if status.full_text else "not available: SQLite has no FTS5"),
-        ("vectors", "keywords only" if status.provider == "none" else status.vector_search),
+        ("vectors", "BM25 only" if status.provider == "none" else status.vector_search),
         ("backend", status.backend),
         ("profile", status.profile),
     ]
@@ -99,13 +99,13 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
     lines += excluded_lines(fresh.skipped)
     # Notes that are all gone are kept: neither does anything about them.
     if fresh.state in ("empty", "stale") and fresh.emptied is None:
-        lines.append(dim("`openclaw-mem index` brings it up to date; so does the next search."))
+        lines.append(dim("`openclaw-mem index` updates it; so does the next search."))
     return lines
 
 
 def _never_shown(unshown: Unshown) -> str:
     """What no search can show the agent."""
-    return f"{unshown.text} can be in no snippet" if unshown.hidden_lines else "every line can be shown"
+    return f"{unshown.text} is in no snippet" if unshown.hidden_lines else "every line can be shown"
 
 
 def _link(link: ProviderState, now: float) -> str:
@@ -158,7 +158,7 @@ def _file_lines(overview: Overview, rows: Sequence[FileRow]) -> list[str]:
     if waiting:
         text += f", {count(waiting, 'file')} to sync: `openclaw-mem index`"
     elif overview.differences:
-        text += ", built with other settings: `openclaw-mem index` builds it anew"
+        text += ", built with other settings: `openclaw-mem index` rebuilds it"
     return [*aligned(cells), *excluded_lines(whole), dim(f"{text}.")]
 
 
@@ -199,7 +199,7 @@ def _summary_lines(anatomy: Anatomy) -> list[str]:
     ]
     state = _STATES[anatomy.state]
     if anatomy.state == "refused" and not anatomy.stored:
-        state = "excluded; nothing of it is in the index"
+        state = "excluded: not in the index"
     title = f"{one_line(anatomy.path)}: {state}"
     lines = [strong(title), *([one_line(anatomy.why)] if anatomy.why else [])]
     lines += indented(aligned(rows))

@@ -152,7 +152,7 @@ def closing(answer: Answer) -> Iterator[str]:
         f"provider {answer.served_by[0]}",
         f"index {fresh.state}" if fresh is not None else "",
         f"{spent:.1f} ms",
-        f"after {duration(waited)} of bringing the index up to date" if waited >= _WAITED_S else "",
+        f"after {duration(waited)} of sync" if waited >= _WAITED_S else "",
     ]
     yield verdict_line(answer)
     yield dim(one_line(" · ".join(part for part in parts if part)))
@@ -276,9 +276,11 @@ def markdown_text(answer: Answer) -> str:
 
 
 def explained_markdown(answer: Answer) -> str:
-    """The whole explanation as Markdown, with the fallback at its head."""
+    """The whole explanation as Markdown, with the fallback at its head, secrets masked as in every export."""
+    from openclaw_mem_engine.redact import redact
+
     head, _, rest = trace_markdown(answer).partition("\n")
-    return "\n".join([head, *_fallback_lines(answer), rest])
+    return redact("\n".join([head, *_fallback_lines(answer), rest]))
 
 
 def _fallback_lines(answer: Answer) -> list[str]:

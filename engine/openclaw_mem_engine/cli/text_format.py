@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import Fallback, SkippedFile
     from openclaw_mem_engine.sync.report import SyncReport
 
-STAYS = "stays on this machine"
-_IN_PROCESS = ("static", "local")
+STAYS = "local only"
 _DAY_S = 86_400
 
 
@@ -51,8 +50,8 @@ def clock_text(at: float, form: str) -> str:
 def retry(next_retry: float | None, now: float) -> str:
     """When a provider is requested again."""
     if next_retry is None:
-        return "not before something is changed"
-    return f"next retry {'with the next search' if next_retry <= now else f'in {duration(next_retry - now)}'}"
+        return "no automatic retry"
+    return f"retry {'with the next search' if next_retry <= now else f'in {duration(next_retry - now)}'}"
 
 
 def failing(since: float | None, next_retry: float | None, now: float) -> str:
@@ -64,10 +63,9 @@ def failing(since: float | None, next_retry: float | None, now: float) -> str:
 
 
 def fallback_words(fallback: Fallback, now: float) -> str:
-    """What answers instead of which provider, since when and until when; without the reason."""
-    served = f"{fallback.who} instead of {fallback.origin}"
+    """What is used instead of which provider, since when and until when; without the reason."""
     when = failing(fallback.since, fallback.next_retry, now)
-    return one_line(f"{served}, {when}" if when else served)
+    return one_line(f"{fallback.words}, {when}" if when else fallback.words)
 
 
 def dollars(usd: float | None) -> str:
@@ -110,5 +108,6 @@ def destination(provider: str, host: str) -> str:
     """Where the text sent to a provider goes; ``host`` is empty for what runs on this machine."""
     if host:
         return one_line(host)
-    # A server on this machine may hand text on to another one: nothing is claimed about that.
-    return STAYS if provider in _IN_PROCESS else "a server on this machine"
+    from openclaw_mem_engine.providers.prices import IN_PROCESS
+
+    return STAYS if provider in IN_PROCESS else "a server on this machine"

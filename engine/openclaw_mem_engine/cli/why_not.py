@@ -50,7 +50,7 @@ def _lines(answer: WhyNot, columns: int) -> Iterator[str]:
     for step in answer.steps:
         yield from _entry(f"{'ok' if step.ok else 'no':3} {step.name:{_NAME_WIDTH}}", step.text, columns)
     if answer.changes:
-        yield from ("", strong("each of these brings it in"))
+        yield from ("", strong("each of these returns it"))
         for change in answer.changes:
             settings = " ".join(f"{name}={setting_text(value)}" for name, value in change.set.items())
             yield from _entry(f"  {settings}:", _effect(change), columns)
@@ -66,7 +66,7 @@ def _lines(answer: WhyNot, columns: int) -> Iterator[str]:
 
 def _effect(change: Change) -> str:
     if not change.lost:
-        return f"result {change.rank}, no other passage is lost"
+        return f"result {change.rank}, no other passage is removed"
     named = ", ".join(change.lost[:_LOST_NAMED])
     more = len(change.lost) - _LOST_NAMED
     return f"result {change.rank}, instead of {named}{f' and {more} more' if more > 0 else ''}"

@@ -19,25 +19,25 @@ CATEGORIES = ("preference", "decision", "entity", "fact", "other")
 _TO: Option = option(
     "--to",
     choices=("memory", "daily"),
-    help="MEMORY.md or the log of the day (default: by its words)",
+    help="MEMORY.md or the daily log (default: by its words)",
 )
 
 WRITING_COMMANDS: tuple[Command, ...] = (
     Command(
         "remember",
-        "add a fact, preference or decision to MEMORY.md, an event to the log of the day",
+        "add a fact, preference or decision to MEMORY.md, an event to the daily log",
         'remember "Ines prefers calls after ten"\n  openclaw-mem remember --dry-run "decided: SQLite stays"',
         " Where it goes,\nand why, is shown with the diff before anything is written.",
         (option("words", nargs="+", metavar="TEXT", help="what to remember"), _TO, _DRY_RUN, _YES),
     ),
     Command(
         "undo",
-        "take back the last change that openclaw-mem made in a note",
+        "undo the last change that openclaw-mem made in a note",
         "undo\n  openclaw-mem undo --list\n  openclaw-mem undo 12 --show",
         " It refuses when the\nnote was changed since.",
         (
             option("edit", nargs="?", metavar="EDIT", help="its number (default: the last one)"),
-            flag("--list", "the changes that can be taken back, newest first"),
+            flag("--list", "the changes that can be undone, newest first"),
             flag("--show", "print the note as it was before the change"),
             _DRY_RUN,
             _YES,
@@ -53,8 +53,8 @@ WRITING_COMMANDS: tuple[Command, ...] = (
         (
             option("name", metavar="NAME", help=", ".join(_TOOL_NAMES)),
             option("parameters", nargs="?", default="{}", metavar="JSON", help="its parameters; - is stdin"),
-            option("--session-key", metavar="KEY", help="whose session asks: decides citations and scope"),
-            flag("--no-sync", "do not bring the index up to date before"),
+            option("--session-key", metavar="KEY", help="session key: decides citations and scope"),
+            flag("--no-sync", "do not sync the index before"),
         ),
     ),
     Command(
@@ -112,11 +112,11 @@ WRITING_COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "curate",
-        "what should be in MEMORY.md and what should not: candidates with evidence and diff",
+        "candidates for changes of MEMORY.md, with evidence and diff",
         "curate\n  openclaw-mem curate --effect 3f9c01ab\n  openclaw-mem curate --apply 3f9c01ab",
-        " Nothing is\nwritten without a yes; `openclaw-mem undo` takes a change back.",
+        " Nothing is\nwritten without confirmation; `openclaw-mem undo` takes a change back.",
         (
-            option("--apply", metavar="ID", help="show this one and its effect, write it after a yes"),
+            option("--apply", metavar="ID", help="show this one and its effect, write it after confirmation"),
             option("--effect", metavar="ID", help="what it would do to answers, measured on a copy"),
             option("--reject", metavar="ID", help="do not propose it again"),
             option("--restore", metavar="ID", help="propose a rejected one again"),
@@ -126,11 +126,11 @@ WRITING_COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "flush",
-        "ask a model what of a conversation must last, and append that to the daily log",
+        "ask a model what to keep of a conversation, and append it to the daily log",
         "flush --session main --dry-run\n  openclaw-mem flush --session main",
         " This is\nwhat OpenClaw does before it compacts a conversation, with its threshold and prompts.\n"
         "The chat model is that of flush.provider and flush.model. Nothing is overwritten;\n"
-        "`openclaw-mem undo` takes it back.",
+        "`openclaw-mem undo` undoes it.",
         (
             _SESSION,
             flag("--dry-run", "only the decision and what would be sent: nothing is sent or written"),

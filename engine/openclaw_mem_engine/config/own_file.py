@@ -77,10 +77,10 @@ def propose_undo(settings: Settings) -> SettingsEdit:
     with suppress(OSError, ValueError):
         meta = json.loads((_folder(settings) / _LAST).read_bytes())
     if not isinstance(meta, dict) or meta.get("path") != str(path) or "before" not in meta:
-        raise UsageError(f"There is no change of {path} that can be taken back.")
+        raise UsageError(f"There is no change of {path} to undo.")
     now = read_config_text(path) if is_there(path) else None
     if _digest(now) != meta.get("after"):
-        raise UsageError(f"{path} was changed since: taking the last change back would lose that. Edit it.")
+        raise UsageError(f"{path} was modified since: undoing the last change would lose that. Edit it.")
     return SettingsEdit(path, now, meta["before"])
 
 
@@ -90,7 +90,7 @@ def write_settings(settings: Settings, edit: SettingsEdit) -> None:
     folder = _folder(settings)
     with held(folder, str(edit.path)):
         if (read_config_text(edit.path) if is_there(edit.path) else None) != edit.before:
-            raise ConfigError(f"{edit.path} was changed meanwhile: nothing was written. Try again.")
+            raise ConfigError(f"{edit.path} was modified meanwhile: nothing was written. Try again.")
         target = edit.path.resolve()
         meta = {"path": str(edit.path), "before": edit.before, "after": _digest(edit.after)}
         try:

@@ -146,7 +146,7 @@ class Budget:
         size = f"{self.path}: {self.lines:,} of {BUDGET_LINES} lines, "
         size += f"{self.characters:,} of {self.limit:,} characters"
         return (
-            f"{size}; an agent is not given what follows line {self.cut_after:,}" if self.cut_after else size
+            f"{size}; the agent gets only the last part line {self.cut_after:,}" if self.cut_after else size
         )
 
     @property

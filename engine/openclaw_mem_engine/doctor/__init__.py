@@ -53,7 +53,7 @@ _REBUILD_ONLY = """damaged unreadable newer-schema tables-missing no-fingerprint
     chunks-lost""".split()
 #: What a damaged page may raise while it is read: SQLite's errors, and ours over NULLs and nonsense.
 _DAMAGE = (apsw.Error, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
-_STOPPED = "The examination was stopped."
+_STOPPED = "The checks were stopped."
 
 
 def examine(
@@ -197,14 +197,14 @@ class Examination:
             if not self.found("no-access"):
                 # The file or folder that the system refused, as far as it says.
                 path = Path(os.fsdecode(error.filename)) if error.filename else self.settings.data_dir
-                text = f"The check of {name} could not be done: {unreachable(path, error)}"
+                text = f"The check of {name} failed: {unreachable(path, error)}"
                 out.add("unreachable", "error", text)
         except _DAMAGE as error:
             out.detail = f"could not be done: {error}"
             done = not self.found("damaged", *(["full-text-damaged"] if name == "full text" else []))
             if done:  # otherwise a finding already says why
                 what = f"({type(error).__name__}: {error})"
-                text = f"The check of {name} met something that cannot be read {what}."
+                text = f"The check of {name} found something that cannot be read {what}."
                 out.add("unreadable", "error", text, repair=REBUILD)
         self.checks.append(out.check(name, ok=done))
         self.findings += out.findings
@@ -256,7 +256,7 @@ def _check_fingerprint(run: Examination, out: Outcome) -> None:
     out.detail = f"built with {known.space.label or 'no provider'}"
     if needs_rebuild(known, wanted):
         differences = "; ".join(known.differences(wanted))
-        text = f"The index was built with other settings ({differences}): the next sync builds it anew."
+        text = f"The index was built with other settings ({differences}): the next sync rebuilds it."
         out.add("other-fingerprint", "warning", text, repair=INDEX)
 
 

@@ -51,7 +51,7 @@ def check_flush(settings: Settings, out: Outcome) -> None:
     if compactions:
         text = (
             f"{counted(compactions, 'compaction')} without a flush before it, in "
-            f"{counted(len(missed), 'session')}: what stood only in the conversation may be lost."
+            f"{counted(len(missed), 'session')}: what was only in the conversation may be lost."
         )
         evidence = [f"{session.name}: {counted(len(moments), 'compaction')}" for session, moments in missed]
         out.add("flush-missed", "warning", text, evidence, _TIMELINE)
@@ -84,7 +84,8 @@ def check_credentials(settings: Settings, out: Outcome) -> None:
         out.add("hard-links", "info", text, linked)
     if found:
         text = (
-            f"{counted(len(found), 'line')} of the notes look like credentials: every search may show them. "
+            f"{counted(len(found), 'line of the notes looks', 'lines of the notes look')} like credentials: "
+            "every search may show them. "
             "Embedding and rerank services get them masked."
         )
         out.add("credentials", "warning", text, found, "openclaw-mem curate")

@@ -212,7 +212,7 @@ def check_left_overs(settings: Settings, out: Outcome) -> None:
         text = f"{counted_are(len(left), 'file')} left by rebuilds that were killed ({_megabytes(left)})."
         out.add("left-overs", "warning", text, (path.name for path in left), FIX)
     if damaged:
-        text = f"A damaged index that was set aside is in the folder of this one ({_megabytes(damaged)})."
+        text = f"A renamed damaged index is in the folder of this one ({_megabytes(damaged)})."
         out.add("damaged-aside", "info", text, (path.name for path in damaged), f"rm -- {_quoted(damaged)}")
 
 
@@ -225,7 +225,7 @@ def check_permissions(settings: Settings, out: Outcome) -> None:
     out.detail = f"{counted(len(_ours(settings)), 'file and folder', 'files and folders')} checked"
     if open_ones:
         files = counted_are(len(open_ones), "file or folder of ours", "files or folders of ours")
-        text = f"{files} within reach of other users of this machine."
+        text = f"{files} accessible to other users of this machine."
         some = (f"{path} ({stat.filemode(mode)})" for path, mode in open_ones)
         out.add("permissions", "warning", text, some, FIX)
 

@@ -32,7 +32,7 @@ def check_qmd(settings: Settings, out: Outcome) -> None:
             limit = settings.qmd.update.command_timeout_ms / 1000
             version = QmdCommand(name, Path(folder)).version(limit)
     except QmdFailed as error:
-        out.add("qmd-missing", "warning", f"{error} The built-in index answers instead.")
+        out.add("qmd-missing", "warning", f"{error} The built-in index is used instead.")
         return
     out.detail = f"{name} {'.'.join(map(str, version)) or 'of an unknown version'}"
     facts = QmdState(home / "state.json").facts
@@ -41,7 +41,7 @@ def check_qmd(settings: Settings, out: Outcome) -> None:
         out.add(
             "qmd-failing",
             "warning",
-            f"The built-in index answers since {since}: {facts.reason}",
+            f"The built-in index is used since {since}: {facts.reason}",
             repair=WARM_UP,
         )
     command = QmdCommand(name, home)

@@ -171,7 +171,7 @@ class NoteEditor:
         now, digest = self.read(edit.path), self._meta(edit.id)["after"]
         if _digest(now) != digest:
             raise NoteChanged(
-                f"{edit.path} was changed since edit {edit.id}: undoing it would lose that. "
+                f"{edit.path} was modified since edit {edit.id}: undoing it would lose that. "
                 f"`openclaw-mem undo {edit.id} --show` prints what it held before."
             )
         return NoteEdit(edit.path, now, self.before(edit.id), f"undo of {edit.id}: {edit.reason}"[:200])
@@ -181,7 +181,7 @@ class NoteEditor:
             raise UsageError(f"{edit.path} would stay as it is: there is nothing to write.")
         allowed = self._allowed(edit.path)
         if self.read(edit.path) != edit.before:
-            raise NoteChanged(f"{edit.path} was changed meanwhile: nothing was written. Repeat the edit.")
+            raise NoteChanged(f"{edit.path} was modified meanwhile: nothing was written. Repeat the edit.")
         numbers = self._numbers()
         done = Written(
             max(numbers, default=0) + 1,
@@ -230,7 +230,7 @@ class NoteEditor:
     def _replace(self, target: Path, temporary: Path, edit: NoteEdit) -> None:
         # Looked at again just before: another program writes without our lock.
         if self.read(edit.path) != edit.before:
-            raise NoteChanged(f"{edit.path} was changed meanwhile: nothing was written. Repeat the edit.")
+            raise NoteChanged(f"{edit.path} was modified meanwhile: nothing was written. Repeat the edit.")
         if edit.after is None:
             target.replace(temporary)
             temporary.unlink()

@@ -90,7 +90,7 @@ class Pause:
     def why_not(self) -> str:
         """Why the service is not asked now, and for how long; "" when it is."""
         left_s = math.ceil(self._until.left_s)
-        return f"{self._reason}; the model is not asked for the next {left_s} s" if left_s else ""
+        return f"{self._reason}; retry in {left_s} s" if left_s else ""
 
 
 class Unavailable(ProviderError):
@@ -311,7 +311,7 @@ def check_vectors(
     return vectors
 
 
-_STOPPED = "Embedding was stopped on request; what was finished before is kept."
+_STOPPED = "Embedding was stopped; finished work is kept."
 
 
 def stop_if_cancelled(cancel: CancelToken | None, message: str = _STOPPED) -> None:

@@ -25,7 +25,7 @@ class BaseEmbedder(ABC):
     batch_chars: int = 500_000
     dims: int | None = None
     languages: str = "any"
-    no_vector: str = "its model answers with a vector of zeros"
+    no_vector: str = "its model returns a vector of zeros"
     floor: float | None = None
     cheap_lines: bool = False
     max_input_bytes: int | None = None
@@ -129,7 +129,7 @@ class DelegatingEmbedder(Generic[_Inner]):
 def zero_answer(embedder: Embedder, end: str = "") -> BadAnswer:
     """The error for a text in words that got a vector of zeros; ``end`` is its last part."""
     return BadAnswer(
-        f"{embedder.id} {embedder.model} answers with a vector of zeros, which says nothing about a text. "
+        f"{embedder.id} {embedder.model} returns a vector of zeros, which cannot be compared. "
         f"Check the model behind this name.{end}"
     )
 
@@ -138,5 +138,5 @@ def other_dims(embedder: Embedder, sent: int, held: int) -> str:
     """What to say of vectors that cannot be compared with those of the index."""
     return (
         f"{embedder.id} {embedder.model} now sends vectors of {sent} dimensions, the index holds {held}: "
-        "another model answers by this name. `openclaw-mem index --force` embeds everything anew."
+        "another model answers by this name. `openclaw-mem index --force` embeds everything again."
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from openclaw_mem_engine.cancellation import ONE_SHOT_TIMEOUT_S
 from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, Settings
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import UsageError
@@ -16,7 +17,7 @@ from openclaw_mem_engine.providers.base import Embedders, Service, space_of
 from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
 from openclaw_mem_engine.providers.faults import FAULTS, PROVIDER_FAULTS, FaultyEmbedder
 from openclaw_mem_engine.providers.records import ProviderRecords
-from openclaw_mem_engine.providers.registry import ONE_SHOT_TIMEOUT_S, make_embedder
+from openclaw_mem_engine.providers.registry import make_embedder
 from openclaw_mem_engine.providers.resolve import Choice, choices
 from openclaw_mem_engine.providers.services import Services
 
@@ -118,11 +119,11 @@ def _state(
 
 def _keywords(states: Sequence[ProviderState], full_text: bool) -> ProviderState:
     state: State = "serving"
-    why = "no provider of vectors answers: BM25 only"
+    why = "no embedding provider is available: BM25 only"
     if not full_text:
         state, why = "failed", "full-text search is not available"
     elif any(other.state == "serving" for other in states):
-        state, why = "ready", "answers together with the vectors"
+        state, why = "ready", "used together with the vectors"
     return ProviderState("keywords", "keywords", state, why)
 
 
@@ -158,7 +159,7 @@ class ProviderSet:
     @property
     def notes(self) -> tuple[Note, ...]:
         """What makes every answer less than it could be."""
-        notes = [Note("fault", f"A fault is switched on: {FAULTS[name]}.", "warning") for name in self.faults]
+        notes = [Note("fault", f"Simulated fault: {FAULTS[name]}.", "warning") for name in self.faults]
         if self.records.note is not None:
             notes.append(self.records.note)
         return tuple(notes)
@@ -199,7 +200,7 @@ class ProviderSet:
                 return guard.probe()
         in_use = [choice.name for choice, _ in self._made if choice.role != "skipped"]
         known = ", ".join(dict.fromkeys(in_use)) or "none"
-        raise UsageError(f"Provider {name!r} is not in use, so it cannot be asked. In use: {known}.")
+        raise UsageError(f"Provider {name!r} is not in use, so it cannot be probed. In use: {known}.")
 
     def warm_up(self) -> None:
         """Load the model of the primary provider, where it runs on this machine: the first query does not

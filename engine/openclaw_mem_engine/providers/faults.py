@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 #: Every fault and what it does, in the order in which they are offered.
 FAULTS: Mapping[str, str] = {
     "embeddings-401": "the embedding provider refuses the API key",
-    "embeddings-429": "the embedding provider says that there were too many requests",
+    "embeddings-429": "the embedding provider's rate limit is reached",
     "embeddings-timeout": "the embedding provider does not answer in time (simulated without the wait)",
-    "embeddings-garbage": "the embedding provider answers with something that is not JSON",
+    "embeddings-garbage": "the embedding provider's response is not JSON",
     "zero-vector": "every embedding is a vector of zeros",
-    "wrong-dimension": "embeddings have another length than the index expects",
-    "no-sqlite-vec": "SQLite's vector extension is not there",
-    "no-fts5": "SQLite's full-text search is not there",
+    "wrong-dimension": "embeddings do not have the dimensions of the index",
+    "no-sqlite-vec": "SQLite's vector extension is missing",
+    "no-fts5": "SQLite's full-text search is missing",
     "qmd-missing": "the external qmd is not installed",
     "qmd-timeout": "the external qmd does not answer in time (with the wait)",
-    "qmd-json": "the external qmd answers with something that is not JSON",
+    "qmd-json": "the external qmd's response is not JSON",
     "qmd-exit": "the external qmd ends with exit code 1",
 }
 STORE_FAULTS = frozenset({"no-sqlite-vec", "no-fts5"})
@@ -40,7 +40,7 @@ STORE_FAULTS = frozenset({"no-sqlite-vec", "no-fts5"})
 QMD_FAULTS = frozenset({"qmd-missing", "qmd-timeout", "qmd-json", "qmd-exit"})
 PROVIDER_FAULTS = frozenset(FAULTS) - STORE_FAULTS - QMD_FAULTS
 
-ON_PURPOSE = "(fault injected on purpose)"
+ON_PURPOSE = "(simulated fault)"
 #: No embedding model is that short.
 WRONG_DIMS = 7
 #: How often a query, documents, and a server that says nothing are tried.
@@ -54,7 +54,7 @@ def check_faults(names: Iterable[str]) -> frozenset[str]:
     wanted = frozenset(names)
     unknown = sorted(wanted - FAULTS.keys())
     if unknown:
-        raise UsageError(f"There is no fault {unknown[0]!r}; use one of: {', '.join(FAULTS)}.")
+        raise UsageError(f"Unknown fault {unknown[0]!r}; use one of: {', '.join(FAULTS)}.")
     return wanted
 
 

@@ -47,7 +47,8 @@ LIST_PRICES = {
 #: Said with every price.
 SOURCE = "list price known to this release; check the provider's page"
 
-_IN_PROCESS = frozenset({"static", "local", "none"})
+#: Providers that run on this machine; a server on it may send text on to another one.
+IN_PROCESS = frozenset({"static", "local", "none"})
 _PREFIX = re.compile(r"(models/|openai/|gemini/|google/|voyage/|mistral/)*")
 _MILLION = 1_000_000
 
@@ -58,7 +59,7 @@ def price_per_million(provider: str, model: str, host: str) -> float | None:
     ``host`` is the one that gets the texts (with or without a port), "" for this machine, as
     ``Embedder.host``.
     """
-    if provider in _IN_PROCESS:
+    if provider in IN_PROCESS:
         return 0.0
     if provider == "ollama":  # a server of the user, unless it is Ollama's
         name = _host(host)
@@ -84,7 +85,7 @@ def price_class(provider: str, model: str, host: str) -> str:
         if not (name := _host(host)) or is_loopback(name) or is_loopback(name.rpartition(":")[0]):
             return "unknown price: a server on this machine, free unless it passes text on"
         return "unknown price: custom endpoint"
-    if provider in _IN_PROCESS:
+    if provider in IN_PROCESS:
         return "free (runs on this machine)"
     if provider == "ollama":
         return "free (a server of your own)"

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 #: Seconds to wait for the embedding of one query, and for one batch of documents.
 QUERY_TIMEOUT_S = 60.0
-#: The same of a remote provider where one search is the whole run: BM25 or the fallback answers sooner.
-ONE_SHOT_TIMEOUT_S = 5.0
 BATCH_TIMEOUT_S = 120.0
 
 

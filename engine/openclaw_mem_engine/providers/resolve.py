@@ -149,11 +149,11 @@ def _choice(settings: Settings, role: Role, spec: EmbedderSpec) -> Choice:
         if not auto:
             why.insert(0, _named(settings))
         elif sent:
-            why.append(f"chosen by auto, so {sent}")
+            why.append(f"selected by auto, so {sent}")
     elif role == "fallback":
         why = [f"used when {primary} fails", *why, sent and f"then {sent}"]
     else:
-        why = [f"its vectors are kept beside those of {primary}", *why, sent]
+        why = [f"its vectors are kept in addition to those of {primary}", *why, sent]
     return Choice(
         name,
         role,
@@ -184,7 +184,7 @@ def _state(settings: Settings, spec: EmbedderSpec) -> str:
         return "no model file is configured (provider.local_model_path), so the default model is used"
     provider = settings.provider
     if spec.model == provider.local_model_path and not provider.local_model_found and not is_uri(spec.model):
-        return f"the model file {spec.model} is not there"
+        return f"the model file {spec.model} does not exist"
     return f"model {without_credentials(spec.model)}"
 
 
@@ -197,7 +197,7 @@ def _key_state(settings: Settings, name: str) -> str:
     if name == "ollama":
         return "needs no key"
     advice = "".join(f"set {variables[0]}" for known, variables in KEY_VARIABLES.items() if known == name)
-    return f"no key: {'a server of your own may need none, else ' if endpoint.base_url else ''}{advice}"
+    return f"no key: {'your own server may need none, else ' if endpoint.base_url else ''}{advice}"
 
 
 def _key(settings: Settings, name: str) -> str:
@@ -213,21 +213,21 @@ def _key(settings: Settings, name: str) -> str:
 def _why_not(settings: Settings, name: str) -> str:
     provider = settings.provider
     if provider.provider != "auto":
-        return f"{provider.chosen} is {_named(settings).partition(' ')[0]}"
+        return f"provider = {provider.chosen}"
     if name == "none":
-        return "not chosen"
+        return "not configured"
     if name == "ollama":
-        return "used only when it is named (provider.name)"
+        return "used only when selected (provider.name)"
     if name == "local":
         return printable(_why_not_local(provider.local_model_path))
     if name != "static" and not _key(settings, name):
         return printable(_key_state(settings, name))
-    return f"not needed: {provider.chosen} comes first"
+    return f"not needed: auto selects {provider.chosen} first"
 
 
 def _why_not_local(model: str | None) -> str:
     if model is None:
         return "no model file is configured (provider.local_model_path)"
     if is_uri(model):
-        return "its model would be downloaded, so it is used only when it is named (provider.name)"
-    return f"the model file {model} is not there"
+        return "its model would be downloaded, so it is used only when selected (provider.name)"
+    return f"the model file {model} does not exist"

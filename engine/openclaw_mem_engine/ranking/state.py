@@ -125,18 +125,18 @@ class RankingState:
                 item.ranks[stage] = rank
         return moved
 
-    def explain_moves(self, before: Mapping[str, tuple[float, int]], low: str, late: str) -> None:
-        """Tell later cuts what this stage did. ``before`` are score and rank by chunk id as it began; ``low``
-        begins the reason of a score that was high enough then, ``late`` that of a rank that was."""
+    def explain_moves(self, before: Mapping[str, tuple[float, int]], when: str) -> None:
+        """Tell later cuts what this stage did. ``before`` are score and rank by chunk id as it began, which
+        reasons name where they were good enough; ``when`` names that time."""
         knobs = self.knobs
 
         def why_low(item: Ranked) -> str:
             score, _ = before[item.chunk_id]
-            return f"{low} {score:.3f}" if score >= knobs.min_score else ""
+            return f"score {score:.3f} {when}" if score >= knobs.min_score else ""
 
         def why_late(item: Ranked) -> str:
             _, rank = before[item.chunk_id]
-            return f"{late} {rank}" if rank <= knobs.depth else ""
+            return f"rank {rank} {when}" if rank <= knobs.depth else ""
 
         self.why_low.append(why_low)
         self.why_late.append(why_late)
@@ -230,5 +230,5 @@ class RankingState:
             best = max((score for _, score in found.values() if score is not None), default=0.0)
             of = " of a chunk or line" if self.knobs.scores_all_lines else ""
             text = f"no keyword matches a result, and the best cosine{of} is {best:z.2f}, below {floor:g}."
-            self.notes.append(Note("weak", f"Nothing here looks relevant: {text}", "warning"))
+            self.notes.append(Note("weak", f"All results are weak: {text}", "warning"))
         return weak

@@ -102,7 +102,7 @@ class ListBuilder:
         foreign = made_for != "any" and mostly_not_latin(query)
         if foreign:
             text = f"Most letters of the query are not Latin, and {asked.space.label} is made for {made_for}"
-            self._note("other-script", f"{text}: its vectors say little.")
+            self._note("other-script", f"{text}: its vectors are not meaningful for it.")
         rows = self._search.vector(asked.vector, OVERFETCH, asked.space)
         if rows is not None:
             found = self._add(VECTOR, "vector", query, rows, start)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _UNKNOWN = Note(
     "external-unknown",
-    "What would bring it in is not known: the external qmd gives its results only, not the ranks and scores "
+    "Changes that would return it are unknown: the external qmd gives its results, not the ranks and scores "
     "of what it leaves out. Without memory.qmd.command, QMD in this process searches, and says it.",
 )
 
@@ -74,12 +74,12 @@ class ExternalLookup(CollectionLookup[Pool]):
                 raise UsageError(f"{self._path} has {lines} lines: there is no line {self._line}.")
         if not self._documents and not any(one.held for one in placed):
             self._pass(
-                "indexed", "the index of the external qmd cannot be read: whether it has it is not known"
+                "indexed", "the index of the external qmd cannot be read: whether it has the file is unknown"
             )
         elif not any(one.held for one in placed):
-            return self._stop_at("indexed", "the external qmd has not indexed it", INDEX)
+            return self._stop_at("indexed", "not indexed by the external qmd", INDEX)
         else:
-            self._pass("indexed", "the external qmd has it; whether it has its present text is not known")
+            self._pass("indexed", "indexed by the external qmd; whether with its current text is unknown")
         found = [made for one in placed if (made := self._answer.candidates.get(one.id)) is not None]
         at = self._line or 0
         first = placed[0]
@@ -106,7 +106,7 @@ class ExternalLookup(CollectionLookup[Pool]):
         results = counted(len(lst.rows), "result")
         said = f"rank {rank} of its {results}"
         if rank is None:
-            said = f"its answer of {results} does not hold it, and it does not say why"
+            said = f"it is not in its {results}; the program gives no reason"
         return ListFact(lst.id, "qmd", False, rank, None, None, True, said=said)
 
     def _changes(self, *_: object, **__: object) -> tuple[list[Change], list[TextChange]]:

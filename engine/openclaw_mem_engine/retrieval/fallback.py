@@ -216,6 +216,4 @@ class FallbackBackend:
 
 
 def _note(fallback: Fallback) -> Note:
-    return Note(
-        "qmd-fallback", f"QMD does not answer: {fallback.reason} The built-in index answers.", "warning"
-    )
+    return Note("qmd-fallback", f"QMD failed: {fallback.reason} The built-in index is used.", "warning")

@@ -144,13 +144,13 @@ def note_staleness(known: Freshness | None, notes: list[Note]) -> None:
     if known is None:
         return
     if known.state == "empty":
-        notes.append(Note("empty-index", "Nothing is indexed yet: run `openclaw-mem index`.", "warning"))
+        notes.append(Note("empty-index", "The index is empty: run `openclaw-mem index`.", "warning"))
     elif whole := known.emptied:
         notes.append(Note("workspace-empty", f"The index is stale: {whole.reason}.", "warning"))
     elif known.state == "stale":
         some = ", ".join(known.changed[:3]) or "the settings"
         more = f" and {known.changed_count - 3} more" if known.changed_count > 3 else ""
-        text = f"The index is older than {some}{more}: run `openclaw-mem index`."
+        text = f"The index is stale ({some}{more}): run `openclaw-mem index`."
         notes.append(Note("stale", text, "warning"))
     for file in known.skipped:
         if file.of_workspace and file.path != WHOLE:
@@ -197,7 +197,5 @@ def note_by_products(candidates: Collection[Candidate], notes: list[Note]) -> No
     folders = Counter(folder for found in candidates if (folder := machine_folder(found.path)))
     if 2 * (number := folders.total()) > len(candidates):
         named = ", ".join(folder for folder, _ in folders.most_common(3))
-        text = f"{number:,} of {len(candidates):,} candidates are by-products of the agent's machinery"
-        notes.append(
-            Note("by-products", f"{text} ({named}). The setting exclude keeps them out of the index.")
-        )
+        text = f"{number:,} of {len(candidates):,} candidates are files that tools of the agent generated"
+        notes.append(Note("by-products", f"{text} ({named}). The setting exclude excludes them."))

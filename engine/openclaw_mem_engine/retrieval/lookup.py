@@ -96,7 +96,7 @@ class Lookup(ABC, Generic[F, C]):
         if isinstance(chunks, WhyNot):
             return chunks
         if settings.openclaw.backend == "qmd":  # also while the built-in index answers
-            self._pass("session", f"the search is allowed: {scope_decision(settings, session_key).reason}")
+            self._pass("session", f"the scope allows it: {scope_decision(settings, session_key).reason}")
         found = self._found(knobs)
         pool = self._pool_of(found, knobs)
         if complete is not None:
@@ -145,7 +145,7 @@ class Lookup(ABC, Generic[F, C]):
         texts = [*self._text_changes(search, candidate, trace, stage, lists)]
         if not changes:
             settings, knobs = search.tried
-            text = f"None of the {settings}, brings it into the answer: {knobs}."
+            text = f"None of the {settings}, returns it: {knobs}."
             self._notes.append(Note(NO_CHANGE, text))
         return changes, texts
 

@@ -77,8 +77,8 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         if path not in known and path not in changed and reason is None:
             reason = self._refused(path)
         chunks = backend.store.chunks_of(path)
-        there = "exists" if os.path.lexists(self._on_disk(path)) else "cannot be seen on the disk now"
-        held = "; the index still holds its text" if chunks else ""
+        there = "exists" if os.path.lexists(self._on_disk(path)) else "is not on disk now"
+        held = "; the index still has its text" if chunks else ""
         self._pass(
             "file", f"{path} is deleted{held}" if gone else f"{path} {there}{held * (there != 'exists')}"
         )
@@ -98,7 +98,7 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
             if self._line is None or chunk.start_line <= self._line <= chunk.end_line
         ]
         if path in changed and (not holding or self._text_differs(path, holding)):
-            return self._stop_at("indexed", "it has changed since it was indexed", INDEX)
+            return self._stop_at("indexed", "it was modified since it was indexed", INDEX)
         stale = " (modified since, not in these lines)" if path in changed else ""
         self._pass("indexed", f"it is indexed, in {len(chunks)} chunk{'s' * (len(chunks) > 1)}{stale}")
         if not holding:

@@ -122,7 +122,7 @@ class ListBuilder:
     def _add_vectors(self, texts: Sequence[tuple[str, Role]]) -> None:
         """Embed and search texts; a note says why there are no vector lists."""
         if self.embedder is None:
-            self.notes.append(Note("keywords-only", "No embeddings by choice (provider none): BM25 only."))
+            self.notes.append(Note("keywords-only", "BM25 only: no embeddings (provider = none)."))
             return
         failure = self._search_vectors(self.embedder, texts)
         if failure is None:
@@ -132,7 +132,7 @@ class ListBuilder:
             other = self._search_vectors(self.instead, texts)
             if other is None:
                 self.fallback = replace(fallback, served=space_of(self.instead).label)
-                text = f"Vectors of the fallback {self.fallback.served} answer: {fallback.reason}"
+                text = f"Fallback, vectors of {self.fallback.served}: {fallback.reason}"
                 self.notes.append(Note("fallback-vectors", text, "warning"))
                 return
             also = f" No vectors of the fallback {self.instead.id}: {other.fallback.reason}"

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _ALL = 10**9
 _UNASKED = Note(
     "expansion-not-asked",
-    "What settings that expand the query would find is not known: only a search asks the model for variants.",
+    "What settings that expand the query would find is unknown: only a search requests variants.",
 )
 
 
@@ -89,7 +89,7 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
                 continue
             if (now := self._text_now(one)) is not None and now != document.text:
                 if not self._has_line(now, document.text):
-                    return self._stop_at("indexed", "it has changed since it was indexed", INDEX)
+                    return self._stop_at("indexed", "it was modified since it was indexed", INDEX)
                 stale = " (modified since, not in this line)"
         made = [self._backend.candidate_of(one, self._by_name[one.collection]) for one in documents.values()]
         lines = max(one.end_line for one in made)

@@ -128,7 +128,7 @@ class KeepingUp(Limited):
         UsageError without a provider."""
         embedder = self.embedder
         if embedder is None:
-            raise UsageError("There are no embeddings by choice (provider none): choose another provider.")
+            raise UsageError("There are no embeddings (provider = none): choose another provider.")
         report = SyncReport()
         with self._locked(report, cancel) as lock:
             token = _until(cancel, None, lock)

@@ -107,13 +107,13 @@ class QueryVectors:
         primary, beside = self._embedders.primary, self._beside(query, notes, cancel, counted, compare)
         chosen = next((asked for asked in beside if asked.number == counted), None)
         if primary is None and chosen is None:
-            notes.append(Note("keywords-only", "No embeddings by choice (provider none): BM25 only."))
+            notes.append(Note("keywords-only", "BM25 only: no embeddings (provider = none)."))
         elif primary is not None:
             vector = self._primary(primary, query, notes, cancel, quiet=chosen is not None)
             if isinstance(vector, _Failure):
                 fallback = vector.fallback
                 if chosen is not None:
-                    text = f"Vectors of {chosen.shown} answer (vector_space): {fallback.reason}"
+                    text = f"Vectors of {chosen.shown} are used (vector_space): {fallback.reason}"
                     notes.append(Note("fallback-vectors", text, "warning"))
                     fallback = replace(fallback, served=chosen.shown)
                 elif (instead := self._instead(query, vector, notes, cancel, counted)) is not None:
@@ -164,7 +164,7 @@ class QueryVectors:
             if failing is not None:  # why the index could not be made for it
                 fallback = Fallback(
                     embedder.id,
-                    f"{failing} Until it answers, {reason}.",
+                    f"{failing} Until it works, {reason}.",
                     since=failing.since,
                     next_retry=failing.next_retry,
                 )
@@ -198,7 +198,7 @@ class QueryVectors:
             return None
         covered, chunks = self._store.covered(vector.space), self._store.counts().chunks
         partly = f" They cover {covered:,} of {chunks:,} passages." if covered < chunks else ""
-        text = f"Vectors of the fallback {vector.shown} answer: {reason}{partly}"
+        text = f"Fallback, vectors of {vector.shown}: {reason}{partly}"
         notes.append(Note("fallback-vectors", text, "warning"))
         return vector
 

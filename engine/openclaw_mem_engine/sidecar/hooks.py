@@ -83,5 +83,5 @@ def _run(
         if process.stdout is not None:
             process.stdout.close()
     if cancel is not None and cancel.is_set():
-        raise Cancelled("The update was stopped; what was finished before is kept.")
+        raise Cancelled("The update was stopped; finished work is kept.")
     return code, said

@@ -20,12 +20,11 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import apsw
 
+from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import Note, utf8
 from openclaw_mem_engine.state import private_folder
 
-#: How long one process waits for another, milliseconds.
-BUSY_TIMEOUT_MS = 5_000
 _POLL_S = 0.01
 
 TroubleKind: TypeAlias = Literal["damaged", "newer", "foreign", "locked", "full", "out-of-reach"]

@@ -28,8 +28,6 @@ from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from openclaw_mem_engine.sync.update import beside_of, fingerprint_of, needs_rebuild, update
 from openclaw_mem_engine.workspace.listing import Listing
 
-#: How long a search waits with its own sync, seconds: most syncs are over by then.
-GRACE_S = 0.2
 #: Labels of the progress that begin like this are no files: another process is at work.
 WAITING = "waiting for "
 
@@ -238,7 +236,7 @@ class SyncCoordinator:
         shown: tuple[int, int, str] | None = None
         while not flight.done.wait(_POLL_S):
             if cancel is not None and cancel.is_set():
-                raise Cancelled("Waiting for a running sync was stopped; that sync goes on.")
+                raise Cancelled("Waiting for a running sync was stopped; that sync continues.")
             if flight.began is None and time.monotonic() - start >= wait_s:
                 raise SyncLock(self._store.path).busy()
             if progress is not None and flight.latest != shown:
@@ -259,7 +257,7 @@ def set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
     from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
 
     with closing(Journal(settings)) as journal:
-        lock = SyncLock(settings.index_path, "setting a damaged index aside", killed=journal.killed)
+        lock = SyncLock(settings.index_path, "renaming a damaged index", killed=journal.killed)
         with lock.holding():
             if settings.qmd_in_process:  # it has no embeddings of its own
                 damaged, saved = files.set_aside(settings.index_path), 0

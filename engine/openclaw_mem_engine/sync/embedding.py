@@ -109,7 +109,7 @@ class Embedding:
                 break
         self._exclude_refused(known)
         if self._zeros:
-            text = f"{self._zeros:,} texts got a vector of zeros: keywords alone find them."
+            text = f"{self._zeros:,} texts got a vector of zeros: only BM25 finds them."
             self._note("zero-vector", text)
             self._zeros = 0
         self.notes += self._embedder.take_notes()
@@ -202,7 +202,7 @@ class Embedding:
         self._store.cache_vectors(dict.fromkeys(new), self.space)
         known.update(dict.fromkeys(new))
         texts = "A text was" if len(new) == 1 else f"{len(new):,} texts were"
-        self._note("text-refused", f"{texts} refused, keywords alone find it: {error}")
+        self._note("text-refused", f"{texts} refused, only BM25 finds it: {error}")
 
     def _rate(self, embedder: Embedder, done: int, total: int) -> str:
         """``  embedded 120 of 256, 31/s, about $0.0021``"""
@@ -212,8 +212,9 @@ class Embedding:
         price = f", about ${spent:.4f}" if spent else ""
         return f"  embedded {done:,} of {total:,}{rate}{price}"
 
-    def catch_up(self, label: str = "") -> None:
-        """Embed what earlier syncs could not. Raises Cancelled, IndexUnavailable."""
+    def catch_up(self, label: str = "", until: Deadline = NO_LIMIT) -> None:
+        """Embed what earlier syncs could not; a group at least, none is begun after ``until``. Raises
+        Cancelled, IndexUnavailable."""
         if self._embedder is None or self._built_with is None:
             return
         primary = self._built_with.space == self.space
@@ -234,6 +235,8 @@ class Embedding:
             if primary:
                 ready = {c.chunk_id: v for c in waiting if (v := vectors.get(c.hash)) is not None}
                 self._store.set_vectors(ready, self._built_with)
+            if until.is_over and self._store.chunks_without_vector(1, self.space):
+                self.failure = self.failure or OutOfTime(_TOO_SLOW)
 
 
 def admit(embedder: Embedder, given_s: float, cancel: LinkedToken) -> None:

@@ -77,7 +77,7 @@ class Journal:
         if done.rebuilt:
             text = f"The index was rebuilt; what followed {ended}: what was done before stays."
         elif rebuild:
-            text = f"The rebuild {ended}: the index is as it was."
+            text = f"The rebuild {ended}: the index is unchanged."
         else:
             text = f"The sync {ended}: what was done before stays."
         reason = _reason(error)
@@ -105,7 +105,7 @@ class Journal:
         elif report.changed or report.refused or report.removed:
             out = f", {len(report.left_out):,} excluded" if report.left_out else ""
             parts.append(
-                f"{counted(len(report.changed), 'file')} new or changed, {len(report.gone):,} gone{out}"
+                f"{counted(len(report.changed), 'file')} new or modified, {len(report.gone):,} deleted{out}"
             )
         if made:
             parts.append(f"{counted(made, 'text')} embedded")
@@ -115,7 +115,7 @@ class Journal:
         if report.left_out and not report.rebuilt:
             old = dict.fromkeys(report.removed, " (its old text was removed)")
             texts = [f"{file.path}: {file.reason}{old.get(file.path, '')}" for file in report.left_out]
-            why.append(f"Left out: {first_few(texts, '; ')}.")
+            why.append(f"Excluded: {first_few(texts, '; ')}.")
         reason = " ".join([*why, *failures])
         self._add(
             "rebuild" if report.rebuilt else "sync",
@@ -141,14 +141,12 @@ class Journal:
             return  # tidying up and the like: the next one does it again
         kind, what = _WORK[work]
         who = "" if owner is None else f" of process {owner.pid} that began {_began(owner.since)}"
-        kept = "the index is as it was" if left else "what it had finished is in the index"
+        kept = "the index is unchanged" if left else "what it had finished is in the index"
         self._add(kind, f"{what}{who} was killed; {kept}.")
 
     def set_aside(self, damaged: str, error: IndexDamaged) -> None:
         """A damaged index was moved to the file ``damaged``, and a new one is built instead."""
-        self._add(
-            "rebuild", f"The damaged index was set aside as {damaged}; it is built anew.", reason=str(error)
-        )
+        self._add("rebuild", f"The damaged index was renamed to {damaged}; it is rebuilt.", reason=str(error))
 
     def answered(self, fallback: Fallback | None, primary: str | None) -> None:
         """A search was answered by a ``fallback``, or by the provider ``primary`` itself (both None: not
@@ -160,13 +158,13 @@ class Journal:
             self._known_states[provider] = state
         news = partial(self._add, topic=f"provider {provider}", state=state, quiet_s=math.inf)
         if fallback is not None:
-            text = _sentence(f"{fallback.who} instead of {provider}")
+            text = _sentence(fallback.words)
             news("fallback", text, reason=fallback.reason)
             return
         last, since = self.log.last_state(f"provider {provider}", well=_WELL, **self._of)
         if last not in (None, _WELL):
             away = None if since is None else max(0.0, self.log.now() - since)
-            news("recovered", f"{provider} answers again.", seconds=away)
+            news("recovered", f"{provider} works again.", seconds=away)
 
     @contextmanager
     def searching(self) -> Iterator[None]:

@@ -108,7 +108,7 @@ class Follower:
             paths = frozenset()
             if trigger is not None and not self._stop.is_set():
                 self._sync(trigger)
-        self._watched("Watching was ended.")
+        self._watched("Watching stopped.")
         self._report("stopped")
 
     def _due(self) -> SyncTrigger | None:

@@ -104,7 +104,7 @@ class IndexUpdate:
         self.report.waiting = tuple(left)
         self.embedding.files = (done, total)
         if self._space is not None and not left:
-            self.embedding.catch_up("waiting passages")
+            self.embedding.catch_up("waiting passages", self.limit)
         self.report.embedded += self.embedding.embedded
         self.report.cache_hits += self.embedding.cache_hits
         if left:

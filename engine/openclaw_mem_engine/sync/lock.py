@@ -169,7 +169,7 @@ class SyncLock:
         # The death of an owner on another host cannot be noticed here.
         remote = f" If it is gone, remove {self._held_path}." if self._soft else ""
         return SyncBusy(
-            f"Another process is bringing the index {self.index_path} up to date{who}. Nothing was changed; "
+            f"Another process is syncing the index {self.index_path}{who}. Nothing was changed; "
             f"try again when it is done.{remote}",
             owner,
         )

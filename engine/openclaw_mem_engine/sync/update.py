@@ -21,13 +21,13 @@ from openclaw_mem_engine.sync.index_update import IndexUpdate, change_of
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
 from openclaw_mem_engine.workspace.listing import Listing
 
-_STOPPED = "Indexing was stopped; what was finished before is in the index."
-_REBUILD_STOPPED = "The rebuild was stopped; the index is as it was."
+_STOPPED = "Indexing was stopped; finished work is in the index."
+_REBUILD_STOPPED = "The rebuild was stopped; the index is unchanged."
 #: Carried files that are written in one transaction.
 _TOGETHER = 64
 #: So many times the embeddings that passages can need are kept before others are looked for.
 _SPARED = 1.02
-_TOO_LONG = "Settings changed, and a search does not wait for the index to be built anew."
+_TOO_LONG = "Settings changed; a search does not wait for the rebuild of the index."
 
 
 def fingerprint_of(settings: Settings, embedder: Embedder | None) -> Fingerprint:
@@ -94,7 +94,7 @@ def update(
     if store.is_hollow():
         # Damage that took the chunks leaves rows that only a new index is rid of.
         request = replace(request, force=True)
-        text = "The index had lost chunks, and was built anew."
+        text = "The index had lost chunks and was rebuilt."
         report.notes.append(Note("hollow", text, "warning"))
     if request.files_s is not None and not store.counts().files:
         request = replace(request, files_s=None)  # there would be nothing to answer from
@@ -163,7 +163,7 @@ class _Update:
         self.report.notes += dict.fromkeys(embedding.notes)
         if embedding.failure is not None:
             failure = embedding.failure
-            text = f"Embedding failed: {failure} New text is found by keywords; vectors follow when it works."
+            text = f"Embedding failed: {failure} Only BM25 finds new text until embedding works."
             self._note_failure(failure, text)
         primary_failed = failure is not None and not isinstance(failure, OutOfTime)
         for embedder in beside_of(self.embedders, primary_failed=primary_failed):

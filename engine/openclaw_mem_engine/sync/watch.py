@@ -89,7 +89,7 @@ class Watcher:
             except (Refused, OSError, RuntimeError) as error:
                 if not self.is_blind:
                     text = (
-                        "Changes are noticed by looking at all files every few seconds, not by events: "
+                        "Changes are found by polling all files every few seconds, not by events: "
                         f"{_reason(error)}. It is tried again later."
                     )
                     noted(Note("watch-polling", text, "warning"))
@@ -105,7 +105,7 @@ class Watcher:
         watches, group = self._opened(stop)
         if self.is_blind:
             self.is_blind = False
-            noted(Note("watching", "Changes are noticed at once again."))
+            noted(Note("watching", "Changes are found by events again."))
             group.add(self._targets.root)
         began = last = time.monotonic()
         yield frozenset()
@@ -135,7 +135,7 @@ class Watcher:
 
     def _opened(self, stop: CancelToken) -> tuple[list[Iterator[set[str]]], set[str]]:
         """Watches of the folders that are there now, and what they saw already. Raises Refused."""
-        refusal = "folders come and go too fast"
+        refusal = "folders are created and deleted too fast"
         for _ in range(_TRIES):
             (alone, trees), self._folders = self._folders_now()
             watches = [

@@ -136,7 +136,7 @@ def _of_edit(settings: Settings, write: Write) -> Difference:
     edit = NoteEdit(write.path, editor.before(number), after, "")
     source = f"from the text kept before edit {number}"
     if (edit.added, edit.removed) != (write.added, write.removed):
-        source += "; the file was changed by others since, and that is in it"
+        source += "; the file was modified by others since, and it includes that"
     return Difference(_shown(edit.diff()), source)
 
 
@@ -148,7 +148,7 @@ def _of_call(settings: Settings, write: Write, session: Session | None) -> Diffe
     found = json.loads(raw.decode("utf-8", "replace")) if raw else {}
     calls = calls_of(found["message"]["content"]) if isinstance(found.get("message"), dict) else []
     if int(number) >= len(calls):
-        return Difference("", "The transcript was changed since it was read: the call is not there any more.")
+        return Difference("", "The transcript was modified since: the call is not there any more.")
     name, _, arguments = calls[int(number)]
     old, new = change_of(arguments)
     source = f"from the call of the tool {printable(name)} in the transcript"

@@ -55,8 +55,8 @@ def document_changes(
     yield from undated(search, document, trace)
     if stage == "snippet":
         if trace.knobs.snippet != "packed":
-            text = f"A snippet is at most {trace.knobs.snippet_chars:,} characters of a document: put what "
-            yield TextChange("split", f"{text}is cut off into a note of its own.")
+            most = f"A snippet is at most {trace.knobs.snippet_chars:,} characters of a document"
+            yield TextChange("split", f"{most}: move the truncated text to its own note.")
         return
     fact = next((fact for fact in lists if fact.lexical and fact.fused), None)
     if fact is None or fact.rank is not None:

@@ -35,7 +35,7 @@ def text_changes(
             yield TextChange("word", text)
     if stage == "snippet" and trace.knobs.snippet != "packed":
         text = (
-            f"A snippet is {trace.knobs.snippet_chars:,} characters of a chunk: put what is cut off into a "
-            "note of its own, or make chunks smaller (chunking.tokens)."
+            f"A snippet is {trace.knobs.snippet_chars:,} characters of a chunk: move the truncated text to "
+            "its own note, or make chunks smaller (chunking.tokens)."
         )
         yield TextChange("split", text)

@@ -122,7 +122,7 @@ def walk(
 def _verdict(passage: Passage, line: int | None, step: Step, fate: Fate) -> str:
     if fate.rank is not None:  # it is the snippet that does not show it
         what = f"line {line}" if line is not None else f"its best line, {fate.best_line},"
-        return f"{passage.location} is in result {fate.rank}, but {what} is cut off: {step.text}."
+        return f"{passage.location} is in result {fate.rank}, but {what} is truncated: {step.text}."
     return f"{passage.location} is not returned: {step.text}."
 
 
@@ -138,7 +138,7 @@ def _steps(
     inside = any(fact.rank is not None and fact.rank <= knobs.candidates for fact in fused)
     yield Step("pool", inside, _pool_text(fused, knobs), {"ranks": ranks, "candidates": knobs.candidates})
     if row is None:  # the index changed between two reads
-        yield Step("fusion", False, "the index changed while this was looked up; ask again")
+        yield Step("fusion", False, "the index was modified meanwhile; run it again")
         return
     out = row.outcome
     for stage in trace.stages:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
-from openclaw_mem_engine.api import FAULTS, Freshness, Note, Pool, session_scope
+from openclaw_mem_engine.api import FAULTS, Freshness, Note, Pool, dataclass, session_scope
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
@@ -151,7 +150,7 @@ def messages(view: View, activity: Activity, cells: int, others: Sequence[str] =
         if text:
             signs.setdefault(text, sign)
     if not signs:
-        return [line(("There is no message.", "dim"))]
+        return [line(("No messages.", "dim"))]
     return [
         piece
         for text, sign in signs.items()
@@ -167,32 +166,20 @@ def fallback(pool: Pool) -> Line:
     """That a fallback answered: which for which provider, since when, the next retry, and why."""
     assert pool.fallback is not None
     why = pool.fallback
-    since = f" since {fmt.clock(why.since, pool.now)}" if why.since is not None else ""
+    since = f" · since {fmt.clock(why.since, pool.now)}" if why.since is not None else ""
     retry = "no automatic retry"
     if why.next_retry is not None:
         at = fmt.clock(why.next_retry, pool.now, True)
         retry = f"retry at {at}" if why.next_retry > pool.now else "retry with the next search"
     return line(
         _WARNING,
-        (f"Fallback{since}: ", "strong"),
-        f"{fmt.inert(served(pool))} for {fmt.inert(why.origin)}",
-        (f" · {retry} · ", "dim"),
+        ("fallback: ", "strong"),
+        fmt.inert(why.words),
+        (f"{since} · {retry} · ", "dim"),
         (key("show_providers"), "key"),
         (" for details · ", "dim"),
         (fmt.message(reason(pool)), "dim"),
     )
-
-
-def served(pool: Pool) -> str:
-    """What answers: ``BM25 only``, ``vectors of static-minilm answer``."""
-    lexical = "keywords" if pool.first("lexical") is not None else "nothing"
-    source = pool.fallback.served if pool.fallback is not None else lexical
-    answers = {
-        "keywords": "BM25 only",
-        "nothing": "no retriever answers",
-        "builtin": "the built-in index answers",
-    }
-    return answers.get(source, f"vectors of {source} answer")
 
 
 def reason(pool: Pool) -> str:
@@ -230,7 +217,7 @@ def doing(activity: Activity, frame: int) -> Line:
     if activity.phase == "failed":
         return line(
             (" ○ ", "bad"),
-            ("nothing can be searched", "bad"),
+            ("search is not possible", "bad"),
             ("  ", ""),
             (key("sync"), "key"),
             (" tries again", "dim"),
@@ -265,7 +252,7 @@ def _answered(view: View, activity: Activity, frame: int) -> Line:
         return line(sign, ("ready", "dim"))
     parts = [sign]
     if view.pool.fallback is not None:
-        parts.append(Span(f"{fmt.inert(served(view.pool))}  ", "warn"))
+        parts.append(Span(f"{fmt.inert(view.pool.fallback.words)}  ", "warn"))
     shown = timings(view)
     for index, (name, value) in enumerate(shown, 1):
         duration = fmt.milliseconds(value)

@@ -234,6 +234,9 @@ def _help_row(wide: int, row: HelpRow, cells: int, selected: bool) -> list[Line]
     return [spread(first, end, cells), *more]
 
 
+_GLOSSARY = ("terms", "docs/glossary.md of the repository explains the terms of all screens")
+
+
 class HelpScreen(Dialog[str | None]):
     """The keys that work on a screen, and how to read it; returns the id of the action that was chosen."""
 
@@ -245,7 +248,7 @@ class HelpScreen(Dialog[str | None]):
 
     def __init__(self, about: str, reading: Reading, actions: Sequence[Action]) -> None:
         rows = [HelpRow(a.shown, a.help, a.group, a.id) for a in actions]
-        rows += [HelpRow(sign, text, reading[0]) for sign, text in reading[1]]
+        rows += [HelpRow(sign, text, reading[0]) for sign, text in (*reading[1], _GLOSSARY)]
         wide = max(fmt.width_of(row.sign) for row in rows)
         self._rows: WrappedTable[HelpRow] = WrappedTable("", id="help-rows")
         self._rows.show_wrapped(rows, partial(_help_row, wide))

@@ -16,12 +16,12 @@ from openclaw_mem_tui.widgets.line_view import Lines
 _TYPED = {
     "query": (
         ("enter ↓", "to the hits"),
-        ("↑", "older query"),
+        ("↑", "previous query"),
         ("esc", "hits"),
         ("ctrl+r", "history"),
         ("ctrl+p", "palette"),
     ),
-    "filter": (("enter ↓", "to the rows"), ("esc", "every row again")),
+    "filter": (("enter ↓", "to the rows"), ("esc", "show all rows")),
 }
 
 

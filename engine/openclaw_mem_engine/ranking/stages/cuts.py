@@ -25,7 +25,7 @@ def cut_by_score(state: RankingState) -> None:
         note=no_cut or "",
         kind="cut",
         label="min",
-        heading="out: below the minimum score",
+        heading="out: below min_score",
         limit=minimum,
     )
 
@@ -49,12 +49,12 @@ def rescue_keyword_hits(state: RankingState) -> None:
         state.restore(item)
     state.record(
         "rescue",
-        "free slots filled" if fills else "keyword hits kept when nothing passes",
+        "keyword hits fill free results" if fills else "keyword hits kept when nothing passes",
         {"keyword_rescue": knobs.keyword_rescue},
         changed=len(saved),
         kind="rescue",
         label="rescue",
-        heading="keyword hits kept though below the minimum",
+        heading="keyword hits below min_score that are kept",
     )
 
 
@@ -63,7 +63,8 @@ def cut_by_count(state: RankingState) -> None:
     was displaced by the stage that changed the order, which names the reason."""
     most, why_displaced, before = state.knobs.depth, state.why_displaced, state.ranked
     state.ranked = before[:most]
-    verb = "packed" if state.knobs.snippet == "packed" else "returned"
+    verb = "is " if most == 1 else "are "
+    verb += "packed" if state.knobs.snippet == "packed" else "returned"
     by_score: set[str] = set()
     if why_displaced is not None:
         passed = sorted((i for i in before if not i.rescued), key=lambda item: -item.score)
@@ -72,7 +73,7 @@ def cut_by_count(state: RankingState) -> None:
         if why_displaced is not None and item.chunk_id in by_score:
             state.drop(item.chunk_id, *why_displaced(item), item.rank)
         else:
-            reason = _joined(f"rank {item.rank}, the first {most} are {verb}", state.why_late, item)
+            reason = _joined(f"rank {item.rank}, only the top {most} {verb}", state.why_late, item)
             state.drop(item.chunk_id, "max_results", "max", reason, item.rank)
     state.record(
         "max_results",
@@ -80,7 +81,7 @@ def cut_by_count(state: RankingState) -> None:
         {"max_results": state.knobs.max_results},
         kind="count",
         label="max",
-        heading="out: past the last result",
+        heading="out: beyond max_results",
         limit=most,
     )
 

@@ -161,7 +161,7 @@ def diversify(state: RankingState) -> None:
         changed=moved,
         kind="order",
         label="mmr",
-        heading="out: too close to a better hit",
+        heading="out: too similar to a better hit",
     )
 
 
@@ -180,9 +180,9 @@ def _order_is_idle(state: RankingState) -> bool:
 def _why_displaced(item: Ranked) -> tuple[str, str, str]:
     seen = item.diversity
     if seen is None or seen.nearest is None:
-        return "mmr", "mmr", "by score alone it was in; MMR preferred more different hits"
-    near = f"too close to {seen.nearest} (similarity {seen.similarity:.2f})"
-    return "mmr", "mmr", f"{near}; by score alone it was in"
+        return "mmr", "mmr", "MMR preferred hits that differ more; by score alone it would be kept"
+    near = f"too similar to {seen.nearest} (similarity {seen.similarity:.2f})"
+    return "mmr", "mmr", f"{near}; by score alone it would be kept"
 
 
 def token_bitsets(pool: Pool, kind: str, ids: Sequence[str]) -> list[int]:

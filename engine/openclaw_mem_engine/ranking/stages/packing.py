@@ -178,7 +178,7 @@ def pack(state: RankingState, scores: Mapping[str, ScoredLines]) -> None:
         if least > room + 1:
             break
         if score < WEAK_SHARE * top:
-            reason = f"its best line, {key[0]}, scores {score:.2f}, too little beside {top:.2f}"
+            reason = f"its best line, {key[0]}, scores {score:.2f}, too low compared with {top:.2f}"
         elif file.rank > state.knobs.max_results:
             reason = (
                 f"its file is number {file.rank}, lines of the first {state.knobs.max_results} are packed"
@@ -289,7 +289,7 @@ def _record(
         if id(item) not in returned:
             if not state.explained:
                 continue
-            reason = refused.get(item.chunk_id, "every line of it is a heading, a mark or in a better chunk")
+            reason = refused.get(item.chunk_id, "every line of it is a heading, markup, or in a better chunk")
             state.drop(item.chunk_id, "snippet", "snip", reason, item.rank)
             continue
         kept.append(item)

@@ -52,7 +52,7 @@ def limit_candidates(state: RankingState) -> None:
         return
     state.ranked = before[:most]
     for item in before[most:] if state.explained else ():
-        reason = f"fused rank {item.rank}, the first {most} go on"
+        reason = f"fused rank {item.rank}, only the top {most} continue"
         state.drop(item.chunk_id, "limit", "limit", reason, item.rank)
     state.record(
         "limit",
@@ -60,7 +60,7 @@ def limit_candidates(state: RankingState) -> None:
         {"candidate_limit": most},
         kind="count",
         label="limit",
-        heading="out: fused too late to go on",
+        heading="out: fused rank beyond candidate_limit",
         limit=most,
     )
 

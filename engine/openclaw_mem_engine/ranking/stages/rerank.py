@@ -48,7 +48,7 @@ def rerank(state: RankingState) -> None:
 
     moved = state.reorder("rerank", sorted(state.ranked, key=order))
 
-    state.explain_moves(before, "the reranker took it down from", "before reranking it was rank")
+    state.explain_moves(before, "before reranking")
     fused = "1/rank" if knobs.fusion == "position" else "fused"
     formula = f"w × {fused} + (1 − w) × rerank score; w = .75 to rank 3, .60 to 10, .40 after"
     missing = min(len(before), knobs.rerank_top) - scored
@@ -71,4 +71,4 @@ def _why_not_scored(state: RankingState, at: int) -> str:
 
 
 def _reason(state: RankingState) -> str:
-    return state.pool.rerank_missing or "no score was asked for with these settings"
+    return state.pool.rerank_missing or "no rerank score was requested with these settings"

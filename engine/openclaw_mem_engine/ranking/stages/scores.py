@@ -105,7 +105,7 @@ def _why_excluded(state: RankingState, chunk_id: str) -> str:
     if any(_is_ignored(state, lst) for lst in holding):
         return "found only by vectors, which say nothing of a query in this script (same_script)"
     if holding:
-        return "found only by a list that this mode excludes" + (f", and by {shown}" if spaces else "")
+        return "found only by a list that the mode excludes" + (f", and by {shown}" if spaces else "")
     return f"found only by {shown}"
 
 
@@ -297,7 +297,7 @@ def decay_scores(state: RankingState) -> None:
             item.scores["decay"] = item.score
     moved = state.reorder("decay", sorted(state.ranked, key=lambda item: -item.score))
 
-    state.explain_moves(before, "decay took it down from", "before decay it was rank")
+    state.explain_moves(before, "before decay")
     state.record(
         "decay",
         "score × exp(−ln 2 / half-life × age)",

@@ -148,6 +148,12 @@ class PostgresReader(AgentRows):
             found = read.rows(sql, (self._agent, self._agent, read.facts.gen, list(ids)))
         return {row[0] for row in found}
 
+    def cached_hashes(self, space: Space) -> list[str]:
+        sql = f"""SELECT hash FROM {NAME}.vectors
+            WHERE agent = %s AND space = %s AND pending = %s ORDER BY hash"""
+        with self._reading() as read:
+            return [row[0] for row in read.rows(sql, (self._agent, *self._space(read.facts, space)))]
+
     def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]:
         sql = f"""SELECT {CHUNK}, coalesce(f.mtime_ns, 0) FROM {NAME}.chunks c
             LEFT JOIN {NAME}.files f

@@ -230,7 +230,8 @@ class PostgresGeneration(PostgresIndex, Generation):
     but for the space that it makes anew."""
 
     def __init__(self, old: PostgresIndex, gen: int, without: Space | None) -> None:
-        super().__init__(old.path, location=old._at, full_text=old.caps.full_text, gen=gen, without=without)
+        more = {"full_text": old.caps.full_text, "follows": old._follows}
+        super().__init__(old.path, location=old._at, gen=gen, without=without, **more)
         self._old, self._is_over = old, False
         self._owner, self._holds_lease = old._owner, old._holds_lease
 

@@ -37,7 +37,7 @@ class PostgresWriting(PostgresReader):
         """A transaction that writes; with ``bump`` the content changes."""
         lock = f"""{opening(self._agent, "", WRITE_TIMEOUT_MS, LOCK_TIMEOUT_MS)}
             SELECT 1 FROM {NAME}.agents WHERE agent = {self._agent:d} FOR UPDATE; {self._facts_sql()}"""
-        with self._connections.transaction(lock, self._facts) as (connection, facts):
+        with self._transaction(lock) as (connection, facts):
             write = Reading(connection, facts)
             self._take_turn(write)
             if self._gen is not None and facts.fingerprint is None:

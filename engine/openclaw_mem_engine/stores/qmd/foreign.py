@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import apsw
 
+from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS
 from openclaw_mem_engine.errors import IndexLocked, IndexUnavailable
 from openclaw_mem_engine.stores.qmd.schema import (
     ADVICE,
@@ -19,7 +20,7 @@ from openclaw_mem_engine.stores.qmd.schema import (
     connect_foreign,
     tables_of,
 )
-from openclaw_mem_engine.stores.sqlite.database import BUSY_TIMEOUT_MS, Bound, explained, rows
+from openclaw_mem_engine.stores.sqlite.database import Bound, explained, rows
 
 #: How often a query is repeated because the file changed meanwhile.
 _TRIES = 5

@@ -284,5 +284,5 @@ def other_dims(model: str, sent: int, held: int) -> str:
     """What to say of vectors of one model that cannot be compared."""
     return (
         f"{model} now sends vectors of {sent} dimensions, the index holds {held}: another model answers by "
-        "this name. `openclaw-mem qmd cleanup` and then `openclaw-mem qmd embed -f` make all of them anew."
+        "this name. `openclaw-mem qmd cleanup` and then `openclaw-mem qmd embed -f` make all of them again."
     )

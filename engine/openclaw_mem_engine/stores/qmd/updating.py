@@ -238,7 +238,7 @@ class Updating(Collections):
     ) -> Generator[_Read]:
         for number, file in enumerate(files):
             if cancel is not None and cancel.is_set():
-                raise Cancelled("The update was stopped; what was finished before is kept.")
+                raise Cancelled("The update was stopped; finished work is kept.")
             if progress is not None:
                 progress(number, len(files), file.path)
             begun = time.time_ns()

@@ -66,7 +66,7 @@ def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None
     tokenises every chunk again and compares every word and its position with what the tables hold."""
     if snap.meta.get("fts_behind") == "yes":
         out.detail = "written by a process without FTS5"
-        text = "The full-text tables wait for being filled: a process without FTS5 has written to the index."
+        text = "The full-text tables are incomplete: a process without FTS5 has written to the index."
         out.add("full-text-behind", "warning", text, repair=FIX)
         return
     chunks = {row[0] for row in snap.rows("SELECT seq FROM chunks")}
@@ -77,7 +77,7 @@ def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None
         held = {row[0] for row in snap.rows(f"SELECT rowid FROM {table}")}
         sizes.append(f"{len(held):,} {form}")
         if missing := chunks - held:
-            text = f"{counted_are(len(missing), 'chunk')} invisible to keyword search: not in {table}."
+            text = f"{counted_are(len(missing), 'chunk')} not found by BM25: not in {table}."
             out.add("full-text-missing", "error", text, _locations(snap, missing), FIX)
         if orphans := held - chunks:
             text = f"{counted(len(orphans), 'row')} of {table} without a chunk."
@@ -140,7 +140,7 @@ def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
     else a sample."""
     space = snap.space()
     if space is None:
-        out.detail = "keywords alone: none are wanted"
+        out.detail = "BM25 only: no vectors are configured"
         return
     chunks = {row[0] for row in snap.rows("SELECT seq FROM chunks")}
     known = snap.rows(f"SELECT c.seq, e.embedding IS NOT NULL FROM {CACHED}", space)
@@ -148,16 +148,16 @@ def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
     out.detail = f"{len(wanted):,} of {counted(len(chunks), 'chunk')} have one"
     _check_awaited(snap, out, chunks - {seq for seq, _ in known})
     if snap.extension_error:
-        out.detail += "; the vec0 table was not looked at: sqlite-vec is not in use"
+        out.detail += "; the vec0 table was not checked: sqlite-vec is not in use"
         return
     if snap.meta.get("vectors_behind") == "yes":
-        text = "The vec0 table waits for being filled: a process without sqlite-vec has written to the index."
+        text = "The vec0 table is incomplete: a process without sqlite-vec has written to the index."
         out.add("vectors-behind", "warning", text, repair=FIX)
         return
     dims = snap.vector_table_dims()
     if dims is None:
         if wanted:
-            out.add("vectors-missing", "error", "The vec0 table is missing: vectors find nothing.", (), FIX)
+            out.add("vectors-missing", "error", "The vec0 table is missing: no vector is found.", (), FIX)
         return
     lengths = [row[0] for row in snap.rows(f"SELECT DISTINCT e.dims FROM {EMBEDDED}", space)]
     if lengths and dims not in lengths:
@@ -166,7 +166,9 @@ def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
         return
     held = {row[0] for row in snap.rows("SELECT rowid FROM chunks_vec")}
     if missing := wanted - held:
-        text = f"{counted_have(len(missing), 'chunk')} a vector that the vec0 table lacks: vectors miss them."
+        text = (
+            f"{counted_have(len(missing), 'chunk')} a vector that the vec0 table lacks: searches miss them."
+        )
         out.add("vectors-missing", "error", text, _locations(snap, missing), FIX)
     if orphans := held - wanted:
         text = f"{counted(len(orphans), 'row')} of the vec0 table without a chunk that has a vector."
@@ -181,7 +183,7 @@ def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
 def _check_awaited(snap: Snapshot, out: Outcome, without: set[int]) -> None:
     if not without:
         return
-    text = f"{counted_have(len(without), 'chunk')} no vector as yet: keywords alone find them."
+    text = f"{counted_have(len(without), 'chunk')} no vector yet: only BM25 finds them."
     some = _locations(snap, without)
     if snap.meta.get("vectors_awaited") == "yes":
         out.add("vectors-awaited", "warning", text, some, INDEX)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from openclaw_mem_engine.cancellation import SEARCH_STOPPED
+from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, SEARCH_STOPPED
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexDamaged, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.state.database import immediate
 from openclaw_mem_engine.stores.sqlite.files import (
@@ -23,8 +23,6 @@ from openclaw_mem_engine.stores.sqlite.files import (
     refuse_foreign,
 )
 
-#: How long a writer waits for another process before it says so, milliseconds.
-BUSY_TIMEOUT_MS = 5_000
 #: Address space for memory-mapped reads; halves the time of a vector scan. Not memory that is used up.
 MMAP_BYTES = 1 << 30
 #: Why sqlite-vec is not in use when it is not wanted.
@@ -38,8 +36,8 @@ class Advice(NamedTuple):
     """What the messages of one kind of index advise; the defaults are those of the builtin index."""
 
     again: str = "run `openclaw-mem index` again"
-    rebuild: str = "`openclaw-mem index --force` sets that file aside and builds a new one from them."
-    check: str = "`openclaw-mem doctor` looks for what is wrong with it."
+    rebuild: str = "`openclaw-mem index --force` renames that file and builds a new index from them."
+    check: str = "`openclaw-mem doctor` checks it."
     repair: str = IndexUnavailable.repair
 
 
@@ -81,7 +79,7 @@ def repair_of(error: apsw.Error) -> str:
     """What repairs a derived table that gives this error: the doctor finds one that cannot even be opened to
     be damage of the file."""
     if "vtable constructor failed" in str(error):
-        return "`openclaw-mem index --force` builds the index anew from your notes."
+        return "`openclaw-mem index --force` rebuilds the index from your notes."
     return IndexUnavailable.repair
 
 
@@ -261,7 +259,7 @@ class Database:
                 raise IndexUnavailable(f"The index {self.path} is closed: open the memory again.")
             if not self.is_at_its_path():  # another connection would see another file, or make one
                 raise IndexChanged(
-                    f"The index {self.path} was set aside or removed just now. Try again, or run "
+                    f"The index {self.path} was renamed or removed meanwhile. Try again, or run "
                     "`openclaw-mem index` when there is none."
                 )
             with self.explained():

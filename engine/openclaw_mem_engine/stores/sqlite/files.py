@@ -113,7 +113,7 @@ def check_room(index: Path, size: int) -> None:
         return  # unknown: writing reports it
     if free < needed:
         raise IndexUnavailable(
-            f"The disk that holds {index} is too full to build it anew: {free / _MB:,.1f} MB are free and "
+            f"The disk that holds {index} is too full to rebuild it: {free / _MB:,.1f} MB are free and "
             f"{needed / _MB:,.1f} MB are needed (twice its size). The index keeps its old content; free some "
             "space and run `openclaw-mem index` again."
         )

@@ -49,7 +49,7 @@ def repair(path: Path, codes: Collection[str], *, extension: bool = True) -> lis
     if "fingerprint-unreadable" in codes:  # such an index cannot be opened, and is rebuilt without one
         with closing(Database(path, extension=extension)) as database, database.transaction() as connection:
             connection.execute("DELETE FROM meta WHERE key = 'fingerprint'")
-        return ["what the index was built with was forgotten; a rebuild writes it anew"]
+        return ["the record of the build settings was removed; a rebuild writes it"]
     with closing(SqliteIndex(path, extension=extension)) as old:
         known = old.fingerprint()
         if known is None:

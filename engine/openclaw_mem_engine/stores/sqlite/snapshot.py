@@ -12,7 +12,7 @@ from pathlib import Path
 
 import apsw
 
-from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, CancelToken
 from openclaw_mem_engine.model import Space, chunk_id_of, text_hash
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, FileState, Fingerprint
 from openclaw_mem_engine.stores.findings import (
@@ -26,7 +26,6 @@ from openclaw_mem_engine.stores.findings import (
     counted_have,
 )
 from openclaw_mem_engine.stores.sqlite.database import (
-    BUSY_TIMEOUT_MS,
     MMAP_BYTES,
     SWITCHED_OFF,
     Bound,
@@ -159,7 +158,7 @@ def check_integrity(snap: Snapshot, out: Outcome) -> None:
     if said == ["ok"]:
         out.detail = f"integrity_check ok over {counted(snap.number('PRAGMA page_count'), 'page')}"
         return
-    out.detail = f"integrity_check has {counted(len(said), 'complaint')}"
+    out.detail = f"integrity_check has {counted(len(said), 'error')}"
     # A complaint over a full-text table alone leaves the chunks whole, from which that table can be refilled.
     if all(FULL_TEXT_TABLES["plain"] in line and not line.startswith(("Tree", "***")) for line in said):
         text = "The full-text tables are damaged."
@@ -192,7 +191,7 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
     except ValueError:
         fault = "cannot be read"
     if fault:
-        text = f"The generation of the index {fault}: what is kept in memory of it can go stale unseen."
+        text = f"The generation of the index {fault}: data cached in memory can become stale unnoticed."
         out.add("generation", "error", text, repair=FIX)
     if "synced_at" in meta:
         try:
@@ -205,11 +204,11 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
     had = meta.get("chunks", "")
     if had.isdecimal() and int(had) > chunks:
         text = f"{counted_are(int(had) - chunks, 'chunk')} lost, of {had} that were written."
-        out.add("chunks-lost", "error", f"{text} The next sync builds the index anew.", repair=INDEX)
+        out.add("chunks-lost", "error", f"{text} The next sync rebuilds the index.", repair=INDEX)
     fingerprint = meta.get("fingerprint", "")
     if not fingerprint:
         if chunks:
-            text = "The index does not say what it was built with, so nothing in it can be trusted."
+            text = "The index has no record of its build settings, so it cannot be used."
             out.add("no-fingerprint", "error", text, repair=REBUILD)
         return
     schema = _schema_of(fingerprint)

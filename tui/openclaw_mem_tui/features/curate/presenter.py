@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from openclaw_mem_engine.api import Cancelled, OpenClawMemError
+from openclaw_mem_engine.api import Cancelled, OpenClawMemError, dataclass
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.service import Service
@@ -153,7 +153,7 @@ class CuratePresenter(Presenter[CurateState]):
         self._written.append(done)
         self._edited.pop(candidate.id, None)
         summaries = " and ".join(edit.summary() for edit in candidate.edits)
-        self.update(said=f"written: {summaries}; {key('undo_note')} takes it back")
+        self.update(said=f"written: {summaries}; {key('undo_note')} undoes it")
         return True
 
     async def reject(self, candidate: NoteCandidate) -> None:
@@ -192,7 +192,7 @@ class CuratePresenter(Presenter[CurateState]):
         last = next((edit.id for edit in history if not edit.undone and not edit.undoes), None)
         group = next((group for group in self._written if group[-1].id == last), None)
         if last is None:
-            raise OpenClawMemError("nothing to undo: no note was changed by openclaw-mem")
+            raise OpenClawMemError("nothing to undo: openclaw-mem changed no note")
         return [one.id for one in reversed(group)] if group else [last]
 
     async def _do(self, work: Callable[[Memory], T]) -> T | None:

@@ -100,7 +100,7 @@ class RememberScreen(Dialog[str | None]):
             self._trouble, self._written = str(error), False
             self._show()
         else:
-            self.dismiss(f"written: {proposal.edit.summary()}; z on the curate screen (5) takes it back")
+            self.dismiss(f"written: {proposal.edit.summary()}; z on the curate screen (5) undoes it")
 
     def _show(self) -> None:
         self.query_one("#remembered", Pane).show(self._lines)
@@ -109,13 +109,13 @@ class RememberScreen(Dialog[str | None]):
         if self._trouble:
             return wrapped(line((fmt.message(self._trouble), "bad")), cells)
         if not self._search.service.is_open:
-            return wrapped(line(("The index is not open: the screen below says why.", "warn")), cells)
+            return wrapped(line(("The index is not open; the screen below shows the reason.", "warn")), cells)
         proposal = self.proposal if self.is_mounted else None
         if proposal is None:
-            return wrapped(line(("Where it goes is read from its words.", "dim")), cells)
+            return wrapped(line(("The target is chosen by the words of the text.", "dim")), cells)
         made = wrapped(line((fmt.inert(proposal.route.sentence), "strong")), cells)
         if proposal.known:
-            said = f"{proposal.route.path}:{proposal.known} says that already: nothing to write."
+            said = f"{proposal.route.path}:{proposal.known} contains that already: nothing to write."
             return [*made, *wrapped(line((fmt.inert(said), "warn")), cells)]
         warned = wrapped(line((proposal.warning, "warn")), cells) if proposal.warning else []
         return [*made, *warned, (), *render.change([proposal.edit], cells)]

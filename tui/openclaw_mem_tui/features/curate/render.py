@@ -33,9 +33,9 @@ KINDS: dict[str, tuple[str, str]] = {
     "outdated": ("o", "a later dated note gives another value"),
     "duplicate": ("d", "entries that repeat another one"),
     "over-budget": ("b", "sections to move out of a MEMORY.md that is too long"),
-    "recalled": ("c", "entries of old logs that are retrieved again and again"),
+    "recalled": ("c", "entries of old logs that are retrieved often"),
     "repeated": ("r", "what several daily logs say"),
-    "hidden": ("h", "text that no search can show"),
+    "hidden": ("h", "text that no search shows"),
 }
 _KIND = 11
 #: Lines of MEMORY.md and of a change that are drawn.
@@ -149,7 +149,7 @@ def candidate_detail(state: CurateState, candidate: NoteCandidate | None, cells:
 
 def _effect(state: CurateState, candidate: NoteCandidate) -> list[tuple[str, str]]:
     if not candidate.edits:
-        return [("advice alone: there is nothing to write", "dim")]
+        return [("advice only: there is nothing to write", "dim")]
     found = state.effects.get(candidate.edits)
     if found is None:
         if state.measuring == candidate.edits:
@@ -203,9 +203,9 @@ def _cut_lines(state: CurateState, cells: int) -> list[Line]:
         shown = (fmt.crop(text, cells - 7), "dim" if over else "")
         made.append(line((f"{number:5} ", "faint"), shown))
         if number == budget.cut_after:
-            made.append(_rule("an agent is not given what follows, but its last part", "bad", cells))
+            made.append(_rule("truncated: the agent gets only the last part", "bad", cells))
         if number == BUDGET_LINES and len(texts) > number:
-            made.append(_rule(f"{number} lines: what follows is over the budget", "warn", cells))
+            made.append(_rule(f"{number} lines: the rest is over the budget", "warn", cells))
     if len(texts) > _MOST_LINES:
         made.append(line((f"… {len(texts) - _MOST_LINES:,} more lines", "dim")))
     return made
@@ -226,7 +226,7 @@ def _nothing(state: CurateState, cells: int) -> list[Line]:
     elif state.group:
         text = f"No candidate is of the kind {state.group}. {key('which')} shows others."
     else:
-        text = f"No candidate: nothing is proposed for these notes. {key('which')} shows what was rejected."
+        text = f"No candidates. {key('which')} shows the rejected ones."
     return wrapped(line((text, "dim")), cells - 1)
 
 

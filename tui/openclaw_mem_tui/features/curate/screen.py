@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 READING: Reading = (
-    "Reading the candidates",
+    "Legend",
     (
         ("✗ secret", "looks like a credential; shown masked"),
         ("! outdated", "a later daily log gives another value"),
         ("= duplicate", "another entry says the same"),
         ("▼ over-budget", "MEMORY.md is too long: a section to move"),
         ("+", "from daily logs: retrieved or repeated often"),
-        ("12 ?", "returned by 12 of the agent's searches"),
+        ("12 ?", "returned by 12 searches of the agent"),
         ("evergreen", "no date in its name: it does not decay"),
         ("MRR", "mean of 1 / rank of the first judged answer"),
     ),
 )
-_CANDIDATES = "Each candidate is a change of notes. Nothing is written before a yes."
-_FILES = "The notes with size, date, whether they decay, and how many of the agent's searches returned them."
+_CANDIDATES = "Each candidate is a change of notes. Nothing is written without confirmation."
+_FILES = "The notes with size, date, decay, and the number of the agent's searches that returned them."
 #: Seconds of quiet before an effect is measured.
 _QUIET_S = 0.25
 
@@ -54,8 +54,9 @@ class CurateScreen(ListScreen):
     WHERE, OPENED_BY, READING = "curate", "show_curate", READING
     AUTO_FOCUS = "#candidates"
     TITLES = "curate", "curation of memory"
+    CSS_PATH = "styles.tcss"
     BINDINGS = bindings("curate")  # type: ignore[assignment]
-    HELP = "What should be in MEMORY.md, and what should not, each with its evidence."
+    HELP = "Candidates for changes of MEMORY.md and daily logs, each with evidence."
 
     def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
         super().__init__(search)
@@ -184,7 +185,7 @@ class CurateScreen(ListScreen):
         if state.group == REJECTED:
             self.action_reject()
         elif not candidate.edits:
-            self.presenter.say("advice alone: there is nothing to write")
+            self.presenter.say("advice only: there is nothing to write")
         else:
             ask = ConfirmScreen("write this", partial(render.question, state, candidate), "write")
             self.app.push_screen(
@@ -248,7 +249,7 @@ class CurateScreen(ListScreen):
                 self.presenter.propose(candidate, after)
                 self.presenter.say(f"the proposal is as edited: {key('accept')} writes it")
             elif after is not None and after == proposed.before:
-                self.presenter.say("the edited text is what the note has: the proposal stays as it was")
+                self.presenter.say("the edited text equals the note: the proposal is unchanged")
 
     def _edit_file(self) -> None:
         path, service = self._path(), self.search.service

@@ -22,16 +22,16 @@ from openclaw_mem_tui.widgets.line_view import Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 
 READING: Reading = (
-    "Reading the chunks",
+    "Legend",
     (
         ("↑ ↓ j k", "previous and next chunk"),
         ("┃ │", "lines of the selected chunk; of a neighbour"),
         ("╋", "lines that two chunks share"),
-        ("┊", "no search shows the line, or not the whole of it"),
-        ("tokens", "the estimate that chunks are cut by"),
+        ("┊", "no search shows the line, or only a part of it"),
+        ("tokens", "estimated size, by which the file is split"),
         ("overlap", "tokens repeated from the previous chunk"),
-        ("keyword", "whether BM25 can find it"),
-        ("vector", "whether its text has an embedding"),
+        ("keyword", "BM25 can find it"),
+        ("vector", "its text has an embedding"),
     ),
 )
 
@@ -43,8 +43,9 @@ class ChunksScreen(WorkbenchScreen):
     WHERE, READING = "chunks", READING
     OF_CONFIGURED = True
     TITLES = "chunks", "chunks of a file"
+    CSS_PATH = "styles.tcss"
     BINDINGS = bindings("chunks")  # type: ignore[assignment]
-    HELP = "Where the file is cut. A search finds chunks, never files: what is cut apart is found apart."
+    HELP = "Where the file is split. A search finds chunks, never files."
 
     def __init__(self, search: SearchPresenter, path: str) -> None:
         super().__init__(search)

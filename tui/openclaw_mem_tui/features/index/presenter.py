@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -22,6 +21,7 @@ from openclaw_mem_engine.api import (
     Plan,
     SkippedFile,
     SyncRequest,
+    dataclass,
 )
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
@@ -138,7 +138,7 @@ class IndexPresenter(Presenter[IndexState]):
     def can_draw_chunks(self) -> bool:
         """Whether the index has files that are cut; says so when it has not."""
         if not self.service.draws_chunks:
-            self.say("qmd searches whole documents: there are no cuts to draw")
+            self.say("qmd searches whole documents: there are no chunks to show")
         return self.service.draws_chunks
 
     def turn_order(self) -> None:

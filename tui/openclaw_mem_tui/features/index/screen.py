@@ -36,23 +36,23 @@ _WITH_INDEX = frozenset(_OF_FILES | {"rebuild", "verify", "examine", "examine_de
 _FRAME = 0.12
 
 READING: Reading = (
-    "Reading the index",
+    "Legend",
     (
         ("↑ ↓ j k", "up and down a list"),
-        ("● up to date", "what is indexed is what is on disk"),
-        ("◌ modified", "text on disk differs; +48 B: 48 bytes longer"),
-        ("+ not indexed", "on disk, not in the index yet"),
-        ("− deleted", "in the index, not on disk any more"),
-        ("⊘ excluded", "found, not indexed; the file pane says why"),
-        ("= ≠", "built with the present settings; with others"),
+        ("● up to date", "index matches disk"),
+        ("◌ modified", "modified on disk; +48 B: 48 bytes longer"),
+        ("+ not indexed", "on disk, not indexed yet"),
+        ("− deleted", "deleted on disk, still in the index"),
+        ("⊘ excluded", "not indexed; the file pane shows the reason"),
+        ("= ≠", "built with the current settings; with other settings"),
         ("✗ ! i", "error, warning, information of the doctor"),
-        ("✓", "a check that found nothing"),
-        ("generation", "grows with every change of the index"),
+        ("✓", "a check without findings"),
+        ("generation", "number that grows with every change of the index"),
     ),
 )
 
 _FILES = "Every file that is indexed, is to be indexed, or is excluded."
-_DOCTOR = "The findings of the doctor, the worst first, then its checks. A check changes nothing."
+_DOCTOR = "The findings of the doctor, errors first, then its checks. A check changes nothing."
 _EVENTS = "Events: syncs, rebuilds, fallbacks, failed searches (`openclaw-mem log` has all of them)."
 
 
@@ -61,6 +61,7 @@ class IndexScreen(ListScreen):
 
     WHERE, OPENED_BY, READING = "index", "show_index", READING
     TITLES = "index", "index health"
+    CSS_PATH = "styles.tcss"
     BINDINGS = bindings("index")  # type: ignore[assignment]
     HELP = "Whether the index is up to date with the notes, and whether it is intact."
 
@@ -173,7 +174,7 @@ class IndexScreen(ListScreen):
         if self.search.activity.phase == "syncing":
             self.search.sync.stop_sync()
         elif doing == REPAIRING:
-            self.presenter.say("a repair is not stopped half way; it takes a moment")
+            self.presenter.say("a running repair cannot be stopped")
         elif doing:
             self.workers.cancel_group(self, "read")
             self.workers.cancel_group(self, "doctor")
@@ -189,7 +190,7 @@ class IndexScreen(ListScreen):
 
     def _sync(self, job: Job) -> None:
         running = self.search.activity.phase == "syncing"
-        self.presenter.say("it follows the sync that runs" if running else "")
+        self.presenter.say("queued after the running sync" if running else "")
         self._lab.resync(job)
 
     def action_rebuild(self) -> None:
@@ -211,16 +212,16 @@ class IndexScreen(ListScreen):
     def action_prune(self) -> None:
         async def ask() -> None:
             request = SyncRequest(prune=True, tails=True)
-            plan = await self.presenter.plan(request, "would be forgotten")
+            plan = await self.presenter.plan(request, "would be removed")
             if isinstance(plan, Plan) and plan.removed:
                 self.app.push_screen(
-                    ConfirmScreen("forget the notes", partial(summary.prune_plan, plan), "forget"),
+                    ConfirmScreen("remove the notes", partial(summary.prune_plan, plan), "forget"),
                     lambda sure: self._sync(Job(prune=True, tails=True)) if sure else None,
                 )
 
         if self._is_free():
             if self.presenter.emptied is None:
-                self.presenter.say("nothing to forget: the workspace holds notes, or the index does not")
+                self.presenter.say("nothing to remove: the workspace has notes, or the index has none")
             else:
                 self.run_in(ask, "doctor")
 
@@ -257,9 +258,9 @@ class IndexScreen(ListScreen):
         if not self.search.service.is_open:
             damaged = self.search.damage is not None
             again = f"{key('rebuild')} rebuilds it" if damaged else f"{key('sync_now')} tries again"
-            self.presenter.say(f"the index cannot be opened: see the reason above; {again}")
+            self.presenter.say(f"the index cannot be opened, the reason is above; {again}")
         elif self.search.activity.phase == "syncing":
-            self.presenter.say("not while a sync runs; esc stops it")
+            self.presenter.say("not possible during a sync; esc stops it")
         elif self.presenter.state.doing:
             self.presenter.say("")
         else:
@@ -290,7 +291,7 @@ class IndexScreen(ListScreen):
         if row is None or not service.is_open:
             return
         if row.source == "sessions":
-            self.presenter.say("transcripts are the agent's own: they are not edited here")
+            self.presenter.say("transcripts belong to the agent: they are not edited here")
             return
         outcome, ran = edit(self.app, service.settings, row.path, 1)
         self.presenter.say(outcome)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import CacheSize, OpenClawMemError, Spent, known_of, summed
+from openclaw_mem_engine.api import CacheSize, OpenClawMemError, Spent, dataclass, known_of, summed
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.service import Service
@@ -108,7 +108,7 @@ class ProvidersPresenter(Presenter[ChainState]):
     async def probe(self, link: ProviderState) -> None:
         """Send one request to a provider, and say what came of it."""
         if not link.in_use:
-            known = {"keywords": "BM25 needs no provider", "backend": "the next search asks qmd"}
+            known = {"keywords": "BM25 needs no provider", "backend": "the next search uses qmd"}
             self.say(known.get(link.role, f"{link.name} is not in use"))
             return
         key, faults = key_of(link), self.service.faults

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import FAULTS, Row, Spent
+from openclaw_mem_engine.api import FAULTS, IN_PROCESS, Row, Spent
 from openclaw_mem_tui.features.providers.presenter import ChainState, key_of
-from openclaw_mem_tui.features.search.comparison import Compared, answered_by, compared
+from openclaw_mem_tui.features.search.comparison import answered_by, compared
+from openclaw_mem_tui.features.search.render.above import overlap
 from openclaw_mem_tui.features.search.render.hits import path_spans
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
@@ -78,15 +79,15 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
     """Everything about one provider, or why several are not selected; every text in full."""
     if not group:
         if chain.trouble:
-            return [line(("The chain could not be read: the line below says why.", "dim"))]
+            return [line(("The chain could not be read; the reason is below.", "dim"))]
         return [line(("The chain is being read.", "dim"))]
     details = Details(cells)
     say, link = details.say, group[0]
     mark, role = _mark(link)
     if group[1:]:
-        say("state", (f"{mark} {link.label}", role))
         for why in dict.fromkeys(link.why for link in group):
-            say("why", fmt.message(why), (f": {_names([link for link in group if link.why == why])}", "dim"))
+            names = _names([link for link in group if link.why == why])
+            say("state", (f"{mark} {link.label} ({fmt.message(why)})", role), (f": {names}", "dim"))
         return details.lines
     say("state", (f"{mark} {link.label}", f"strong {role}".strip()), *_when(link, chain))
     say("why", fmt.message(link.why))
@@ -104,9 +105,9 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
     if link.model:
         say("model", fmt.inert(link.model))
     if link.host:
-        say("host", fmt.inert(link.host), (" gets queries and notes" if link.in_use else "", "dim"))
+        say("host", fmt.inert(link.host), (" receives queries and notes" if link.in_use else "", "dim"))
     elif link.in_use:
-        say("host", "stays on this machine")
+        say("data", "local only" if link.name in IN_PROCESS else "sent to a server on this machine")
     if link.key_origin:
         say("key", fmt.inert(link.key_origin))
     if link.price:
@@ -131,12 +132,12 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
 def _say_qmd(details: Details, chain: ChainState) -> None:
     """The external program, apart from its failure: what it is, and its last update."""
     if (facts := chain.qmd) is None:
-        details.say("command", ("not configured: the program of the simulated fault", "dim"))
+        details.say("command", ("not configured; the simulated fault runs its own program", "dim"))
         return
     details.say("command", fmt.inert(chain.qmd_command))
     details.say("version", ".".join(map(str, facts.version)) or "not known")
     details.say(
-        "updated", fmt.clock(facts.updated_at, chain.at, True) if facts.updated_at else "never from here"
+        "updated", fmt.clock(facts.updated_at, chain.at, True) if facts.updated_at else "not by openclaw-mem"
     )
     for error in (facts.update_error, facts.embed_error):
         if error:
@@ -210,7 +211,7 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
         return spread(line((" ✗ ", "bad"), fmt.message(chain.trouble or activity.trouble)), (), cells)
     if chain.probing:
         names = ", ".join(sorted({name for name, _, _ in chain.probing}))
-        start = line((" ◐ ", "accent"), f"probing {fmt.inert(names)} ", ("esc stops waiting", "faint"))
+        start = line((" ◐ ", "accent"), f"probing {fmt.inert(names)} ", ("esc cancels", "faint"))
     elif view.pending:
         start = line((" ◐ ", "accent"), ("searching the last query again", "dim"))
     elif not chain.links:
@@ -219,7 +220,7 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
         failed = ", ".join(fmt.inert(link.name) for link in chain.links if link.state == "failed")
         idle = ", ".join(fmt.inert(link.name) for link in chain.links if link.state == "idle")
         trouble = fmt.join((failed and f"{failed} failed", idle and f"{idle} not indexed yet"))
-        summary = trouble or "every provider in use answers"
+        summary = trouble or "no provider in use has failed"
         # The sign is the state, whatever the last message is.
         message = (fmt.inert(chain.said), "") if chain.said else (summary, "dim")
         start = line((" ● ", "warn" if trouble else "good"), message)
@@ -261,7 +262,7 @@ def last_query(view: View, cells: int) -> list[Line]:
     if view.error:
         say("failed", (fmt.inert(view.error), "bad"))
     if view.pending:
-        say("", ("searched again just now …", "accent"))
+        say("", ("searching again …", "accent"))
         return made
     pool = view.pool
     if pool is None:
@@ -285,7 +286,7 @@ def last_query(view: View, cells: int) -> list[Line]:
             made.extend(_only_in_one(label, rows, cells))
     if not view.pool_faults:
         made.extend(
-            wrapped(line(("space", "key"), (" on a fault searches it again under that.", "dim")), cells - 1)
+            wrapped(line(("space", "key"), (" on a fault searches it with the fault.", "dim")), cells - 1)
         )
     return made
 
@@ -301,34 +302,7 @@ def _more_without_cut(view: View) -> str:
     gone = {row.chunk_id for row in before.dropped if row.outcome.stage == before.cut.name}
     if not any(row.chunk_id in gone for row in now.returned):
         return ""
-    return f"{more} instead of {fewer}: without vectors the score cut does not apply"
-
-
-def in_short(view: View, cells: int) -> Line:
-    """What the faults did to the shown answer, in one line of the search lab."""
-    seen = compared(view)
-    if seen is None or view.pool is None:
-        return ()
-    who = line((" · ", "faint"), (f"{fmt.inert(answered_by(view.pool))} answered", ""))
-    return spread((Span(" Δ ", "accent"), *overlap(seen), *who), (), cells)
-
-
-def overlap(seen: Compared) -> Line:
-    """How much of the baseline the shown answer still has."""
-    same, lost, new = seen.same, len(seen.lost), len(seen.new)
-    if not seen.of:
-        return line(("no hit", "strong"), ", and none in the baseline")
-    if not same + lost:
-        return line((f"{new} new", "strong warn"), ", and none in the baseline")
-    text = f"the same as the baseline{f', {seen.moved} moved' if seen.moved else ''}"
-    measure = ""
-    if lost == new:
-        measure = f" · overlap@{seen.at} {same}/{seen.of}"
-    else:
-        # Answers of different lengths: their overlap would count what the shorter one has not as lost.
-        text += f", {lost} lost" * (lost > 0) + f", {new} new" * (new > 0)
-    role = "bad" if lost else "warn" if new else "good"
-    return line((f"{same} of {same + lost} ", f"strong {role}"), text, (measure, "dim"))
+    return f"{more} results instead of {fewer}: without vectors min_score does not apply"
 
 
 def _only_in_one(label: str, rows: Sequence[Row], cells: int) -> list[Line]:

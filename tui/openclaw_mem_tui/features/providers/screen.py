@@ -29,26 +29,26 @@ if TYPE_CHECKING:
 _NAMES = tuple(FAULTS)
 
 READING: Reading = (
-    "Reading the chain",
+    "Legend",
     (
-        ("● active", "takes part in answers now"),
-        ("○ ready", "would answer, or answers as well"),
-        ("✗ paused", "failed, and is asked again at that time"),
-        ("· not selected", "not in use, and why"),
+        ("● active", "used by searches now"),
+        ("○ ready", "ready for use, or used in addition"),
+        ("✗ paused", "failed; retry at the shown time"),
+        ("· not selected", "not in use; the reason is shown"),
         ("primary", "whose vectors are searched"),
-        ("fallback", "answers when the primary fails"),
-        ("also", "its vectors are kept as well, to compare"),
-        ("keywords", "BM25: with the vectors, or alone"),
-        ("backend", "the external qmd: searches with vectors of its own"),
-        ("overlap@6", "hits that two runs share, of six"),
+        ("fallback", "used when the primary fails"),
+        ("also", "its vectors are kept too, for comparison"),
+        ("keywords", "BM25, with vectors or alone"),
+        ("backend", "the external qmd, with its own vectors"),
+        ("overlap@6", "hits that both runs share, of six"),
     ),
 )
 
 
-_CHAIN = "The chain: every provider in the order in which one is selected, BM25 only at the end."
+_CHAIN = "The chain: providers in the order of selection, BM25 last."
 _FAULTS = (
-    "Faults are simulated: no request is sent for them, and nothing is recorded. Those of qmd run a program "
-    "that fails so."
+    "Faults are simulated: no request is sent for them, and nothing is recorded. Faults of qmd run a program "
+    "that fails in that way."
 )
 
 
@@ -58,8 +58,9 @@ class ProvidersScreen(WorkbenchScreen):
 
     WHERE, OPENED_BY, READING = "providers", "show_providers", READING
     TITLES = "providers", "providers and fallback"
+    CSS_PATH = "styles.tcss"
     BINDINGS = bindings("providers")  # type: ignore[assignment]
-    HELP = "Which provider makes the vectors, what answers when it fails, and what an answer is like then."
+    HELP = "Which provider makes the vectors, what is used when it fails, and how the results differ."
 
     def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
         super().__init__(search)
@@ -121,7 +122,7 @@ class ProvidersScreen(WorkbenchScreen):
                 ],
             )
         )
-        self.last.border_title = "last query under this fault" if view.shown_faults else "last query"
+        self.last.border_title = "last query with this fault" if view.shown_faults else "last query"
         self.last.border_subtitle = key_hint("compare", "compare in the lab") if view.query.strip() else ""
         self.last.show(lambda cells: render.last_query(view, cells))
         self.query_one("#cache", Pane).show(lambda cells: [render.cache(state, cells)])
@@ -163,15 +164,15 @@ class ProvidersScreen(WorkbenchScreen):
         name, before = _NAMES[self.faults.cursor], self.search.view.faults
         self._lab.switch_faults(before ^ {name})
         if not self.search.view.query.strip():
-            then = f"; {key('compare')}: type a query, it is answered under the fault"
+            then = f"; {key('compare')}: type a query, it is searched with the fault"
         else:
             then = f"; {key('compare')} compares with the baseline"
-        self.presenter.say(f"{name} is off" if name in before else f"{name} is simulated{then}")
+        self.presenter.say(f"{name} is off" if name in before else f"simulated: {name}{then}")
 
     def action_clear_faults(self) -> None:
         if self.search.view.faults:
             self._lab.switch_faults(frozenset())
-            self.presenter.say("no fault is simulated any more")
+            self.presenter.say("simulated faults: none")
         else:
             self.presenter.say("no fault is simulated")
 
@@ -179,7 +180,7 @@ class ProvidersScreen(WorkbenchScreen):
     def action_compare(self) -> None:
         self.app.pop_screen()
         if not self.search.view.query.strip():
-            self.search.say("type a query: it is answered under the fault" if self.search.view.faults else "")
+            self.search.say("type a query: it is searched with the fault" if self.search.view.faults else "")
 
     @property
     def lower_pane(self) -> Pane:

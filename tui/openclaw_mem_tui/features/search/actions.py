@@ -1,4 +1,5 @@
-"""What the keys of the search lab do: one method an action of the table, in groups that get the screen."""
+"""What the keys of the search lab do: one method an action of the table, in groups that get the screen.
+Dialogs are loaded when they are first shown."""
 
 from __future__ import annotations
 
@@ -6,10 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import Candidate, Knobs, OpenClawMemError, Row, scope_decision
+from openclaw_mem_engine.api import Candidate, Knobs, OpenClawMemError, Row
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.editor import edit
-from openclaw_mem_tui.features.search.export import offer_export
 from openclaw_mem_tui.features.search.history import fuzzy
 from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.remembered import start_anew
@@ -19,7 +19,6 @@ from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, KNOB_NAME
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
 
 if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.screen import SearchScreen
@@ -68,6 +67,8 @@ class QueryActions(_Actions):
                 self._screen.query_line.value = picked
                 self._hits.focus()
 
+        from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
+
         headings = dict(self._search.start_page.suggestions)
 
         def find(text: str) -> list[Choice]:
@@ -79,7 +80,7 @@ class QueryActions(_Actions):
             "history",
             find,
             filtered=True,
-            empty="no query yet that fits",
+            empty="no earlier query matches",
         )
         self._screen.app.push_screen(picker, ask)
 
@@ -98,6 +99,9 @@ class QueryActions(_Actions):
     def action_session(self) -> None:
         if not self._search.service.is_open:
             return
+        from openclaw_mem_engine.api import scope_decision
+        from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
+
         settings, now = self._search.service.settings, self._search.view.session_key
         chats = (f"agent:{settings.agent}:{chat}" for chat in ("telegram:group:1", "discord:channel:1"))
         known = list(dict.fromkeys((now, "", *chats)))
@@ -155,21 +159,21 @@ class HitActions(_Actions):
 
     def action_reset_all(self) -> None:
         self._screen.tune(self._search.view.defaults)
-        self._search.say(f"all knobs as configured; {key_of('undo_knob')} takes it back")
+        self._search.say(f"all knobs reset to the configuration; {key_of('undo_knob')} undoes it")
 
     def action_undo_knob(self) -> None:
-        self._step(self._search.steps.undo, "back", "redo_knob")
+        self._step(self._search.steps.undo, "undo", "redo_knob")
 
     def action_redo_knob(self) -> None:
-        self._step(self._search.steps.redo, "again", "undo_knob")
+        self._step(self._search.steps.redo, "redo", "undo_knob")
 
     def _step(self, move: Callable[[Knobs], Knobs | None], word: str, other: str) -> None:
         before = self._search.view.knobs
         if (knobs := move(before)) is None:
-            self._search.say(f"no step of a knob to go {word}")
+            self._search.say(f"nothing to {word}")
             return
         self._screen.tune(knobs, by_step=True)
-        self._search.say(f"{word}: {changed_words(before, knobs)}; {key_of(other)} goes the other way")
+        self._search.say(f"{word}: {changed_words(before, knobs)}; {key_of(other)} reverses it")
 
     def action_knob(self, name: str) -> None:
         """Open the panel on one knob."""
@@ -270,7 +274,7 @@ class NoteActions(_Actions):
             session, mode = self._search.view.session_key, self._preview.citations or "auto"
             self._copy(agent_text(result, mode, session), "the snippet")
         elif row is not None:
-            self._search.say("nothing to copy: the agent does not get this chunk")
+            self._search.say("nothing to copy: this chunk is not returned")
 
     def _copy(self, text: str, name: str = "") -> None:
         self._screen.app.copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))
@@ -289,6 +293,8 @@ class MoreActions(_Actions):
         guide = self._search.guide
         if guide is None:
             return
+        from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
+
         choices = [
             Choice(str(number), f"{number + 1:2}  {lesson.title}", lesson.query)
             for number, lesson in enumerate(guide)
@@ -309,6 +315,8 @@ class MoreActions(_Actions):
         self._screen.load_lesson(self._search.lesson_after(-1))
 
     def action_export(self) -> None:
+        from openclaw_mem_tui.features.search.export import offer_export
+
         offer_export(self._screen.app, self._search)
 
     def action_sync(self) -> None:

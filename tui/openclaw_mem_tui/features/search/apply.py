@@ -35,10 +35,10 @@ async def offer(screen: SearchScreen) -> None:
     search = screen.search
     service, view = search.service, search.view
     if service.reload is None:
-        search.say("the demo has settings of its own: x c copies the knobs for yours")
+        search.say("the demo has its own settings; x c copies the knobs for your configuration")
         return
     if not service.is_open or view.backend != service.configured_backend:
-        search.say(f"the configuration is for {service.configured_backend or 'the index'}: o goes back to it")
+        search.say(f"the configured backend is {service.configured_backend or 'builtin'}; o switches to it")
         return
     try:
         settings, edit, undoes = await asyncio.to_thread(_proposed, service.reload, view.knobs)
@@ -54,7 +54,7 @@ async def offer(screen: SearchScreen) -> None:
             screen.run_in(partial(_write, screen, settings, edit), "apply")
 
     verb = "take back" if undoes else "write"
-    title = "take back the last change of config.toml" if undoes else "write the knobs to config.toml"
+    title = "undo the last change of config.toml" if undoes else "write the knobs to config.toml"
     screen.app.push_screen(ConfirmScreen(title, partial(_shown, edit), verb), decided)
 
 
@@ -89,6 +89,6 @@ async def _write(screen: SearchScreen, settings: Settings, edit: SettingsEdit) -
         screen.search_soon(0.0)
     path = fmt.inert(str(edit.path))
     if knobs == wanted:
-        search.say(f"A takes it back · wrote {path}")
+        search.say(f"A undoes it · wrote {path}")
     else:
         search.say(f"{fmt.count(len(wanted.changes_from(knobs)), 'knob')} differ from {path}")

@@ -57,7 +57,7 @@ def missing(view: View) -> list[Row]:
         return []
     key = view.baseline.key
     found = {key(row) for row in view.trace.rows}
-    reason = unsearched(view.trace.notes) or "no retriever that ran found it"
+    reason = unsearched(view.trace.notes) or "in no candidate list"
     outcome = Outcome("dropped", stage=GONE, reason=reason)
     return [
         row._replace(scores={}, ranks={}, operands=(), outcome=outcome, diversity=None)

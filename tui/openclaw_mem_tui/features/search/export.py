@@ -118,7 +118,7 @@ def offer_export(app: App[int], search: SearchPresenter) -> None:
 
     view = search.view
     if view.trace is None or not view.answers:
-        search.say("there is no answer to export yet")
+        search.say("there is no result to export yet")
         return
     # Taken before the dialog covers the screen.
     svg = picture(app)
@@ -142,6 +142,6 @@ def offer_export(app: App[int], search: SearchPresenter) -> None:
         else:
             if picked == "config":
                 app.copy_to_clipboard(text)
-            search.say(f"{'copied, and wrote' if picked == 'config' else 'wrote'} {path}")
+            search.say(f"{'copied; wrote' if picked == 'config' else 'wrote'} {path}")
 
     app.push_screen(PickScreen("export", lambda _: choices), export)

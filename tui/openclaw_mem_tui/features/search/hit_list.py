@@ -21,9 +21,9 @@ class HitList(CursorList):
     """Keeps the cursor on its chunk while knobs move, and goes to the first hit for a new query. The titles
     of the columns stay on top while rows scroll under them."""
 
-    HELP = "The chunks that the agent gets lines of, best first; below the rule, the others, and why."
+    HELP = "Returned chunks, best first; below the rule, what is not returned, with the reason."
     FIXED = 1
-    CAN_FILTER = True
+    CAN_FILTER, DRAWS_ITEMS = True, False
     UNCHANGED = " rows, ranks unchanged"
 
     def __init__(self, landing: Callable[[], Sequence[Line]], *, id: str | None = None) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from textual.message import Message
 
-from openclaw_mem_engine.api import Knobs
+from openclaw_mem_engine.api import Knobs, dataclass
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.search.render.knobs import panel
 from openclaw_mem_tui.features.search.state import KNOB_NAMES
@@ -16,7 +14,7 @@ from openclaw_mem_tui.widgets.lists import CursorList, Rows
 class KnobPanel(CursorList):
     """All knobs; the selected one moves with left and right."""
 
-    HELP = "Every ranking knob, live. Values that differ from the configuration are bold."
+    HELP = "Every ranking knob. Values that differ from the configuration are bold."
     BINDINGS = bindings("knobs")
 
     @dataclass

@@ -33,7 +33,7 @@ DEBOUNCE = 0.06
 
 #: Those that the key switches between.
 BACKENDS = ("builtin", "qmd")
-_FAULT_BASELINE = "while a simulated fault is on, the run without it is the baseline"
+_FAULT_BASELINE = "with a simulated fault, the run without it is the baseline"
 
 
 class SearchPresenter(Presenter[View]):
@@ -147,9 +147,9 @@ class SearchPresenter(Presenter[View]):
         if self.view.shown_faults:
             self.say(_FAULT_BASELINE)
         elif not self.view.answers:
-            self.say("there is no answer to pin yet")
+            self.say("there is no run to pin yet")
         elif self.pin_run():
-            self.say(f"this run is the baseline now; {key('clear_baseline')} goes back")
+            self.say(f"this run is the baseline; {key('clear_baseline')} restores the configured one")
 
     def pin_run(self) -> bool:
         """Make the shown run the baseline; False when there is none, or a fault is on."""
@@ -250,14 +250,14 @@ class SearchPresenter(Presenter[View]):
     def give_up(self) -> None:
         """The user cancelled a search: what is shown stays, and says so."""
         if self.view.pending:
-            self._show(state.failed(self.view, "Search cancelled; the rows below answer an earlier query."))
+            self._show(state.failed(self.view, "Search cancelled; the rows below are of an earlier query."))
         elif self.view.scoring:
             self._show(state.failed(self.view, "Reranking cancelled; not every row has its rerank score."))
 
     def ask_as(self, session_key: str) -> bool:
         """Ask for another session from now on ("": a direct chat); True when a search is needed."""
         self._show(state.as_session(self.view, session_key))
-        self.say(f"asked for session {session_key}" if session_key else "asked without a session key")
+        self.say(f"session key: {session_key}" if session_key else "no session key")
         return state.needs_retrieval(self.view)
 
     # -- the other backend --------------------------------------------------------------------------------
@@ -268,8 +268,8 @@ class SearchPresenter(Presenter[View]):
         if await self._use_backend(name):
             if self.view.query.strip():
                 await self.search(0.0)
-            compared = f"; the answer of {before} is the baseline" if self.view.other_backend else ""
-            self.say(f"{name} answers now{compared}")
+            compared = f"; the run of {before} is the baseline" if self.view.other_backend else ""
+            self.say(f"backend: {name}{compared}")
 
     async def _use_backend(self, name: str) -> bool:
         """Let a backend answer from now on; its index is synced first. The configuration stays as it is.

@@ -93,7 +93,7 @@ class Preview(Pane):
         found = marker.count(text)
         whole = fmt.count(len(result.chunk_ids), "chunk") if result and len(result.chunk_ids) > 1 else ""
         matches = fmt.count(found, "match", "matches") if found else ""
-        cut = "best line cut off" if row.shown.truncated else ""
+        cut = "truncated" if row.shown.truncated else ""
         title = fmt.join(("snippet", whole, matches, cut))
         if result is None:
             # Lines of it may be in the result of another chunk of its file.
@@ -101,7 +101,7 @@ class Preview(Pane):
             held = any(
                 first <= row.end_line and row.start_line <= last for r in others for first, last in r.shown
             )
-            title = "passage · not returned" if held else "passage · not in the answer"
+            title = "passage · in another result" if held else "passage · not sent to the agent"
         self.begin("snippet", title, key_hint("citations", f"citations: {mode}"))
         self.show(lambda cells: render.snippet(view, row, text, marker, cells), render.evidence)
 
@@ -114,6 +114,7 @@ class Preview(Pane):
         """``anchor`` names the line that must be in sight, at any size, until the user scrolls."""
         self._anchor = anchor
         super().show(drawer)
+        self._bring_into_sight()  # in the same frame, unless the bounds of scrolling come with a new layout
         self.call_after_refresh(self._bring_into_sight)
 
     def _bring_into_sight(self) -> None:

@@ -16,7 +16,7 @@ from openclaw_mem_tui.render import status
 class QueryLine(Input):
     """Search as you type. Arrow up asks the previous query, arrow down and enter go to the hits."""
 
-    HELP = "Type to search. Every word counts; nothing has a special meaning."
+    HELP = "Type to search. Every word counts; there are no operators."
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("up", "screen.previous_query", show=False),
         Binding("down", "screen.leave_query", show=False),

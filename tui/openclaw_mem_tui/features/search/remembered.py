@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.api import Knobs, UsageError, profile
+from openclaw_mem_engine.api import Knobs, UsageError, dataclass, profile
 from openclaw_mem_tui.features.search.state import Pin, View
 from openclaw_mem_tui.render import format as fmt
 
@@ -88,7 +88,7 @@ def continued(view: View, remembered: Remembered) -> tuple[View, str]:
     if remembered.baseline is not None and pin is None:
         pin = Pin("", changed(view.defaults, remembered.baseline), None, backend=view.backend)
         said.append("pinned baseline")
-    shown = f"continued: {fmt.join(said)} (0 starts anew)" if said else remembered.trouble
+    shown = f"continued: {fmt.join(said)} (0 starts over)" if said else remembered.trouble
     return replace(view, knobs=knobs, pin=pin), shown
 
 
@@ -98,7 +98,7 @@ def start_anew(search: SearchPresenter) -> None:
     search.ask("")
     search.tune(search.view.defaults)
     search.clear_baseline()
-    search.say("started anew: knobs and baseline are those configured")
+    search.say("started over: knobs and baseline as configured")
 
 
 def to_remember(search: SearchPresenter) -> Remembered:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -12,7 +13,6 @@ from textual.widgets import Input
 
 from openclaw_mem_engine.api import Knobs
 from openclaw_mem_tui.bindings import bindings
-from openclaw_mem_tui.features.providers.render import in_short
 from openclaw_mem_tui.features.search.actions import HitActions, MoreActions, NoteActions, QueryActions
 from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.hit_list import HitList
@@ -26,13 +26,15 @@ from openclaw_mem_tui.features.search.render.knobs import hint
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.start_page import landing
 from openclaw_mem_tui.features.search.state import View, nudged, reset, same_rows
-from openclaw_mem_tui.features.why_not.screen import WhyNotActions
+from openclaw_mem_tui.features.why_not.actions import WhyNotActions
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.dialogs import Reading
 from openclaw_mem_tui.widgets.line_view import Brief, Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList
+
+if TYPE_CHECKING:
+    from openclaw_mem_tui.widgets.dialogs import Reading
 
 #: Seconds between frames of the spinner, while something runs.
 _FRAME = 0.12
@@ -96,7 +98,8 @@ class SearchScreen(WorkbenchScreen):
             self.search.ask(self._initial_query)
         self.search_changed()
         (self.hits if self.search.guide or self._initial_query else self.query_line).focus()
-        self.run_in(self._start, "start")
+        # Loading the engine would take half of the time to the first frame, which says that it is loaded.
+        self.call_after_refresh(self.run_in, self._start, "start")
 
     async def _start(self) -> None:
         """Open, load the first lesson, answer what was asked already, sync, answer again, watch."""
@@ -236,7 +239,7 @@ class SearchScreen(WorkbenchScreen):
         self.set_class(number is not None or compared, "-lesson")
         if compared:
             # What a lesson says need not be true under a fault, and its baseline is not the one shown.
-            self.lesson.show(lambda cells: [in_short(view, cells)])
+            self.lesson.show(lambda cells: [above.in_short(view, cells)])
         elif guide is not None and number is not None:
             self.lesson.show(lambda cells: lesson_lines(guide, number, cells))
 
@@ -319,7 +322,7 @@ class SearchScreen(WorkbenchScreen):
         return "knobs" if self.focused is self.knob_panel else "search"
 
     def reading(self) -> Reading:
-        return ("Reading the rows", hits.legend(self.search.view.trace))
+        return ("Legend", hits.legend(self.search.view.trace))
 
     def idle_keys(self) -> frozenset[str]:
         return frozenset() if self.search.guide is not None else frozenset({"guide", "next_lesson"})

@@ -5,7 +5,7 @@ Everything on the screen is drawn from one ``View``. Ranking is asked of the eng
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 from typing import Literal
 
@@ -21,6 +21,7 @@ from openclaw_mem_engine.api import (
     Row,
     Settings,
     Trace,
+    dataclass,
     profile,
     rank,
     ranking_knobs,

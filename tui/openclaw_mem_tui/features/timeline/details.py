@@ -13,8 +13,8 @@ from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
 
 _SOURCES = {
     "git": "commits",
-    "pre-image": "the texts kept before our own edits",
-    "file": "the note of a session",
+    "pre-image": "texts kept before edits of openclaw-mem",
+    "file": "note of a session",
     "tool call": "calls of tools in transcripts",
 }
 
@@ -75,7 +75,7 @@ def session_detail(state: TimelineState, session: Session | None, cells: int) ->
     if session is None:
         if state.whole is None or not state.whole.sessions:
             return _nothing(state, cells)
-        text = "Everything that happened, in any session and outside of them: enter shows it."
+        text = "All events, of all sessions and of none: enter shows them."
         return wrapped(line((text, "dim")), cells - 1)
     details = Details(cells)
     say = details.say
@@ -86,7 +86,7 @@ def session_detail(state: TimelineState, session: Session | None, cells: int) ->
     about = "about " if session.curve.estimated else ""
     say("tokens", f"{about}{session.curve.peak:,} at most, of {session.window:,}")
     if session.curve.estimated:
-        say("", ("estimated from the length of the transcript: no answer says how many it used", "warn"))
+        say("", ("estimated from the length of the transcript: no response has a token count", "warn"))
     due = (
         f"{session.soft_line:,}: a flush is due there"
         if session.soft_line > 0
@@ -128,11 +128,11 @@ def _nothing(state: TimelineState, cells: int) -> list[Line]:
     if whole is None:
         return []
     if not whole.sessions and not whole.moments:
-        text = "Nothing has happened yet: there is no transcript of a session, and the event log is empty."
+        text = "No events: there is no transcript of a session, and the event log is empty."
     elif state.group != "all":
         text = f"No event here is one of: {state.group}. {key('kinds')} shows others."
     else:
-        text = "Nothing of memory happened here: no flush, no compaction, no write, no search."
+        text = "No events here: no flush, compaction, write or search."
     return wrapped(line((text, "dim")), cells - 1)
 
 

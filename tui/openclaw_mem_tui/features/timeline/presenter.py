@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from openclaw_mem_engine.api import (
@@ -20,6 +20,7 @@ from openclaw_mem_engine.api import (
     TimelineReader,
     Write,
     by_file_and_day,
+    dataclass,
     difference,
 )
 from openclaw_mem_tui.presenter import Presenter

@@ -100,7 +100,7 @@ def chart(
     if session is not None and session.curve.times:
         made = _bars(session, start, end, rows, width, gutter)
     else:
-        text = "No answer is in this session." if session is not None else "This belongs to no session."
+        text = "This session has no responses." if session is not None else "This event has no session."
         made = [line((f"{' ' * gutter}{fmt.crop(text, width)}", "dim")), *[()] * (rows - 1)]
     shown = session.moments if session is not None else state.moments
     made.append((Span(" " * gutter), *_marks(shown, moment, start, end, width)))

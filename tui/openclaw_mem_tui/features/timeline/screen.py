@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 READING: Reading = (
-    "Reading the timeline",
+    "Legend",
     (
         ("▁▄█", "tokens in the window; █ and the yellow bars: past the soft line"),
         ("┄", "the soft line, at which a flush is due"),
-        ("● flush", "wrote into a note"),
-        ("○ no reply", "NO_REPLY: the model had nothing to store"),
-        ("! skipped", "was due and did not run; the details say why"),
+        ("● flush", "wrote to a note"),
+        ("○ no reply", "NO_REPLY: the model stored nothing"),
+        ("! skipped", "was due and did not run; the details show the reason"),
         ("▼", "a compaction; ✗ MISSED: without a flush before it"),
         ("◆ + ?", "snapshot, write, the agent's own search"),
         ("~", "estimated from the length of the transcript"),
@@ -64,8 +64,9 @@ class TimelineScreen(ListScreen):
     WHERE, OPENED_BY, READING = "timeline", "show_timeline", READING
     AUTO_FOCUS = "#moments"
     TITLES = "timeline", "timeline of memory"
+    CSS_PATH = "styles.tcss"
     BINDINGS = bindings("timeline")  # type: ignore[assignment]
-    HELP = "When memory was written and read, and whether a flush ran before each compaction."
+    HELP = "When memory was written and read, and which compactions had a flush before them."
 
     def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
         super().__init__(search)

@@ -54,7 +54,7 @@ def change_rows(
     items = [_item(change, knobs, cells - 1, at == cursor) for at, change in enumerate(answer.changes)]
     foot = [row for change in answer.text_changes for row in _note("note  ", change.text, cells)]
     if not (items or head or foot):
-        none = "nothing to change: it is returned" if answer.returned else "no change is known"
+        none = "nothing to change: it is returned" if answer.returned else "no change found"
         head = [line((none, "dim"))]
     return head, items, foot
 

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -18,7 +17,7 @@ from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.export import file_name, write
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.why_not import render
-from openclaw_mem_tui.features.why_not.picker import lines_of, passage_of, picker
+from openclaw_mem_tui.features.why_not.picker import lines_of, picker
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import line, wrapped
 from openclaw_mem_tui.screen import WorkbenchScreen
@@ -27,16 +26,13 @@ from openclaw_mem_tui.widgets.dialogs import Reading
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
 
-if TYPE_CHECKING:
-    from openclaw_mem_tui.features.search.screen import SearchScreen
-
 READING: Reading = (
-    "Reading the walk",
+    "Legend",
     (
-        ("✓ ✗", "a step that the passage passed; the one that said no"),
-        ("rank", "of the passage, with that change alone"),
-        ("loses", "results that the change costs"),
-        ("also brings", "other passages that it brings in too"),
+        ("✓ ✗", "a step that the passage passed; the step that drops it"),
+        ("rank", "rank of the passage with that change alone"),
+        ("loses", "results that the change removes"),
+        ("also brings", "other passages that the change also returns"),
         ("note", "a change of the text, not of a knob"),
     ),
 )
@@ -47,15 +43,16 @@ class WhyNotScreen(WorkbenchScreen):
 
     WHERE, READING = "why_not", READING
     TITLES = "why not", "why not this passage?"
+    CSS_PATH = "styles.tcss"
     BINDINGS = bindings("why_not")  # type: ignore[assignment]
-    HELP = "The way of one passage through the search, from the file on disk to the snippet of the agent."
+    HELP = "The steps of one passage through the search, from the file on disk to the snippet."
 
     def __init__(self, search: SearchPresenter, passage: Expected, tune: Callable[[Knobs], None]) -> None:
         """``tune`` gives other knobs to the search lab."""
         super().__init__(search)
         self.passage, self._tune = passage, tune
         self.changes = CursorList(
-            "The smallest change of each knob that brings the passage in.", id="changes", classes="listed"
+            "The smallest change of each knob that returns the passage.", id="changes", classes="listed"
         )
         self.answer: WhyNot | None = None
         self._drawn: WhyNot | None = None
@@ -98,11 +95,11 @@ class WhyNotScreen(WorkbenchScreen):
         answer, view, activity = self.answer, self.search.view, self.search.activity
         asked, steps = self.query_one("#asked", Pane), self.query_one("#walk", Pane)
         asked.show(lambda cells: render.heading(view.query, answer, self.passage.location, cells))
-        steps.border_title, self.changes.border_title = "walk", "what would bring it in"
+        steps.border_title, self.changes.border_title = "walk", "changes that would return it"
         self.query_one("#status", Pane).show(lambda cells: [status.status(view, activity, cells)])
         if answer is None:
             self._drawn = None
-            mark, text = ("✗ ", self.trouble) if self.trouble else ("◐ ", "The search is walked through.")
+            mark, text = ("✗ ", self.trouble) if self.trouble else ("◐ ", "Tracing the passage.")
             steps.show(lambda cells: wrapped(line((mark, "bad"), render.sentence(text)), cells, 2))
             self.changes.show(lambda cells, cursor: Rows())  # noqa: ARG005
             return
@@ -129,16 +126,16 @@ class WhyNotScreen(WorkbenchScreen):
     @on(CursorList.Chosen)
     def action_apply_change(self) -> None:
         if (change := self._change()) is None:
-            self.search.say(f"no setting to apply: {key('edit')} opens the note")
+            self.search.say(f"not a setting; {key('edit')} opens the note")
             return
         knobs = self._knobs
         self.app.pop_screen()
         self._tune(knobs.set(change.set))
-        self.search.say(f"{render.setting(change, knobs)}; {key('undo_knob')} takes it back")
+        self.search.say(f"{render.setting(change, knobs)}; {key('undo_knob')} undoes it")
 
     def action_export_change(self) -> None:
         if (change := self._change()) is None:
-            self.search.say("no setting to export")
+            self.search.say("not a setting: nothing to export")
             return
         view, settings = self.search.view, self.search.service.settings
         text = fragment(self._knobs.set(change.set).changes_from(view.defaults))
@@ -177,41 +174,3 @@ async def pick(screen: WorkbenchScreen, then: Callable[[Expected], None]) -> Non
         return
     dialog, passage = picker(lines)
     screen.app.push_screen(dialog, lambda key: None if key is None else then(passage(key)))
-
-
-class WhyNotActions:
-    """Keys of the search lab."""
-
-    def __init__(self, screen: SearchScreen) -> None:
-        self._screen = screen
-
-    def action_why_not(self) -> None:
-        """For the selected row; without one, for a line that is picked."""
-        if (passage := self._selected()) is None or not self._screen.search.service.is_open:
-            self.action_why_not_any()
-        else:
-            self._open(passage)
-
-    def action_why_not_any(self) -> None:
-        if not self._screen.search.view.query.strip():
-            self._screen.search.say("search for something first: why not is about a query")
-        elif self._screen.search.service.is_open:
-            self._screen.run_in(partial(pick, self._screen, self._open), "pick")
-
-    def action_expect(self) -> None:
-        search = self._screen.search
-        row, passage = self._screen.hits.selected, self._selected()
-        if row is None or passage is None:
-            search.say(f"no passage is selected: {key('why_not_any')} finds any line")
-            return
-        lines = range(row.start_line, row.end_line + 1)
-        held = (e for e in search.view.expected if e.path == row.path and e.line in lines)
-        self._screen.run_in(partial(search.toggle_expected, next(held, passage)), "expect")
-
-    def _selected(self) -> Expected | None:
-        row = self._screen.hits.selected
-        return None if row is None else passage_of(self._screen.search.view, row)
-
-    def _open(self, passage: Expected) -> None:
-        screen = self._screen
-        screen.open(WhyNotScreen(screen.search, passage, screen.tune))

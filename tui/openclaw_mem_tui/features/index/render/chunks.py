@@ -10,10 +10,10 @@ from openclaw_mem_tui.render.spans import Line, Span, line, spread, width, wrapp
 
 _STATES: dict[AnatomyState, tuple[str, str]] = {
     "indexed": ("● the index holds this text", "good"),
-    "changed": ("◌ modified since it was indexed: these chunks are what the next sync makes", "warn"),
-    "new": ("+ not indexed yet: these chunks are what the next sync makes", "warn"),
-    "gone": ("− deleted on disk: this is what the index still holds", "warn"),
-    "refused": ("✗ cannot be read: this is what the index still holds", "bad"),
+    "changed": ("◌ modified since it was indexed: the next sync makes these chunks", "warn"),
+    "new": ("+ not indexed yet: the next sync makes these chunks", "warn"),
+    "gone": ("− deleted on disk: the index still has these chunks", "warn"),
+    "refused": ("✗ cannot be read: the index still has these chunks", "bad"),
 }
 #: Lines shown of a piece that is very long, at either end.
 _LINES_KEPT = 400
@@ -25,7 +25,7 @@ def summary(anatomy: Anatomy, cells: int) -> list[Line]:
     """The state of the file, and how it is cut."""
     words, role = _STATES[anatomy.state]
     if anatomy.state == "refused" and not anatomy.stored:
-        words, role = "⊘ excluded; nothing of it is in the index", "warn"
+        words, role = "⊘ excluded: not in the index", "warn"
     cut = f"chunks of {anatomy.chunk_tokens} tokens, {anatomy.chunk_overlap} overlap"
     made = [spread(line((f" {words}", role)), line((f"{cut} ", "dim")), cells)]
     if anatomy.unshown.hidden_lines:
@@ -71,7 +71,7 @@ def lines_of(piece: Piece) -> str:
 def text(anatomy: Anatomy, chosen: int, cells: int) -> list[Line]:
     """The text of the chunk at ``chosen`` and of both its neighbours, with their edges."""
     if not anatomy.pieces:
-        return wrapped(line(("There is no text to cut in this file.", "dim")), cells)
+        return wrapped(line(("This file has no text to split.", "dim")), cells)
     shown = range(max(0, chosen - 1), min(len(anatomy.pieces), chosen + 2))
     piece = anatomy.pieces[chosen]
     if piece.partial:
@@ -145,7 +145,7 @@ def _partial(anatomy: Anatomy, chosen: int, cells: int) -> list[Line]:
     """A chunk that is a part of an over-long line: its own text."""
     piece = anatomy.pieces[chosen]
     made = [_begins(anatomy, chosen, True, cells)]
-    note = f"a part of line {piece.start_line}, which is longer than a chunk"
+    note = f"part of line {piece.start_line}, which is longer than a chunk"
     made.append(line(("┃ ", "accent"), (note, "dim")))
     for row in fmt.inert_lines(piece.text, limit=20_000):
         made.extend((Span("┃ ", "accent"), *part) for part in wrapped(line(row), max(8, cells - 3)))
@@ -156,7 +156,7 @@ def status(anatomy: Anatomy, chosen: int, cells: int) -> Line:
     """Which chunk is selected, and how many of them can be found, and how."""
     pieces = anatomy.pieces
     if not pieces:
-        return spread(line((" · ", "dim"), ("nothing to cut", "dim")), (), cells)
+        return spread(line((" · ", "dim"), ("no chunk", "dim")), (), cells)
     keyword, vector = sum(piece.keyword for piece in pieces), sum(piece.embedded for piece in pieces)
     found = f"keyword {keyword:,} of {len(pieces):,} · vector {vector:,} of {len(pieces):,} "
     whole = keyword == vector == len(pieces)

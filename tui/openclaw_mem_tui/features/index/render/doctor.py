@@ -54,7 +54,7 @@ def _short(text: str) -> str:
 def item_detail(item: Item | None, cells: int) -> list[Line]:
     """Everything about one finding or check; every text in full."""
     if item is None:
-        return wrapped(line(("Nothing was checked yet: d runs the checks.", "dim")), cells)
+        return wrapped(line(("Not checked yet.", "dim")), cells)
     details = Details(cells)
     say = details.say
     if isinstance(item, tuple):
@@ -78,7 +78,7 @@ def item_detail(item: Item | None, cells: int) -> list[Line]:
         say("" if at else "evidence", (fmt.inert(evidence), "dim"))
     key = _key_of(item)
     if key:
-        how = " from what is on this machine; notes are not touched" if item.fixable else ""
+        how = " with data on this machine; notes are not changed" if item.fixable else ""
         say("repair", (key, "key"), how)
     if item.repair:
         say("command", (fmt.message(item.repair), "dim"))
@@ -116,5 +116,5 @@ def repairs(report: DoctorReport, cells: int) -> list[Line]:
     made: list[Line] = []
     for finding in report.fixable:
         made += wrapped(line(("· ", "accent"), fmt.message(finding.text)), cells, 2)
-    note = "It is made again from what is on this machine. Notes are not touched, nothing is sent."
+    note = "Repairs use data on this machine only. Notes are not changed, nothing is sent."
     return [*made, (), *wrapped(line((note, "dim")), cells)]

@@ -22,12 +22,12 @@ STATES: dict[FileState, tuple[str, str, str]] = {
     "indexed": ("●", "up to date", ""),
 }
 _MEANING: dict[FileState, str] = {
-    "changed": "the file differs from what is indexed: searches find the old text until the next sync",
-    "new": "not in the index yet: no search finds it until the next sync",
+    "changed": "differs from the index: searches find the old text until the next sync",
+    "new": "not indexed yet: no search finds it until the next sync",
     "gone": "deleted on disk: searches still find it until the next sync",
-    "refused": "found, and not indexed: no search finds it",
-    "left-out": "found, and not indexed: no search finds it",
-    "indexed": "what is indexed is what is on disk",
+    "refused": "excluded from the index: no search finds it",
+    "left-out": "excluded from the index: no search finds it",
+    "indexed": "index matches disk",
 }
 _CHUNKS, _SIZE, _STATE, _TIME = 6, 8, 18, 10
 
@@ -94,10 +94,10 @@ def file_detail(row: FileRow | None, state: IndexState, cells: int) -> list[Line
     say("file", fmt.inert(row.path), (" · transcript" if row.source == "sessions" else "", "dim"))
     say("state", (f"{mark} {words}", f"strong {role}".strip()), (_meaning(row), "dim"))
     if row.state == "indexed" and row.delta > 0:
-        when = "indexed when there is more of it, when the conversation was quiet for a while, or with y"
+        when = "indexed when it has grown more, after a time without messages, or by a sync"
         say("waits", f"{fmt.bytes_of(row.delta)} of new messages", (f": {when}", "dim"))
     if row.state == "left-out" and row.chunks:
-        say("found", ("by the text that was indexed last, until it can be read again", "warn"))
+        say("found", ("with the text that was indexed last, until it can be read again", "warn"))
     if row.why:
         say("why", (fmt.message(row.why), role))
     if row.size is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclaw_mem_engine.api import FileState, IndexDamaged, Overview, Plan, PlannedSpace
+from openclaw_mem_engine.api import IN_PROCESS, FileState, IndexDamaged, Overview, Plan, PlannedSpace
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
@@ -89,7 +89,7 @@ def _agrees(overview: Overview) -> Line:
     if overview.present is None:
         return ()
     if not overview.differences:
-        return line((" = ", "good"), ("as configured", "dim"))
+        return line((" = ", "good"), ("matches the configuration", "dim"))
     return line((" ≠ ", "bad"), ("built with other settings: the next sync rebuilds (y) ", "warn"))
 
 
@@ -98,7 +98,7 @@ def _unsure(state: IndexState, activity: Activity) -> Line:
     if state.trouble:
         return line(("not known: ", "warn"), "the files could not be read")
     if activity.phase == "syncing" and state.overview is not None and not state.overview.number(*_WAITING):
-        return line(("being brought up to date", "warn"))
+        return line(("sync is running", "warn"))
     return ()
 
 
@@ -140,7 +140,7 @@ def _state(state: IndexState, overview: Overview) -> Line:
         if waiting:
             why = f": {fmt.count(waiting, 'file')} to sync ({key('sync_now')})"
         elif fresh.emptied:
-            why = f", kept ({key('prune')} forgets it): {fmt.inert(fresh.emptied.reason.partition(': ')[0])}"
+            why = f", kept ({key('prune')} removes it): {fmt.inert(fresh.emptied.reason.partition(': ')[0])}"
         elif overview.differences:
             why = f": {'; '.join(map(fmt.inert, overview.differences))}"
     excluded = ((" · ", "faint"), (f"{fmt.count(out, 'file')} excluded", "warn")) if out else ()
@@ -171,7 +171,7 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         # The last message says nothing about the present state of the index.
         sound = state.overview.freshness.state == "fresh" and not (state.report and state.report.errors)
         mark = (" ● ", "good") if sound else (" · ", "warn")
-        shown = line(mark, fmt.inert(state.said or activity.said or "nothing runs"))
+        shown = line(mark, fmt.inert(state.said or activity.said or "idle"))
     return spread(shown, (), cells)
 
 
@@ -181,10 +181,10 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
 def rebuild_plan(plan: Plan | IndexDamaged, cells: int) -> list[Line]:
     """What a rebuild reads, embeds and costs, as far as the index can be read."""
     if isinstance(plan, IndexDamaged):
-        text = "The index is damaged: it is set aside. A new one is built of the notes and of the embeddings"
-        return wrapped(line(f"{text} that can be read; how many more are made is unknown."), cells)
+        text = "The index is damaged. It is renamed; a new one is built from the notes and the embeddings"
+        return wrapped(line(f"{text} that can be read. The number of new embeddings is unknown."), cells)
     if not plan.rebuild:  # an index that is brought up to date in place
-        text = "Every file is read again. Vectors of texts that did not change are kept, and searches go on."
+        text = "Every file is read again. Vectors of unmodified texts are kept. Searches keep working."
         return [
             *wrapped(line(text), cells),
             *(made for s in plan.spaces for made in wrapped(_space(s), cells, 2)),
@@ -193,7 +193,7 @@ def rebuild_plan(plan: Plan | IndexDamaged, cells: int) -> list[Line]:
     made = wrapped(line(f"{files} are read again, and a new index is built from {chunks}."), cells)
     if plan.rebuild and plan.rebuild != "asked for":
         made += wrapped(line(("because ", "dim"), fmt.inert(plan.rebuild)), cells)
-    note = "Searches go on in the old index until the new one is ready. While it is built, esc aborts it."
+    note = "Searches keep using the old index until the new one is ready. While it is built, esc stops it."
     made += [*wrapped(line((note, "dim")), cells), ()]
     for space in plan.spaces:
         made += wrapped(_space(space), cells, 2)
@@ -207,18 +207,23 @@ def rebuild_plan(plan: Plan | IndexDamaged, cells: int) -> list[Line]:
 def prune_plan(plan: Plan, cells: int) -> list[Line]:
     """What forgetting the notes of an emptied workspace removes from the index."""
     files, chunks = fmt.count(plan.removed, "file"), fmt.count(plan.removed_chunks, "chunk")
-    made = wrapped(line(f"{files} with {chunks} are removed from the index, and not found any more."), cells)
-    note = "If they are to come back (a disk is not mounted, --include was not given), cancel: the index fits"
-    note += " again when they are there."
+    made = wrapped(line(f"{files} with {chunks} are removed from the index and from searches."), cells)
+    note = "Cancel if they will come back (a disk is not mounted, --include was not given): then the index"
+    note += " matches them again."
     return [*made, (), *wrapped(line((note, "dim")), cells)]
 
 
 def _space(space: PlannedSpace) -> Line:
     target = ("", "")
     if not space.place:
-        target = ("; stays on this machine", "dim")
+        target = (
+            "; data: local only"
+            if space.space.provider in IN_PROCESS
+            else "; sent to a server on this machine",
+            "dim",
+        )
     elif space.texts:
-        target = (f"; they are sent to {fmt.inert(space.place)}", "warn")
+        target = (f"; sent to {fmt.inert(space.place)}", "warn")
     cost = ""
     if space.texts and space.usd != 0:
         price = fmt.dollars(space.usd) if space.usd is not None else "price unknown"

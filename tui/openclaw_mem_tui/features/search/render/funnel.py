@@ -91,7 +91,7 @@ def _shortened(trace: Trace, whole: bool) -> Line:
     shortened, lose = sum(map(is_shortened, trace.returned)), len(trace.truncated)
     return line(
         (f", {shortened} shortened" if whole and shortened else "", "dim"),
-        (f", best line cut off in {lose}" if lose else "", "warn"),
+        (f", {lose} truncated" if lose else "", "warn"),
     )
 
 
@@ -153,7 +153,7 @@ def nothing(view: View) -> list[Line]:
     if trace is None or trace.returned:
         return []
     if any(note.code == "scope-denied" for note in trace.notes):
-        searched = line(("Nothing was searched: the scope denies it to this session.", "strong"))
+        searched = line(("Not searched: the scope denies this session.", "strong"))
         return [searched, line((key_of("session"), "key"), (" chooses the session that asks.", "dim"))]
     if not trace.rows:
         return [line(("Nothing matches.", "strong")), line((_unmatched(trace), "dim"))]
@@ -161,11 +161,11 @@ def nothing(view: View) -> list[Line]:
     if not total:
         return [
             line(("Nothing is returned: ", "strong"), f"the list of mode {trace.knobs.mode} is empty."),
-            line((key_of("mode"), "key"), (" changes the mode; below is what the other list holds.", "dim")),
+            line((key_of("mode"), "key"), (" changes the mode; below are rows of the other list.", "dim")),
         ]
     if cut is not None and cut.left == 0:
         return [
-            line((key_of("knobs"), "key"), (" opens the knobs: lower min, or set keyword rescue.", "dim"))
+            line((key_of("knobs"), "key"), (" opens the knobs: lower min score, set keyword rescue.", "dim"))
         ]
     return [line(("Nothing is returned.", "strong"))]
 
@@ -182,10 +182,10 @@ def _unmatched(trace: Trace) -> str:
 
 _KEYS = (
     ("focus_query", "search as you type"),
-    ("knobs", "turn every knob of the ranking, live"),
+    ("knobs", "change the ranking knobs"),
     ("columns", "scores, ranks or contributions"),
     ("baseline", "pin a run and compare with it"),
-    ("help", "all keys, and how to read the rows"),
+    ("help", "all keys and the legend"),
 )
 
 
@@ -194,7 +194,7 @@ def landing(view: View, activity: Activity, guide: Guide | None) -> list[Line]:
     if activity.phase == "failed":
         return [
             (),
-            line("  ", ("The memory cannot be searched.", "strong")),
+            line("  ", ("The index cannot be opened.", "strong")),
             line(("  The reason is below. ", "dim"), (key_of("sync"), "key"), (" tries again.", "dim")),
         ]
     if view.error:
@@ -206,7 +206,7 @@ def landing(view: View, activity: Activity, guide: Guide | None) -> list[Line]:
     elif activity.phase == "syncing":
         text = "Reading the notes. You can type already."
     elif activity.freshness is None:
-        text = "Looking at what is indexed. You can type already."
+        text = "Reading the index. You can type already."
     elif not activity.files:
         text = "There is no note to search yet: write MEMORY.md or memory/*.md."
     else:

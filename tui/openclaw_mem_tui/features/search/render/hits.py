@@ -305,7 +305,7 @@ def groups(view: View, dropped: bool) -> list[Group]:
     rest = [row for row in trace.dropped if row.chunk_id not in gone]
     run = view.baseline_name if view.pool_faults else f"by {view.other_backend or 'the baseline'}"
     others = (
-        Group(f"returned {run}, not now", left),
+        Group(f"returned {run}, not by this run", left),
         Group("not returned", [row for row in rest if row.final is not None]),
         Group("outside the pool", [row for row in rest if row.final is None]),
     )
@@ -322,22 +322,22 @@ def rule(group: Group, hint: bool, cells: int) -> Line:
 
 
 _MARKS = (
-    ("#27", "27th in that list, outside its candidates"),
-    ("·", "not in that list, or unchanged by the stage"),
+    ("#27", "rank 27 in that list, outside the pool"),
+    ("·", "not in that list, or unchanged by that stage"),
     ("evergreen", "no date: unchanged by decay"),
-    ("▲2", "two ranks up against the baseline"),
-    ("▼2", "two ranks down"),
+    ("▲2", "two ranks higher than in the baseline"),
+    ("▼2", "two ranks lower"),
     ("=", "the same rank as in the baseline"),
     ("new", "not returned by the baseline"),
-    ("out", "returned by the baseline, not now"),
-    ("*", "rescued: a keyword hit below the minimum"),
-    ("!", "its best line is cut off (truncated), in yellow"),
+    ("out", "returned by the baseline, not by this run"),
+    ("*", "rescued: a keyword match below min_score"),
+    ("!", "truncated: its best line is not sent to the agent"),
     ("9/18", "shortened: the agent gets 9 of its 18 lines"),
 )
 _OUTSIDE = (
-    ("pool", "out: in no list near enough to be ranked"),
-    ("mode", "out: found only by a list that is off"),
-    ("gone", "out: no list that ran found it"),
+    ("pool", "out: ranked too low in every candidate list"),
+    ("mode", "out: only in a candidate list that the mode excludes"),
+    ("gone", "out: in no candidate list"),
 )
 
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from openclaw_mem_engine.api import Candidate, Excerpt, Result, Row, note_lines
+from openclaw_mem_engine.api import Candidate, Excerpt, Result, Row, note_lines, utf16_length
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, line, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, line, wrapped
 from openclaw_mem_tui.render.terms import Marker
 
 # A list item goes on below its text, not below its bullet.
@@ -45,8 +45,8 @@ def snippet(view: View, row: Row, presented: str, marker: Marker, cells: int) ->
         if cited:
             footer = fmt.inert(presented[len(body) :].strip())
             made += [(), *wrapped(line((footer, "dim")), cells, 2)]
-        units = len(presented.encode("utf-16-le", "surrogatepass")) // 2
-        made.append(line((f"{fmt.count(units, 'UTF-16 unit')} of the agent's context", "faint")))
+        units = fmt.count(utf16_length(presented), "character")
+        made.append(line((f"{units} (UTF-16) of context", "faint")))
     here = _seen([result] if result is not None else [])
     anywhere = _seen(view.results_of(row.path))
     hidden = [
@@ -55,10 +55,19 @@ def snippet(view: View, row: Row, presented: str, marker: Marker, cells: int) ->
         if (rest := _rest(text, here.get(n, ())))
     ]
     if hidden:
-        head = line((f"── {'cut off; ' if result is not None else ''}┊ = not in the answer ", "warn"))
-        made.append(fit((*head, Span("─" * max(0, cells - 1 - width(head)), "faint")), cells))
+        made += wrapped(line((_unsent(row, candidate, anywhere, result), "warn")), cells - 1, 3)
         made += _numbered(hidden, last, marker, cells)
     return made
+
+
+def _unsent(row: Row, candidate: Candidate, seen: dict[int, list[str]], result: Result | None) -> str:
+    """How much of a chunk no result shows; ``seen`` is what results show of each line."""
+    rests = (_rest(text, seen.get(n, ()), "") for n, text, *_ in note_lines(candidate))
+    units = sum(map(utf16_length, rests))
+    if not units:
+        return "── sent to the agent in another result"
+    what = "truncated: " if row.shown.truncated else "shortened: "
+    return f"── {what if result is not None else ''}{fmt.count(units, 'character')} not sent to the agent (┊)"
 
 
 def _lines_of(result: Result, body: str) -> Iterator[tuple[int, str]]:
@@ -85,11 +94,11 @@ def _seen(results: Iterable[Result]) -> dict[int, list[str]]:
     return made
 
 
-def _rest(text: str, seen: Iterable[str]) -> str:
+def _rest(text: str, seen: Iterable[str], mark: str = "…") -> str:
     """What is left of a line without what is seen of it, the cut marked; empty when nothing is."""
     for part in seen:
         if part.strip() and part in text:
-            text = "…".join(text.split(part, 1)) if text != part else ""
+            text = mark.join(text.split(part, 1)) if text != part else ""
     return text if text.strip() else ""
 
 
@@ -97,8 +106,8 @@ def excerpt(got: Excerpt, candidate: Candidate, marker: Marker, cells: int) -> l
     """Lines of the note as they are on disk now; those of the chunk are brighter than their context."""
     if not got.found:
         gone = line(
-            ("This file is gone. ", "warn"),
-            "The index still has what it said; ",
+            ("This file is deleted. ", "warn"),
+            "The index still has its old text; ",
             (key("sync"), "key"),
             " syncs.",
         )
@@ -128,7 +137,7 @@ def evidence(lines: Sequence[Line]) -> int:
 
 def transcript(candidate: Candidate, marker: Marker, cells: int) -> list[Line]:
     """The whole chunk of a transcript, which ``memory_get`` does not read."""
-    text = "Agents cannot get the lines of a transcript (memory_get reads notes alone). The chunk as indexed:"
+    text = "memory_get does not read transcripts. The chunk as indexed:"
     whole = (_Numbered(found.number, found.text) for found in note_lines(candidate))
     numbered = _numbered(whole, candidate.end_line, marker, cells)
     return [*wrapped(line((text, "dim")), cells), (), *numbered]

@@ -1,0 +1,186 @@
+"""Ours beside a peer or a baseline of the same run, with the limit that was set for each row.
+
+    uv run python benchmarks/peers.py [--quick] [--only WORD]
+
+Runs the benchmarks that measure the rows and prints one table from their numbers: CPU milliseconds, medians
+of interleaved rounds. The peer qmd is installed from npm when that can be done, as for ``pytest -m qmd``.
+``--quick`` takes smaller corpora, for which only limits that are ratios say anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from _bench import ROWS_VARIABLE, print_table, scratch
+
+HERE = Path(__file__).parent
+#: Numbers by run and row.
+Measured = Mapping[str, Mapping[str, float]]
+
+#: What is run: benchmark, its arguments, and those of --quick.
+RUNS: dict[str, tuple[str, str, str]] = {
+    "cold": ("cold_search", "", "--files 200 --megabytes .9 --rounds 3"),
+    "cold, large": (
+        "cold_search",
+        "--files 20000 --megabytes 84 --rounds 5",
+        "--files 2000 --megabytes 9 --rounds 3",
+    ),
+    "large": ("large", "", "--files 1000 --rounds 2"),
+    "scan": ("rescan", "--files 20000", "--files 2000 --rounds 3"),
+    "search": ("why_not", "--only returned", "--files 300 --questions 5 --only returned"),
+    "vectors": ("vector_query", "", "--chunks 10000 --rounds 5"),
+    "first": ("first_index", "", "--files 200 --megabytes .9 --rounds 1"),
+    "workbench": ("workbench", "", "--files 200 --rounds 3"),
+    "qmd": ("qmd", "", "--files 200 --rounds 1"),
+}
+
+
+class Row(NamedTuple):
+    """``ours`` and ``peer`` are rows of the run. The limit is a ratio to the peer, or ``most`` in the unit of
+    the row."""
+
+    work: str
+    run: str
+    ours: str
+    peer: str = ""
+    ratio: float | None = None
+    most: float | None = None
+
+
+_FLOOR = 'python -c "import numpy, apsw"'
+ROWS = (
+    Row("search, whole process, 2,000 notes", "cold", "openclaw-mem search", _FLOOR, 1.6),
+    Row("the same", "cold", "openclaw-mem search", "qmd search", 1.2),
+    Row("the same, --no-sync", "cold", "openclaw-mem search --no-sync", "qmd search", 1.0),
+    Row("state of 20,000 notes", "large", "status()", most=400),
+    Row("one changed file of 20,000", "large", "sync(), one changed file", most=500),
+    Row("six common words, 20,000 notes", "large", "search(), resident, six common words", most=60),
+    Row("scan of 20,000 files", "scan", "freshness()", "bare walk", 1.6),
+    Row("the same, resident", "scan", "freshness(), resident", "bare walk", 1.6),
+    Row("resident search, documented", "search", "search, documented", most=10),
+    Row("resident search, workbench", "search", "search, workbench", most=25),
+    Row("200 nearest of 100,000 × 384", "vectors", "resident", "NumPy product and full sort", most=6),
+    Row("first index, 2,000 notes", "first", "static embedder", "no embeddings", most=4_800),
+    Row("index of 2,000 notes, MB", "cold", "index, MB", "qmd index, MB", most=30),
+    Row("workbench: a move", "workbench", "a move of the selection", most=12),
+    Row("workbench: a knob", "workbench", "a knob step", most=15),
+    Row("workbench: a letter", "workbench", "a letter of the query", most=25),
+    *(
+        Row(f"QMD backend: {step}", "qmd", f"{step}, ours", f"{step}, qmd", 1.0)
+        for step in ("first update", "nothing changed", "one file changed", "search", "query without models")
+    ),
+)
+#: CPU of a cold search grows with notes to the power of this at most, from 2,000 to 20,000.
+GROWTH, _GROWN, _MOST_EXPONENT = "search, 2,000 → 20,000 notes: exponent", "openclaw-mem search", 0.15
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Ours, peer, limit and ratio in one table.")
+    parser.add_argument("--quick", action="store_true", help="smaller corpora, few rounds")
+    parser.add_argument("--only", default="", help="part of the name of what to run: " + ", ".join(RUNS))
+    options = parser.parse_args()
+    missing, before = install_qmd(), os.getloadavg()[0]
+    measured: dict[str, dict[str, float]] = {}
+    failed = []
+    for name, (script, full, quick) in RUNS.items():
+        if options.only not in name:
+            continue
+        began = time.monotonic()
+        try:
+            measured[name] = run(script, (quick if options.quick else full).split())
+        except subprocess.CalledProcessError as error:
+            failed.append(f"{name} failed: {error.stderr.decode().strip()[-300:]}")
+        print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    corpora = (
+        "Smaller corpora than these names say: limits in ms and MB are not compared. "
+        if options.quick
+        else ""
+    )
+    print_table(
+        f"Ours and peers, {time.strftime('%Y-%m-%d')}",
+        [("work", "ours", "peer", "its", "limit", "ratio", ""), *lines(measured, quick=options.quick)],
+        f"{corpora}CPU ms, medians of interleaved rounds; the ratio is to the peer, or else to the limit.",
+        f"{cpu_model()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}; "
+        f"load {before:.1f} before, {os.getloadavg()[0]:.1f} after.",
+        *([missing] if missing else []),
+        *failed,
+    )
+    return 1 if failed else 0
+
+
+def run(script: str, arguments: list[str]) -> dict[str, float]:
+    """The rows of one benchmark. Raises CalledProcessError."""
+    with scratch() as folder:
+        rows = folder / "rows"
+        command = [sys.executable, str(HERE / f"{script}.py"), *arguments]
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, ROWS_VARIABLE: str(rows)})
+        return dict(json.loads(line) for line in rows.read_text("utf-8").splitlines())
+
+
+def lines(measured: Measured, *, quick: bool = False) -> list[tuple[str, ...]]:
+    """The rows of the table, of what was measured."""
+    made = []
+    for row in ROWS:
+        numbers = measured.get(row.run, {})
+        ours, peer = numbers.get(row.ours), numbers.get(row.peer)
+        if ours is None or (peer is None and row.ratio is not None):
+            continue
+        limit, ratio, verdict = "", "", ""
+        if peer is not None:
+            ratio = f"{ours / peer:.2f}"
+        if row.ratio is not None and peer is not None:
+            limit, verdict = f"≤ {row.ratio:g} ×", _met(ours / peer, row.ratio)
+        elif row.most is not None and not quick:
+            limit, verdict = f"≤ {row.most:g}", _met(ours, row.most)
+            ratio = ratio or f"{ours / row.most:.2f}"
+        its = "" if peer is None else f"{peer:.1f}"
+        made.append((row.work, f"{ours:.1f}", row.peer if its else "", its, limit, ratio, verdict))
+    small, large = (measured.get(run, {}).get(_GROWN) for run in ("cold", "cold, large"))
+    if small and large:
+        exponent = math.log10(large / small)
+        verdict = _met(exponent, _MOST_EXPONENT)
+        made.append((GROWTH, f"{exponent:.2f}", "", "", f"≤ {_MOST_EXPONENT:g}", "", verdict))
+    return made
+
+
+def _met(value: float, limit: float) -> str:
+    return "met" if value <= limit else "MISSED"
+
+
+def install_qmd() -> str:
+    """Install the program qmd where it is missing, as the tests do; why that cannot be done, or ""."""
+    sys.path.insert(0, str(HERE.parent / "tests"))
+    import pytest
+
+    from support.qmd import INSTALL, real_qmd
+
+    os.environ[INSTALL] = "install"
+    try:
+        real_qmd()
+    except pytest.skip.Exception as reason:
+        return f"Without the peer: {reason}"
+    return ""
+
+
+def cpu_model() -> str:
+    """Its name, where the system tells."""
+    try:
+        text = Path("/proc/cpuinfo").read_text("utf-8")
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
