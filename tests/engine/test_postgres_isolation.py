@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.model import Space
+from openclaw_mem_engine.ranking.profiles import DOCUMENTED
 from openclaw_mem_engine.stores.base import UNLIMITED, FileChange, IndexStore
 from openclaw_mem_engine.stores.findings import Outcome
 from openclaw_mem_engine.stores.postgres.schema import NAME, TABLES, agent_number
@@ -85,6 +86,7 @@ CALLS: dict[str, Callable[[PostgresIndex], Any]] = {
     "bytes_on_disk": lambda s: s.bytes_on_disk() > 0,
     "cache_sizes": lambda s: [(size.space, size.entries, size.live, size.bytes) for size in s.cache_sizes()],
     "cache_vectors": lambda s: s.cache_vectors({HASHES[-2]: VECTORS[2]}, OTHER_SPACE),
+    "cached_hashes": lambda s: [s.cached_hashes(FINGERPRINT.space), s.cached_hashes(OTHER_SPACE)],
     "cached_vectors": lambda s: [s.cached_vectors(HASHES), s.cached_vectors(HASHES, OTHER_SPACE)],
     "chunk_counts": lambda s: s.chunk_counts(),
     "chunks_of": lambda s: [s.chunks_of(change.state.path) for change in (*MINE, *THEIRS)],
@@ -121,6 +123,7 @@ CALLS: dict[str, Callable[[PostgresIndex], Any]] = {
     "spaces": lambda s: s.spaces(),
     "synced_at": lambda s: s.synced_at(),
     "touch": lambda s: s.touch([MINE[1].state._replace(mtime_ns=9)]),
+    "unshown": lambda s: s.unshown(DOCUMENTED),
     "vector": lambda s: s.vector(VECTORS[0], UNLIMITED),
     "vector_dims": lambda s: [s.vector_dims(), s.vector_dims(OTHER_SPACE)],
     "vector_ranks": lambda s: s.vector_ranks(VECTORS[0], IDS),

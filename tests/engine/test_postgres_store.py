@@ -3,6 +3,7 @@ notes, rows of one agent alone, errors that say what to do, and other hosts that
 
 from __future__ import annotations
 
+import random
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +14,8 @@ from typing import Any
 import apsw
 import psycopg
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from openclaw_mem_engine.cli.main import run
 from openclaw_mem_engine.config.secret import Secret
@@ -155,14 +158,30 @@ def test_fifty_queries_have_the_same_lists_and_raw_scores(both: list[Any]) -> No
     assert compared > 1_000
 
 
-def test_explanations_and_why_not_are_the_same(both: list[Any]) -> None:
-    for query in ("pump", "who repairs the kiosk?", "« devis »", "GRN-40417"):
-        traces = [rank(backend_of(m).retrieve(query, WORKBENCH), WORKBENCH).rows for m in both]
-        one, other = ([(row.path, row.start_line, row.outcome) for row in rows] for rows in traces)
-        assert one == other and one
-    walks = [memory.why_not("pump", "memory/style-guide.md") for memory in both]
-    one, other = ([(step.name, step.ok, step.text) for step in walk.steps] for walk in walks)
-    assert one == other and len(one) > 3
+@settings(max_examples=300, derandomize=True)
+@given(st.integers(0, 10**6))
+def test_explanations_and_why_not_are_the_same(both: list[Any], seed: int) -> None:
+    """Cosines differ in the seventh digit: where two scores do not differ more, they may change places."""
+    draw, passages = random.Random(seed), [*backend_of(both[0]).store.passages()]
+    words = draw.choice(passages).text.split()
+    start = draw.randrange(len(words))
+    query, path = " ".join(words[start : start + 3]), draw.choice(passages).path
+    one, other = (rank(backend_of(m).retrieve(query, WORKBENCH), WORKBENCH).rows for m in both)
+    of_one, of_other = ({row.chunk_id: row for row in rows} for rows in (one, other))
+    assert of_one.keys() == of_other.keys()
+    finals = ([row.final or 0.0 for row in rows] for rows in (one, other))
+    assert next(finals) == pytest.approx(next(finals), abs=1e-5), "rows of equal scores may change places"
+    for chunk_id, mine in of_one.items():
+        theirs = of_other[chunk_id]
+        if mine.ranks == theirs.ranks:
+            assert (mine.outcome.stage, mine.shown) == (theirs.outcome.stage, theirs.shown)
+            assert dict(mine.scores) == pytest.approx(dict(theirs.scores), abs=1e-5)
+            assert [o.value for o in mine.operands] == pytest.approx(
+                [o.value for o in theirs.operands], abs=1e-5
+            )
+    asked, same = (memory.why_not(query, path) for memory in both)
+    assert [(step.name, step.ok) for step in asked.steps] == [(step.name, step.ok) for step in same.steps]
+    assert (asked.stage, asked.rank) == (same.stage, same.rank) and len(asked.steps) > 2
 
 
 def test_a_nul_of_a_transcript_is_kept_as_in_notes(store: PostgresIndex) -> None:
