@@ -266,7 +266,7 @@ def test_a_rank_beyond_the_pool_is_exact(large: Memory) -> None:
     assert f"rank {bm25['rank']} of {bm25['matched']} keyword matches" in found.steps[-3].text
     (note,) = (note for note in found.notes if note.code == "no-change")
     # No knob brings it into the pool, so there is nothing to pair.
-    says = r"None of the \d+ settings tried, alone, brings it into the answer: values of (.*)\."
+    says = r"None of the \d+ settings tried, alone, returns it: values of (.*)\."
     named = re.fullmatch(says, note.text)
     assert not found.changes and named is not None
     # Values that let more than 80 rows of each list into the pool are not tried, and the sentence says so.
