@@ -46,7 +46,7 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
     tui.press("w")
     tui.shows(f"✗ {HIDDEN}:1-4 is not returned: .260 is below .35", "min score .35 → .25")
     tui.press("enter")
-    tui.shows("1 returned", "min score .35 → .25; z takes it back", "baseline (default): out (<.35) → #1")
+    tui.shows("1 returned", "min score .35 → .25; z undoes it", "baseline (default): out (<.35) → #1")
 
     # Write that to config.toml.
     tui.press("A")
