@@ -281,6 +281,29 @@ def test_the_folders_are_those_of_the_platforms(home: World) -> None:
         assert f"`{name}/`" in text or f"`{name}.sqlite`" in text, name
 
 
+def test_every_variable_and_extra_is_documented() -> None:
+    variables = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    sources = "".join(
+        file.read_text("utf-8") for part in ("engine", "tui") for file in (ROOT / part).rglob("*.py")
+    )
+    names = set(re.findall(r'"(OPENCLAW_MEM_\w+)"', sources))
+    assert "OPENCLAW_MEM_HOME" in names
+    assert {name for name in names if f"`{name}`" not in variables} == set()
+    install = (ROOT / "docs" / "install.md").read_text("utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert {extra for extra in project["optional-dependencies"] if f"'.[{extra}]'" not in install} == set()
+
+
+def test_the_git_hook_of_the_recipe_replaces_none(home: World, environ: dict[str, str]) -> None:
+    hooks = home.home / ".openclaw" / "workspace" / ".git" / "hooks"
+    (hooks / "post-commit").unlink(missing_ok=True)
+    (hooks / "post-merge").write_text("#!/bin/sh\n")
+    (text,) = (block.text for block in blocks_of(ROOT / "docs" / "recipes.md") if "post-merge" in block.text)
+    subprocess.run(["bash", "-euo", "pipefail"], input=text, env=environ, check=True, text=True)
+    assert (hooks / "post-merge").read_text() == "#!/bin/sh\n"
+    assert "openclaw-mem index" in (hooks / "post-commit").read_text()
+
+
 def test_every_exit_code_is_documented() -> None:
     table = (ROOT / "docs" / "json.md").read_text("utf-8")
     kinds, codes = [OpenClawMemError], {0, Cancelled.exit_code}
