@@ -88,7 +88,7 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         await press(pilot, "e")  # no editor in a test: said, not raised
         detail = shown(screen, "#moment")
         assert "from the call of the tool write" in detail
-        assert "+## Order of work" in detail
+        assert "+ ## Order of work" in detail
         await press(pilot, "S")
         assert screen.presenter.state.chosen is None
         await press(pilot, "enter")
@@ -186,7 +186,7 @@ async def test_hostile_text_and_unknown_counts(tmp_path: Path) -> None:
         assert "[i]q^[[2J" in screen.events.text and "[red]^[.md" in shown(screen, "#moment")
         await press(pilot, "slash", *"write", "enter")
         detail = shown(screen, "#moment")
-        assert "+[bold]^[[31m<U+202E>日本" in detail and "\x1b" not in detail
+        assert "+ [bold]^[[31m<U+202E>日本" in detail and "\x1b" not in detail
         await press(pilot, "tab", "j")
         assert "estimated from the length of the transcript" in shown(screen, "#moment")
 

@@ -115,9 +115,9 @@ def right(text: str, width: int) -> str:
     return " " * (width - cell_len(text)) + text
 
 
-def wrap_spans(text: str, width: int) -> list[tuple[int, int]]:
-    """Lines of at most ``width`` cells, cut at spaces where there are any: character ranges that cover the
-    text without a gap, at least one."""
+def wrap_spans(text: str, width: int, indent: int = 0) -> list[tuple[int, int]]:
+    """Lines of at most ``width`` cells (after the first: ``indent`` less), cut at spaces where there are any:
+    character ranges that cover the text without a gap, at least one."""
     width = max(1, width)
     if text.isascii() and len(text) <= width:
         return [(0, len(text))]
@@ -129,6 +129,8 @@ def wrap_spans(text: str, width: int) -> list[tuple[int, int]]:
         if used + cells > width and text[index] != " ":
             cut = after_space if after_space > start else max(index, start + 1)
             spans.append((start, cut))
+            if len(spans) == 1:
+                width = max(1, width - indent)
             start, after_space = cut, -1
             used = cell_len(text[cut:index])
             if cut > index:

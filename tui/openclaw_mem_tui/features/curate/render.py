@@ -10,7 +10,7 @@ from openclaw_mem_engine.api import BUDGET_LINES, masked_diff
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.curate.presenter import REJECTED, CurateState
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, diff_lines, line, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, Span, diff_lines, hanging, line, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,7 +164,7 @@ def _effect(state: CurateState, candidate: NoteCandidate) -> list[tuple[str, str
 
 
 def change(edits: Sequence[NoteEdit], cells: int) -> list[Line]:
-    """The unified differences, credentials masked, every line cut to the width."""
+    """The unified differences, credentials masked."""
     return diff_lines(masked_diff(edits), cells, _MOST_LINES)
 
 
@@ -200,8 +200,10 @@ def _cut_lines(state: CurateState, cells: int) -> list[Line]:
     for number, text in enumerate(texts[:_MOST_LINES], 1):
         cut = budget.cut_after is not None and number > budget.cut_after
         over = cut or number > BUDGET_LINES
-        shown = (fmt.crop(text, cells - 7), "dim" if over else "")
-        made.append(line((f"{number:5} ", "faint"), shown))
+        head = Span(f"{number:5} ", "faint")
+        for row in hanging(line((text, "dim" if over else "")), max(8, cells - 7)):
+            made.append((head, *row))
+            head = Span(" " * 6)
         if number == budget.cut_after:
             made.append(_rule("truncated: the agent gets only the last part", "bad", cells))
         if number == BUDGET_LINES and len(texts) > number:

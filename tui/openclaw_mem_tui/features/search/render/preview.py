@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -10,11 +9,8 @@ from openclaw_mem_engine.api import Candidate, Excerpt, Result, Row, note_lines,
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, line, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, hanging, line, wrapped
 from openclaw_mem_tui.render.terms import Marker
-
-# A list item goes on below its text, not below its bullet.
-_HANGING = re.compile(r"\s*(?:[-*+>] |\d+[.)] )?")
 
 _EDGE = "▎"
 _BEST = "▸"
@@ -155,10 +151,9 @@ def _numbered(lines: Iterable[_Numbered], last: int, marker: Marker, cells: int)
     for number, raw, sign, best, role in lines:
         text = fmt.inert(raw.removesuffix("\r"))
         edge = Span(sign, "warn" if sign == _CUT else "accent")
-        indent = min(len(_HANGING.match(text)[0]), 8, cells // 4)  # type: ignore[index]
         head = Span(fmt.right(str(number or ""), gutter - 2) + " ", "faint")
         first = Span(_BEST, "accent") if best else edge
-        for row in wrapped(marker.mark(text, role), max(8, cells - gutter - 2), indent):
+        for row in hanging(marker.mark(text, role), max(8, cells - gutter - 2)):
             made.append((head, first, Span(" "), *row))
             head, first = Span(" " * (gutter - 1)), edge
     return made
