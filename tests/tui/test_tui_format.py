@@ -157,3 +157,19 @@ def test_a_diff_is_wrapped_below_its_text_and_no_word_of_it_is_lost() -> None:
     ]
     assert {row[0].role for row in drawn[4:5]} == {"bad"} and drawn[5][-1].role == "bad"
     assert text_of(diff_lines(diff, 31, 4)[-1]) == "… 4 more lines"
+
+
+@pytest.mark.parametrize(
+    ("path", "width", "shown"),
+    [
+        ("memory/2026-01-02.md", 20, "memory/2026-01-02.md"),
+        ("memory/2026-01-02.md", 19, "2026-01-02.md"),
+        ("memory/runbooks/vpn.md", 15, "runbooks/vpn.md"),
+        ("memory/runbooks/vpn.md", 14, "…/vpn.md"),
+        ("memory/runbooks/vpn.md", 7, "vpn.md"),
+        ("memory/runbooks/vpn.md", 5, "…n.md"),
+        ("notes/a/b.md", 11, "…/a/b.md"),
+    ],
+)
+def test_a_path_loses_its_folders_before_its_name(path: str, width: int, shown: str) -> None:
+    assert fmt.path(path, width) == shown

@@ -103,6 +103,23 @@ def crop_left(text: str, width: int) -> str:
     return "…" + set_cell_size(text[::-1], width - 1).rstrip()[::-1]
 
 
+#: What almost every path of a note begins with.
+FOLDER = "memory/"
+
+
+def path(text: str, width: int) -> str:
+    """A path (inert) in at most ``width`` cells: without ``memory/`` where it is too long, then ``…/`` for
+    the folders that there is no room for, at last the end of the name."""
+    if cell_len(text) <= width:
+        return text
+    text = text.removeprefix(FOLDER)
+    shown, rest = text, text
+    while cell_len(shown) > width and "/" in rest:
+        rest = rest.partition("/")[2]
+        shown = f"…/{rest}"
+    return shown if cell_len(shown) <= width else rest if cell_len(rest) <= width else crop_left(rest, width)
+
+
 def left(text: str, width: int) -> str:
     """Cropped or padded on the right to exactly ``width`` cells."""
     text = crop(text, width)

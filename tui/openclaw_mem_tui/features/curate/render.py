@@ -92,15 +92,16 @@ def status(state: CurateState, cells: int) -> Line:
 # -- rows -------------------------------------------------------------------------------------------------
 
 
-def candidate_row(candidate: NoteCandidate, cells: int, selected: bool) -> Line:
-    """Kind and title."""
+def candidate_row(candidate: NoteCandidate, cells: int, selected: bool) -> list[Line]:
+    """Kind and title, which is wrapped."""
     mark, role = _MARKS.get(candidate.kind, ("·", "dim"))
-    return line(
+    row = line(
         ("▌ " if selected else "  ", "accent"),
         (f"{mark} ", role),
         (fmt.left(candidate.kind, _KIND) + " ", ""),
-        (fmt.crop(fmt.inert(candidate.title), max(0, cells - 5 - _KIND)), "" if selected else "dim"),
+        (fmt.inert(candidate.title), "" if selected else "dim"),
     )
+    return wrapped(row, cells - 1, 5 + _KIND)
 
 
 def file_row(file: FileUse, cells: int, selected: bool) -> Line:
@@ -110,13 +111,13 @@ def file_row(file: FileUse, cells: int, selected: bool) -> Line:
     decay = "decays" if file.day else "evergreen"
     end = f" {fmt.right(fmt.bytes_of(file.characters), 8)} {fmt.left(day, 10) if wide else ''}"
     end += f" {fmt.left(decay, 9)}" if cells >= 40 else ""
-    path = max(6, cells - 2 - fmt.width_of(end) - 6)
+    path = max(6, cells - 2 - fmt.width_of(end) - 5)
     return line(
         ("▌ " if selected else "  ", "accent"),
-        fmt.left(fmt.crop_left(fmt.inert(file.path), path), path),
+        fmt.left(fmt.path(fmt.inert(file.path), path), path),
         (end, "dim"),
         (
-            fmt.right(f"{file.searches:,} ?" if file.searches else "·", 6),
+            fmt.right(f"{file.searches:,} ?" if file.searches else "·", 5),
             "vector" if file.searches else "dim",
         ),
     )
