@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import apsw
 from _bench import Times, in_turn, one_blas_thread, print_table, scratch, settings_for, write_workspace
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 GOALS_MS = {"documented": 10, "workbench": 25}
 GROWTH = 0.15
 _BASELINE = "keyword matches, SQLite alone"
+_BEST = """SELECT c.id, best.score FROM (
+    SELECT rowid AS seq, bm25(chunks_fts_stemmed) AS score FROM chunks_fts_stemmed
+    WHERE chunks_fts_stemmed MATCH ? ORDER BY bm25(chunks_fts_stemmed) LIMIT ?) best
+    JOIN chunks c ON c.seq = best.seq"""
 
 
 def queries(memory: Memory, count: int) -> list[str]:
@@ -43,8 +48,9 @@ def measured(folder: Path, files: int, count: int) -> dict[str, Times]:
     from openclaw_mem_engine.memory import Memory
     from openclaw_mem_engine.ranking.pool import OVERFETCH
     from openclaw_mem_engine.ranking.profiles import profile
-    from openclaw_mem_engine.stores import open_store
     from openclaw_mem_engine.stores.query import LexicalQuery, build_query
+    from openclaw_mem_engine.stores.sqlite.database import rows
+    from openclaw_mem_engine.stores.sqlite.full_text import expression_of
 
     settings = settings_for(write_workspace(folder / "workspace", files, files * 0.0045), folder / "home")
     times: dict[str, Times] = {}
@@ -52,17 +58,19 @@ def measured(folder: Path, files: int, count: int) -> dict[str, Times]:
         memory.sync()
         # Of each profile every other query: lines that one has read are remembered for the next.
         asked = queries(memory, 2 * count + 2)
-        store = open_store("sqlite", settings.index_path, resident=True)
+        alone = apsw.Connection(str(settings.index_path))
         for at, query in enumerate(asked):
             words = build_query(query, "or", "stemmed")
             assert isinstance(words, LexicalQuery)
             name = list(GOALS_MS)[at % 2]
             calls = {name: partial(memory.search, query, profile(name))}
-            calls |= {_BASELINE: partial(store.lexical, words, OVERFETCH)} if at % 2 else {}
+            calls |= (
+                {_BASELINE: partial(rows, alone, _BEST, (expression_of(words), OVERFETCH))} if at % 2 else {}
+            )
             for called, taken in in_turn(calls, 1, warm_up=0).items():
                 if at > 1:  # imports and the first read of all vectors
                     times.setdefault(called, Times()).add(taken.cpu[0] / 1000, taken.wall[0] / 1000)
-        store.close()
+        alone.close()
     return times
 
 

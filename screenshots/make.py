@@ -177,7 +177,7 @@ class SteadyMemory(Memory):
         if synced is not None:
             synced -= SYNCED_BEFORE_S
         fresh = replace(seen.freshness, stale_since=stale, synced_at=synced)
-        return replace(seen, path=shown, bytes=1_700_000, log_bytes=0, freshness=fresh)
+        return replace(seen, location=str(shown), bytes=1_700_000, log_bytes=0, freshness=fresh)
 
     def events(self, limit: int) -> list[Event]:
         return [replace(event, at=event.at - SYNCED_BEFORE_S, seconds=0.2) for event in super().events(limit)]

@@ -14,7 +14,7 @@ from typing import Any
 #: Options that choose an index, as they were given.
 _choice: list[str] = []
 _NAMES = "index|watch|search|why-not|get|status|files|chunks|config|providers|cache|doctor|log|model|qmd|tui|"
-_NAMES += "flush|snapshot|prompt|remember|undo|tool|memories|timeline|curate"
+_NAMES += "store|flush|snapshot|prompt|remember|undo|tool|memories|timeline|curate"
 _COMMAND = rf"openclaw-mem (?=(?:{_NAMES})\b)"
 #: Keys of JSON that hold messages, and "text" where it does not stand beside lines of a note.
 _MESSAGES = frozenset({"reason", "repair", "verdict", "why", "whyNot", "warning", "rebuild", "fixed"})

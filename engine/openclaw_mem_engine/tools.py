@@ -134,7 +134,7 @@ def unavailable(error: str) -> dict[str, Any]:
         warning = "Memory search is unavailable: the embedding provider's quota is used up."
         action = "Top up the provider or choose another one, then retry memory_search."
     else:
-        warning = "Memory search is unavailable: nothing was looked at, so nothing can be concluded from it."
+        warning = "Memory search is unavailable: nothing was searched, so nothing can be concluded."
         action = "Run `openclaw-mem status` to see why, then retry memory_search."
     return {
         "results": [],

@@ -46,12 +46,12 @@ def test_prune_forgets_the_idle_and_spares_the_needed(call: Call, world: World) 
     for note in ("memory/2026-02-25.md", "memory/2026-02-20.md"):
         (world.workspace / note).unlink()
     call("index")
-    assert call("cache", "prune").out.startswith("0 embeddings forgotten; 4 stay, 2 of them")
+    assert call("cache", "prune").out.startswith("0 embeddings removed; 4 remain, 2 of them")
     cache = call("cache", "prune", "--max", "3", "--json").json
     assert (cache["removed"], cache["entries"], cache["live"], cache["spared"]) == (1, 3, 2, 0)
     said = call("cache", "prune", "--max", "0")
     assert said.code == 0
-    assert said.out.startswith("1 embedding forgotten; 2 stay, 2 of them needed by passages.")
+    assert said.out.startswith("1 embedding removed; 2 remain, 2 of them needed by passages.")
     assert "2 more than 0" in said.out
     found = call("search", "gateway", "--json").json
     assert found["results"][0]["path"] == "MEMORY.md"

@@ -33,7 +33,7 @@ def test_what_could_not_be_loaded_is_refused_and_nothing_is_written(call: Call, 
         (("set", "rerank.provider=openai"), 3, "because then: "),
         (("set",), 2, "Name what to set"),
         (("undo",), 2, "no change"),
-        (("show", "theme=x"), 2, "config set KEY=VALUE"),
+        (("show", "theme=x"), 2, "takes KEY=VALUE"),
         (("show", "--yes"), 2, "for `openclaw-mem config set`"),
     ):
         said = call("config", *given, *([] if given[0] == "show" else ["--yes"]))

@@ -121,5 +121,5 @@ def test_what_cannot_be_measured_can_be_written(call: Call, world: World, ids: d
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text('{"memory": {"backend": "qmd"}}')
     done = call("curate", "--apply", ids["duplicate"], "--yes")
-    assert "effect: The effect is measured with the built-in backend alone." in done.out
+    assert "effect: The effect is measured only with the built-in backend." in done.out
     assert "written: MEMORY.md +0 -1 line" in done.out

@@ -70,7 +70,7 @@ def test_a_stop_after_the_mending_does_not_hide_it(
     monkeypatch.setattr(doctor, "fix", fix_and_press_ctrl_c)
     said = call("doctor", "--fix")
     assert (said.code, said.out) == (130, "")
-    assert "Repaired: " in said.err and "full-text tables were made anew" in said.err
+    assert "Repaired: " in said.err and "full-text tables were rebuilt" in said.err
     assert said.err.rstrip().endswith("The checks after that were stopped.")
     event = call("log", "--kind", "doctor", "--json").json["events"][-1]
     assert event["text"].startswith("Repaired: ") and event["counts"] == {"mended": 1}
@@ -86,7 +86,7 @@ def test_fix_mends_and_tells(call: Call, world: World) -> None:
     )
     said = call("doctor", "--fix")
     assert said.code == 0
-    assert "repaired" in said.out and "full-text tables were made anew from 4 chunks" in said.out
+    assert "repaired" in said.out and "full-text tables were rebuilt from 4 chunks" in said.out
     assert call("doctor", "--json", "--fix").json["findings"] == []
     assert "network" not in call("search", "coffee").out
     assert call("search", "GRN-40417").code == 0

@@ -29,12 +29,13 @@ from openclaw_mem_engine.cli.parser import build_parser
 from openclaw_mem_engine.config.load import load_settings
 from openclaw_mem_engine.config.sources import APP_NAME
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
+from support import postgres
 from support.commands import World, new_world
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
-LANGUAGES = {"sh", "python", "toml", "json5", "text"}
+LANGUAGES = {"sh", "python", "toml", "json5", "sql", "text"}
 #: Each entry of a list on one line.
 JSON_PAGE = (ROOT / "docs" / "json.md").read_text("utf-8").replace("\n  ", " ")
 #: Commands that would not come back, or need a terminal.
@@ -123,9 +124,17 @@ def environ(home: World, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_every_block_does_what_it_shows(
-    page: Path, home: World, environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+    page: Path,
+    home: World,
+    environ: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     names: dict[str, object] = {}
+    if page.name == "scale-out.md":  # its commands use the server of the tests
+        on_server = postgres.variables() | {"OPENCLAW_MEM_STORE_OWNER": postgres.owner_address()}
+        for name, value in on_server.items():
+            monkeypatch.setenv(name, value)
     for block in blocks_of(page):
         at = f"{block.page}:{block.line}"
         assert block.language in LANGUAGES, f"{at}: a language among {sorted(LANGUAGES)} is missing"
@@ -135,6 +144,11 @@ def test_every_block_does_what_it_shows(
             load_with(home, "openclaw.json", block.text)
         elif block.language == "python":
             exec(compile(block.text, at, "exec"), names)
+        elif block.language == "sql" and not block.reason:
+            import psycopg
+
+            with psycopg.connect(postgres.owner_address()) as owner:
+                assert owner.execute(block.text.encode()).fetchall(), at
         elif block.language == "sh":
             run_shell(block, at, environ, capsys)
 

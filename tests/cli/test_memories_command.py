@@ -137,7 +137,7 @@ def test_a_disk_that_refuses_and_a_file_that_is_damaged_are_said(call: Call, wor
     odd.parent.mkdir(parents=True)
     odd.write_text("tea")
     listed = call("memories", "list")
-    assert TEA in listed.out and f"{odd} cannot be read as a memory: it is left out." in listed.err
+    assert TEA in listed.out and f"{odd} cannot be read as a memory: it is excluded." in listed.err
     assert TEA in call("memories", "search", "tea").out
 
 

@@ -162,7 +162,7 @@ def test_status_has_an_entry_for_each_use(call: Call, world: World) -> None:
         (EXPANSION_MODEL, "about 1.1 GB"),
     ):
         assert model in said.out
-        assert f"{local_path(model, world.data / 'models')} (not there yet, {size})" in said.out
+        assert f"{local_path(model, world.data / 'models')} (not on this machine, {size})" in said.out
     for option in ("", " --for rerank", " --for expansion"):
         assert f"`openclaw-mem model download{option}` fetches it" in said.out
     facts = call("model", "--json").json["models"]

@@ -117,6 +117,7 @@ def test_version_and_help_load_next_to_nothing(world: World, argv: list[str]) ->
         "openclaw_mem_engine.cli.main",
         "openclaw_mem_engine.cli.qmd_arguments",
         "openclaw_mem_engine.cli.terminal",
+        "openclaw_mem_engine.cli.store_arguments",
         "openclaw_mem_engine.cli.writing_arguments",
         "openclaw_mem_engine.commands",
         "openclaw_mem_engine.errors",

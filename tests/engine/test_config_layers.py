@@ -218,7 +218,7 @@ class TestDataFolder:
     def test_not_by_a_link_either(self, world: World) -> None:
         (world.cwd / "link").symlink_to(world.state)
         world.environ["OPENCLAW_MEM_HOME"] = "link/x"
-        with pytest.raises(ConfigError, match="lies in OpenClaw's folder"):
+        with pytest.raises(ConfigError, match="is in OpenClaw's folder"):
             world.load()
 
     def test_index_paths_keep_workspaces_and_agents_apart(self, tmp_path: Path) -> None:

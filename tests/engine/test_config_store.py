@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.config.show import describe, to_dict
-from openclaw_mem_engine.config.store import SHARDS, StoreSettings, shard_of
+from openclaw_mem_engine.config.store import SHARDS, StoreSettings, server_name, shard_of
 from openclaw_mem_engine.errors import ConfigError
 from support.memories import settings_for
 
@@ -57,8 +58,25 @@ def test_no_view_of_the_settings_has_the_password(tmp_path: Path) -> None:
         json.dumps(to_dict(settings)),
         settings.index_name,
     ]
+    shard = shard_of("team-a/main")
     assert all("hush" not in str(view) for view in shown)
-    assert settings.index_name.startswith("postgresql://…@db-1.internal:5432/memory")
+    assert settings.index_name == f"db-1.internal:5432/memory, agent team-a/main, shard {shard} of 480"
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("postgresql://db/memory", "db:5432/memory"),
+        ("postgres://u:p%40@[::1]:5433/memory?sslmode=require", "[::1]:5433/memory"),
+        ("postgresql://u:p@/memory?host=/run/postgresql&port=5434", "socket /run/postgresql:5434/memory"),
+        ("postgresql://u:p@%2Frun%2Fpostgresql/memory", "socket /run/postgresql:5432/memory"),
+        ("postgresql://u:p@a:1,b:2/memory", "a:1,b:2/memory"),
+        ("postgresql:///memory", "local socket:5432/memory"),
+        ("postgresql://db/x%1b[2J", "db:5432/x\\x1b[2J"),
+    ],
+)
+def test_a_server_is_named_by_host_or_socket_and_database(address: str, name: str) -> None:
+    assert server_name(Secret(address)) == name
 
 
 def test_a_variable_keeps_a_password_out_of_the_file(tmp_path: Path) -> None:
@@ -77,6 +95,9 @@ def test_the_map_of_shards_chooses_the_server(tmp_path: Path) -> None:
     at, shard = settings.store.location, shard_of("a")
     wanted = 1 if shard == 100 else 2 if 100 < shard < 300 else 0
     assert at is not None and at.server.reveal() == servers[wanted]
+    settings = loaded(tmp_path, toml_of(servers, ["", "0-479", ""]))
+    at = settings.store.location
+    assert at is not None and at.server.reveal() == servers[1], "a server may have no shards yet"
     counts = [0] * SHARDS
     for number in range(20_000):
         counts[shard_of(f"agent-{number}")] += 1

@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -58,7 +60,7 @@ def test_the_demo_shows_its_problems_and_the_dry_run_is_what_happens(demo: Memor
         demo.sync()
     assert predicted["over-budget"].moved and "MRR of " in predicted["over-budget"].sentence
     still = predicted["outdated"].sentence
-    assert still == f"no query is answered differently ({predicted['outdated'].queries} asked)"
+    assert still == f"no query has other results ({predicted['outdated'].queries} tested)"
     pins = {pin.location: pin for pin in predicted["duplicate"].pins}
     assert pins["MEMORY.md:113"].after is None
     curator.close()
@@ -91,6 +93,25 @@ def curator(workspace: Path, tmp_path: Path) -> Iterator[Curator]:
     curator = Curator.of(settings)
     yield curator
     curator.close()
+
+
+def test_no_effect_is_measured_where_all_notes_would_be_sent_again(workspace: Path, tmp_path: Path) -> None:
+    server = {
+        "OPENCLAW_MEM_STORE": "postgres",
+        "OPENCLAW_MEM_STORE_SERVERS": "postgresql://mem@db/memory",
+        "OPENCLAW_MEM_STORE_AGENT": "a",
+    }
+    for variables, message in (
+        (server, "on a server would send all notes to api.test again"),
+        ({}, "needs the index"),
+    ):
+        curator = Curator.of(settings_for(workspace, tmp_path / "home", **variables))
+        material = curator.material()
+        edits = curator.candidates(material)[0].edits
+        memory: Any = SimpleNamespace(hosts=("api.test",))
+        with pytest.raises(UsageError, match=message):
+            curator.effect(memory, edits, material)
+        curator.close()
 
 
 def only(curator: Curator) -> NoteCandidate:

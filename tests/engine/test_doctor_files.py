@@ -240,6 +240,15 @@ def test_text_beyond_every_snippet_is_a_warning_with_advice(tmp_path: Path) -> N
     assert report.to_dict()["unshown"]["files"] == {"memory/long.md": hidden.to_dict()}
 
 
+def test_a_wrong_count_of_what_is_not_shown_is_found_and_made_anew(tmp_path: Path) -> None:
+    settings = indexed(tmp_path)
+    alter(settings, "UPDATE unshown SET hidden_lines = 7 WHERE path = 'memory/long.md'")
+    found = named(looked(settings), "unshown-differs")
+    assert found.evidence == ("memory/long.md",) and "wrong counts" in found.text
+    type_in(settings, found.repair)
+    assert "unshown-differs" not in codes(looked(settings))
+
+
 def test_no_advice_is_given_that_changes_nothing(tmp_path: Path) -> None:
     settings = indexed(tmp_path)
     small = replace(settings, chunking=replace(settings.chunking, tokens=175, overlap=35))

@@ -149,7 +149,7 @@ def test_damage_that_only_a_rebuild_mends(kind: str, settings: Settings) -> None
 def test_a_newer_schema_is_told_and_left_alone(more: str, settings: Settings) -> None:
     alter(
         settings,
-        f"""UPDATE meta SET value = replace(value, '"schema": 2', '"schema": 99{more}')
+        f"""UPDATE meta SET value = replace(value, '"schema": 3', '"schema": 99{more}')
         WHERE key = 'fingerprint'""",
     )
     before = settings.index_path.read_bytes()
@@ -453,7 +453,9 @@ def test_vectors_of_models_that_are_gone_are_a_remark(settings: Settings) -> Non
     )
     found = named(looked(settings), "dead-spaces")
     assert found.severity == "info" and found.evidence[0].startswith("openai text-embedding-3-small")
-    assert found.repair == "" and "of 0 the text is gone" in found.text, "pruning would spare them all"
+    assert found.repair == "" and "Pruning removes 0 whose text is deleted" in found.text, (
+        "pruning would spare them all"
+    )
     alter(
         settings,
         "DELETE FROM embedding_cache WHERE provider = 'openai'",

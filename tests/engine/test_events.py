@@ -382,7 +382,7 @@ def test_a_sync_that_fails_or_is_stopped(world: World) -> None:
             memory.sync()
     events = events_of(world)
     assert [event.kind for event in events] == ["sync", "sync", "rebuild", "sync", "sync"]
-    assert events[0].text == "The sync was stopped: what was done before stays."
+    assert events[0].text == "The sync was stopped: finished work is kept."
     assert events[0].reason == "Indexing was stopped; finished work is in the index."
     assert events[2].text == "The rebuild was stopped: the index is unchanged."
     assert events[2].reason == "The rebuild was stopped; the index is unchanged."

@@ -151,7 +151,7 @@ def test_a_stop_after_the_new_index_was_in_place_is_no_stopped_rebuild(world: Wo
             assert store.fingerprint() != before, "the rebuild itself was done"
     event = events_of(world)[-1]
     assert event.kind == "rebuild"
-    assert event.text == "The index was rebuilt; what followed was stopped: what was done before stays."
+    assert event.text == "The index was rebuilt; what followed was stopped: finished work is kept."
 
 
 def test_a_rebuild_that_the_provider_made_a_plain_sync_is_told_as_one(world: World) -> None:
@@ -168,7 +168,7 @@ def test_a_rebuild_that_the_provider_made_a_plain_sync_is_told_as_one(world: Wor
                     SyncRequest(force=True), lambda _done, _total, label: stop.set() if label else None, stop
                 )
     event = events_of(world)[-1]
-    assert (event.kind, event.text) == ("sync", "The sync was stopped: what was done before stays.")
+    assert (event.kind, event.text) == ("sync", "The sync was stopped: finished work is kept.")
 
 
 def test_a_sync_that_is_stopped_at_once_is_told(world: World) -> None:
@@ -179,4 +179,4 @@ def test_a_sync_that_is_stopped_at_once_is_told(world: World) -> None:
     with world.memory() as memory, pytest.raises(KeyboardInterrupt):
         memory.sync(progress=at_once)
     (event,) = events_of(world)
-    assert event.text == "The sync was stopped: what was done before stays."
+    assert event.text == "The sync was stopped: finished work is kept."

@@ -14,7 +14,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
+from unittest import mock
 
 import apsw
 import pytest
@@ -22,6 +24,7 @@ import pytest
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.query import build_query
+from openclaw_mem_engine.stores.sqlite.database import Database
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.stores import FINGERPRINT, change_of, content, found, new_store, put, unit
 
@@ -363,6 +366,24 @@ def test_a_locked_index_is_readable_and_says_so_to_writers(
     impatient.close()
 
 
+def test_ranks_and_scores_of_a_search_come_from_its_one_pass(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "one.sqlite")
+    for number in range(9):
+        put(store, f"memory/{number}.md", ["pump " * (number % 3 + 1) + "gateway"], [None])
+    query = build_query("pump", "or", "stemmed")
+    assert query is not None
+    whole = store.lexical(query, 100)
+    with mock.patch.object(Database, "search", side_effect=AssertionError("matches are read again")):
+        best = store.lexical(query, 4)
+        ids = [row.chunk_id for row in whole]
+        assert (best.rows, best.matched) == (whole.rows[:4], 9)
+        assert store.lexical_ranks(query, ids) == {i: rank for rank, i in enumerate(ids, 1)}
+        assert store.lexical_scores(query, ids) == dict(whole.rows)
+    put(store, "memory/new.md", ["pump"], [None])
+    assert store.lexical(query, 4).matched == 10
+    store.close()
+
+
 def test_interrupt_stops_the_searches_that_run_and_no_others(tmp_path: Path) -> None:
     store = new_store(tmp_path / "big.sqlite")
     words = [f"w{n}" for n in range(300)]
@@ -370,6 +391,8 @@ def test_interrupt_stops_the_searches_that_run_and_no_others(tmp_path: Path) -> 
         put(store, f"memory/{number}.md", [" ".join([*words, str(number), str(line)]) for line in range(20)])
     query = build_query(" ".join(words), "or", "stemmed")
     assert query is not None
+    # In turn: the matches of the last one are remembered.
+    queries = cycle([query, replace(query, terms=query.terms[1:])])
     outcome: list[BaseException] = []
     running, stop = threading.Event(), threading.Event()
 
@@ -377,7 +400,7 @@ def test_interrupt_stops_the_searches_that_run_and_no_others(tmp_path: Path) -> 
         try:
             while not stop.is_set():
                 running.set()
-                store.lexical(query, 200)
+                store.lexical(next(queries), 200)
         except BaseException as error:  # noqa: BLE001 - looked at below
             outcome.append(error)
 

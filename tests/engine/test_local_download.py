@@ -220,7 +220,7 @@ def test_no_room_is_said_before_anything_is_fetched(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("shutil.disk_usage", lambda folder: Namespace(free=1000))
     with running_hub(CONTENT) as hub:
         with pytest.raises(
-            DownloadFailed, match=r"not enough room .* 3,000,004 bytes .* only 1,000 are free"
+            DownloadFailed, match=r"not enough space .* 3,000,004 bytes .* only 1,000 are free"
         ):
             fetch(hub, tmp_path)
         assert hub.gets == []

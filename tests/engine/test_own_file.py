@@ -65,7 +65,7 @@ def test_a_file_that_changed_meanwhile_is_not_overwritten(world: World) -> None:
     settings = world.load()
     edit = propose_settings(settings, {"theme": "claw-light"})
     world.own('theme = "claw-dark"\n')
-    with pytest.raises(ConfigError, match="changed meanwhile"):
+    with pytest.raises(ConfigError, match="modified meanwhile"):
         write_settings(settings, edit)
     with pytest.raises(UsageError, match="no change"):
         propose_undo(settings)

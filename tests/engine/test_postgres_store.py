@@ -3,16 +3,19 @@ notes, rows of one agent alone, errors that say what to do, and other hosts that
 
 from __future__ import annotations
 
+import random
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import apsw
 import psycopg
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from openclaw_mem_engine.cli.main import run
 from openclaw_mem_engine.config.secret import Secret
@@ -21,6 +24,7 @@ from openclaw_mem_engine.doctor import examine
 from openclaw_mem_engine.errors import (
     Cancelled,
     ConfigError,
+    IndexChanged,
     IndexLocked,
     IndexUnavailable,
     OpenClawMemError,
@@ -29,9 +33,8 @@ from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.profiles import WORKBENCH
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import UNLIMITED, IndexStore
-from openclaw_mem_engine.stores.postgres import connections
-from openclaw_mem_engine.stores.postgres import store as writing
-from openclaw_mem_engine.stores.postgres.schema import NAME, TABLES, agent_number
+from openclaw_mem_engine.stores.postgres import connections, writing
+from openclaw_mem_engine.stores.postgres.schema import NAME, agent_number
 from openclaw_mem_engine.stores.postgres.store import PostgresIndex
 from openclaw_mem_engine.stores.query import build_keyword_query, build_query, segment
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT
@@ -155,14 +158,30 @@ def test_fifty_queries_have_the_same_lists_and_raw_scores(both: list[Any]) -> No
     assert compared > 1_000
 
 
-def test_explanations_and_why_not_are_the_same(both: list[Any]) -> None:
-    for query in ("pump", "who repairs the kiosk?", "« devis »", "GRN-40417"):
-        traces = [rank(backend_of(m).retrieve(query, WORKBENCH), WORKBENCH).rows for m in both]
-        one, other = ([(row.path, row.start_line, row.outcome) for row in rows] for rows in traces)
-        assert one == other and one
-    walks = [memory.why_not("pump", "memory/style-guide.md") for memory in both]
-    one, other = ([(step.name, step.ok, step.text) for step in walk.steps] for walk in walks)
-    assert one == other and len(one) > 3
+@settings(max_examples=300, derandomize=True)
+@given(st.integers(0, 10**6))
+def test_explanations_and_why_not_are_the_same(both: list[Any], seed: int) -> None:
+    """Cosines differ in the seventh digit: where two scores do not differ more, they may change places."""
+    draw, passages = random.Random(seed), [*backend_of(both[0]).store.passages()]
+    words = draw.choice(passages).text.split()
+    start = draw.randrange(len(words))
+    query, path = " ".join(words[start : start + 3]), draw.choice(passages).path
+    one, other = (rank(backend_of(m).retrieve(query, WORKBENCH), WORKBENCH).rows for m in both)
+    of_one, of_other = ({row.chunk_id: row for row in rows} for rows in (one, other))
+    assert of_one.keys() == of_other.keys()
+    finals = ([row.final or 0.0 for row in rows] for rows in (one, other))
+    assert next(finals) == pytest.approx(next(finals), abs=1e-5), "rows of equal scores may change places"
+    for chunk_id, mine in of_one.items():
+        theirs = of_other[chunk_id]
+        if mine.ranks == theirs.ranks:
+            assert (mine.outcome.stage, mine.shown) == (theirs.outcome.stage, theirs.shown)
+            assert dict(mine.scores) == pytest.approx(dict(theirs.scores), abs=1e-5)
+            assert [o.value for o in mine.operands] == pytest.approx(
+                [o.value for o in theirs.operands], abs=1e-5
+            )
+    asked, same = (memory.why_not(query, path) for memory in both)
+    assert [(step.name, step.ok) for step in asked.steps] == [(step.name, step.ok) for step in same.steps]
+    assert (asked.stage, asked.rank) == (same.stage, same.rank) and len(asked.steps) > 2
 
 
 def test_a_nul_of_a_transcript_is_kept_as_in_notes(store: PostgresIndex) -> None:
@@ -170,34 +189,7 @@ def test_a_nul_of_a_transcript_is_kept_as_in_notes(store: PostgresIndex) -> None
     assert [chunk.text for chunk in store.chunks_of("sessions/a.jsonl")] == ["pump\ufffdhouse"]
 
 
-# -- isolation ---------------------------------------------------------------------------------------------
-
-
-def test_without_an_agent_no_statement_reads_or_writes(store: PostgresIndex) -> None:
-    with psycopg.connect(postgres.app_address(), autocommit=True) as connection:
-        for table in TABLES:
-            for sql in (f"SELECT * FROM {NAME}.{table}", f"DELETE FROM {NAME}.{table}"):
-                with pytest.raises(psycopg.Error, match=r"mem\.agent"):
-                    connection.execute(sql)
-        partitions = f"SELECT * FROM {NAME}.chunks_{agent_number(store.location) % 32}"
-        with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            connection.execute(partitions)
-
-
-def test_rows_of_another_agent_are_neither_read_nor_written(
-    store: PostgresIndex, make: Callable[..., PostgresIndex], agent: str
-) -> None:
-    other = make(postgres.location().agent)
-    assert other.counts() == replace(other.counts(), files=0, chunks=0, cached=0)
-    assert other.fingerprint() is None and not other.files() and not other.spaces()
-    with psycopg.connect(postgres.app_address()) as connection:
-        connection.execute("SELECT set_config('mem.agent', '1', true)")
-        for table in TABLES:
-            sql = f"SELECT count(*) FROM {NAME}.{table} WHERE agent = %s"
-            assert connection.execute(sql, (agent_number(agent),)).fetchone() == (0,)
-        sql = f"INSERT INTO {NAME}.agents(agent, name) VALUES (%s, 'x')"
-        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
-            connection.execute(sql, (agent_number(agent) + 1,))
+# -- one agent (see test_postgres_isolation) ---------------------------------------------------------------
 
 
 def test_two_names_with_one_number_are_not_mixed(
@@ -259,9 +251,75 @@ def test_the_lease_of_a_host_that_is_gone_ends(
     store: PostgresIndex, make: Callable[..., PostgresIndex], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "LEASE_S", 0)
+    monkeypatch.setattr(PostgresIndex, "_renew", lambda *_: None)
     lease = store.exclusive()
     lease.__enter__()  # and never ends
     make().apply(change_of("memory/c.md", ["c"]))
+
+
+def test_a_lease_is_renewed_while_a_sync_writes_nothing(
+    store: PostgresIndex, make: Callable[..., PostgresIndex], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "RENEWAL_S", 0.01)
+    sql, other = f"SELECT lease_until FROM {NAME}.agents WHERE agent = %s", make()
+
+    def until() -> Any:
+        with store._reading() as read:
+            return read.one(sql, (store._agent,))
+
+    with store.exclusive():
+        seen = {until()}
+        while len(seen) < 4:
+            seen.add(until())
+        with pytest.raises(IndexLocked, match="being brought up to date"):
+            other.apply(change_of("memory/c.md", ["c"]))
+    assert until() is None and not [each for each in threading.enumerate() if each.name == writing.RENEWING]
+
+
+def test_a_rebuild_that_lost_its_lease_to_another_ends_without_harm(
+    store: PostgresIndex, make: Callable[..., PostgresIndex]
+) -> None:
+    lost = store.new_generation(FINGERPRINT)
+    put(lost, "memory/lost.md", ["lost"])
+    other = make()
+    with other.exclusive():
+        other.rebuild(FINGERPRINT, lambda fresh: put(fresh, "memory/new.md", ["new"]))
+    for late in (lost.commit, lambda: put(lost, "memory/late.md", ["late"])):
+        with pytest.raises(IndexChanged, match="run it again"):
+            late()
+    assert set(store.files()) == {"memory/new.md"}
+
+
+def test_a_reader_sees_the_old_generation_until_a_rebuild_ends(
+    store: PostgresIndex, make: Callable[..., PostgresIndex]
+) -> None:
+    reader, query = make(), build_query("pump", "or", "stemmed")
+    assert query is not None
+
+    def state() -> Any:
+        return reader.files(), reader.chunk_counts(), reader.generation(), reader.lexical(query, 9)
+
+    def fill(fresh: IndexStore) -> None:
+        put(fresh, "memory/new.md", ["A new pump."], [V[1]])
+        with ThreadPoolExecutor(1) as pool:  # a transaction of its own, not that of the snapshot
+            assert pool.submit(state).result() == before
+
+    with reader.snapshot():
+        before = state()
+        store.rebuild(FINGERPRINT, fill)
+        assert state() == before, "a search that began before the swap goes on with the old rows"
+    after = state()
+    assert {*after[0]} == {"memory/new.md"} and after[2] > before[2] and after[3] != before[3]
+
+
+def test_applying_a_change_twice_changes_no_row(store: PostgresIndex) -> None:
+    change = change_of("memory/b.md", ["The pump, again.", "And again."], V)
+
+    store.apply(change, built_with=FINGERPRINT)
+    once = postgres.rows_of(store._agent, hidden=("seq", "generation"))
+    store.apply(change, built_with=FINGERPRINT)
+    assert postgres.rows_of(store._agent, hidden=("seq", "generation")) == once
+    assert [len(once[table]) for table in ("files", "chunks", "terms", "vectors")] == [2, 4, 8, 4]
 
 
 def test_what_a_killed_rebuild_left_is_removed_by_the_next(

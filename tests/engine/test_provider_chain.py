@@ -138,7 +138,7 @@ class TestLocal:
         found = link(settings, "local")
         assert found.role == "primary" and found.model == DEFAULT_HUB_MODEL
         assert found.why == (
-            f"named by {world.own_file}: provider.name; "
+            f"provider = local ({world.own_file}: provider.name); "
             "no model file is configured (provider.local_model_path), so the default model is used"
         )
         assert primary_spec(settings).model == ""
@@ -151,7 +151,7 @@ class TestNamed:
         settings = world.load()
         assert roles(settings) == {"openai": "primary", "static": "fallback"}
         reasons = whys(settings)
-        named = f"named by {world.own_file}: provider.name"
+        named = f"provider = openai ({world.own_file}: provider.name)"
         assert reasons["openai"] == f"{named}; no key: set OPENAI_API_KEY"
         assert reasons["static"] == "used when openai fails; built in, English"
         assert reasons["gemini"] == reasons["none"] == "provider = openai"
@@ -183,7 +183,7 @@ class TestNamed:
         assert link(settings, "ollama") == Choice(
             "ollama",
             "primary",
-            "named by --provider; needs no key; at 127.0.0.1:11434 on this machine",
+            "provider = ollama (--provider); needs no key; at 127.0.0.1:11434 on this machine",
             "nomic-embed-text",
         )
         world.own('[provider]\nname = "ollama"\nmodel = "bge-m3"\nbase_url = "http://box:11434/v1"')

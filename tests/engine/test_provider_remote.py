@@ -279,7 +279,7 @@ def test_one_bad_text_teaches_nothing_and_is_named_without_its_content() -> None
             embedder.embed_documents(texts, keep=lambda places, _: kept.extend(places))
         message = str(caught.value)
         assert "this one I do not like" in message
-        assert "It was sent alone: 19 bytes." in message
+        assert "It was sent as the only text: 19 bytes." in message
         assert "diary" not in message
         assert (caught.value.status, caught.value.position) == (400, 64)
         assert kept == list(range(1, 64))

@@ -44,7 +44,7 @@ def test_another_process_waits_for_the_sync(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(SqliteIndex, "apply", apply)
     with Memory.open(settings) as memory:
         assert memory.sync().changed == ("memory/new.md",)
-        assert pruning[0].communicate(timeout=30)[0].startswith("0 embeddings forgotten; 2 stay")
+        assert pruning[0].communicate(timeout=30)[0].startswith("0 embeddings removed; 2 remain")
         assert (pruning[0].returncode, memory.status().vectors) == (0, 2)
     assert [finding.code for finding in looked(settings).findings if finding.severity != "info"] == []
 

@@ -85,7 +85,7 @@ def test_the_fallback_answers_when_the_stored_vectors_are_its_own(store: QmdStor
     assert builder.fallback is not None and builder.fallback.served == "scripted tiny"
     (note,) = builder.notes
     assert note.code == "fallback-vectors"
-    assert note.text.startswith(f"Vectors of the fallback scripted tiny answer: {missing}")
+    assert note.text.startswith(f"Fallback, vectors of scripted tiny: {missing}")
     # Neither has vectors there.
     builder = searched(store, named("other"), named("third"))
     (note,) = builder.notes

@@ -62,7 +62,7 @@ def test_the_first_are_scored_in_batches_that_show_up_as_they_come() -> None:
     assert [len(texts) for _, texts in reranker.asked] == [3, 1]
     assert [len(shown.rerank_scores) for shown in seen] == [0, 3, 4]
     assert rank(seen[1], KNOBS).row("c3").operands[-1].note == (  # type: ignore[union-attr]
-        "not reranked: its score is not there yet"
+        "not reranked: its score is pending"
     )
     assert done.rerank_scores == {f"c{n}": (n + 1) * 5 / 100 for n in range(4)}
     assert (done.rerank_missing, done.notes) == ("", pool.notes)
@@ -136,7 +136,7 @@ def test_after_a_failure_the_reranker_is_not_asked_for_a_while(monkeypatch: pyte
     reranking.complete(a_pool(), KNOBS)
     done = reranking.complete(a_pool(), KNOBS)
     assert len(reranker.asked) == 1
-    assert done.rerank_missing == "The server is away; the model is not asked for the next 60 s"
+    assert done.rerank_missing == "The server is away; retry in 60 s"
     monkeypatch.setattr("openclaw_mem_engine.providers.base.PAUSE_S", 0.0)
     reranking = Reranking(reranker)
     for _ in range(2):

@@ -289,7 +289,9 @@ def test_broken_lines_are_told_once(memory: Memory, sessions: Path) -> None:
         put(sessions / f"b{place}.jsonl", message("hello") + "broken\n" + "[" * 99_999 + "\n")
     (note,) = memory.sync().notes
     assert (note.code, note.level) == ("broken-lines", "info")
-    assert "left out: 10 in sessions/b0.jsonl, sessions/b1.jsonl, sessions/b2.jsonl and 2 more" in note.text
+    assert (
+        "were excluded: 10 in sessions/b0.jsonl, sessions/b1.jsonl, sessions/b2.jsonl and 2 more" in note.text
+    )
     assert memory.sync().notes == []
 
 
@@ -298,7 +300,7 @@ def test_a_line_that_is_too_long_is_told_as_such(memory: Memory, sessions: Path)
     put(sessions / "long.jsonl", message("hello") + long + "broken\n" + message("otter"))
     notes = {note.code: note.text for note in memory.sync().notes}
     assert notes == {
-        code: f"Lines of transcripts that are {what} were left out: 1 in sessions/long.jsonl."
+        code: f"Lines of transcripts that are {what} were excluded: 1 in sessions/long.jsonl."
         for code, what in {"broken-lines": "no JSON", "long-lines": "longer than 8 MB"}.items()
     }
     assert hits(memory, "otter")

@@ -92,7 +92,7 @@ def test_the_chosen_space_answers_for_a_dead_primary_and_is_named(world: World) 
     assert (data["provider"], data["model"]) == ("static", "static-minilm-256-int8")
     assert (data["fallback"]["from"], data["fallback"]["served"]) == ("openai", "static-minilm-256-int8")
     (text,) = second.warnings
-    assert text.startswith("Vectors of static-minilm-256-int8 answer (vector_space): ")
+    assert text.startswith("Vectors of static-minilm-256-int8 are used (vector_space): ")
     assert not any("BM25 only" in note["text"] for note in data["notes"])
     assert primary.served_by == ("none", "") and primary.warnings[0].startswith("BM25 only: ")
     assert reply["mode"] == "fts-only", "the second space is only compared"

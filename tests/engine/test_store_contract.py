@@ -18,6 +18,7 @@ from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexLocked, Ind
 from openclaw_mem_engine.model import Source, Space
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
+from openclaw_mem_engine.ranking.unshown import unshown_by_file
 from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
 from openclaw_mem_engine.stores import STORES, open_store
 from openclaw_mem_engine.stores.base import IndexStore
@@ -244,6 +245,25 @@ def test_another_space_is_searched_from_the_cache(store: IndexStore) -> None:
     assert [row.chunk_id for row in store.vector(unit([1, 0, 0, 0, 0]), 9, space=other)] == [chunk.chunk_id]
     assert (store.covered(other), store.vector_dims(other)) == (1, 5)
     assert {size.space: size.vectors for size in store.spaces()} == {FINGERPRINT.space: 7, other: 1}
+
+
+def test_a_space_is_as_large_as_the_chunks_with_a_vector(store: IndexStore) -> None:
+    put(store, "memory/twice.md", ["The irrigation pump restarted twice.", "no vector"], [V[2], None])
+    store.cache_vectors({store.chunks_of("memory/twice.md")[1].hash: None, "of no chunk": V[1]})
+    assert {size.space: size[1:] for size in store.spaces()} == {FINGERPRINT.space: (8, 4)}
+    assert store.covered() == 8
+
+
+def test_what_no_search_shows_is_what_its_text_says(store: IndexStore) -> None:
+    put(store, "memory/long.md", ["# Title\n" + "x" * 900, "---\n\ny"], [None, None])
+    put(store, "memory/pump.md", ["changed\n" * 200], [None])
+    store.remove("memory/zh.md", "memory")
+    changed = WORKBENCH.set({"snippet": "head", "snippet_chars": 40})
+    found = {knobs: store.unshown(knobs) for knobs in (DOCUMENTED, WORKBENCH, changed)}
+    assert found == {knobs: unshown_by_file(store.passages(), knobs) for knobs in found}
+    assert list(found[DOCUMENTED]) == sorted(store.chunk_counts()) and "memory/zh.md" not in found[DOCUMENTED]
+    hidden = [sum(file.hidden_characters for file in files.values()) for files in found.values()]
+    assert 0 < hidden[1] < hidden[0] < hidden[2]
 
 
 def test_without_full_text_search_only_vectors_answer(tmp_path: Path) -> None:

@@ -293,16 +293,30 @@ def test_an_index_of_the_schema_without_names_is_rebuilt_from_its_cache(memory: 
     alter(
         settings,
         "DROP TABLE chunks_fts_named",
-        """UPDATE meta SET value = replace(value, '"schema": 2', '"schema": 1') WHERE key = 'fingerprint'""",
+        """UPDATE meta SET value = replace(value, '"schema": 3', '"schema": 1') WHERE key = 'fingerprint'""",
     )
     with Memory.open(settings) as second:
         assert second.search("router").hits, "until then the other tables answer"
         report = second.sync()
         assert (report.rebuilt, report.embedded, report.cache_hits) == (True, 0, 3)
-        assert [n.text for n in report.notes] == ["Settings changed (schema 1 → 2): the index was rebuilt."]
+        assert [n.text for n in report.notes] == ["Settings changed (schema 1 → 3): the index was rebuilt."]
         named = second.search("network", WORKBENCH.set({"mode": "bm25"}))
         assert named.hits[0].path == "memory/network.md"
         assert named.trace.rows[0].operands[0].note == "matches only with words of its path"
+
+
+def test_what_no_search_shows_is_kept_and_a_lost_row_is_made_good(memory: Memory) -> None:
+    memory.sync()
+    shown = memory.unshown()
+    # Kept: a count that was altered is the answer. Of an index that lost a row all counts are made anew.
+    alter(memory.settings, "UPDATE unshown SET lines = lines + 1000")
+    assert {path: found.lines - 1000 for path, found in memory.unshown().items()} == {
+        path: found.lines for path, found in shown.items()
+    }
+    alter(memory.settings, "DELETE FROM unshown WHERE path = 'MEMORY.md'")
+    assert memory.unshown() == shown != {}
+    alter(memory.settings, "DROP TABLE unshown")
+    assert memory.unshown() == shown
 
 
 def test_another_model_rebuilds_and_until_then_keywords_answer(memory: Memory, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_another_process_is_named_with_its_age(
         owner = lock.owner()
         assert owner is not None
         assert (owner.pid, owner.what) == (process.pid, "rebuilding")
-        message = rf"main\.sqlite up to date \(process {process.pid}, rebuilding since 2 min\)"
+        message = rf"main\.sqlite \(process {process.pid}, rebuilding since 2 min\)"
         with pytest.raises(SyncBusy, match=message) as raised, lock.holding():
             pass
         assert isinstance(raised.value, IndexLocked)

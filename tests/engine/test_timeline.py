@@ -168,7 +168,7 @@ def test_a_flush_that_was_due_and_did_not_run(settings: Settings) -> None:
     save_index(folder(settings), agent__main__cron__nightly={"sessionId": talk.id})
     assert (
         of_kind(the_session(settings), "flush").why
-        == "this is the session of a cron job; conversations alone are flushed."
+        == "this is the session of a cron job; only conversations are flushed."
     )
     save_index(folder(settings), agent__main__main={"sessionId": talk.id, "contextTokens": 16_000})
     session = the_session(settings)

@@ -174,6 +174,10 @@ def test_bytes_that_are_not_utf8_are_replaced(sessions: Path) -> None:
     assert (found.text, found.broken) == ("User: cr\ufffdme", 0)
 
 
+def test_a_nul_is_read_as_in_notes(sessions: Path) -> None:
+    assert read(sessions / "s.jsonl", message("nul\0here")).text == "User: nul\ufffdhere"
+
+
 def test_a_line_beyond_the_limit_is_not_kept_in_memory(sessions: Path) -> None:
     path = sessions / "s.jsonl"
     with path.open("w") as file:

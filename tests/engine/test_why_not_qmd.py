@@ -405,7 +405,7 @@ def test_of_the_external_program_files_collections_and_its_answer_are_known(tmp_
         assert memory.why_not("nadia", "other.md").stage == "listed"
         world.qmd.answers(search={"rows": []})
         found = memory.why_not("nadia", "memory/2026-02-20.md")
-        says = "qmd: its answer of 0 results does not hold it, and it does not say why"
+        says = "qmd: it is not in its 0 results; the program gives no reason"
         assert (found.stage, found.steps[-1].text) == ("retrievers", says)
         assert [note.code for note in found.notes].count("external-unknown") == 1
         with pytest.raises(UsageError):

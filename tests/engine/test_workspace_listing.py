@@ -280,7 +280,7 @@ def test_extra_paths_that_give_nothing_say_why(
     ]
     listing = list_memory(ws, extra)
     hint = "name the path that it points to"
-    too_wide = "extra path: the whole home folder or disk is not taken as memory; name a folder in it"
+    too_wide = "extra path: the whole home folder or disk is not used as memory; name a folder in it"
     assert paths(listing) == paths(list_memory(ws))
     assert reasons(listing) == {
         "none": "extra path: does not exist",

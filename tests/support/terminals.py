@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Self
 
 import pytest
 
 from support.commands import ARGV, World
+
+
+def _start(
+    world: World, argv: Sequence[str], env: dict[str, str] | None, columns: int, rows: int
+) -> tuple[int, int]:
+    """The command as a child process on a terminal of its own: its id, and our end of the terminal."""
+    pty = pytest.importorskip("pty", reason="pseudo-terminals are of POSIX")
+    import fcntl
+    import struct
+    import termios
+
+    pid, terminal = pty.fork()
+    if pid == 0:  # becomes the command
+        # The size is set before the command starts: it cannot see another one.
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        environ = {**world.environ, "TERM": "xterm-256color", **(env or {})}
+        os.execvpe(ARGV[0], [*ARGV, *argv], environ)
+    return pid, terminal
 
 
 def on_a_terminal(
@@ -25,17 +48,7 @@ def on_a_terminal(
     ``typed`` waits in the terminal as keyboard input. ``when_shown`` is (text, action): the action is called
     once, as soon as the text was written to the terminal. ``signal_when`` is (text, signal) for the command.
     """
-    pty = pytest.importorskip("pty")
-    import fcntl
-    import struct
-    import termios
-
-    pid, terminal = pty.fork()
-    if pid == 0:  # becomes the command
-        # The size is set before the command starts: it cannot see another one.
-        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
-        environ = {**world.environ, "TERM": "xterm-256color", **(env or {})}
-        os.execvpe(ARGV[0], [*ARGV, *argv], environ)
+    pid, terminal = _start(world, argv, env, columns, 30)
     os.write(terminal, typed.encode())
     written = b""
     while True:
@@ -55,3 +68,69 @@ def on_a_terminal(
     os.close(terminal)
     _, status = os.waitpid(pid, 0)
     return os.waitstatus_to_exitcode(status), written.decode()
+
+
+class Workbench:
+    """The command on a terminal whose screen is kept: keys in, screens out. Ends with the block."""
+
+    #: What keys send. Escape alone is known by the pause after it: wait for a screen before the next key.
+    KEYS = {"enter": "\r", "escape": "\x1b", "tab": "\t", "left": "\x1b[D", "right": "\x1b[C"}  # noqa: RUF012
+
+    def __init__(
+        self,
+        world: World,
+        argv: Sequence[str],
+        env: dict[str, str] | None = None,
+        *,
+        size: tuple[int, int] = (120, 36),
+    ) -> None:
+        pyte = pytest.importorskip("pyte", reason="pyte keeps the screen of the terminal")
+        self._screen = pyte.Screen(*size)
+        self._stream = pyte.ByteStream(self._screen)
+        self._pid, self._terminal = _start(world, argv, env, *size)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+        os.close(self._terminal)
+
+    @property
+    def text(self) -> str:
+        """The screen as it is now."""
+        return "\n".join(row.rstrip() for row in self._screen.display)
+
+    def press(self, *keys: str) -> None:
+        """Send keys: those of ``KEYS`` by name, others as they are typed."""
+        os.write(self._terminal, "".join(self.KEYS.get(key, key) for key in keys).encode())
+
+    def shows(self, *texts: str, without: str = "\0") -> str:
+        """Wait until the screen has all these texts, and not ``without``; returns it."""
+        return self._until(
+            lambda: all(text in self.text for text in texts) and without not in self.text, texts
+        )
+
+    def exit_code(self) -> int:
+        """Wait until the command ends."""
+        self._until(lambda: False, ("the end",), ended=True)
+        _, status = os.waitpid(self._pid, 0)
+        self._pid = 0
+        return os.waitstatus_to_exitcode(status)
+
+    def _until(self, done: Callable[[], bool], wanted: Sequence[str], ended: bool = False) -> str:
+        end = time.monotonic() + 60
+        while not done():
+            left = max(0.0, end - time.monotonic())
+            came = bool(select.select([self._terminal], [], [], left)[0])
+            assert came and left, f"{wanted} did not come:\n{self.text}"
+            written = b""
+            with suppress(OSError):  # Linux: the command has ended
+                written = os.read(self._terminal, 65536)
+            if not written:
+                assert ended, f"{wanted} did not come before the end:\n{self.text}"
+                break
+            self._stream.feed(written)
+        return self.text

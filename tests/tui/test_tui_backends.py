@@ -114,7 +114,7 @@ async def test_rerank_scores_move_rows_when_they_arrive(tmp_path: Path) -> None:
         view = screen.search.view
         assert view.trace is not None and not view.pending and screen.search.activity.searching
         assert [row.path for row in view.trace.returned] == ["memory/a.md", "memory/b.md"]
-        assert "not reranked: its score is not there yet" in " ".join(screen.waterfall.text.split())
+        assert "not reranked: its score is pending" in " ".join(screen.waterfall.text.split())
         reranker.let.set()
         await settled(pilot)
         view = screen.search.view

@@ -18,9 +18,9 @@ from openclaw_mem_engine.providers.faults import FAULTS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.features.providers.render import overlap
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
 from openclaw_mem_tui.features.search.comparison import Compared, compared
+from openclaw_mem_tui.features.search.render.above import overlap
 from openclaw_mem_tui.features.search.state import HEALTHY_RUN
 from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.render.status import fault_banner

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -27,7 +28,9 @@ from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen
+from support import postgres
 from support.damage import indexed, looked
+from support.memories import settings_for, write_notes
 
 
 def index_screen(app: Workbench) -> IndexScreen:
@@ -60,6 +63,21 @@ def notes(root: Path) -> Path:
 
 
 # -- what is there ------------------------------------------------------------------------------------------
+
+
+async def test_an_index_on_a_server_is_named_by_server_and_shard(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "# Network\n\nThe router answers.\n"})
+    variables = postgres.variables(f"heron-{uuid.uuid4().hex[:4]}")
+    settings = settings_for(workspace, tmp_path / "home", OPENCLAW_MEM_PROVIDER="static", **variables)
+    settings = replace(settings, sync=replace(settings.sync, watch=False))
+    app = Workbench(lambda _: Memory.open(settings, resident=True), initial_query="router")
+    async with opened(app, (200, 36)) as (_, screen):
+        facts = shown(screen, "#facts")
+        assert (
+            settings.index_name in facts and "of 480" in facts and "1 file · 1 chunk · 1 of 1 vector" in facts
+        )
+        assert screen.files.drawn and "MEMORY.md" in screen.files.text
+        assert all(f" {name}" in screen.doctor.text for name in ("server", "rows"))
 
 
 async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) -> None:
@@ -111,7 +129,7 @@ async def test_looking_writes_nothing_and_the_deep_doctor_and_verify_read_every_
         os.utime(note, ns=(status.st_atime_ns, status.st_mtime_ns))
         await press(pilot, "V")
         status_line = shown(screen, "#status")
-        assert "Not in the index as on disk" in status_line and "2025-08-01.md" in status_line
+        assert "Modified with unchanged times" in status_line and "2025-08-01.md" in status_line
 
 
 async def test_changed_files_come_first_and_y_syncs_them(tmp_path: Path) -> None:

@@ -14,12 +14,15 @@ import lab_world as world
 import pytest
 from lab_world import LARGE, SMALL, lab, press, settled, until
 from textual import events
+from textual.css.stylesheet import Stylesheet
 from textual.geometry import Region
 from textual.pilot import Pilot
+from textual.strip import Strip
 from textual.widget import Widget
 
 from openclaw_mem_engine.ranking.profiles import PROFILES
 from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.render import preview as preview_lines
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.features.search.state import KNOB_NAMES
@@ -276,6 +279,25 @@ async def test_no_key_asks_for_a_new_layout(tmp_path: Path, monkeypatch: pytest.
         assert asked == []
 
 
+async def test_a_move_of_the_selection_paints_the_lines_of_two_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
+        await press(pilot, "escape")
+        painted: list[int] = []
+        render = HitList.render_line
+
+        def counting(hits: HitList, y: int) -> Strip:
+            painted.append(y)
+            return render(hits, y)
+
+        monkeypatch.setattr(HitList, "render_line", counting)
+        await press(pilot, "down")
+        first, second = screen.hits._spans[:2]
+        assert screen.hits.cursor == 1
+        assert sorted(painted) == [line + HitList.FIXED for line in (*range(*first), *range(*second))]
+
+
 # -- the demo ---------------------------------------------------------------------------------------------
 
 
@@ -358,6 +380,10 @@ async def test_the_first_layout_is_that_of_the_size(
         lay_out(screen, *size, **options)
         seen.append(screen.query_one("#side").region.x)
 
+    def parsed_again(_sheet: Stylesheet) -> None:
+        raise AssertionError("the styles are parsed once, when the first widget needs them")
+
     monkeypatch.setattr(SearchScreen, "_refresh_layout", record)
+    monkeypatch.setattr(Stylesheet, "reparse", parsed_again)
     async with world.workbench(tmp_path).run_test(size=(columns, 24)):
         assert seen and set(seen) == {0}, "below the hits, never beside them"

@@ -30,6 +30,15 @@ def test_a_free_knob_ranks_at_once() -> None:
     assert len(after.trace.returned) == 3
 
 
+def test_steps_of_a_knob_rank_the_baseline_once_for_a_pool() -> None:
+    first = state.tuned(world.view(), Knobs().set({"min_score": 0.0}))
+    second = state.tuned(first, first.knobs.set({"min_score": 0.1}))
+    assert first.baseline is not None and second.baseline is not None
+    assert second.baseline.trace is first.baseline.trace
+    answered = state.answered(second, replace(world.pool()))
+    assert answered.baseline is not None and answered.baseline.trace is not first.baseline.trace
+
+
 def test_a_knob_that_retrieves_waits_and_keeps_the_rows() -> None:
     before = world.view()
     after = state.tuned(before, before.knobs.set({"lexical_form": "and"}))

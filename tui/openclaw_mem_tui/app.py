@@ -19,7 +19,7 @@ from textual.screen import Screen
 
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
 from openclaw_mem_tui.bindings import NOT_IN_PALETTE, Action, offered, take_keys
-from openclaw_mem_tui.features import FOLDERS, SCREENS
+from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.search.remembered import NOTHING, Remembered, to_remember
@@ -28,7 +28,6 @@ from openclaw_mem_tui.render.spans import ROLES
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
 from openclaw_mem_tui.themes import mixed_variables, textual_theme
-from openclaw_mem_tui.widgets.dialogs import Choice, Palette
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Settings, WorkbenchState
@@ -41,7 +40,8 @@ class Workbench(App[int]):
     #: The styles of all drawn text, once: every widget that has component classes of its own computes them
     #: again whenever a class of its screen changes.
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"role--{role}" for role in ROLES}
-    CSS_PATH = ["base.tcss", *(f"features/{name}/styles.tcss" for name in FOLDERS)]  # noqa: RUF012
+    #: Those of other screens are read with the screen.
+    CSS_PATH = ["base.tcss", "features/search/styles.tcss"]  # noqa: RUF012
     BINDINGS = [  # noqa: RUF012
         Binding("ctrl+q", "quit", show=False, priority=True),
         Binding("f1", "screen.help", show=False),
@@ -105,6 +105,13 @@ class Workbench(App[int]):
     def get_css_variables(self) -> dict[str, str]:
         variables = super().get_css_variables()
         return {**mixed_variables(variables), **variables}
+
+    def refresh_css(self, animate: bool = True) -> None:
+        # The theme is chosen before the first screen: the sheets are parsed once, with its colours.
+        if self.screen_stack:
+            super().refresh_css(animate)
+        else:
+            self.stylesheet.set_variables(self.get_css_variables())
 
     def get_default_screen(self) -> Screen[None]:
         return self.search_screen
@@ -183,6 +190,8 @@ class Workbench(App[int]):
         self.search_screen.switch_faults(NO_FAULTS)
 
     def action_command_palette(self) -> None:
+        from openclaw_mem_tui.widgets.dialogs import Choice, Palette  # loaded when first shown
+
         if isinstance(self.screen, Palette):
             return
         commands = {command.title: command for command in self.get_system_commands(self.screen)}

@@ -20,8 +20,8 @@ from openclaw_mem_tui.bindings import TYPED, Action, action, key, listed
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.memory_thread import Unexpected
 from openclaw_mem_tui.render import status
+from openclaw_mem_tui.render.spans import Reading
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.dialogs import HelpScreen, Reading, TextScreen
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
@@ -289,6 +289,8 @@ class WorkbenchScreen(Screen[None]):
             self.app.search_screen.resync(Job(tails=True))  # type: ignore[attr-defined]
 
     def action_help(self) -> None:
+        from openclaw_mem_tui.widgets.dialogs import HelpScreen  # loaded when first shown
+
         of_focused = getattr(self.focused, "about", "") or getattr(self.focused, "HELP", "")
         about = f"{self.HELP or ''} {of_focused or ''}".strip()
         rows = [a for a in listed(self.WHERE) if a.id != self.OPENED_BY and self.check_action(a.id, ())]
@@ -301,6 +303,8 @@ class WorkbenchScreen(Screen[None]):
 
     def action_messages(self) -> None:
         """Every message in full: lines of a screen are cut where room is short."""
+        from openclaw_mem_tui.widgets.dialogs import TextScreen
+
         own = getattr(getattr(self, "presenter", None), "state", None)
         others = [text for text in (getattr(own, "trouble", ""), getattr(own, "said", "")) if text]
         drawer = partial(status.messages, self.search.view, self.search.activity, others=others)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from openclaw_mem_engine.cli.command_table import Command, flag, many, option
 from openclaw_mem_engine.cli.qmd_arguments import QMD_COMMANDS
+from openclaw_mem_engine.cli.store_arguments import STORE_COMMANDS
 from openclaw_mem_engine.cli.writing_arguments import WRITING_COMMANDS
 
 #: Allowed before and after the command.
 COMMON = (
     option("--workspace", metavar="DIR", help="the folder that holds MEMORY.md and memory/"),
     option("--config", metavar="FILE", help="an OpenClaw configuration (JSON5) instead of the usual one"),
-    option("--agent", metavar="ID", help="whose memory (default: the default agent)"),
+    option("--agent", metavar="ID", help="the agent (default: the default agent)"),
     option(
         "--provider",
         metavar="NAME",
@@ -59,6 +60,13 @@ COMMANDS = (
                 "--dry-run",
                 "only show what would be embedded, where its text would be sent, and the cost",
             ),
+            option(
+                "--agents",
+                metavar="FILE|all",
+                help="many agents: those of the configuration, or a file with an id, and a workspace if it "
+                "is not configured, on each line",
+            ),
+            option("--jobs", metavar="N", help="with --agents: how many at a time (default 4)"),
         ),
     ),
     Command(
@@ -76,7 +84,7 @@ COMMANDS = (
         "  openclaw-mem search GRN-40417 --profile workbench --max-results 10\n"
         "  openclaw-mem search backup --set decay=on --set half_life_days=90 --json",
         options=(
-            option("words", nargs="*", metavar="QUERY", help="what to look for"),
+            option("words", nargs="*", metavar="QUERY", help="the query"),
             option("--query", metavar="Q", help="the same as an option; it wins over the positional form"),
             *_RANKING,
             flag("--explain", "also every stage, operand, and dropped passage"),
@@ -129,7 +137,7 @@ COMMANDS = (
         "files",
         "every file of the index and its state",
         "files\n  openclaw-mem files --changed --json",
-        " What the\nnext sync would read or forget, and what is left out and why, comes first.",
+        " What the\nnext sync would read or remove comes first, then what is excluded, with the reason.",
         (flag("--changed", "only files that are not up to date"),),
         runner="status:run_files",
     ),
@@ -161,7 +169,7 @@ COMMANDS = (
         "providers",
         "embedding providers: which is active, where text is sent, and the cost",
         "providers\n  openclaw-mem providers --probe",
-        " Without\n--probe nothing is asked: it tells what earlier calls found out. Keys are never shown.",
+        " Without\n--probe no request is sent: earlier results are shown. Keys are never shown.",
         (
             option(
                 "--probe",
@@ -226,7 +234,7 @@ COMMANDS = (
         "model",
         "the files of local models: state and download",
         "model status\n  openclaw-mem model download --yes\n  openclaw-mem model download --for rerank",
-        " Nothing\nis ever downloaded unasked. A download that was stopped goes on where it was.",
+        " Nothing\nis downloaded without confirmation. A stopped download continues where it was.",
         (
             option("action", nargs="?", choices=("status", "download"), default="status", help="(status)"),
             option(
@@ -259,17 +267,8 @@ COMMANDS = (
     Command(
         "store",
         "the PostgreSQL servers that hold indexes instead of a file",
-        "store init",
-        commands=(
-            Command(
-                "init",
-                "make or update the tables on every server of store.servers",
-                "store init",
-                " It works in\nthe name of the role in OPENCLAW_MEM_STORE_OWNER, which owns them, and lets "
-                "the role of store.servers\nuse them.",
-                runner="store:init",
-            ),
-        ),
+        "store status",
+        commands=STORE_COMMANDS,
     ),
     *WRITING_COMMANDS,
     Command(
@@ -296,7 +295,7 @@ COMMANDS = (
         "the workbench: search as you type, with every score explained",
         'tui "print spooler"\n  openclaw-mem tui --fault embeddings-timeout',
         options=(
-            option("words", nargs="*", metavar="QUERY", help="what to look for first"),
+            option("words", nargs="*", metavar="QUERY", help="the first query"),
             option("--theme", metavar="T", help="claw-dark, claw-light, claw-contrast"),
             _SESSION_KEY,
             _FAULT,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def run(arguments: Namespace) -> int:
     """List the settings, or change our ``config.toml``. Raises UsageError for values without ``set``."""
     if arguments.action != "set" and arguments.values:
-        raise UsageError("Values are taken by `openclaw-mem config set KEY=VALUE` alone.")
+        raise UsageError("Only `openclaw-mem config set` takes KEY=VALUE.")
     if arguments.action == "show" and (arguments.yes or arguments.dry_run):
         raise UsageError("--yes and --dry-run are for `openclaw-mem config set` and `config undo`.")
     return _list(arguments) if arguments.action == "show" else _change(arguments)

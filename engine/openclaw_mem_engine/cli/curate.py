@@ -119,7 +119,7 @@ def _lines(found: list[NoteCandidate], material: Material, *, rejected: bool) ->
 
 
 _NEXT = {
-    False: "`openclaw-mem curate --apply ID` writes one after a yes, `--reject ID` ends it",
+    False: "`openclaw-mem curate --apply ID` writes one after confirmation, `--reject ID` rejects it",
     True: "`openclaw-mem curate --restore ID` proposes one again",
 }
 

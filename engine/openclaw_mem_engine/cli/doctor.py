@@ -137,7 +137,7 @@ def run_cache(arguments: Namespace) -> int:
     if prune:
         data |= {"max": most, "removed": removed, "spared": spared, "entries": entries, "live": live}
         lines = [
-            f"{count(removed, 'embedding')} forgotten; {entries:,} stay, {live:,} of them needed by passages."
+            f"{count(removed, 'embedding')} removed; {entries:,} remain, {live:,} of them needed by passages."
         ]
         if spared:
             lines.append(f"That is {spared:,} more than {most:,}: what a passage needs is spared.")

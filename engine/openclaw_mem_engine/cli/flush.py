@@ -34,7 +34,7 @@ def run(arguments: Namespace) -> int:
             show(_plan_dict(plan, chat), _plan_lines(plan, chat), as_json=arguments.json)
             return 0
         if plan.decision.run and chat is not None and chat.host:
-            say(f"The conversation (about {count(plan.tokens, 'token')}) goes to {one_line(chat.host)}.")
+            say(f"The conversation (about {count(plan.tokens, 'token')}) is sent to {one_line(chat.host)}.")
         result = flusher.run(plan, chat, token)
     show(_result_dict(plan, result), _result_lines(result), as_json=arguments.json)
     if result.code == "no-model":  # it is due, and cannot be done as things are configured

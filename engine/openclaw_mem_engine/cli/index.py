@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 def run(arguments: Namespace) -> int:
     """Bring the index up to date and print what was done."""
+    if arguments.agents is not None:
+        from openclaw_mem_engine.cli.index_agents import run as run_agents
+
+        return run_agents(arguments)
+    if arguments.jobs is not None:
+        raise UsageError("--jobs belongs to --agents: one index is brought up to date by one sync.")
     settings = settings_of(arguments)
     say_warnings(settings)
     if arguments.dry_run and arguments.verify:
@@ -90,7 +96,7 @@ def report_lines(report: SyncReport, *, chunks: bool = True) -> list[str]:
     if report.verified:
         lines.append(f"  {count(report.verified, 'file')} read and compared")
     if report.beside:
-        lines.append(f"  {count(report.beside, 'text')} embedded for vectors beside the primary's")
+        lines.append(f"  {count(report.beside, 'text')} embedded for vectors besides the primary's")
     # Failures are printed on stderr.
     others = [note for note in report.notes if note not in report.incomplete]
     lines += [f"  {note.level}: {one_line(note.text)}" for note in others]

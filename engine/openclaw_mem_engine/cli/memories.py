@@ -37,7 +37,7 @@ def _opened(arguments: Namespace, switch: str = "") -> Iterator[Memories]:
         say(f"The agent does not use these memories: its memory plug-in is {settings.plugin.slot} ({where}).")
     elif switch and not getattr(settings.plugin, switch):
         where = settings.origins[f"plugin.{switch}"].where
-        say(f"plugin.{switch} is off ({where}): the agent does not do this by itself.")
+        say(f"plugin.{switch} is off ({where}): the agent does not do this automatically.")
     with Memories(settings) as memories:
         yield memories
         for note in memories.notes:

@@ -16,11 +16,11 @@ from openclaw_mem_engine.sanitize import visible
 
 _FIRST_STEPS = """\
 first steps:
-  openclaw-mem demo                      see it work on a workspace of its own
+  openclaw-mem demo                      try it on a demo workspace
   openclaw-mem search "vpn certificate"  search the workspace of your agent
-  openclaw-mem search gateway --explain  ... and see why each passage is where it is
+  openclaw-mem search gateway --explain  ... with the reason of every rank
   openclaw-mem tui                       the same, live, in a full-screen workbench
-  openclaw-mem providers                 whose vectors answer, and where your text goes
+  openclaw-mem providers                 active provider, and where text is sent
 
 Without options the workspace is the one of OpenClaw's configuration (~/.openclaw/openclaw.json),
 or ~/.openclaw/workspace. `openclaw-mem config` shows every value and where it came from.

@@ -28,6 +28,8 @@ _WAITING = "waiting for "
 class ProgressLine:
     """Call it as ``Progress`` says; as a context manager it erases its line at the end."""
 
+    unit = "files"
+
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream or sys.stderr
         self._on = is_terminal(self._stream)
@@ -60,7 +62,7 @@ class ProgressLine:
             return one_line(label)
         if _TEXTS in label:
             return "  ".join([_bar(done, total), one_line(label)])
-        return progress_text(done, total, label, now - self._began)
+        return progress_text(done, total, label, now - self._began, self.unit)
 
 
 class ByteProgress(ProgressLine):
@@ -95,11 +97,11 @@ def _live(stream: TextIO) -> Live:
     return live
 
 
-def progress_text(done: int, total: int, label: str, seconds: float) -> str:
+def progress_text(done: int, total: int, label: str, seconds: float, unit: str = "files") -> str:
     """``[####----]  12/40 files  31/s  1 s left  memory/x.md``"""
     rate = done / seconds if seconds > 0 else 0.0
     parts = [
-        f"{done:,}/{total:,} files" if total > 0 else f"{done:,} files",
+        f"{done:,}/{total:,} {unit}" if total > 0 else f"{done:,} {unit}",
         f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s",
     ]
     if total > 0:

@@ -121,7 +121,7 @@ def _lines(prompt: MemoryPrompt, whole: WholeMemory, searched: _Searched | None)
         yield from indented("  ".join(log) for log in logs)
     yield f"All {count(whole.notes, 'note')} together: about {count(whole.tokens, 'token')}."
     if searched is None:
-        yield dim("With --query Q: what a search and a get spare against whole files.")
+        yield dim("With --query Q: what a search and a get save compared with whole files.")
         return
     both = searched.search + searched.get
     yield f"The search: {searched.search:,} tokens; getting the lines of its first result: {searched.get:,}."

@@ -18,7 +18,7 @@ _FORMATS: tuple[Option, ...] = (
     ),
 )
 _SEARCH: tuple[Option, ...] = (
-    option("words", nargs="*", metavar="QUERY", help="what to look for"),
+    option("words", nargs="*", metavar="QUERY", help="the query"),
     option("--query", metavar="Q", help="the same as an option; it wins over the positional form"),
     option("-n", metavar="N", help="how many documents, 200 at most (default 5; 20 for json and files)"),
     flag("--all", "as many as there are, 200 at most"),
@@ -45,7 +45,7 @@ _SEARCH: tuple[Option, ...] = (
 _NAME = option("name", metavar="NAME", help="the collection")
 _LINES: tuple[Option, ...] = (
     option("-l", "--lines", metavar="N", help="how many lines"),
-    flag("--no-line-numbers", "the text alone"),
+    flag("--no-line-numbers", "only the text"),
 )
 
 _COLLECTION = (
@@ -67,7 +67,7 @@ _COLLECTION = (
     ),
     Command(
         "remove",
-        "forget a collection; its files stay",
+        "remove a collection; its files stay",
         "qmd collection remove notes",
         " One of openclaw.json is\nremoved there.",
         (_NAME,),

@@ -31,7 +31,7 @@ def run(arguments: Namespace) -> int:
     else:
         with flush_model(naming(settings)) as chat:
             if chat is not None and chat.host:
-                say(f"The beginning of these messages goes to {one_line(chat.host)}, for a name.")
+                say(f"The beginning of these messages is sent to {one_line(chat.host)}, for a name.")
             with stoppable() as token:
                 snapshot = snapshots.plan(session, chat, token)
         written = snapshots.write(snapshot)

@@ -115,7 +115,7 @@ def _link(link: ProviderState, now: float) -> str:
         parts[0] = f"{parts[0]} {failing(link.since, link.next_retry, now)}".rstrip()
     parts.append(f"{link.vectors:,} of {count(link.chunks, 'passage')} with its vectors")
     if link.host:
-        parts.append(f"text goes to {destination(link.name, link.host)}")
+        parts.append(f"text is sent to {destination(link.name, link.host)}")
     return " · ".join(parts)
 
 

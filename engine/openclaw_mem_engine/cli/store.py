@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import os
+import time
 from argparse import Namespace
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.opening import settings_of
-from openclaw_mem_engine.cli.terminal import one_line, show
-from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.cli.progress import ProgressLine
+from openclaw_mem_engine.cli.terminal import indented, one_line, show, stoppable
+from openclaw_mem_engine.cli.text_format import count, duration
+from openclaw_mem_engine.errors import IndexUnavailable, UsageError
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.sync.transfer import Copied
 
 #: The addresses of the roles that own the tables, in the order of the servers; never an argument, which
 #: other users of the host could read.
 OWNER_VARIABLE = "OPENCLAW_MEM_STORE_OWNER"
+#: The variable of ``store.kind``.
+_KIND = "OPENCLAW_MEM_STORE"
+
+
+def _on_servers(arguments: Namespace) -> Settings:
+    settings = settings_of(arguments)
+    if settings.store.kind != "postgres":
+        raise UsageError(
+            "store.kind is sqlite: the index is in a file, which needs no server. For indexes on servers set "
+            "store.kind to postgres, and name them in store.servers."
+        )
+    return settings
 
 
 def init(arguments: Namespace) -> int:
@@ -19,13 +40,8 @@ def init(arguments: Namespace) -> int:
     from openclaw_mem_engine.config.secret import Secret
     from openclaw_mem_engine.stores.postgres.installing import install
 
-    settings = settings_of(arguments)
+    settings = _on_servers(arguments)
     servers, owners = settings.store.servers, os.environ.get(OWNER_VARIABLE, "").split()
-    if settings.store.kind != "postgres":
-        raise UsageError(
-            "store.kind is sqlite: an index in a file needs no tables. For indexes on servers set store.kind "
-            "to postgres, and name them in store.servers."
-        )
     if len(owners) != len(servers):
         raise UsageError(
             f"{OWNER_VARIABLE} holds {len(owners)} addresses for {len(servers)} servers: name the role that "
@@ -36,3 +52,114 @@ def init(arguments: Namespace) -> int:
     lines = [f"{one_line(at)}: the tables are there; {one_line(role)} may use them." for at, role in done]
     show(data, lines, as_json=arguments.json)
     return 0
+
+
+def status(arguments: Namespace) -> int:
+    """Print where the agent's index is, and ask every server."""
+    from openclaw_mem_engine.stores import is_there, open_store
+
+    settings = settings_of(arguments)
+    at = settings.store.location
+    data: dict[str, Any] = {
+        "kind": settings.store.kind,
+        "agent": settings.agent,
+        "index": settings.index_name,
+    }
+    lines = [f"{settings.store.kind}: {one_line(settings.index_name)}"]
+    failed = False
+    if at is not None:
+        data |= {"name": at.agent, "shard": at.shard, "servers": _asked(settings)}
+        failed = any("error" in server for server in data["servers"])
+    try:
+        if not is_there(settings):
+            held = None
+        else:
+            with closing(open_store(settings.store.kind, settings.index_path, location=at)) as store:
+                held = store.counts() if store.fingerprint() is not None else None
+                synced, data["index"] = store.synced_at(), store.location
+        if held is None:
+            lines.append("  There is no index yet: `openclaw-mem index` makes it.")
+        else:
+            data |= {
+                "files": held.files,
+                "chunks": held.chunks,
+                "embeddings": held.cached,
+                "syncedAt": synced,
+            }
+            sizes = (count(held.files, "file"), count(held.chunks, "chunk"), count(held.cached, "embedding"))
+            since = f"{duration(time.time() - synced)} ago" if synced is not None else "never"
+            lines = [f"{settings.store.kind}: {one_line(str(data['index']))}"]
+            lines.append(f"  {', '.join(sizes)}; last brought up to date: {since}")
+    except IndexUnavailable as error:
+        data["error"], failed = str(error), True
+        lines.append(f"  {one_line(str(error))}")
+    for number, server in enumerate(data.get("servers", ()), 1):
+        lines.append(f"server {number}: {one_line(server['server'])}, shards {server['shards']}")
+        lines += indented([one_line(server.get("error") or server["version"])])
+    show(data, lines, as_json=arguments.json)
+    return IndexUnavailable.exit_code if failed else 0
+
+
+def _asked(settings: Settings) -> list[dict[str, str]]:
+    """Each server, with the versions and the role that it names, or why it cannot be used."""
+    from openclaw_mem_engine.config.store import SHARDS, server_name
+    from openclaw_mem_engine.stores.postgres.checks import versions
+
+    found = []
+    shards = settings.store.shards or (f"0-{SHARDS - 1}",)
+    for server, ranges in zip(settings.store.servers, shards, strict=True):
+        row = {"server": server_name(server), "shards": ranges}
+        try:
+            row["version"] = versions(server)
+        except IndexUnavailable as error:
+            row["error"] = str(error)
+        found.append(row)
+    return found
+
+
+def migrate(arguments: Namespace) -> int:
+    """Copy the index of the agent to the other kind of store."""
+    from openclaw_mem_engine.sync.transfer import migrate as copied_to
+
+    other = {"postgres": "sqlite", "sqlite": "postgres"}[arguments.to]
+    source, target = (settings_of(arguments, os.environ | {_KIND: kind}) for kind in (other, arguments.to))
+    with stoppable() as token, ProgressLine() as progress:
+        done = copied_to(source, target, replace=arguments.replace, progress=progress, cancel=token)
+    in_use = settings_of(arguments).store.kind
+    if in_use == arguments.to:
+        then = f"The copy is in use: store.kind is {in_use}."
+    else:
+        then = f"Not in use yet, store.kind is {in_use}: set it, or {_KIND}, to {arguments.to}."
+    _show_copied(done, f"{one_line(done.source)} is as it was.", then, as_json=arguments.json)
+    return 0
+
+
+def move(arguments: Namespace) -> int:
+    """Move the index of the agent to another server."""
+    from openclaw_mem_engine.config.store import server_name
+    from openclaw_mem_engine.sync.transfer import move as moved_to
+
+    settings = _on_servers(arguments)
+    assert settings.store.location is not None
+    names = {server_name(server): server for server in settings.store.servers}
+    chosen = {str(number): name for number, name in enumerate(names, 1)}.get(arguments.to, arguments.to)
+    if chosen not in names:
+        raise UsageError(
+            f"--to {one_line(arguments.to)} is none of store.servers: name one by its number, 1 to "
+            f"{len(names)}, or as {', '.join(names)}."
+        )
+    with stoppable() as token, ProgressLine() as progress:
+        done = moved_to(settings, names[chosen], progress=progress, cancel=token)
+    rest = [f"All hosts use it there; the copy at {one_line(done.source)} was removed."]
+    if chosen != (home := server_name(settings.store.location.server)):
+        rest.append(
+            f"store.shards gives the shard to {home}, which points there: keep both in store.servers."
+        )
+    _show_copied(done, *rest, as_json=arguments.json)
+    return 0
+
+
+def _show_copied(done: Copied, *rest: str, as_json: bool) -> None:
+    sizes = (count(done.files, "file"), count(done.chunks, "chunk"), count(done.embeddings, "embedding"))
+    lines = [f"Copied {', '.join(sizes)} to {one_line(done.target)}.", *indented(rest)]
+    show(done._asdict(), lines, as_json=as_json)

@@ -70,7 +70,7 @@ def _words(event: FollowEvent, settings: Settings) -> str:
 
 
 def _report_words(report: SyncReport, event: FollowEvent) -> str:
-    did = ["built anew"] if report.rebuilt else []
+    did = ["rebuilt"] if report.rebuilt else []
     if report.changed:
         did.append(f"indexed {first_few(report.changed)}")
     if report.gone:

@@ -67,7 +67,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
                 "search",
                 "the nearest memories with their scores",
                 'memories search "tea"',
-                options=(option("words", nargs="+", metavar="QUERY", help="what to look for"), _LIMIT),
+                options=(option("words", nargs="+", metavar="QUERY", help="the query"), _LIMIT),
                 runner="memories:search",
             ),
             Command("stats", "how many, by category", "memories stats", runner="memories:stats"),
@@ -152,7 +152,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
         "prompt\n  openclaw-mem prompt --session-type group --citations off\n"
         '  openclaw-mem prompt --query "vpn certificate"',
         " The\ntext itself, files with the line at which they are cut, missing files, the logs of today and\n"
-        "yesterday; and with --query what a search spares against whole files.",
+        "yesterday; and with --query what a search saves compared with whole files.",
         (
             option(
                 "--session-type",

@@ -71,7 +71,7 @@ class FlushSettings:
     interface."""
 
     provider: FlushProvider = setting(
-        Rule("text", choices=("none", "openai")), "who writes flushes and names snapshots", "none"
+        Rule("text", choices=("none", "openai")), "the provider of the chat model", "none"
     )
     model: str | None = setting(_TEXT, "the chat model")
     base_url: str | None = setting(Rule("url"), "the address of openai, instead of the usual one", repr=False)

@@ -113,7 +113,7 @@ def load_settings(
         if lies_in(data_dir, foreign):
             # Nothing of ours is ever written where notes or OpenClaw's own state are.
             raise ConfigError(
-                f"The data folder {data_dir} ({chosen.origins['data_dir'].where}) lies in {what} {foreign}. "
+                f"The data folder {data_dir} ({chosen.origins['data_dir'].where}) is in {what} {foreign}. "
                 f"Name a folder outside of it in OPENCLAW_MEM_HOME."
             )
     if not (enabled := _has_memory(chosen)):
@@ -217,7 +217,7 @@ def local_model(chosen: Chosen, foreign: Sequence[Path]) -> ProviderSettings:
     key = "provider.local_model_cache_dir"
     folder = chosen.path(key)
     if refusing := next((taken for taken in foreign if folder and lies_in(folder, taken)), None):
-        text = f"lies in {refusing}, where we write nothing: models are kept in our data folder."
+        text = f"is in {refusing}, where openclaw-mem writes nothing: models are kept in our data folder."
         chosen.note("model-folder-refused", f"{chosen.origins[key].where} {text}")
         chosen.origins[key] = DEFAULT_ORIGIN
         folder = None

@@ -24,7 +24,7 @@ class RerankSettings:
     any chat model with OpenAI's interface, asked for a score."""
 
     provider: RerankProvider = setting(
-        Rule("text", choices=("none", "local", "http", "openai")), "who scores candidates", "none"
+        Rule("text", choices=("none", "local", "http", "openai")), "the provider of the reranker", "none"
     )
     model: str | None = setting(Rule("text"), "the model; for local a GGUF file or its hf: address")
     base_url: str | None = setting(Rule("url"), "the address of http or openai", repr=False)
@@ -40,7 +40,7 @@ class ExpansionSettings:
     """The model that expands queries; ``openai`` is any chat model with OpenAI's interface."""
 
     provider: ExpansionProvider = setting(
-        Rule("text", choices=("none", "local", "openai")), "who makes variants of a query", "none"
+        Rule("text", choices=("none", "local", "openai")), "the provider for variants of a query", "none"
     )
     model: str | None = setting(Rule("text"), "the model; for local a GGUF file or its hf: address")
     base_url: str | None = setting(Rule("url"), "the address of openai, instead of the usual one", repr=False)

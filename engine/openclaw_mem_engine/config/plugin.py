@@ -16,7 +16,7 @@ class PluginSettings:
     memory_forget, with ``memory-core`` memory_search and memory_get, with ``none`` no memory tools. Vectors
     are those of the settings' own providers."""
 
-    slot: str = setting(Rule("text"), f"whose tools the agent has: {CORE}, {STORE}, {NONE}", CORE)
+    slot: str = setting(Rule("text"), f"the memory plug-in of the agent: {CORE}, {STORE}, {NONE}", CORE)
     auto_capture: bool = setting(Rule("switch"), "store what a user says that looks worth keeping", False)
     auto_recall: bool = setting(Rule("switch"), "put memories in front of a prompt", True)
     capture_max_chars: int = setting(

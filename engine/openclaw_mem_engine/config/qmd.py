@@ -73,9 +73,9 @@ class QmdUpdate:
     """When the collections are indexed again, and how long a call of the external process may take."""
 
     interval: str = setting(_DURATION, "update the collections this often; 0: never", "5m")
-    debounce_ms: int = setting(Rule("int", 0, unit="ms"), "no update so soon after the last one", 15_000)
+    debounce_ms: int = setting(Rule("int", 0, unit="ms"), "least time between two updates", 15_000)
     on_boot: bool = setting(_SWITCH, "update when a workbench starts", True)
-    wait_for_boot_sync: bool = setting(_SWITCH, "do not start before that update is done", False)
+    wait_for_boot_sync: bool = setting(_SWITCH, "wait for that update at the start", False)
     embed_interval: str = setting(_DURATION, "make vectors this often; 0: never", "60m")
     command_timeout_ms: int = setting(_MS, "limit of a call that is no search, update or embed", 30_000)
     update_timeout_ms: int = setting(_MS, "limit of an update", 120_000)
@@ -97,7 +97,7 @@ class QmdLimits:
     max_results: int = setting(_POSITIVE, "results of a search", 6)
     max_snippet_chars: int = setting(_CHARS, "characters of a snippet", 700)
     max_injected_chars: int = setting(_CHARS, "characters of all snippets that an agent receives", 4_000)
-    timeout_ms: int = setting(_MS, "a search waits for the external process no longer", 4_000)
+    timeout_ms: int = setting(_MS, "the longest wait of a search for the external process", 4_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class QmdSettings:
         Rule("tables", unit="path, name, pattern"), "further collections", ()
     )
     scope: Scope = setting(
-        Rule("table", unit="default, rules"), "who may search, by session key", DIRECT_ONLY
+        Rule("table", unit="default, rules"), "which sessions may search, by session key", DIRECT_ONLY
     )
     update: QmdUpdate = QmdUpdate()
     limits: QmdLimits = QmdLimits()

@@ -96,7 +96,7 @@ class BatchSettings:
     concurrency: int = setting(_POSITIVE, "jobs at once", 2, "remote.batch.concurrency")
     poll_interval_ms: int = setting(
         Rule("int", 1, unit="ms"),
-        "time between two questions about a job",
+        "time between two requests for the state of a job",
         2000,
         "remote.batch.pollIntervalMs",
         foreign_rule=_COUNT,
@@ -176,7 +176,7 @@ class ChunkingSettings:
 
     tokens: int = setting(Rule("int", 1, unit="tokens"), "length of a chunk", 400, "chunking.tokens")
     overlap: int = setting(
-        Rule("int", 0, unit="tokens"), "what a chunk repeats of the one before", 80, "chunking.overlap"
+        Rule("int", 0, unit="tokens"), "what a chunk repeats of the previous one", 80, "chunking.overlap"
     )
 
 
@@ -257,7 +257,7 @@ class Settings:
         variable="OPENCLAW_MEM_WORKSPACE",
         flag="--workspace",
     )
-    agent: str = setting(_TEXT, "whose memory", MISSING, variable="OPENCLAW_MEM_AGENT", flag="--agent")
+    agent: str = setting(_TEXT, "the agent", MISSING, variable="OPENCLAW_MEM_AGENT", flag="--agent")
     data_dir: Path = setting(
         _PATH, "our data folder: indexes, models, caches", MISSING, variable="OPENCLAW_MEM_HOME"
     )
@@ -271,7 +271,7 @@ class Settings:
         flag="--include",
     )
     exclude: tuple[str, ...] = setting(
-        Rule("texts", unit="globs"), "what is no memory, by path: memory/dreaming/**", ()
+        Rule("texts", unit="globs"), "excluded files, by path: memory/dreaming/**", ()
     )
     citations: CitationMode = setting(
         Rule("text", choices=("auto", "on", "off")), "whether answers name path and lines", "auto"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from openclaw_mem_engine.config.rules import Rule, setting
-from openclaw_mem_engine.config.secret import Secret, shown, without_credentials
+from openclaw_mem_engine.config.secret import Secret, printable, shown
 from openclaw_mem_engine.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,12 +28,28 @@ class StoreLocation(NamedTuple):
     server: Secret
     agent: str
     shard: int
+    servers: tuple[Secret, ...] = ()  # all: the agent may have been moved to one of them
 
     @property
     def shown(self) -> str:
-        """For people: the server without user, password and options."""
-        server = without_credentials(self.server.reveal() if self.server.available else "unknown server")
-        return f"{server}, agent {self.agent}, shard {self.shard} of {SHARDS}"
+        """For people: the server, and the agent there."""
+        return f"{server_name(self.server)}, agent {self.agent}, shard {self.shard} of {SHARDS}"
+
+
+def server_name(server: Secret) -> str:
+    """An address for people: host, or folder of the socket, port and database; no user, password, options."""
+    from urllib.parse import parse_qs, unquote, urlsplit
+
+    if not server.available:
+        return "a server whose address is not known"
+    parts = urlsplit(server.reveal())
+    options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+    host = options.get("host") or unquote(parts.netloc.rpartition("@")[2]) or "local socket"
+    if host.startswith("/"):
+        host = f"socket {host}"
+    if not re.search(r":\d+$", host):
+        host += f":{options.get('port', '5432')}"
+    return printable(f"{host}/{options.get('dbname') or unquote(parts.path[1:])}".rstrip("/"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +89,8 @@ def store_settings(chosen: Chosen, agent_id: str) -> StoreSettings:
     where = chosen.origins["store.servers"].where
     if not found.servers:
         raise ConfigError(
-            f"{chosen.origins['store.kind'].where} is postgres, and store.servers names no server: set it, "
-            "or OPENCLAW_MEM_STORE_SERVERS, to postgresql://user:password@host/database."
+            "An index in PostgreSQL needs store.servers, which names no server: set it, or "
+            "OPENCLAW_MEM_STORE_SERVERS, to postgresql://user:password@host/database."
         )
     for number, server in enumerate(found.servers, 1):
         if server.available and not _ADDRESS.fullmatch(server.reveal()):
@@ -86,13 +102,14 @@ def store_settings(chosen: Chosen, agent_id: str) -> StoreSettings:
     name = (chosen.text("store.agent") or "").replace("{agent}", agent_id)
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            "store.kind is postgres, and store.agent does not name the agent there: set it, or "
+            "An index in PostgreSQL needs store.agent, which does not name the agent there: set it, or "
             "OPENCLAW_MEM_STORE_AGENT, to a name of up to 200 characters that no other agent has, as "
             f"`team-a/{{agent}}` (it is {shown(name) if name else 'not set'})."
         )
     shard = shard_of(name)
     servers = _server_numbers(found.shards, len(found.servers), chosen.origins["store.shards"].where)
-    return replace(found, agent=name, location=StoreLocation(found.servers[servers[shard]], name, shard))
+    location = StoreLocation(found.servers[servers[shard]], name, shard, found.servers)
+    return replace(found, agent=name, location=location)
 
 
 def shard_of(agent: str) -> int:
@@ -111,7 +128,7 @@ def _server_numbers(shards: Sequence[str], servers: int, where: str) -> list[int
         )
     found: list[int | None] = [None] * SHARDS
     for number, text in enumerate(shards):
-        for part in text.split(","):
+        for part in text.split(",") if text.strip() else ():  # one that is new may have none yet
             match = re.fullmatch(r"\s*(\d{1,3})(?:-(\d{1,3}))?\s*", part)
             first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, SHARDS)
             if not first <= last < SHARDS:

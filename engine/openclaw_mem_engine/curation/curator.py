@@ -78,7 +78,7 @@ class Curator:
             try:
                 texts[file.path] = self.editor.read(file.path) or ""
             except OpenClawMemError as error:
-                unread.append(f"{file.path} was not looked at: {error}")
+                unread.append(f"{file.path} was not read: {error}")
         hidden = {path: found.share for path, found in memory.unshown().items()} if memory else {}
         limit = settings.bootstrap.max_chars
         modified = {file.path: file.mtime_ns / 1e9 for file in listing.files}
@@ -100,7 +100,7 @@ class Curator:
         copy is kept for further edits of this ``material``. Raises UsageError where it cannot be measured,
         Cancelled."""
         if self.settings.openclaw.backend != "builtin":
-            raise UsageError("The effect is measured with the built-in backend alone.")
+            raise UsageError("The effect is measured only with the built-in backend.")
         if memory.hosts and not self.settings.index_path.is_file():
             hosts = ", ".join(memory.hosts)
             if self.settings.store.location is not None:

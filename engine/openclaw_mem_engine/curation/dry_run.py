@@ -77,9 +77,9 @@ class Effect:
         if not self.queries:
             return "no query is known to measure it with: neither judged ones nor searches of the agent"
         count = f"{self.queries} quer{'y' if self.queries == 1 else 'ies'}"
-        parts = [f"{len(self.moved)} of {count} answered differently"]
+        parts = [f"{len(self.moved)} of {count} with other results"]
         if not self.moved:
-            parts = [f"no query is answered differently ({self.queries} asked)"]
+            parts = [f"no query has other results ({self.queries} tested)"]
         if self.moved and self.judged:
             parts.append(f"judged answers shown: {self.shown_before} → {self.shown_after} of {self.quotes}")
             parts.append(f"MRR of {self.judged} judged queries {self.mrr_before:.3f} → {self.mrr_after:.3f}")

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,9 +19,10 @@ from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import WHOLE, MemoryFile, Progress, Space, utf16_length
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.profiles import profile
-from openclaw_mem_engine.ranking.unshown import Passage, Unshown, percent, total, unshown_by_file
+from openclaw_mem_engine.ranking.unshown import Passage, Unshown, form_of, percent, total, unshown_by_file
 from openclaw_mem_engine.stores.base import FileState, Fingerprint, StoredChunk
 from openclaw_mem_engine.stores.findings import (
+    FIX,
     INDEX,
     REBUILD,
     VERIFY,
@@ -33,6 +34,7 @@ from openclaw_mem_engine.stores.findings import (
 )
 from openclaw_mem_engine.stores.sqlite.schema import PASSAGES
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
+from openclaw_mem_engine.stores.sqlite.unshown import COUNTS
 from openclaw_mem_engine.sync.changes import changes_of, cut_files, keeping, listed
 from openclaw_mem_engine.sync.index_update import chunks_of, read_source
 from openclaw_mem_engine.workspace.opening import NoteRefused
@@ -68,6 +70,9 @@ class Examined(Protocol):
     def stored(self, path: str, source: str) -> list[tuple[Any, ...]]:
         """The fields of the chunks of a file, without its time."""
 
+    def counts_kept(self, form: str) -> list[tuple[Any, ...]]:
+        """Path and counts of what no search can show, of files of which the index keeps them."""
+
     def close(self) -> None: ...
 
 
@@ -79,6 +84,9 @@ class FileSnapshot(Snapshot):
 
     def stored(self, path: str, source: str) -> list[tuple[Any, ...]]:
         return self.rows(_STORED, (path, source))
+
+    def counts_kept(self, form: str) -> list[tuple[Any, ...]]:
+        return self.rows(COUNTS, (form,)) if "unshown" in self.tables else []
 
 
 @dataclass(slots=True)
@@ -209,6 +217,10 @@ def check_snippets(settings: Settings, snap: Examined, out: Outcome) -> dict[str
     """The agent can be shown every line. Returns, by file, how much it cannot."""
     knobs = profile(settings.query.profile).set(settings.query.overrides)
     files = unshown_by_file(snap.passages(), knobs)
+    kept = snap.counts_kept(form_of(knobs))
+    if wrong := [path for path, *counts in kept if path in files and (*counts,) != astuple(files[path])]:
+        text = f"The index has kept wrong counts of what no search can show of {counted(len(wrong), 'file')}."
+        out.add("unshown-differs", "warning", text, wrong, FIX)
     whole = total(files.values())
     out.detail = f"snippet={knobs.snippet}: {percent(whole.share)} of the text is in none"
     hidden = [path for path, found in files.items() if found.hidden_lines]

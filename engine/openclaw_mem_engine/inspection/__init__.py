@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from openclaw_mem_engine.config.settings import Settings
@@ -54,10 +54,11 @@ class FileRow:
 @dataclass(frozen=True, slots=True)
 class Overview:
     """The index at one moment. ``present`` is None for an index without any sync; ``differences`` between it
-    and ``wanted`` mean that the next sync builds it anew. ``bytes`` is the size of the file, ``log_bytes``
-    that of its write-ahead log."""
+    and ``wanted`` mean that the next sync builds it anew. ``location`` is its file, or server and
+    shard; ``bytes`` the size of the file; ``log_bytes`` that of its write-ahead log, or of rows on a
+    server."""
 
-    path: Path
+    location: str
     bytes: int
     log_bytes: int
     counts: Counts
@@ -88,7 +89,7 @@ def overview(
     rebuilt = present is not None and needs_rebuild(present, wanted)
     whole = store.path.stat().st_size if store.path.exists() else 0
     return Overview(
-        store.path,
+        store.location,
         whole,
         max(0, store.bytes_on_disk() - whole),
         store.counts(),

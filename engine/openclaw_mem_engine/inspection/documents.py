@@ -40,7 +40,7 @@ def overview(
     sources = tuple(one.name for one in collections)
     built = Fingerprint(*space_of(embedder), 0, 0, sources, chunker="documents")
     return Overview(
-        store.path,
+        str(store.path),
         size,
         max(0, status.bytes - size),
         Counts(status.documents, status.texts, 0),

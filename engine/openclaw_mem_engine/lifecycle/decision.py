@@ -85,7 +85,7 @@ def decide(
             return "disabled", f"the memory flush is switched off ({where})."
         if session.type in ("subagent", "cron", "heartbeat"):
             what = {"subagent": "a sub-agent", "cron": "a cron job", "heartbeat": "a heartbeat"}[session.type]
-            return "session-type", f"this is the session of {what}; conversations alone are flushed."
+            return "session-type", f"this is the session of {what}; only conversations are flushed."
         if (access := workspace_access(session, settings)) != "rw":
             return "read-only", f"the agent may not write its workspace (workspaceAccess {access})."
         if force:

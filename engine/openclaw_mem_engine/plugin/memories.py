@@ -206,7 +206,7 @@ class Memories:
             if self._memory is not None:
                 self._memory.close()
             kept, _ = set_aside(self._settings, error)
-            self._said.add(f"The index of the memories was damaged and built anew; the old one is {kept}.")
+            self._said.add(f"The index of the memories was damaged and rebuilt; the old one is {kept}.")
             self._memory = memory = Memory.open(self._settings, clock=self._clock)
             memory.sync(cancel=cancel)
         return memory
@@ -234,7 +234,7 @@ class Memories:
         except FileNotFoundError:  # forgotten meanwhile
             return None
         except (OSError, ValueError):
-            self._said.add(f"{path} cannot be read as a memory: it is left out.")
+            self._said.add(f"{path} cannot be read as a memory: it is excluded.")
             return None
 
 

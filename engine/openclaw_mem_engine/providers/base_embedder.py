@@ -138,5 +138,5 @@ def other_dims(embedder: Embedder, sent: int, held: int) -> str:
     """What to say of vectors that cannot be compared with those of the index."""
     return (
         f"{embedder.id} {embedder.model} now sends vectors of {sent} dimensions, the index holds {held}: "
-        "another model answers by this name. `openclaw-mem index --force` embeds everything again."
+        "another model has this name now. `openclaw-mem index --force` embeds everything again."
     )

@@ -166,10 +166,8 @@ def _choice(settings: Settings, role: Role, spec: EmbedderSpec) -> Choice:
 
 
 def _named(settings: Settings) -> str:
-    origin = settings.origins.get("provider.name", DEFAULT_ORIGIN)
-    if origin.kind != "default":
-        return f"named by {origin.where}"
-    return "named" if origin == DEFAULT_ORIGIN else f"used {origin.where}"
+    origin, chosen = settings.origins.get("provider.name", DEFAULT_ORIGIN), settings.provider.chosen
+    return f"provider = {chosen}" + (f" ({origin.where})" if origin != DEFAULT_ORIGIN else "")
 
 
 def _state(settings: Settings, spec: EmbedderSpec) -> str:

@@ -51,7 +51,7 @@ class Knobs:
     mode: Mode = knob("hybrid", "which lists take part")
     vector_space: Space = knob(
         "primary",
-        "whose vectors count, when the index holds several",
+        "which vectors count, when the index has several",
         needs=("mode=hybrid|vector",),
         free=False,
     )
@@ -90,14 +90,14 @@ class Knobs:
     )
     bonus_next: float = knob(0.0, "added for a second or third rank in a list", step=0.01, needs=_BY_RANK)
     candidate_limit: int = knob(
-        0, "how many of the fused go on; 0 is all of them", low=0, high=400, step=5, leap=20
+        0, "how many of the fused continue; 0 is all of them", low=0, high=400, step=5, leap=20
     )
     rerank: bool = knob(False, "a reranker scores the first again", free=False)
     rerank_top: int = knob(
         30, "how many of the fused it scores", low=1, high=200, step=5, leap=20, free=False, needs=_RERANK
     )
     blend: Blend = knob(
-        "bands", "fused and rerank score mixed by rank, or the rerank score alone", needs=_RERANK
+        "bands", "fused and rerank score mixed by rank, or only the rerank score", needs=_RERANK
     )
     candidate_multiplier: int = knob(
         4, "candidates of a list = max results × this", low=1, high=20, step=1, leap=4, needs=_SIZED

@@ -70,6 +70,15 @@ def percent(share: float) -> str:
     return f"{min(99, round(100 * share)) if share < 1 else 100} %"
 
 
+def form_of(knobs: Knobs) -> str:
+    """All that ``unshown_of`` needs to know of the knobs: equal forms give equal counts."""
+    return f"head {knobs.snippet_chars}" if knobs.snippet == "head" else knobs.snippet
+
+
+#: The forms of the snippets of profiles, for which an index keeps the counts.
+KEPT = {form_of(knobs): knobs for knobs in (Knobs(), Knobs(snippet="packed"))}
+
+
 def unshown_by_file(passages: Iterable[Passage], knobs: Knobs) -> dict[str, Unshown]:
     """Path to what no search can show of the file. ``passages`` are in the order of files and of reading."""
     by_file = groupby(passages, lambda passage: passage.path)

@@ -186,9 +186,7 @@ class BuiltinBackend:
         return anatomy(self.settings, self.store, self.embedders.primary, path)
 
     def unshown(self, knobs: Knobs) -> dict[str, Unshown]:
-        from openclaw_mem_engine.ranking.unshown import unshown_by_file
-
-        return unshown_by_file(self.store.passages(), knobs)
+        return self.store.unshown(knobs)
 
     def examine(
         self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False

@@ -118,7 +118,7 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         above = path
         while above:
             if above in excluded:
-                inside = "" if above == path else f"{above}, in which it lies: "
+                inside = "" if above == path else f"{above}, which contains it: "
                 return f"{inside}{excluded[above].reason}"
             above = above.rpartition("/")[0]
         return None

@@ -36,7 +36,7 @@ _KEPT = 10_000
 #: How often a wait looks at the caller's token, seconds.
 _LOOK_S = 0.02
 _NO_MODEL = "no reranker is configured (rerank.provider)"
-_PENDING = "its score is not there yet"
+_PENDING = "its score is pending"
 
 
 class ScoreCache(Protocol):

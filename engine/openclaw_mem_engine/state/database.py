@@ -104,7 +104,7 @@ class StateDatabase:
         self._connection: apsw.Connection | None = None
         self._tidied = ""
         if path is None:
-            text = f"{schema.remembered} are kept in memory: they are forgotten when this program ends."
+            text = f"{schema.remembered} are kept in memory only, until this program ends."
             self.note = Note(schema.code, f"{text[0].upper()}{text[1:]}")
 
     def close(self) -> None:

@@ -36,7 +36,7 @@ class WorkbenchState:
         except FileNotFoundError:
             return {}, ""
         except OSError as error:
-            return {}, f"{self.path} cannot be read ({error.strerror}): this session begins anew."
+            return {}, f"{self.path} cannot be read ({error.strerror}): this session starts without it."
         with suppress(ValueError, RecursionError):
             found = json.loads(data) if len(data) <= MAX_BYTES else None
             if isinstance(found, dict) and found.get("version") == VERSION:
@@ -44,7 +44,7 @@ class WorkbenchState:
         aside = self.path.with_suffix(".damaged")
         with suppress(OSError):
             self.path.replace(aside)
-        return {}, f"What was remembered is damaged (now {aside}): this session begins anew."
+        return {}, f"What was remembered is damaged (now {aside}): this session starts without it."
 
     def write(self, remembered: Mapping[str, Any]) -> None:
         """Replace what was remembered, credentials masked. Raises OSError."""

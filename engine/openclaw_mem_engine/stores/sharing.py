@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.model import Space
     from openclaw_mem_engine.stores.findings import Outcome
 
 
@@ -33,6 +34,9 @@ class SharedIndex(Protocol):
     def diagnosis(self) -> Mapping[str, Callable[[Outcome], None]]:
         """Checks that the store makes of itself, by name, for stores without a file to examine."""
         return {}
+
+    def cached_hashes(self, space: Space) -> list[str]:
+        """The text hashes of all embeddings of a space in the cache, in order."""
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Keep other hosts from writing in the body; processes of this host are kept out by the lock of a

@@ -118,7 +118,7 @@ def keeping(settings: Settings, listing: Listing, known: Mapping[str, FileState]
     else:
         what = f"the notes of the index ({notes:,}) were taken in by --include or extra_paths, which is not "
         what += "given now: they are kept, and still found,"
-    reason = f"{what} until there are notes again; `openclaw-mem index --prune` forgets them"
+    reason = f"{what} until there are notes again; `openclaw-mem index --prune` removes them"
     return Listing(listing.files, (*skipped, SkippedFile(WHOLE, reason, transient=True)))
 
 

@@ -75,11 +75,11 @@ class Journal:
         # What was meant to be a rebuild becomes a plain sync when the provider does not answer.
         rebuild = rebuild and not any(note.code in _NO_REBUILD for note in done.notes)
         if done.rebuilt:
-            text = f"The index was rebuilt; what followed {ended}: what was done before stays."
+            text = f"The index was rebuilt; what followed {ended}: finished work is kept."
         elif rebuild:
             text = f"The rebuild {ended}: the index is unchanged."
         else:
-            text = f"The sync {ended}: what was done before stays."
+            text = f"The sync {ended}: finished work is kept."
         reason = _reason(error)
         self._add(
             "rebuild" if rebuild or done.rebuilt else "sync",

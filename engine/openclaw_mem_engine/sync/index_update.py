@@ -147,7 +147,7 @@ class IndexUpdate:
             and (state.size, state.mtime_ns, state.inode) == (file.size, file.mtime_ns, file.inode)
         ]
         if silent:
-            text = f"Not in the index as on disk, though their times are; indexed anew: {first_few(silent)}."
+            text = f"Modified with unchanged times; indexed again: {first_few(silent)}."
             self._note("silent-changes", text)
 
     def _stop_if_asked(self) -> None:
@@ -204,7 +204,7 @@ class IndexUpdate:
         for code, what in _LOST_LINES:
             if lines := self._lost[code]:
                 text = f"{sum(lines.values()):,} in {first_few(lines)}"
-                self._note(code, f"Lines of transcripts that are {what} were left out: {text}.", "info")
+                self._note(code, f"Lines of transcripts that are {what} were excluded: {text}.", "info")
         if self._nuls:
             text = f"{sum(self._nuls.values()):,} in {first_few(self._nuls)}"
             self._note("nul-bytes", f"NUL bytes were indexed as U+FFFD: {text}.", "info")

@@ -167,7 +167,7 @@ class SyncLock:
         """The error for a lock that another owner keeps."""
         owner, who = self._who()
         # The death of an owner on another host cannot be noticed here.
-        remote = f" If it is gone, remove {self._held_path}." if self._soft else ""
+        remote = f" If it has ended, remove {self._held_path}." if self._soft else ""
         return SyncBusy(
             f"Another process is syncing the index {self.index_path}{who}. Nothing was changed; "
             f"try again when it is done.{remote}",

@@ -250,7 +250,7 @@ class _Update:
             self.report.files, self.report.chunks = counts.files, counts.chunks
         elif lost := [state.path for state in states if not state.refusal]:
             text = (
-                f"Not found until they can be read: {first_few(lost)}. The index was built anew with other "
+                f"Not found until they can be read: {first_few(lost)}. The index was rebuilt with other "
                 "settings, into which their old text does not fit. Make them readable, then run "
                 "`openclaw-mem index`."
             )

@@ -78,7 +78,7 @@ class Transcripts:
         found: dict[str, Scan] = {}
         for file in listing.files:
             if cancel is not None and cancel.is_set():
-                raise Cancelled("Reading the transcripts was stopped. The next time it goes on from there.")
+                raise Cancelled("Reading the transcripts was stopped. The next time it continues from there.")
             try:
                 found[file.path] = self._read(file).scan
             except NoteRefused as refusal:

@@ -14,7 +14,7 @@ from openclaw_mem_engine.why_not.walk import ListFact
 def undated(search: Search, chunk: Candidate | None, trace: Trace) -> Iterator[TextChange]:
     """That the passage should be in a note without a date, where that is tried and helps."""
     if chunk is not None and chunk.date is not None and trace.knobs.decay and search.helps_undated():
-        text = "Move it to MEMORY.md or to a note without a date in its name: decay alone keeps it out."
+        text = "Move it to MEMORY.md or to a note without a date in its name: only decay drops it."
         yield TextChange("undated", text)
 
 

@@ -192,7 +192,7 @@ def _resolved(workspace: Workspace, configured: str) -> ExtraPath:
         base = os.path.realpath(parent)
     absolute = os.path.join(base, tail) if tail else base
     too_wide = absolute in (os.path.realpath(home), os.path.dirname(absolute))  # only `/` is its own parent
-    refusal = "the whole home folder or disk is not taken as memory; name a folder in it" if too_wide else ""
+    refusal = "the whole home folder or disk is not used as memory; name a folder in it" if too_wide else ""
     return ExtraPath(configured, lexical, base, tail, refusal, wild)
 
 

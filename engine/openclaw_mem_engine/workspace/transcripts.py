@@ -251,7 +251,8 @@ def _said(line: bytes | None) -> str | None:
         return None
     text = _text_of(message.get("content"))
     # Halves of characters that escapes can spell have no UTF-8: as everywhere, they become U+FFFD.
-    return utf8(f"{_LABELS[role]}: {redact(text)}").decode() if text else None
+    # A note's NUL bytes are read so, too.
+    return utf8(f"{_LABELS[role]}: {redact(text)}").decode().replace("\0", "\ufffd") if text else None
 
 
 def _text_of(content: object) -> str:

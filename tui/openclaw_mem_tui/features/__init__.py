@@ -36,6 +36,3 @@ SCREENS: tuple[ScreenEntry, ...] = (
     ScreenEntry("timeline", "4", "TimelineScreen", "timeline: flushes, writes, searches", "timeline", 10),
     ScreenEntry("curate", "5", "CurateScreen", "curate MEMORY.md, with evidence", "curate", 11),
 )
-
-#: Folders with style sheets: those of the screens above, and of what opens from one of them alone.
-FOLDERS: tuple[str, ...] = (*(entry.name for entry in SCREENS), "why_not")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from openclaw_mem_engine.api import FAULTS, Freshness, Note, Pool, session_scope
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openclaw_mem_engine.api import Matches, Pool
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.render.format import crop, crop_left, inert_lines, width_of
 from openclaw_mem_tui.render.spans import Line, Span, slice_of
 

@@ -18,7 +18,7 @@ from textual.widgets import Input
 from openclaw_mem_tui.bindings import GROUPS, Action
 from openclaw_mem_tui.features.search.history import fuzzy
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, line, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Reading, line, spread, width, wrapped
 from openclaw_mem_tui.widgets.edges import Banner
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane
@@ -189,9 +189,6 @@ class Palette(PickScreen):
 
 
 # -- the help ---------------------------------------------------------------------------------------------
-
-#: What to read on a screen: a heading, and signs with their meaning.
-Reading = tuple[str, Sequence[tuple[str, str]]]
 
 
 class HelpText(Pane, can_focus=True):

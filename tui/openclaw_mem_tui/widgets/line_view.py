@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -15,6 +14,7 @@ from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.strip import Strip
 
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.render.spans import Line, Span, fit, width
 
@@ -62,17 +62,21 @@ class Lines(ScrollView, can_focus=False):
         if not self.is_attached or cells <= 0 or self._drawn_for != cells:
             self._redraw()
             return
-        before, after = self._drawn, self.draw(cells)
+        before, self._drawn = self._drawn, self.draw(cells)
+        after = self._drawn
         if len(before) != len(after):
-            self._redraw()
+            self._lay_out()
             return
-        self._drawn = after
         for index in [i for i, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]:
             self._painted.pop((index, cells), None)
             self.refresh_line(index)
 
     def _redraw(self) -> None:
         self._drawn_for = -1
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Paint all lines; there may be more or fewer than before."""
         self._painted.clear()
         if self.is_attached:
             if self.display and self.styles.auto_dimensions:

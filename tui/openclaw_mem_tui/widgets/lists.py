@@ -48,6 +48,8 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
     BINDINGS = bindings("lists")  # type: ignore[assignment]
     #: Whether its rows can be filtered: it overrides ``rearrange``, ``words_at`` and ``counted`` then.
     CAN_FILTER: ClassVar[bool] = False
+    #: Whether ``draw`` draws the items, which may depend on the cursor; else each is drawn when painted.
+    DRAWS_ITEMS: ClassVar[bool] = True
     #: What a filter leaves as it is, for the frame.
     UNCHANGED: ClassVar[str] = ""
 
@@ -105,14 +107,19 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         if target == self.cursor:
             self.scroll_relative(y=step, animate=False)  # to the lines above and below all items
             return
-        for at in (self.cursor, target):
-            for index in range(*self._spans[at]) if at < len(self._spans) else ():
-                self._painted.pop((index, self.cells), None)
-        self.cursor = target
-        self.changed()
-        self.refresh()
+        before, self.cursor = self.cursor, target
+        if self.DRAWS_ITEMS:
+            self.changed()
+        self._paint_again(before)
+        self._paint_again(target)
         self.follow()
         self.post_message(self.Moved(self))
+
+    def _paint_again(self, at: int) -> None:
+        """The lines of an item, and no others: most of the cost of a key is that of lines painted."""
+        for index in range(*self._spans[at]) if at < len(self._spans) else ():
+            self._painted.pop((index, self.cells), None)
+            self.refresh_line(index + self.FIXED)
 
     def action_turn(self, direction: int) -> None:
         """Half a page."""
@@ -171,8 +178,7 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         self.bring_into_sight(first if self.cursor else 0, stop, self.size.height - self.FIXED)
 
     def on_focus(self) -> None:
-        self._painted.clear()
-        self.refresh()
+        self._paint_again(self.cursor)
 
     on_blur = on_focus
 
@@ -211,7 +217,7 @@ class Table(CursorList, Generic[T]):
     """Any number of one-line rows: only those in sight are drawn. A row counts as selected while the table
     has the focus."""
 
-    CAN_FILTER = True
+    CAN_FILTER, DRAWS_ITEMS = True, False
     _all: Sequence[T] = ()
     _items: Sequence[T] = ()
     _row: Callable[[T, int, bool], Line]
@@ -305,6 +311,7 @@ class Table(CursorList, Generic[T]):
 class WrappedTable(Table[T]):
     """A table of few rows that may take several lines each: all of them are drawn."""
 
+    DRAWS_ITEMS = True
     _lines: Callable[[T, int, bool], Sequence[Line]]
     draw, changed = CursorList.draw, CursorList.changed
 

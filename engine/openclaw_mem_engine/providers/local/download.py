@@ -129,7 +129,7 @@ def download(
             missing, free = remote.size - part.done, shutil.disk_usage(folder).free
             if free < missing + _SPARE_BYTES:
                 raise DownloadFailed(
-                    f"There is not enough room in {folder}: {missing:,} bytes are needed and "
+                    f"There is not enough space in {folder}: {missing:,} bytes are needed and "
                     f"{_SPARE_BYTES:,} more are left free, but only {free:,} are free. Make room or choose "
                     "another folder."
                 )
@@ -148,8 +148,8 @@ def download(
         raise DownloadFailed(f"{target.name} is being downloaded by another process; wait for it.") from None
     except OSError as exc:
         raise DownloadFailed(
-            f"{uri} cannot be written to {folder}: {exc}. Make room or choose another folder, then run "
-            "the download again; it goes on where it stopped."
+            f"{uri} cannot be written to {folder}: {exc}. Free some space or choose another folder, then run "
+            "the download again; it continues where it stopped."
         ) from exc
     return target
 
@@ -314,7 +314,7 @@ async def _retried(call: Callable[[], Awaitable[_T]], uri: str, done: Callable[[
             if tries == _TRIES:
                 raise DownloadFailed(
                     f"{uri} could not be downloaded: {exc}, {tries} times in a row. Check the network and "
-                    "run the download again; it goes on where it stopped."
+                    "run the download again; it continues where it stopped."
                 ) from exc
         await asyncio.sleep(_FIRST_WAIT_S * 2 ** (tries - 1) if tries else 0)
 

@@ -218,7 +218,7 @@ class ModelProcess:
         except OSError as exc:
             raise ProcessEnded(
                 f"The process for the local model cannot be started: {exc}. "
-                "Check that memory and process limits leave room for it."
+                "Check that memory and process limits allow it."
             ) from exc
         self._popen = popen
         self._readers = [

@@ -254,7 +254,7 @@ class RemoteEmbedder(BaseEmbedder):
                 raise
             if end - start == 1:
                 raise _refused(
-                    exc, packing.positions[start], f" It was sent alone: {sizes[0]:,} bytes."
+                    exc, packing.positions[start], f" It was sent as the only text: {sizes[0]:,} bytes."
                 ) from None
         else:
             self._caps.passed(sizes)
@@ -291,7 +291,7 @@ class RemoteEmbedder(BaseEmbedder):
         if rows is None:
             raise BadAnswer(
                 f"{label} sent JSON without a list of embeddings. "
-                f"Check that the base URL is that of an API that speaks as {self.id} does."
+                f"Check that the base URL is that of an API with the protocol of {self.id}."
             )
         arrays = [_array_of(row) for row in rows]
         with nullcontext() if self.dims else self._lock:  # two first answers at once may disagree

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.config.secret import Secret
+from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.stores.findings import REBUILD, Outcome, counted, counted_are, counted_have
+from openclaw_mem_engine.stores.postgres.connections import Connections
 from openclaw_mem_engine.stores.postgres.schema import NAME, TABLES
 
 if TYPE_CHECKING:
@@ -20,6 +23,21 @@ _TABLES = """SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity,
         (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid)
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relname = ANY(%s)"""
+
+
+def versions(server: Secret) -> str:
+    """What a server says it is, for people. Raises IndexUnavailable when it cannot be used."""
+    connections = Connections(server)
+    connection = connections.connect()
+    try:
+        with connections.explained():
+            version, vector, _, user = connection.execute(_SERVER).fetchall()[0]
+            tables = connection.execute("SELECT to_regclass(%s)", (f"{NAME}.agents",)).fetchall()[0][0]
+    finally:
+        connection.close()
+    if tables is None:
+        raise IndexUnavailable(f"PostgreSQL {version} has no tables of openclaw-mem: `{_INIT}` makes them.")
+    return f"PostgreSQL {version}, pgvector {vector}, role {user}"
 
 
 def diagnosis(store: PostgresIndex) -> Mapping[str, Callable[[Outcome], None]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED
 from openclaw_mem_engine.config.secret import Secret
+from openclaw_mem_engine.config.store import server_name
 from openclaw_mem_engine.errors import Cancelled, ConfigError, IndexLocked, IndexUnavailable
 
 if TYPE_CHECKING:
@@ -60,8 +61,7 @@ class Address(NamedTuple):
                 "store.servers holds something that is no address of a PostgreSQL server: write "
                 "postgresql://user:password@host:5432/database."
             ) from None
-        host, port = parts.get("host") or "the local socket", parts.get("port") or 5432
-        return Address(f"{host}:{port}/{parts.get('dbname', '')}".rstrip("/"), str(parts.get("password", "")))
+        return Address(server_name(server), str(parts.get("password", "")))
 
     def safe(self, error: BaseException) -> str:
         """The first line of an error without the password."""
@@ -71,6 +71,11 @@ class Address(NamedTuple):
 
 def driver() -> Any:
     """The module psycopg. Raises ConfigError when the extra is not installed."""
+    import logging
+
+    if not (log := logging.getLogger("psycopg")).handlers:
+        # What it logs of a lost connection is raised too; without a handler it is written to the screen.
+        log.addHandler(logging.NullHandler())
     try:
         import psycopg
         import psycopg.conninfo

@@ -67,7 +67,7 @@ class PostgresReader(AgentRows):
         except ValueError as error:
             raise IndexUnavailable(
                 f"The index at {self.location} was written by another version of this program ({error}): use "
-                "that version, or build it anew with `openclaw-mem index --force`."
+                "that version, or rebuild it with `openclaw-mem index --force`."
             ) from error
 
     def synced_at(self) -> float | None:
@@ -97,8 +97,8 @@ class PostgresReader(AgentRows):
             return int(read.one(f"SELECT count(*) {joined}", bound))
 
     def vector_dims(self, space: Space | None = None) -> int | None:
-        sql = f"""SELECT max(dims) FROM {NAME}.vectors
-            WHERE agent = %s AND space = %s AND pending = %s AND v IS NOT NULL"""
+        sql = f"""SELECT (SELECT dims FROM {NAME}.vectors
+            WHERE agent = %s AND space = %s AND pending = %s AND v IS NOT NULL LIMIT 1)"""
         with self._reading() as read:
             found = read.one(sql, (self._agent, *self._space(read.facts, space)))
         return None if found is None else int(found)
@@ -147,6 +147,12 @@ class PostgresReader(AgentRows):
         with self._reading() as read:
             found = read.rows(sql, (self._agent, self._agent, read.facts.gen, list(ids)))
         return {row[0] for row in found}
+
+    def cached_hashes(self, space: Space) -> list[str]:
+        sql = f"""SELECT hash FROM {NAME}.vectors
+            WHERE agent = %s AND space = %s AND pending = %s ORDER BY hash"""
+        with self._reading() as read:
+            return [row[0] for row in read.rows(sql, (self._agent, *self._space(read.facts, space)))]
 
     def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]:
         sql = f"""SELECT {CHUNK}, coalesce(f.mtime_ns, 0) FROM {NAME}.chunks c
@@ -212,7 +218,8 @@ class PostgresReader(AgentRows):
 
     @contextmanager
     def _compared(self, vector: Floats, space: Space | None) -> Iterator[tuple[Reading, str, list[Any]]]:
-        """A subquery of ids, sources and distances of all chunks with a vector, and what is bound to it."""
+        """The beginning of a statement that reads ``near``: ids, sources and distances of all chunks with a
+        vector; and what is bound to it. Materialized, so that numbers are sorted and counted, not vectors."""
         with self._reading(search=True) as read:
             joined, bound = self._with_vectors(read.facts, space)
             held = self.vector_dims(space)
@@ -221,8 +228,8 @@ class PostgresReader(AgentRows):
                     f"The vectors of the index have {held} dimensions, that of the query {len(vector)}: run "
                     "`openclaw-mem index --force`."
                 )
-            sql = f"(SELECT c.id, c.source, v.v <=> %s::vector AS distance {joined}) near"
-            yield read, sql, [literal(vector), *bound]
+            near = f"SELECT c.id, c.source, v.v <=> %s::vector AS distance {joined}"
+            yield read, f"WITH near AS MATERIALIZED ({near})", [literal(vector), *bound]
 
     def vector(
         self,
@@ -235,7 +242,7 @@ class PostgresReader(AgentRows):
             return CandidateRows()
         with self._compared(vector, space) as (read, near, bound):
             chosen = "WHERE source = ANY(%s)" if sources is not None else ""
-            sql = f"""SELECT id, 1 - distance, count(*) OVER () FROM {near} {chosen}
+            sql = f"""{near} SELECT id, 1 - distance, count(*) OVER () FROM near {chosen}
                 ORDER BY distance, id LIMIT %s"""
             rows = read.rows(sql, [*bound, *([list(sources)] if sources is not None else []), limit])
         return CandidateRows(tuple(Scored(*row[:2]) for row in rows), rows[0][2] if rows else 0)
@@ -244,14 +251,13 @@ class PostgresReader(AgentRows):
         if not ids:
             return {}
         with self._compared(vector, space) as (read, near, bound):
-            return dict(
-                read.rows(f"SELECT id, 1 - distance FROM {near} WHERE id = ANY(%s)", [*bound, list(ids)])
-            )
+            sql = f"{near} SELECT id, 1 - distance FROM near WHERE id = ANY(%s)"
+            return dict(read.rows(sql, [*bound, list(ids)]))
 
     def vector_ranks(self, vector: Floats, ids: Iterable[str], space: Space | None = None) -> dict[str, int]:
         with self._compared(vector, space) as (read, near, bound):
-            sql = f"""SELECT id, rank FROM (
-                SELECT id, row_number() OVER (ORDER BY distance, id) AS rank FROM {near}) ranked
+            sql = f"""{near} SELECT id, rank FROM (
+                SELECT id, row_number() OVER (ORDER BY distance, id) AS rank FROM near) ranked
                 WHERE id = ANY(%s)"""
             return dict(read.rows(sql, [*bound, list(ids)]))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from openclaw_mem_engine.config.store import StoreLocation
+from openclaw_mem_engine.config.store import StoreLocation, server_name
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.base import Fingerprint
@@ -33,6 +33,11 @@ class Facts(NamedTuple):
     synced_at: float | None = None
     awaits_vectors: bool = False
     name: str | None = None
+    moved_to: str | None = None
+
+
+class _Moved(Exception):
+    """The agent's rows are on another server, which this names."""
 
 
 class Reading:
@@ -56,7 +61,8 @@ class Reading:
 
 class AgentRows:
     """The rows of one agent. ``gen`` None means the live generation, whichever that is in each transaction;
-    ``without`` is a space that this generation makes anew. Opening makes and changes nothing."""
+    ``without`` is a space that this generation makes anew; without ``follows`` the rows are those of this
+    server, also when they were moved. Opening makes and changes nothing."""
 
     def __init__(
         self,
@@ -65,8 +71,11 @@ class AgentRows:
         location: StoreLocation,
         gen: int | None = None,
         without: Space | None = None,
+        follows: bool = True,
     ) -> None:
         self.path = path
+        self._follows = follows
+        self._moving, self._left = threading.Lock(), list[Connections]()
         self._at, self._gen, self._without = location, gen, without
         self._agent = agent_number(location.agent)
         self._connections = Connections(location.server)
@@ -81,7 +90,7 @@ class AgentRows:
     def _facts_sql(self) -> str:
         gen = "a.live" if self._gen is None else f"{self._gen:d}"
         return f"""SELECT {gen}, coalesce(g.generation, 0), g.fingerprint, g.synced_at,
-                coalesce(g.awaits_vectors, false), a.name
+                coalesce(g.awaits_vectors, false), a.name, a.moved_to
             FROM {NAME}.agents a LEFT JOIN {NAME}.generations g ON g.agent = a.agent AND g.gen = {gen}
             WHERE a.agent = {self._agent:d}"""
 
@@ -91,12 +100,44 @@ class AgentRows:
             pass
         row = cursor.fetchone()
         facts = Facts(*row) if row else Facts()
+        if facts.moved_to is not None and self._follows:
+            raise _Moved(facts.moved_to)
         if facts.name not in (None, self._at.agent):
             raise IndexUnavailable(
                 f"The agents {facts.name} and {self._at.agent} have the same number on {self.location}: give "
                 "this one another name in store.agent. Nothing was changed."
             )
         return facts
+
+    @contextmanager
+    def _transaction(self, begin: str, *, search: bool = False) -> Iterator[tuple[Connection, Facts]]:
+        """See ``Connections.transaction``; on the server to which the rows were moved."""
+        with ExitStack() as entered:
+            for _ in (None, *self._at.servers):
+                try:
+                    opened = self._connections.transaction(begin, self._facts, search=search)
+                    connection, facts = entered.enter_context(opened)
+                except _Moved as moved:
+                    self._go_to(str(moved))
+                    continue
+                yield connection, facts
+                return
+        raise IndexUnavailable(
+            f"The servers name each other as the one that has the rows of agent {self._at.agent}. Run "
+            "`openclaw-mem store move` to the one that has them."
+        )
+
+    def _go_to(self, name: str) -> None:
+        server = next((server for server in self._at.servers if server_name(server) == name), None)
+        if server is None:
+            raise IndexUnavailable(
+                f"The index of agent {self._at.agent} was moved to the server {name}, which store.servers "
+                "does not name: add its address, by that host and port."
+            )
+        with self._moving:
+            if server_name(self._at.server) != name:
+                self._left.append(self._connections)
+                self._connections, self._at = Connections(server), self._at._replace(server=server)
 
     @contextmanager
     def _reading(self, *, search: bool = False) -> Iterator[Reading]:
@@ -111,7 +152,7 @@ class AgentRows:
                 raise
             return
         begin = opening(self._agent, _SNAPSHOT, SEARCH_TIMEOUT_MS) + self._facts_sql()
-        with self._connections.transaction(begin, self._facts, search=search) as (connection, facts):
+        with self._transaction(begin, search=search) as (connection, facts):
             yield Reading(connection, facts)
 
     @contextmanager
@@ -141,4 +182,5 @@ class AgentRows:
         self._connections.interrupt()
 
     def close(self) -> None:
-        self._connections.close()
+        for connections in (*self._left, self._connections):
+            connections.close()

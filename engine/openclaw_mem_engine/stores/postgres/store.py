@@ -1,19 +1,15 @@
-"""Writing one agent's index in PostgreSQL: changes, the embedding cache, new generations, and the lease that
-keeps other hosts out meanwhile."""
+"""Writing one agent's index in PostgreSQL: changes, the embedding cache, new generations."""
 
 from __future__ import annotations
 
 import json
-import os
-import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexLocked, IndexUnavailable
+from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Source, Space
 from openclaw_mem_engine.stores.base import (
     CacheSize,
@@ -25,9 +21,10 @@ from openclaw_mem_engine.stores.base import (
     StoredChunk,
 )
 from openclaw_mem_engine.stores.postgres.lexical import term_row
-from openclaw_mem_engine.stores.postgres.reader import CHUNK, PostgresReader, literal
-from openclaw_mem_engine.stores.postgres.schema import NAME, opening
+from openclaw_mem_engine.stores.postgres.reader import CHUNK, literal
+from openclaw_mem_engine.stores.postgres.schema import NAME
 from openclaw_mem_engine.stores.postgres.session import Reading
+from openclaw_mem_engine.stores.postgres.writing import PostgresWriting
 from openclaw_mem_engine.stores.tokens import FORMS
 
 if TYPE_CHECKING:
@@ -36,80 +33,11 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
     from openclaw_mem_engine.stores.findings import Outcome
 
-#: How long a writer waits for another one, and how long one of its statements may take, milliseconds.
-LOCK_TIMEOUT_MS, WRITE_TIMEOUT_MS = 5_000, 300_000
-#: A lease ends so long after its last write, seconds: its host was switched off, or is out of reach.
-LEASE_S = 120
 _GENERATION_TABLES = ("generations", "files", "chunks", "terms")
 
 
-class PostgresIndex(PostgresReader, IndexStore):
-    """``IndexStore`` over one agent's rows (contract: ``stores.base``). The row of the agent is locked by
-    every transaction that writes, so that writers come one after the other."""
-
-    def __init__(self, path: Path, **options: Any) -> None:
-        self._owner = f"{socket.gethostname()}, process {os.getpid()}, {os.urandom(4).hex()}"
-        self._holds_lease = False
-        super().__init__(path, **options)
-
-    @contextmanager
-    def _writing(self, *, bump: bool = True, built_with: Fingerprint | None = None) -> Iterator[Reading]:
-        """A transaction that writes; with ``bump`` the content changes."""
-        lock = f"""{opening(self._agent, "", WRITE_TIMEOUT_MS, LOCK_TIMEOUT_MS)}
-            SELECT 1 FROM {NAME}.agents WHERE agent = {self._agent:d} FOR UPDATE; {self._facts_sql()}"""
-        with self._connections.transaction(lock, self._facts) as (connection, facts):
-            write = Reading(connection, facts)
-            self._take_turn(write)
-            if built_with is not None and facts.fingerprint != built_with.to_json():
-                raise IndexChanged(
-                    f"Another process has rebuilt the index at {self.location} with other settings "
-                    "meanwhile. Nothing of this was written: run it again."
-                )
-            yield write
-            if bump:
-                sql = "UPDATE {0}.generations SET generation = generation + 1 WHERE agent = %s AND gen = %s"
-                write.execute(sql.format(NAME), (self._agent, facts.gen))
-
-    def _take_turn(self, write: Reading) -> None:
-        """Make the rows of an agent that is written for the first time; respect and renew the lease."""
-        execute = write.execute
-        if write.facts.name is None:
-            execute(
-                f"INSERT INTO {NAME}.agents(agent, name) VALUES (%s, %s) ON CONFLICT DO NOTHING",
-                (self._agent, self._at.agent),
-            )
-        execute(
-            f"INSERT INTO {NAME}.generations(agent, gen) VALUES (%s, %s) ON CONFLICT DO NOTHING",
-            (self._agent, write.facts.gen),
-        )
-        held = write.rows(
-            f"""UPDATE {NAME}.agents SET
-                lease_owner = CASE WHEN %(holds)s THEN %(owner)s END,
-                lease_until = CASE WHEN %(holds)s THEN now() + make_interval(secs => %(for)s) END
-            WHERE agent = %(agent)s
-                AND (lease_owner IS NULL OR lease_owner = %(owner)s OR lease_until < now())
-            RETURNING 1""",
-            {"holds": self._holds_lease, "owner": self._owner, "for": LEASE_S, "agent": self._agent},
-        )
-        if not held:
-            sql = f"SELECT lease_owner FROM {NAME}.agents WHERE agent = %s"
-            raise IndexLocked(
-                f"The index at {self.location} is being brought up to date by another process "
-                f"({write.one(sql, (self._agent,))}). Nothing was changed: try again when it has finished."
-            )
-
-    @contextmanager
-    def exclusive(self) -> Iterator[None]:
-        self._holds_lease = True
-        try:
-            with self._writing(bump=False):
-                pass
-            yield
-        finally:
-            self._holds_lease = False
-            # It ends by itself when the server cannot be reached any more.
-            with suppress(IndexUnavailable, Cancelled), self._writing(bump=False):
-                pass
+class PostgresIndex(PostgresWriting, IndexStore):
+    """``IndexStore`` over one agent's rows (contract: ``stores.base``)."""
 
     def diagnosis(self) -> Mapping[str, Callable[[Outcome], None]]:
         from openclaw_mem_engine.stores.postgres.checks import diagnosis
@@ -277,9 +205,9 @@ class PostgresIndex(PostgresReader, IndexStore):
 
     def new_generation(self, fingerprint: Fingerprint, without: Space | None = None) -> PostgresGeneration:
         with self._writing(bump=False) as write:
-            self._sweep(write)  # what killed rebuilds left
             sql = f"SELECT max(gen) + 1 FROM {NAME}.generations WHERE agent = %s"
-            gen = int(write.one(sql, (self._agent,)))
+            gen = int(write.one(sql, (self._agent,)))  # not the number of a rebuild that lost its lease
+            self._sweep(write)  # what killed rebuilds left
             self._insert(
                 write,
                 "generations(agent, gen, fingerprint, generation)",
@@ -302,7 +230,8 @@ class PostgresGeneration(PostgresIndex, Generation):
     but for the space that it makes anew."""
 
     def __init__(self, old: PostgresIndex, gen: int, without: Space | None) -> None:
-        super().__init__(old.path, location=old._at, full_text=old.caps.full_text, gen=gen, without=without)
+        more = {"full_text": old.caps.full_text, "follows": old._follows}
+        super().__init__(old.path, location=old._at, gen=gen, without=without, **more)
         self._old, self._is_over = old, False
         self._owner, self._holds_lease = old._owner, old._holds_lease
 

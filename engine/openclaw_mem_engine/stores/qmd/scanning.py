@@ -54,7 +54,7 @@ def scan(collection: Collection, *, prune: bool = False) -> Scan:
         if missing and prune:
             return Scan("")
         reason = refusal_of(error, str(collection.root)).reason
-        until = "`openclaw-mem index --prune` forgets them" if missing else "make it readable"
+        until = "`openclaw-mem index --prune` removes them" if missing else "make it readable"
         raise WorkspaceError(
             f"The folder {collection.root} of the collection {collection.name!r} {reason}. Its documents "
             f"stay in the index as they are; {until}, or remove the collection."

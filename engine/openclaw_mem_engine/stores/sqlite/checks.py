@@ -188,7 +188,7 @@ def _check_awaited(snap: Snapshot, out: Outcome, without: set[int]) -> None:
     if snap.meta.get("vectors_awaited") == "yes":
         out.add("vectors-awaited", "warning", text, some, INDEX)
     else:
-        text += " The index has forgotten that: no sync would make them."
+        text += " The index has no record of that: no sync would make them."
         out.add("vectors-forgotten", "error", text, some, f"{FIX} && {INDEX}")
 
 
@@ -219,7 +219,7 @@ def check_cache(snap: Snapshot, out: Outcome, in_use: Sequence[Space] = ()) -> N
         number, size, gone = (sum(row[column] for row in dead) for column in (1, 2, 3))
         text = (
             f"{counted_are(number, 'cached vector')} of models not in use now ({size / 1e6:.1f} MB). "
-            f"They make a change back free of charge; of {gone:,} the text is gone, and pruning takes those."
+            f"They make a change back free of charge. Pruning removes {gone:,} whose text is deleted."
         )
         some = (f"{row[0].label}: {row[1]:,}" for row in dead)
         out.add("dead-spaces", "info", text, some, "openclaw-mem cache prune --max 0" if gone else "")

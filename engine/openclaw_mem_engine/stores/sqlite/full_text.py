@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ import apsw
 from openclaw_mem_engine.model import Source, utf8
 from openclaw_mem_engine.stores.query import CandidateRows, Common, LexicalQuery, Scored
 from openclaw_mem_engine.stores.scoring import Stemmer, document_frequencies, line_bm25, ranks_among
-from openclaw_mem_engine.stores.sqlite.database import Bound, Database, rows
+from openclaw_mem_engine.stores.sqlite.database import Bound, Database, decoding, rows
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_ROWS, FULL_TEXT_TABLES, Meta
 
 #: Opens every table and reads no row.
@@ -102,11 +103,20 @@ class FullTextRows:
         sql = f"SELECT c.id FROM json_each(?) wanted JOIN chunks c ON c.id = wanted.value{joined}"
         return {row[0] for row in self._db.read(sql, (json.dumps(list(ids)),))}
 
+    def best(self, query: LexicalQuery, limit: int, generation: int) -> CandidateRows:
+        """The best rows of all. The scores of all matches are read once for these, their number, and the
+        ranks that are asked for next."""
+        known = self._every(query, generation)
+        border = known.ordered[-limit] if 0 < limit < len(known.ordered) else -math.inf
+        top = {seq: score for seq, score in known.scores.items() if score >= border} if limit > 0 else {}
+        hits = sorted((Scored(*hit) for hit in self._with_ids(top)), key=_best_first)[:limit]
+        return CandidateRows(tuple(hits), max(len(known.scores), len(hits)), expression_of(query))
+
     def search(
         self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
     ) -> CandidateRows:
-        """The best rows. Ties at the limit are settled by chunk id: while the rows there have equal scores,
-        more are fetched."""
+        """The best rows of sources, or of one word after the other. Ties at the limit are settled by chunk
+        id: while the rows there have equal scores, more are fetched."""
         whole, found, is_cut = expression_of(query), dict[str, Scored](), False
         for expression in map(_quoted, query.terms) if query.operator == "keywords" else (whole,):
             (sql, bound), wanted = _best_rows(query, expression, sources), max(0, limit) + 8
@@ -156,21 +166,33 @@ class FullTextRows:
 
     def ranks(self, query: LexicalQuery, ids: Iterable[str], generation: int) -> dict[str, int]:
         """Without the ids of all matches, which take longer to read than their scores."""
+        known = self._every(query, generation)
+        scores = known.scores
+
+        def ids_of(equal: set[float]) -> list[tuple[str, float]]:
+            return self._with_ids({seq: score for seq, score in scores.items() if score in equal})
+
+        asked = {chunk_id: scores[seq] for chunk_id, seq in self._seqs(ids) if seq in scores}
+        return ranks_among(known.ordered, asked, ids_of)
+
+    def _every(self, query: LexicalQuery, generation: int) -> _Matches:
+        """Every match, of the query that was asked for last."""
         known = self._matches
         if known is None or known[:2] != (query, generation):
             table, score = _table(query)
             sql = f"SELECT rowid, -{score} FROM {table} WHERE {table} MATCH ?"
             every: dict[int, float] = dict(self._db.search(sql, (expression_of(query),)))
+            with decoding(self._db.path, self._db.advice):
+                if not set(map(type, every.values())) <= {float}:
+                    raise ValueError("a row that is searched has no score")
             known = self._matches = _Matches(query, generation, every, sorted(every.values()))
-        scores = known.scores
+        return known
 
-        def ids_of(equal: set[float]) -> list[tuple[str, float]]:
-            seqs = [seq for seq, score in scores.items() if score in equal]
-            sql = "SELECT id, seq FROM chunks WHERE seq IN (SELECT value FROM json_each(?))"
-            return [(row[0], scores[row[1]]) for row in self._db.read(sql, (json.dumps(seqs),))]
-
-        asked = {chunk_id: scores[seq] for chunk_id, seq in self._seqs(ids) if seq in scores}
-        return ranks_among(known.ordered, asked, ids_of)
+    def _with_ids(self, scores: Mapping[int, float]) -> list[tuple[str, float]]:
+        """Chunk id and score, of scores by ``seq``."""
+        sql = "SELECT id, seq FROM chunks WHERE seq IN (SELECT value FROM json_each(?))"
+        found = self._db.read(sql, (json.dumps([*scores]),))
+        return [(chunk_id, scores[seq]) for chunk_id, seq in found]
 
     def _seqs(self, ids: Iterable[str]) -> list[Bound]:
         sql = "SELECT id, seq FROM chunks WHERE id IN (SELECT value FROM json_each(?))"

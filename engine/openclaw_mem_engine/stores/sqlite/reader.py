@@ -24,12 +24,8 @@ from openclaw_mem_engine.stores.base import (
     StoredChunk,
 )
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
-from openclaw_mem_engine.stores.sqlite.database import (
-    Database,
-    decoding,
-    explained,
-    repair_of,
-)
+from openclaw_mem_engine.stores.sqlite import unshown
+from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained, repair_of
 from openclaw_mem_engine.stores.sqlite.files import bytes_of
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
 from openclaw_mem_engine.stores.sqlite.schema import (
@@ -44,7 +40,8 @@ from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Floats
-    from openclaw_mem_engine.ranking.unshown import Passage
+    from openclaw_mem_engine.ranking.knobs import Knobs
+    from openclaw_mem_engine.ranking.unshown import Passage, Unshown
 
 #: A change of one of these is a reason to check again for missing rows.
 _CHANGING = ("generation", "fts_behind", "vectors_behind", "vectors_awaited")
@@ -100,7 +97,8 @@ class SqliteReader:
         tables do not count as missing."""
         held = {row[0] for row in self._db.read("SELECT name FROM sqlite_schema")}
         trouble = None
-        if not {*NEEDED, *(["chunks_terms"] * self._full_text)} <= held:
+        derived = () if self._db.read_only else ("unshown",)  # what an older index can be read without
+        if not {*NEEDED, *derived, *(["chunks_terms"] * self._full_text)} <= held:
             with self._db.transaction() as connection:
                 for statement in TABLES:
                     connection.execute(statement)
@@ -268,6 +266,12 @@ class SqliteReader:
 
         return map(Passage._make, self._db.read(PASSAGES))
 
+    def unshown(self, knobs: Knobs) -> dict[str, Unshown]:
+        from openclaw_mem_engine.ranking.unshown import unshown_by_file
+
+        known = unshown.read(self._db, knobs)
+        return unshown_by_file(self.passages(), knobs) if known is None else known
+
     def in_full_text(self, ids: Iterable[str]) -> set[str]:
         return self._text.holding(ids) if self.caps.full_text else set()
 
@@ -288,7 +292,11 @@ class SqliteReader:
     def lexical(
         self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
     ) -> CandidateRows:
-        return self._text.search(query, limit, sources) if self.caps.full_text else CandidateRows()
+        if not self.caps.full_text:
+            return CandidateRows()
+        if sources is not None or query.operator == "keywords":
+            return self._text.search(query, limit, sources)
+        return self._text.best(query, limit, self.generation())
 
     def without_common(self, query: LexicalQuery) -> LexicalQuery:
         return self._text.without_common(query) if self.caps.full_text else query

@@ -62,9 +62,9 @@ def repair(path: Path, codes: Collection[str], *, extension: bool = True) -> lis
         finally:
             fresh.abort()
         after = old.counts()
-    done = [f"vector and full-text tables were made anew from {counted(after.chunks, 'chunk')} of the index"]
+    done = [f"vector and full-text tables were rebuilt from {counted(after.chunks, 'chunk')} of the index"]
     for number, noun, what in (
-        (before.cached - after.cached, "cached vector", "dropped; the next sync makes them anew"),
+        (before.cached - after.cached, "cached vector", "dropped; the next sync makes them again"),
         (before.chunks - after.chunks, "chunk", "of no file dropped"),
         (after.cached - before.cached, "vector", "of the vec0 table put back into the cache"),
     ):

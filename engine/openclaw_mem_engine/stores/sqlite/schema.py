@@ -33,6 +33,13 @@ TABLES = (
         provider TEXT NOT NULL, model TEXT NOT NULL, provider_key TEXT NOT NULL, hash TEXT NOT NULL,
         embedding BLOB, dims INTEGER NOT NULL, updated_at REAL NOT NULL,
         PRIMARY KEY(provider, model, provider_key, hash))""",
+    # With these no row has to be read, text or vector and all, to tell which chunks have one.
+    "CREATE INDEX IF NOT EXISTS idx_chunks_hash ON chunks(hash)",
+    "CREATE INDEX IF NOT EXISTS idx_cache_none ON embedding_cache(hash) WHERE embedding IS NULL",
+    """CREATE TABLE IF NOT EXISTS unshown(
+        path TEXT NOT NULL, source TEXT NOT NULL, form TEXT NOT NULL, characters INTEGER NOT NULL,
+        lines INTEGER NOT NULL, hidden_characters INTEGER NOT NULL, hidden_lines INTEGER NOT NULL,
+        PRIMARY KEY(path, source, form)) WITHOUT ROWID""",
 )
 
 #: The fields of ``Passage``.

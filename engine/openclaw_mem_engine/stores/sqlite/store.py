@@ -22,6 +22,7 @@ from openclaw_mem_engine.stores.base import (
     IndexStore,
     StoredChunk,
 )
+from openclaw_mem_engine.stores.sqlite import unshown
 from openclaw_mem_engine.stores.sqlite.database import explained, rows
 from openclaw_mem_engine.stores.sqlite.files import aside_path, check_room, remove, sweep
 from openclaw_mem_engine.stores.sqlite.reader import SqliteReader
@@ -85,7 +86,8 @@ class SqliteIndex(SqliteReader, IndexStore):
     ) -> None:
         """Replace the chunks of a file. What full-text and vector tables need is put into ``added`` (seq,
         path, text) and ``vectors`` (seq, source, vector)."""
-        self._delete_chunks(connection, change.state.path, change.state.source, gone=not change.chunks)
+        path, source, kept = change.state.path, change.state.source, list[StoredChunk]()
+        self._delete_chunks(connection, path, source, gone=not change.chunks)
         for chunk, vector in zip(change.chunks, change.vectors, strict=True):
             row = rows(
                 connection,
@@ -95,9 +97,11 @@ class SqliteIndex(SqliteReader, IndexStore):
                 (*chunk[:6], model, chunk.text, now),
             )
             if row:  # equal pieces of one over-long line share an id, and one row
+                kept.append(chunk)
                 added.append((row[0][0], chunk.path, chunk.text))
                 if vector is not None:
                     vectors.append((row[0][0], chunk.source, vector))
+        unshown.insert(connection, path, source, kept)
         if change.awaits_vectors:
             self._meta.set_behind(connection, "vectors_awaited")
         self._put_state(connection, change.state)
@@ -110,6 +114,7 @@ class SqliteIndex(SqliteReader, IndexStore):
             self._text.delete(connection, found)
             self._vectors.delete(connection, found)
             connection.execute("DELETE FROM chunks WHERE path = ? AND source = ?", (path, source))
+            connection.execute("DELETE FROM unshown WHERE path = ? AND source = ?", (path, source))
 
     @staticmethod
     def _put_state(connection: apsw.Connection, s: FileState) -> None:
@@ -153,6 +158,11 @@ class SqliteIndex(SqliteReader, IndexStore):
                 self._vectors.cache(connection, asked, vectors)
                 if space is not None:
                     self._meta.bump(connection)
+
+    def cached_hashes(self, space: Space) -> list[str]:
+        sql = """SELECT hash FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?
+            ORDER BY hash"""
+        return [row[0] for row in self._db.read(sql, space)]
 
     def cache_sizes(self) -> list[CacheSize]:
         return self._vectors.cache_sizes()
@@ -283,6 +293,7 @@ class SqliteGeneration(SqliteIndex, Generation):
                 """INSERT OR IGNORE INTO chunks SELECT c.* FROM other.chunks c
                 JOIN files f ON f.path = c.path AND f.source = c.source AND f.refusal = ''"""
             )
+            unshown.refill(connection)
             self._meta.count_chunks(connection, 0)
             self._meta.set_behind(connection, "fts_behind")
             self._meta.set_behind(connection, "vectors_behind")

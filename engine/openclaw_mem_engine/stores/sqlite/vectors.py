@@ -142,7 +142,7 @@ class VectorRows:
         return {row[0]: float(score) for row, score in zip(found, products(matrix, vector), strict=True)}
 
     def count(self, space: Space) -> int:
-        return int(self._db.read(f"SELECT count(*) FROM {EMBEDDED}", space)[0][0])
+        return next((size.vectors for size in self.spaces() if size.space == space), 0)
 
     def dims(self, space: Space) -> int | None:
         found = self._db.read(
@@ -154,12 +154,17 @@ class VectorRows:
             return int(found[0][0]) if found else None
 
     def spaces(self) -> list[SpaceSize]:
-        found = self._db.read(
-            """SELECT e.provider, e.model, e.provider_key, count(*), max(e.dims)
-            FROM chunks c JOIN embedding_cache e ON e.hash = c.hash AND e.embedding IS NOT NULL
-            GROUP BY 1, 2, 3"""
+        # All, and then those that are known to have no vector: of both an index alone is read ("+": not the
+        # one by which they are grouped).
+        counted = """SELECT e.provider, e.model, e.provider_key, count(*)
+            FROM embedding_cache e CROSS JOIN chunks c ON c.hash = e.hash"""
+        every = self._db.read(f"{counted} GROUP BY 1, 2, 3")
+        none = self._db.read(
+            f"{counted} WHERE e.embedding IS NULL GROUP BY +e.provider, +e.model, +e.provider_key"
         )
-        return [SpaceSize(Space(*row[:3]), row[3], row[4]) for row in found]
+        without = {row[:3]: row[3] for row in none}
+        found = [(Space(*row[:3]), row[3] - without.get(row[:3], 0)) for row in every]
+        return [SpaceSize(space, vectors, self.dims(space) or 0) for space, vectors in found if vectors]
 
     # -- the vec0 table ---------------------------------------------------------------------------------
 

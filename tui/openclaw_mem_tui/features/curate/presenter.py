@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from openclaw_mem_engine.api import Cancelled, OpenClawMemError
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.service import Service

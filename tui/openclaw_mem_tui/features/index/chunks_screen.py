@@ -14,10 +14,9 @@ from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.index.render import chunks as render
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import line, wrapped
+from openclaw_mem_tui.render.spans import Reading, line, wrapped
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint, markup
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.dialogs import Reading
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 
@@ -43,6 +42,7 @@ class ChunksScreen(WorkbenchScreen):
     WHERE, READING = "chunks", READING
     OF_CONFIGURED = True
     TITLES = "chunks", "chunks of a file"
+    CSS_PATH = "styles.tcss"
     BINDINGS = bindings("chunks")  # type: ignore[assignment]
     HELP = "Where the file is split. A search finds chunks, never files."
 

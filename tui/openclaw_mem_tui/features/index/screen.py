@@ -17,10 +17,10 @@ from openclaw_mem_tui.features.index.presenter import REPAIRING, IndexPresenter
 from openclaw_mem_tui.features.index.render import doctor, files, summary
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
-from openclaw_mem_tui.render.spans import Line
+from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.screen import key_hint, markup
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, Reading
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
 from openclaw_mem_tui.widgets.line_view import Brief, Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
 
@@ -61,6 +61,7 @@ class IndexScreen(ListScreen):
 
     WHERE, OPENED_BY, READING = "index", "show_index", READING
     TITLES = "index", "index health"
+    CSS_PATH = "styles.tcss"
     BINDINGS = bindings("index")  # type: ignore[assignment]
     HELP = "Whether the index is up to date with the notes, and whether it is intact."
 

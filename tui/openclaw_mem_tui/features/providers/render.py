@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import FAULTS, IN_PROCESS, Row, Spent
 from openclaw_mem_tui.features.providers.presenter import ChainState, key_of
-from openclaw_mem_tui.features.search.comparison import Compared, answered_by, compared
+from openclaw_mem_tui.features.search.comparison import answered_by, compared
+from openclaw_mem_tui.features.search.render.above import overlap
 from openclaw_mem_tui.features.search.render.hits import path_spans
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
@@ -302,33 +303,6 @@ def _more_without_cut(view: View) -> str:
     if not any(row.chunk_id in gone for row in now.returned):
         return ""
     return f"{more} results instead of {fewer}: without vectors min_score does not apply"
-
-
-def in_short(view: View, cells: int) -> Line:
-    """What the faults did to the shown answer, in one line of the search lab."""
-    seen = compared(view)
-    if seen is None or view.pool is None:
-        return ()
-    who = line((" · ", "faint"), (f"{fmt.inert(answered_by(view.pool))} answered", ""))
-    return spread((Span(" Δ ", "accent"), *overlap(seen), *who), (), cells)
-
-
-def overlap(seen: Compared) -> Line:
-    """How much of the baseline the shown answer still has."""
-    same, lost, new = seen.same, len(seen.lost), len(seen.new)
-    if not seen.of:
-        return line(("no hit", "strong"), ", and none in the baseline")
-    if not same + lost:
-        return line((f"{new} new", "strong warn"), ", and none in the baseline")
-    text = f"the same as the baseline{f', {seen.moved} moved' if seen.moved else ''}"
-    measure = ""
-    if lost == new:
-        measure = f" · overlap@{seen.at} {same}/{seen.of}"
-    else:
-        # Answers of different lengths: their overlap would count what the shorter one has not as lost.
-        text += f", {lost} lost" * (lost > 0) + f", {new} new" * (new > 0)
-    role = "bad" if lost else "warn" if new else "good"
-    return line((f"{same} of {same + lost} ", f"strong {role}"), text, (measure, "dim"))
 
 
 def _only_in_one(label: str, rows: Sequence[Row], cells: int) -> list[Line]:

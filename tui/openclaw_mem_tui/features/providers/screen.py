@@ -15,10 +15,8 @@ from openclaw_mem_tui.bindings import bindings, key
 from openclaw_mem_tui.features.providers import render
 from openclaw_mem_tui.features.providers.presenter import ChainState, ProvidersPresenter
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
-from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, line
+from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
-from openclaw_mem_tui.widgets.dialogs import Reading
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
 
@@ -58,6 +56,7 @@ class ProvidersScreen(WorkbenchScreen):
 
     WHERE, OPENED_BY, READING = "providers", "show_providers", READING
     TITLES = "providers", "providers and fallback"
+    CSS_PATH = "styles.tcss"
     BINDINGS = bindings("providers")  # type: ignore[assignment]
     HELP = "Which provider makes the vectors, what is used when it fails, and how the results differ."
 
@@ -195,5 +194,4 @@ def _details(group: Sequence[ProviderState], state: ChainState, cells: int) -> l
     made, unused = render.detail(group, state, cells), render.grouped(state.links)[-1:]
     if not unused or unused[0][0].state != "skipped" or unused[0] == group:
         return made
-    heading = f"not selected: {fmt.count(len(unused[0]), 'provider')}"
-    return [*made, (), line((heading, "dim")), *render.detail(unused[0], state, cells)[1:]]
+    return [*made, (), *render.detail(unused[0], state, cells)]

@@ -1,4 +1,5 @@
-"""What the keys of the search lab do: one method an action of the table, in groups that get the screen."""
+"""What the keys of the search lab do: one method an action of the table, in groups that get the screen.
+Dialogs are loaded when they are first shown."""
 
 from __future__ import annotations
 
@@ -6,10 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import Candidate, Knobs, OpenClawMemError, Row, scope_decision
+from openclaw_mem_engine.api import Candidate, Knobs, OpenClawMemError, Row
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.editor import edit
-from openclaw_mem_tui.features.search.export import offer_export
 from openclaw_mem_tui.features.search.history import fuzzy
 from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.remembered import start_anew
@@ -19,7 +19,6 @@ from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, KNOB_NAME
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
 
 if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.screen import SearchScreen
@@ -43,7 +42,9 @@ class QueryActions(_Actions):
         query_line.cursor_position = len(query_line.value)
 
     def action_leave_query(self) -> None:
-        self._search.history.add(self._search.view.query)
+        line = self._screen.query_line
+        # Letters that were typed before this key may still be on their way to the line.
+        line.call_later(lambda: self._search.history.add(line.value))
         self._screen.set_focus(self._hits)
 
     def action_previous_query(self) -> None:
@@ -67,6 +68,8 @@ class QueryActions(_Actions):
             if picked is not None:
                 self._screen.query_line.value = picked
                 self._hits.focus()
+
+        from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
 
         headings = dict(self._search.start_page.suggestions)
 
@@ -98,6 +101,9 @@ class QueryActions(_Actions):
     def action_session(self) -> None:
         if not self._search.service.is_open:
             return
+        from openclaw_mem_engine.api import scope_decision
+        from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
+
         settings, now = self._search.service.settings, self._search.view.session_key
         chats = (f"agent:{settings.agent}:{chat}" for chat in ("telegram:group:1", "discord:channel:1"))
         known = list(dict.fromkeys((now, "", *chats)))
@@ -289,6 +295,8 @@ class MoreActions(_Actions):
         guide = self._search.guide
         if guide is None:
             return
+        from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
+
         choices = [
             Choice(str(number), f"{number + 1:2}  {lesson.title}", lesson.query)
             for number, lesson in enumerate(guide)
@@ -309,6 +317,8 @@ class MoreActions(_Actions):
         self._screen.load_lesson(self._search.lesson_after(-1))
 
     def action_export(self) -> None:
+        from openclaw_mem_tui.features.search.export import offer_export
+
         offer_export(self._screen.app, self._search)
 
     def action_sync(self) -> None:

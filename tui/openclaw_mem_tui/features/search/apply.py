@@ -19,6 +19,7 @@ from openclaw_mem_engine.api import (
     propose_undo,
     write_settings,
 )
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, diff_lines, line, wrapped
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
@@ -53,7 +54,7 @@ async def offer(screen: SearchScreen) -> None:
         if sure:
             screen.run_in(partial(_write, screen, settings, edit), "apply")
 
-    verb = "take back" if undoes else "write"
+    verb = "undo" if undoes else "write"
     title = "undo the last change of config.toml" if undoes else "write the knobs to config.toml"
     screen.app.push_screen(ConfirmScreen(title, partial(_shown, edit), verb), decided)
 
@@ -89,6 +90,6 @@ async def _write(screen: SearchScreen, settings: Settings, edit: SettingsEdit) -
         screen.search_soon(0.0)
     path = fmt.inert(str(edit.path))
     if knobs == wanted:
-        search.say(f"A undoes it · wrote {path}")
+        search.say(f"{key('apply_knobs')} undoes it · wrote {path}")
     else:
         search.say(f"{fmt.count(len(wanted.changes_from(knobs)), 'knob')} differ from {path}")

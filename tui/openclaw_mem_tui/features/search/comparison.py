@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from openclaw_mem_engine.api import Outcome, Pool, Row, Trace, unsearched
-from openclaw_mem_tui.features.search.state import Baseline, View
+from openclaw_mem_tui.features.search.baseline import Baseline
+from openclaw_mem_tui.features.search.state import View
 
 #: Stage of a row that the baseline returned and the shown run did not even find.
 GONE = "gone"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import SequenceMatcher
 
 from openclaw_mem_engine.api import Knobs
+from openclaw_mem_engine.dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from textual.strip import Strip
 
 from openclaw_mem_engine.api import Row
+from openclaw_mem_tui.features.search.baseline import same_lines
 from openclaw_mem_tui.features.search.render import funnel, hits
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render.spans import Line, Span, fit, text_of
@@ -23,7 +24,7 @@ class HitList(CursorList):
 
     HELP = "Returned chunks, best first; below the rule, what is not returned, with the reason."
     FIXED = 1
-    CAN_FILTER = True
+    CAN_FILTER, DRAWS_ITEMS = True, False
     UNCHANGED = " rows, ranks unchanged"
 
     def __init__(self, landing: Callable[[], Sequence[Line]], *, id: str | None = None) -> None:
@@ -136,11 +137,12 @@ class HitList(CursorList):
         return len(self.rows), self._total
 
     def _index_of(self, row: Row) -> int | None:
-        """Where its chunk is, else the first of its file: another backend cuts that otherwise."""
-        same = next((i for i, r in enumerate(self.rows) if r.chunk_id == row.chunk_id), None)
-        return (
-            next((i for i, r in enumerate(self.rows) if r.path == row.path), None) if same is None else same
-        )
+        """Where its chunk is, else its lines, else its file: another backend cuts that otherwise."""
+        of_file = [(i, r) for i, r in enumerate(self.rows) if r.path == row.path]
+        lines = same_lines(row, (r for _, r in of_file))
+        exact = next((i for i, r in of_file if r.chunk_id == row.chunk_id), None)
+        near = next((i for i, r in of_file if r is lines), of_file[0][0] if of_file else None)
+        return near if exact is None else exact
 
     def point_at(self, rows: Sequence[Row]) -> None:
         """Cursor to the first of these rows, if it is shown."""

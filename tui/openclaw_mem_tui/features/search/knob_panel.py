@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from textual.message import Message
 
 from openclaw_mem_engine.api import Knobs
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.search.render.knobs import panel
 from openclaw_mem_tui.features.search.state import KNOB_NAMES

@@ -118,6 +118,7 @@ class Preview(Pane):
         """``anchor`` names the line that must be in sight, at any size, until the user scrolls."""
         self._anchor = anchor
         super().show(drawer)
+        self._bring_into_sight()  # in the same frame, unless the bounds of scrolling come with a new layout
         self.call_after_refresh(self._bring_into_sight)
 
     def _bring_into_sight(self) -> None:

@@ -19,8 +19,8 @@ class QueryLine(Input):
     HELP = "Type to search. Every word counts; there are no operators."
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("up", "screen.previous_query", show=False),
-        Binding("down", "screen.leave_query", show=False),
-        Binding("escape", "screen.leave_query", show=False),
+        # The app itself handles these, so that keys of the list may be typed right behind them.
+        Binding("enter,down,escape", "screen.leave_query", show=False, priority=True),
         Binding("ctrl+r", "screen.history", show=False),
     ]
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.api import Knobs, UsageError, profile
-from openclaw_mem_tui.features.search.state import Pin, View
+from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.features.search.baseline import Pin
+from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 
 if TYPE_CHECKING:
@@ -88,7 +91,7 @@ def continued(view: View, remembered: Remembered) -> tuple[View, str]:
     if remembered.baseline is not None and pin is None:
         pin = Pin("", changed(view.defaults, remembered.baseline), None, backend=view.backend)
         said.append("pinned baseline")
-    shown = f"continued: {fmt.join(said)} (0 starts over)" if said else remembered.trouble
+    shown = f"continued: {fmt.join(said)} ({key('start_anew')} starts over)" if said else remembered.trouble
     return replace(view, knobs=knobs, pin=pin), shown
 
 

@@ -12,7 +12,6 @@ from textual.widgets import Input
 
 from openclaw_mem_engine.api import Knobs
 from openclaw_mem_tui.bindings import bindings
-from openclaw_mem_tui.features.providers.render import in_short
 from openclaw_mem_tui.features.search.actions import HitActions, MoreActions, NoteActions, QueryActions
 from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.hit_list import HitList
@@ -26,11 +25,11 @@ from openclaw_mem_tui.features.search.render.knobs import hint
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.start_page import landing
 from openclaw_mem_tui.features.search.state import View, nudged, reset, same_rows
-from openclaw_mem_tui.features.why_not.screen import WhyNotActions
+from openclaw_mem_tui.features.why_not.actions import WhyNotActions
 from openclaw_mem_tui.render import status
+from openclaw_mem_tui.render.spans import Reading
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.dialogs import Reading
 from openclaw_mem_tui.widgets.line_view import Brief, Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList
 
@@ -96,7 +95,8 @@ class SearchScreen(WorkbenchScreen):
             self.search.ask(self._initial_query)
         self.search_changed()
         (self.hits if self.search.guide or self._initial_query else self.query_line).focus()
-        self.run_in(self._start, "start")
+        # Loading the engine would take half of the time to the first frame, which says that it is loaded.
+        self.call_after_refresh(self.run_in, self._start, "start")
 
     async def _start(self) -> None:
         """Open, load the first lesson, answer what was asked already, sync, answer again, watch."""
@@ -236,7 +236,7 @@ class SearchScreen(WorkbenchScreen):
         self.set_class(number is not None or compared, "-lesson")
         if compared:
             # What a lesson says need not be true under a fault, and its baseline is not the one shown.
-            self.lesson.show(lambda cells: [in_short(view, cells)])
+            self.lesson.show(lambda cells: [above.in_short(view, cells)])
         elif guide is not None and number is not None:
             self.lesson.show(lambda cells: lesson_lines(guide, number, cells))
 
@@ -333,10 +333,9 @@ class SearchScreen(WorkbenchScreen):
         else:
             self.workers.cancel_group(self, "search")
 
-    @on(Input.Submitted, "#query")
     @on(CursorList.Chosen, "#hits")
-    async def _chosen(self, event: Input.Submitted | CursorList.Chosen) -> None:
-        await self.run_action("leave_query" if isinstance(event, Input.Submitted) else "get")
+    async def _chosen(self) -> None:
+        await self.run_action("get")
 
     @on(KnobPanel.Turned)
     def _turned(self, event: KnobPanel.Turned) -> None:

@@ -1,11 +1,9 @@
 """The state of the search lab as one frozen value, and the few ways in which it changes. No Textual here.
-
-Everything on the screen is drawn from one ``View``. Ranking is asked of the engine's ``rank()``.
-"""
+Everything on the screen is drawn from one ``View``. Ranking is asked of the engine's ``rank()``."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 from typing import Literal
 
@@ -18,13 +16,14 @@ from openclaw_mem_engine.api import (
     KnobValue,
     Pool,
     Result,
-    Row,
     Settings,
     Trace,
     profile,
     rank,
     ranking_knobs,
 )
+from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_tui.features.search.baseline import Baseline, Pin, edited
 
 Columns = Literal["scores", "ranks", "contributions"]
 COLUMNS: tuple[Columns, ...] = ("scores", "ranks", "contributions")
@@ -37,43 +36,6 @@ KNOB_NAMES: tuple[str, ...] = (PROFILE, *KNOBS)
 
 #: The name of the baseline while a fault is simulated.
 HEALTHY_RUN = "without faults"
-
-
-@dataclass(frozen=True, slots=True)
-class Pin:
-    """A run to compare with. For its own query the pinned trace is kept as it was, so that an edited note
-    shows its effect; for any other query the pinned knobs rank that query, with the ``backend`` that answered
-    then. The pin of an earlier session has no trace, and no query."""
-
-    query: str
-    knobs: Knobs
-    trace: Trace | None
-    pool: Pool | None = None
-    backend: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """What the Δ column compares with. ``by_file``: it is of another backend, which cuts files otherwise, so
-    that a row is compared with the best one of its file. ``ranks`` are those of what was returned, by
-    ``key``."""
-
-    name: str
-    trace: Trace
-    ranks: dict[str, int]
-    by_file: bool = False
-
-    def key(self, row: Row) -> str:
-        """What a row of either run is compared by."""
-        return row.path if self.by_file else row.chunk_id
-
-    def rank(self, row: Row) -> int | None:
-        """Where the baseline returned what a row of the shown run is."""
-        return self.ranks.get(self.key(row))
-
-    def row(self, row: Row) -> Row | None:
-        """The row of the baseline that a row of the shown run is compared with."""
-        return next((found for found in self.trace.rows if self.key(found) == self.key(row)), None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -287,9 +249,8 @@ def pinned(view: View) -> View:
     """The present run becomes the baseline. Nothing changes without an answer, or while a fault is on."""
     if view.trace is None or not view.answers or view.shown_faults:
         return view
-    return _with_baseline(
-        replace(view, pin=Pin(view.query, view.knobs, view.trace, view.pool, view.backend)), None
-    )
+    pin = Pin(view.query, view.knobs, view.trace, view.pool, view.backend)
+    return _with_baseline(replace(view, pin=pin), None)
 
 
 def unpinned(view: View) -> View:
@@ -302,7 +263,6 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
     if pool is None or trace is None:
         return replace(view, baseline=None)
     before = view.baseline
-    against: Trace
     by: Pool | None = pool  # what the baseline is ranked from
     if view.pool_faults:
         if (by := view.other_pool) is None:
@@ -315,13 +275,17 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
     elif baseline_pool is not None:
         by = baseline_pool
         against = _ranked(view, by, knobs)
+    elif before is not None and before.pool is pool and before.trace.knobs == knobs:
+        against = before.trace
     elif not view.other_backend and knobs.retrieval_key == view.pool_key:
         against = _ranked(view, pool, knobs)
     elif before is not None and before.trace.query == view.query and before.trace.knobs == knobs:
         return replace(view, baseline=replace(before, name=view.baseline_name))
     else:
         return replace(view, baseline=None)
-    made = Baseline(view.baseline_name, against, {}, by is not None and by.backend != pool.backend)
+    by_file = by is not None and by.backend != pool.backend
+    now = edited(against, trace) if by is not pool and not by_file else {}
+    made = Baseline(view.baseline_name, against, {}, by_file, now, by)
     for row in against.returned:
         made.ranks.setdefault(made.key(row), row.outcome.rank or 0)
     return replace(view, baseline=made)

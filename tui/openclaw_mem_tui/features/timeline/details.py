@@ -98,7 +98,7 @@ def session_detail(state: TimelineState, session: Session | None, cells: int) ->
     say("missed", (missed, "bad" if session.missed else "good"))
     if session.broken:
         say("broken", (f"{fmt.count(session.broken, 'line')} of the transcript cannot be read", "warn"))
-    say("events", f"{len(session.moments):,}", ("; enter shows them alone", "dim"))
+    say("events", f"{len(session.moments):,}", ("; enter shows only them", "dim"))
     return details.lines
 
 

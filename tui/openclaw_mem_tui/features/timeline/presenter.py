@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from openclaw_mem_engine.api import (
@@ -22,6 +22,7 @@ from openclaw_mem_engine.api import (
     by_file_and_day,
     difference,
 )
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.service import Service
 

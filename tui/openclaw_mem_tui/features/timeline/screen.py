@@ -18,10 +18,10 @@ from openclaw_mem_tui.features.timeline import details, render
 from openclaw_mem_tui.features.timeline.presenter import GROUPS, TimelinePresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line
+from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.screen import key_hint, markup
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen, Reading
+from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 
@@ -64,6 +64,7 @@ class TimelineScreen(ListScreen):
     WHERE, OPENED_BY, READING = "timeline", "show_timeline", READING
     AUTO_FOCUS = "#moments"
     TITLES = "timeline", "timeline of memory"
+    CSS_PATH = "styles.tcss"
     BINDINGS = bindings("timeline")  # type: ignore[assignment]
     HELP = "When memory was written and read, and which compactions had a flush before them."
 

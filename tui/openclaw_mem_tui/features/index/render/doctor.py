@@ -54,7 +54,7 @@ def _short(text: str) -> str:
 def item_detail(item: Item | None, cells: int) -> list[Line]:
     """Everything about one finding or check; every text in full."""
     if item is None:
-        return wrapped(line(("Not checked yet.", "dim")), cells)
+        return wrapped(line((f"Not checked yet: {key_of('examine')} runs the checks.", "dim")), cells)
     details = Details(cells)
     say = details.say
     if isinstance(item, tuple):

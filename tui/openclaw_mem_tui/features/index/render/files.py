@@ -87,7 +87,7 @@ def _state(row: FileRow) -> str:
 def file_detail(row: FileRow | None, state: IndexState, cells: int) -> list[Line]:
     """Everything about one file; every text in full."""
     if row is None:
-        return [line(("The index holds no file yet.", "dim"))] if state.overview is not None else []
+        return [line(("No file is selected.", "dim"))] if state.overview is not None else []
     details = Details(cells)
     say = details.say
     mark, words, role = STATES[row.state]

@@ -1,11 +1,13 @@
-"""The lines above the hits: the answer in one sentence, and what became of the expected passages."""
+"""The lines above the hits: the answer in one sentence, what became of the expected passages, and what faults
+did to the answer."""
 
 from __future__ import annotations
 
 from openclaw_mem_engine.api import Answer, Expected, Fate, Trace, fate
+from openclaw_mem_tui.features.search.comparison import Compared, answered_by, compared
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, wrapped
 
 
 def above(view: View, cells: int, most: int = 2) -> list[Line]:
@@ -52,3 +54,30 @@ def _moved(before: Fate, now: Fate) -> str:
     if before.rank == now.rank:
         return ""
     return fmt.arrow(before.rank, now.rank) if None not in (before.rank, now.rank) else ""
+
+
+def in_short(view: View, cells: int) -> Line:
+    """What the faults did to the shown answer, in one line of the search lab."""
+    seen = compared(view)
+    if seen is None or view.pool is None:
+        return ()
+    who = line((" · ", "faint"), (f"{fmt.inert(answered_by(view.pool))} answered", ""))
+    return spread((Span(" Δ ", "accent"), *overlap(seen), *who), (), cells)
+
+
+def overlap(seen: Compared) -> Line:
+    """How much of the baseline the shown answer still has."""
+    same, lost, new = seen.same, len(seen.lost), len(seen.new)
+    if not seen.of:
+        return line(("no hit", "strong"), ", and none in the baseline")
+    if not same + lost:
+        return line((f"{new} new", "strong warn"), ", and none in the baseline")
+    text = f"the same as the baseline{f', {seen.moved} moved' if seen.moved else ''}"
+    measure = ""
+    if lost == new:
+        measure = f" · overlap@{seen.at} {same}/{seen.of}"
+    else:
+        # Answers of different lengths: their overlap would count what the shorter one has not as lost.
+        text += f", {lost} lost" * (lost > 0) + f", {new} new" * (new > 0)
+    role = "bad" if lost else "warn" if new else "good"
+    return line((f"{same} of {same + lost} ", f"strong {role}"), text, (measure, "dim"))

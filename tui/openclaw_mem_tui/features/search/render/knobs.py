@@ -10,7 +10,7 @@ from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
 _NAME = 21
 _VALUE, _NUMBER = 12, 7
 _TRACK = 12
-#: Cells of " was .35" and of the margin after a scale, and from which values and scales have their full width.
+#: Cells of " was .35" and the margin after a scale, and those from which values and scales have full width.
 _WAS, _ROOMY = 9, 2 + _NAME + _VALUE + 1 + _TRACK + 12
 #: So many knobs are named that one step changes.
 _NAMED = 3

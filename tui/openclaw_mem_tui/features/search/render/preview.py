@@ -119,6 +119,12 @@ def excerpt(got: Excerpt, candidate: Candidate, marker: Marker, cells: int) -> l
     return [*made, (), line((shown, "faint"), (_EDGE, "accent"), (lines, "faint"))]
 
 
+def passage(got: Excerpt, marker: Marker, cells: int) -> list[Line]:
+    """Lines of a note as they are on disk now."""
+    texts = (_Numbered(number, text) for number, text in enumerate(got.text.split("\n"), got.start_line))
+    return _numbered(texts, got.end_line, marker, cells)
+
+
 def first_of_chunk(lines: Sequence[Line]) -> int:
     """The first drawn line of an excerpt that belongs to the chunk; 0 when none does."""
     return next((n for n, row in enumerate(lines) if len(row) > 1 and row[1].text == _EDGE), 0)

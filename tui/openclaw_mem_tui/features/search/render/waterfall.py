@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from openclaw_mem_engine.api import Operand, Row, Stage, Trace
 from openclaw_mem_tui.features.search.comparison import GONE
 from openclaw_mem_tui.features.search.render.hits import path_spans, steps, tag
@@ -19,19 +21,12 @@ class _Axis:
     Fused scores that would be too short to be seen are drawn on a scale of their own, of which ``fused`` is
     the end."""
 
-    def __init__(self, trace: Trace, cells: int) -> None:
-        cut = trace.cut.limit if trace.cut is not None else None
-        fused, later = [1e-9], [cut or 0.0, 1e-9]
-        for row in trace.rows:
-            made = steps(row)
-            first = next((n for n, step in enumerate(made) if _rescales(step.operand)), len(made))
-            fused.extend(step.after for step in made[:first])
-            later.extend(step.after for step in made[first:])
-        self.last = max(*fused, *later)
-        self.fused = max(fused) if max(fused) < self.last / 2 else None
+    def __init__(self, view: View, cells: int) -> None:
+        fused, later, self._cut = _scales(view)
+        self.last = max(fused, later)
+        self.fused = fused if fused < self.last / 2 else None
         self.top = self.fused or self.last
         self.cells = max(1, cells)
-        self._cut = cut
 
     def rescale(self, digits: int) -> str:
         """Draw the bars from here on on the scale of the last scores. Both scales as text; empty when they
@@ -57,6 +52,21 @@ class _Axis:
         return "".join("┊" if cell == self.tick else " " for cell in cells)
 
 
+@lru_cache(maxsize=1)
+def _scales(view: View) -> tuple[float, float, float | None]:
+    """The highest score of any row before and after the scale changes, and the cut: read once, not again with
+    each move of the selection."""
+    assert view.trace is not None
+    cut = view.trace.cut.limit if view.trace.cut is not None else None
+    fused, later = [1e-9], [cut or 0.0, 1e-9]
+    for row in view.trace.rows:
+        made = steps(row)
+        first = next((n for n, step in enumerate(made) if _rescales(step.operand)), len(made))
+        fused.extend(step.after for step in made[:first])
+        later.extend(step.after for step in made[first:])
+    return max(fused), max(later), cut
+
+
 def _rescales(operand: Operand) -> bool:
     """Whether the score is on another scale after an operand: it was replaced, or blended with another."""
     return operand.op == "set" or (operand.stage == "rerank" and bool(operand.inputs))
@@ -70,7 +80,7 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
         return []
     digits = 3 if trace.knobs.fusion == "weighted" else 4
     detail = max(4, min(_DETAIL, cells - 20)) if cells < 60 else _DETAIL + 8
-    axis = _Axis(trace, cells - _LABEL - detail - _VALUE - 3)
+    axis = _Axis(view, cells - _LABEL - detail - _VALUE - 3)
 
     def step(label: str, text: str, bar: Line, value: str, role: str = "") -> Line:
         return (

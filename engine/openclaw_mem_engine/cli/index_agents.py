@@ -1,0 +1,150 @@
+"""``openclaw-mem index --agents``: the indexes of many agents, some at a time, and what became of each."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from threading import Event, Lock
+from typing import Any, NamedTuple
+
+from openclaw_mem_engine.cli.opening import open_memory, settings_of
+from openclaw_mem_engine.cli.parser import whole_number
+from openclaw_mem_engine.cli.planning import announce
+from openclaw_mem_engine.cli.progress import ProgressLine
+from openclaw_mem_engine.cli.terminal import indented, one_line, say, show, stoppable
+from openclaw_mem_engine.cli.text_format import count, duration
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import Cancelled, ConfigError, OpenClawMemError, ProviderError, UsageError
+from openclaw_mem_engine.sync.report import SyncRequest
+
+#: How many agents are worked on at a time unless --jobs says otherwise.
+JOBS = 4
+ALL = "all"
+
+
+class _Agent(NamedTuple):
+    id: str
+    workspace: str | None
+
+
+class _AgentLine(ProgressLine):
+    unit = "agents"
+
+
+def run(arguments: Namespace) -> int:
+    """Bring the indexes of all named agents up to date, and print what was done. One that fails does not end
+    the others. The exit code is that of their error when all that failed have the same, else 1."""
+    for name in ("agent", "workspace", "dry_run"):
+        if getattr(arguments, name):
+            raise UsageError(
+                f"--agents names agents and their workspaces: leave --{name.replace('_', '-')} out."
+            )
+    agents = list(dict.fromkeys(_named(arguments)))
+    jobs = whole_number(arguments.jobs, "--jobs", 1) or JOBS
+    started, work = time.monotonic(), _Work(arguments)
+    rows: list[dict[str, Any]] = []
+    with stoppable() as token, _AgentLine() as progress, ThreadPoolExecutor(jobs) as pool:
+        running = [pool.submit(work.one, agent, token) for agent in agents]
+        for future in as_completed(running):
+            rows.append(future.result())
+            progress(len(rows), len(agents), rows[-1]["agent"])
+    order = {agent.id: number for number, agent in enumerate(agents)}
+    rows.sort(key=lambda row: order[row["agent"]])
+    failed = [row for row in rows if "error" in row]
+    codes = {row["exitCode"] for row in failed}
+    seconds = time.monotonic() - started
+    data = {"agents": rows, "failed": len(failed), "seconds": round(seconds, 3)}
+    show(data, _lines(rows, failed, seconds), as_json=arguments.json)
+    if Cancelled.exit_code in codes:
+        return Cancelled.exit_code
+    return 0 if not codes else codes.pop() if len(codes) == 1 else 1
+
+
+def _named(arguments: Namespace) -> Iterator[_Agent]:
+    if arguments.agents == ALL:
+        settings = settings_of(arguments)
+        yield from (_Agent(agent.lower(), None) for agent in settings.openclaw.agents or (settings.agent,))
+        return
+    try:
+        lines = Path(arguments.agents).expanduser().read_text("utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        raise UsageError(
+            f"--agents {arguments.agents} cannot be read ({reason}): name a file with an agent's id on each "
+            "line, and its workspace after it where no configuration has it, or `all`."
+        ) from error
+    for line in lines:
+        words = line.partition("#")[0].split(maxsplit=1)
+        if words:
+            yield _Agent(words[0].lower(), words[1].strip() if len(words) > 1 else None)
+
+
+class _Work:
+    """The syncs of a run. Thread-safe."""
+
+    def __init__(self, arguments: Namespace) -> None:
+        self._arguments = arguments
+        self._request = SyncRequest(arguments.force, arguments.verify, arguments.prune, tails=True)
+        self._guard = Lock()
+        self._index_of: dict[str, str] = {}
+        self._warned: set[str] = set()
+
+    def one(self, agent: _Agent, token: Event) -> dict[str, Any]:
+        """What was done for one agent, or the error and its exit code."""
+        started = time.monotonic()
+        try:
+            if token.is_set():
+                raise Cancelled("Not begun: the run was stopped.")
+            own = vars(self._arguments) | {"agent": agent.id, "workspace": agent.workspace}
+            settings = settings_of(Namespace(**own))
+            self._claim(agent, settings)
+            with open_memory(settings) as memory:
+                announce(memory, token, self._request)
+                report = memory.sync(self._request, None, token)
+        except OpenClawMemError as error:
+            return {"agent": agent.id, "error": str(error), "exitCode": error.exit_code}
+        row: dict[str, Any] = {
+            "agent": agent.id,
+            "index": settings.index_name,
+            "files": report.files,
+            "chunks": report.chunks,
+            "changed": len(report.changed) + len(report.refused),
+            "removed": len(report.removed),
+            "embedded": report.embedded,
+            "seconds": round(time.monotonic() - started, 3),
+        }
+        if report.incomplete:  # keywords find the new text, but what was asked for is not done
+            row |= {"error": report.incomplete[0].text, "exitCode": ProviderError.exit_code}
+        return row
+
+    def _claim(self, agent: _Agent, settings: Settings) -> None:
+        """Two agents that wrote one index would undo each other's work."""
+        with self._guard:
+            other = self._index_of.setdefault(settings.index_name, agent.id)
+            new = [note.text for note in settings.warnings if note.level == "warning"]
+            for text in dict.fromkeys(new):
+                if text not in self._warned:
+                    say(text)
+            self._warned.update(new)
+        if other != agent.id:
+            raise ConfigError(
+                f"It would have the index of {other}, {settings.index_name}: let store.agent hold {{agent}}, "
+                "as in `team-a/{agent}`."
+            )
+
+
+def _lines(rows: list[dict[str, Any]], failed: list[dict[str, Any]], seconds: float) -> Iterator[str]:
+    changed = sum(bool(row.get("changed") or row.get("removed")) for row in rows if row not in failed)
+    sums = {key: sum(row.get(key, 0) for row in rows) for key in ("files", "chunks", "embedded")}
+    yield (
+        f"{count(len(rows), 'agent')} in {duration(seconds)}: {changed:,} with changes, "
+        f"{len(rows) - len(failed) - changed:,} up to date, {len(failed):,} failed."
+    )
+    yield (
+        f"  {count(sums['files'], 'file')}, {count(sums['chunks'], 'chunk')}, "
+        f"{count(sums['embedded'], 'text')} embedded"
+    )
+    yield from indented(one_line(f"{row['agent']}: {row['error']}") for row in failed)

@@ -1,0 +1,61 @@
+"""What no search can show of each file, kept beside its chunks: found in their text, it takes a second of a
+large index. Kept are the counts for the snippets of the profiles; for others the text is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple
+from typing import TYPE_CHECKING
+
+import apsw
+
+from openclaw_mem_engine.stores.sqlite.database import Database, decoding
+from openclaw_mem_engine.stores.sqlite.schema import PASSAGES
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.ranking.knobs import Knobs
+    from openclaw_mem_engine.ranking.lines import Numbered
+    from openclaw_mem_engine.ranking.unshown import Unshown
+
+#: Path and counts of each file, for the snippets of one form.
+COUNTS = """SELECT path, characters, lines, hidden_characters, hidden_lines FROM unshown
+    WHERE form = ? ORDER BY path"""
+
+
+def insert(connection: apsw.Connection, path: str, source: str, chunks: Sequence[Numbered]) -> None:
+    """Keep the counts of a file; ``chunks`` are all that it has, in reading order."""
+    from openclaw_mem_engine.ranking.unshown import KEPT, unshown_of
+
+    connection.executemany(
+        "INSERT OR REPLACE INTO unshown VALUES(?, ?, ?, ?, ?, ?, ?)",
+        [(path, source, form, *astuple(unshown_of(chunks, knobs))) for form, knobs in KEPT.items() if chunks],
+    )
+
+
+def refill(connection: apsw.Connection) -> None:
+    """Make all rows anew from the chunks."""
+    from openclaw_mem_engine.ranking.unshown import Passage
+
+    connection.execute("DELETE FROM unshown")
+    found: dict[tuple[str, str], list[Passage]] = {}
+    for source, *passage in connection.execute(PASSAGES.replace("SELECT ", "SELECT source, ")):
+        made = Passage._make(passage)
+        found.setdefault((made.path, source), []).append(made)
+    for (path, source), chunks in found.items():
+        insert(connection, path, source, chunks)
+
+
+def read(database: Database, knobs: Knobs) -> dict[str, Unshown] | None:
+    """By path; None when the counts for the snippets of ``knobs`` are not kept, or not of every file."""
+    from openclaw_mem_engine.ranking.unshown import Unshown, form_of
+
+    if not database.read("SELECT 1 FROM sqlite_schema WHERE name = 'unshown'"):
+        return None  # an older index that may not be written
+    found = database.read(COUNTS, (form_of(knobs),))
+    files = database.read("SELECT DISTINCT path FROM chunks ORDER BY path")
+    if [row[:1] for row in found] != files:
+        return None
+    with decoding(database.path):
+        if not all(isinstance(number, int) for row in found for number in row[1:]):
+            raise TypeError("what no search can show of a file is no number")
+    return {path: Unshown(*numbers) for path, *numbers in found}

@@ -1,0 +1,93 @@
+"""A session in the workbench as a user has it: the real command on a terminal, keys in, screens out.
+
+The sizes of the world are chosen so that one passage is hidden by ``min_score`` alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.commands import World, new_world
+from support.terminals import Workbench
+
+HIDDEN = "memory/projects/greenhouse.md"
+QUERY = "vegetables"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return new_world(tmp_path)
+
+
+@pytest.fixture
+def tui(world: World) -> Iterator[Workbench]:
+    """The workbench after a query whose one relevant passage is hidden, with the keys in the list."""
+    editor = world.root / "editor"
+    editor.write_text('#!/bin/sh\nfor note; do :; done\necho "Beans are vegetables too." >> "$note"\n')
+    editor.chmod(0o755)
+    with start(world, EDITOR=str(editor)) as opened:
+        opened.shows("4 files indexed")
+        opened.press(QUERY)
+        opened.shows("0 returned", "best was", "not returned: 4")
+        opened.press("enter")
+        yield opened
+
+
+def start(world: World, **env: str) -> Workbench:
+    return Workbench(world, ["tui", "--workspace", str(world.workspace)], env)
+
+
+def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
+    # Find why a fact is not returned, and bring it back: three keys.
+    tui.press("w")
+    tui.shows(f"✗ {HIDDEN}:1-4 is not returned: .260 is below .35", "min score .35 → .25")
+    tui.press("enter")
+    tui.shows("1 returned", "min score .35 → .25; z takes it back", "baseline (default): out (<.35) → #1")
+
+    # Write that to config.toml.
+    tui.press("A")
+    tui.shows("write", "config.toml", "+min_score = 0.25")
+    tui.press("enter")
+    tui.shows("back · wrote", without="1 change")
+
+    # Edit the note: the answer follows, and the run before the edit is the baseline.
+    tui.press("e")
+    tui.shows("baseline (pinned): #1 .260 → #1 .6", "Beans are vegetables too.", "snippet · 1 match", "fresh")
+
+    # A provider fails: what answers, why, and what that costs.
+    tui.press("2")
+    tui.shows("static active", "space fault")
+    tui.press(" ")
+    tui.shows("space switches the fault under the cursor")
+    tui.press(" ")
+    tui.shows("SIMULATED FAULT: embeddings-401", "answered  BM25 only", "401 Incorrect", "✗ paused")
+    tui.press("enter")
+    tui.shows("Fallback since", "BM25 only for static", "baseline without faults", "overlap@6 1/1")
+    tui.press("2", "U")
+    tui.shows("no fault is simulated any more", "static active", without="SIMULATED")
+
+    # The index is damaged from outside: what says so, and the key that repairs it.
+    (index,) = world.indexes
+    for file in (index, index.with_name(f"{index.name}-wal")):
+        with file.open("r+b") as stream:
+            stream.write(os.urandom(file.stat().st_size))
+    tui.press("3")
+    tui.shows("3 then R: The index", "main.sqlite is", "damaged (", "R rebuild")
+    tui.press("R")
+    tui.shows("The index is damaged: it is set aside.", "enter rebuild")
+    tui.press("enter")
+    tui.shows("rebuilt with 4 files", "healthy", without="1 error")
+    tui.press("1")
+    tui.shows("search lab", "p knobs")
+    tui.press("/", " and beans")
+    tui.shows("vegetables and beans", "1 returned", "#1 at")
+    tui.press("enter", "q")  # typed ahead: enter leaves the line before q is read
+    assert tui.exit_code() == 0
+
+    # What was applied holds, and the session goes on where it was left.
+    with start(world) as again:
+        again.shows("continued", "vegetables and beans", "min .25", "1 returned", without="change")

@@ -1,0 +1,289 @@
+"""``openclaw-mem store``: where indexes are, and how they go from one store to another."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from openclaw_mem_engine.cli.main import run
+from openclaw_mem_engine.config.secret import Secret
+from openclaw_mem_engine.config.store import SHARDS, StoreLocation, shard_of
+from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.model import Space
+from openclaw_mem_engine.stores import open_store
+from openclaw_mem_engine.stores.base import IndexStore
+from openclaw_mem_engine.stores.postgres import moving
+from openclaw_mem_engine.stores.postgres.installing import install
+from openclaw_mem_engine.stores.postgres.schema import TABLES
+from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
+from openclaw_mem_engine.sync import transfer
+from support import postgres
+from support.memories import settings_for, write_notes
+from support.stores import unit
+
+NOTES = {
+    "MEMORY.md": "# Network\n\nThe router answers on port 8443.\n",
+    "memory/2026-02-20.md": "# Pumps\n\nThe pump house is cold.\n" * 60,
+}
+OTHER = Space("openai", "another", "key")
+
+
+class Host:
+    """One user's machine: notes, data folder, and an agent on the server of the tests."""
+
+    def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.root, self.capsys = root, capsys
+        self.workspace = write_notes(root / "ws", NOTES)
+        self.variables = postgres.variables() | {"OPENCLAW_MEM_HOME": str(root / "home" / "data")}
+
+    def run(self, *argv: str, code: int = 0) -> str:
+        done = run([*argv, "--workspace", str(self.workspace), "--provider", "static"])
+        shown = self.capsys.readouterr()
+        assert done == code, shown
+        assert "w0rd" not in shown.out + shown.err, "the password"
+        return shown.out + shown.err
+
+    def json(self, *argv: str, code: int = 0) -> Any:
+        return json.loads(self.run(*argv, "--json", code=code))
+
+    def opened(self, kind: str) -> IndexStore:
+        settings = settings_for(self.workspace, self.root / "home", **self.variables)
+        at = settings.store.location if kind == "postgres" else None
+        return open_store(kind, settings.index_path, location=at)
+
+
+@pytest.fixture
+def host(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Host]:
+    made = Host(tmp_path, capsys)
+    for name, value in made.variables.items():
+        monkeypatch.setenv(name, value)
+    yield made
+
+
+def everything(store: IndexStore) -> dict[str, Any]:
+    """All that a copy must share; embeddings as bytes."""
+    with closing(store):
+        vectors = {
+            (size.space, content): None if v is None else v.tobytes()
+            for size in store.cache_sizes()
+            for content, v in store.cached_vectors(store.cached_hashes(size.space), size.space).items()
+        }
+        chunks = {path: store.chunks_of(path) for path in store.files()}
+        return {
+            "fingerprint": store.fingerprint(),
+            "files": dict(store.files()),
+            "chunks": chunks,
+            "vectors": vectors,
+            "covered": store.covered(),
+            "synced": store.synced_at(),
+            "notes": store.notes,
+        }
+
+
+def test_an_index_goes_to_a_server_and_back(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENCLAW_MEM_STORE", "sqlite")
+    host.run("index")
+    with closing(host.opened("sqlite")) as store:  # of no passage, and one that was asked for and is none
+        store.cache_vectors({"gone": unit([1, 2]), "none": None}, OTHER)
+    before = everything(host.opened("sqlite"))
+    assert before["covered"] > 1 and len(before["vectors"]) > 3
+    said = host.run("store", "migrate", "--to", "postgres")
+    assert "2 files" in said and "is as it was" in said and "Not in use yet, store.kind is sqlite" in said
+    assert everything(host.opened("postgres")) == before == everything(host.opened("sqlite"))
+    assert "2 files: with --replace" in host.run("store", "migrate", "--to", "postgres", code=2)
+
+    monkeypatch.setenv("OPENCLAW_MEM_STORE", "postgres")
+    assert host.json("index")["changed"] == [], "nothing is read or embedded again"
+    assert host.json("search", "pump")["results"]
+    path = settings_for(host.workspace, host.root / "home", **host.variables).index_path
+    path.unlink()
+    before = everything(host.opened("postgres"))
+    done = host.json("store", "migrate", "--to", "sqlite")
+    assert (done["files"], done["chunks"]) == (2, sum(map(len, before["chunks"].values())))
+    assert done["target"] == str(path) and done["source"].endswith("of 480")
+    assert everything(host.opened("sqlite")) == before
+    for kind in ("postgres", "sqlite"):
+        monkeypatch.setenv("OPENCLAW_MEM_STORE", kind)
+        assert host.json("doctor", "--deep")["errors"] == 0
+
+
+def opened_as(kind: type[SqliteIndex], name: str, path: Path, location: StoreLocation | None) -> IndexStore:
+    """``open_store`` with another class for the index in a file."""
+    return kind(path) if location is None else open_store(name, path, location=location)
+
+
+def test_a_copy_that_is_stopped_or_wrong_changes_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.run("index")  # on the server
+    monkeypatch.setenv("OPENCLAW_MEM_STORE", "sqlite")
+    write_notes(host.workspace, {"memory/new.md": "# New\n"})
+    host.run("index")
+    before = everything(host.opened("postgres"))
+    migrate = ["store", "migrate", "--to", "postgres", "--replace"]
+
+    class Interrupted(SqliteIndex):
+        seen = 0
+
+        def chunks_of(self, path: str) -> Any:
+            type(self).seen += 1
+            if self.seen == 2:
+                raise KeyboardInterrupt
+            return super().chunks_of(path)
+
+    class Forgetful(SqliteIndex):
+        def chunks_of(self, path: str) -> Any:
+            return super().chunks_of(path)[:1]
+
+    class Written(SqliteIndex):
+        def chunks_of(self, path: str) -> Any:
+            self.cache_vectors({"x": unit([1])}, OTHER)
+            return super().chunks_of(path)
+
+    for kind, code, message in (
+        (Interrupted, 130, "Stopped"),
+        (Forgetful, 6, "it was dropped"),
+        (Written, 6, "was written to while it was copied"),
+    ):
+        monkeypatch.setattr(transfer, "open_store", partial(opened_as, kind))
+        assert message in host.run(*migrate, code=code)
+        monkeypatch.setattr(transfer, "open_store", open_store)
+        now = everything(host.opened("postgres"))
+        now["vectors"], kept = before["vectors"], now["vectors"]
+        assert now == before and kept.items() >= before["vectors"].items()
+    host.run(*migrate)
+    assert len(everything(host.opened("postgres"))["files"]) == 3
+
+
+def test_what_cannot_be_migrated_is_said(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "There is no index" in host.run("store", "migrate", "--to", "sqlite", code=6)
+    assert "There is no index" in host.run("store", "migrate", "--to", "postgres", code=6)
+    monkeypatch.delenv("OPENCLAW_MEM_STORE_SERVERS")
+    monkeypatch.setenv("OPENCLAW_MEM_STORE", "sqlite")
+    assert "needs store.servers" in host.run("store", "migrate", "--to", "postgres", code=3)
+
+
+def test_status_names_server_and_shard(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "There is no index yet" in host.run("store", "status")
+    host.run("index")
+    shown = host.json("store", "status")
+    (server,) = shown["servers"]
+    assert server["shards"] == "0-479" and "role mem_app" in server["version"]
+    assert (
+        shown["index"].startswith(server["server"])
+        and shown["name"] == host.variables["OPENCLAW_MEM_STORE_AGENT"]
+    )
+    assert (shown["files"], shown["syncedAt"] > 0) == (2, True)
+    monkeypatch.setenv("OPENCLAW_MEM_STORE_SERVERS", "postgresql://x:w0rd@localhost:1/mem?connect_timeout=2")
+    assert "server 1: localhost:1/mem, shards 0-479" in host.run("store", "status", code=6)
+    monkeypatch.setenv("OPENCLAW_MEM_STORE", "sqlite")
+    assert "sqlite: " in host.run("store", "status")
+    assert "needs no server" in host.run("store", "init", code=2)
+
+
+@pytest.fixture
+def servers(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Three databases, as servers of their own, of which the second has the agent's shard."""
+    with psycopg.connect(postgres.owner_address(), autocommit=True) as owner:
+        names = [f"part{number}_{uuid.uuid4().hex}" for number in range(3)]
+        app, own = postgres.app_address(), postgres.owner_address()
+        was = f"/{owner.info.dbname}?"
+        for name in names:
+            owner.execute(f"CREATE DATABASE {name}")
+            install(Secret(own.replace(was, f"/{name}?")), Secret(app.replace(was, f"/{name}?")))
+        addresses = [app.replace(was, f"/{name}?") for name in names]
+        shard = shard_of(host.variables["OPENCLAW_MEM_STORE_AGENT"])
+        others = ",".join(
+            str(number) for number in range(SHARDS) if number not in (shard, (shard + 1) % SHARDS)
+        )
+        config = host.root / "config.toml"
+        config.write_text(f'[store]\nshards = ["{others}", "{shard}", "{(shard + 1) % SHARDS}"]\n')
+        host.variables |= {
+            "OPENCLAW_MEM_STORE_SERVERS": " ".join(addresses),
+            "OPENCLAW_MEM_CONFIG": str(config),
+        }
+        for variable, value in host.variables.items():
+            monkeypatch.setenv(variable, value)
+        try:
+            yield names
+        finally:
+            for name in names:
+                owner.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def rows_in(name: str) -> int:
+    """How many rows a server has of all agents, but for those that name another server."""
+    with psycopg.connect(postgres.owner_address(), dbname=name) as owner:
+        tables = (f"(SELECT count(*) FROM openclaw_mem.{table})" for table in TABLES if table != "agents")
+        return int(owner.execute(f"SELECT {' + '.join(tables)}").fetchall()[0][0])
+
+
+def test_an_agent_is_moved_and_every_host_follows(host: Host, servers: list[str]) -> None:
+    host.run("index")
+    assert [bool(rows_in(name)) for name in servers] == [False, True, False]
+    before = everything(host.opened("postgres"))
+    with closing(host.opened("postgres")) as elsewhere:  # opened before, on another host
+        assert elsewhere.location.split(",")[0].endswith(servers[1])
+        for to in ("3", "1", "2"):  # from home, to home
+            at, generation = int(to) - 1, elsewhere.generation()
+            said = host.run("store", "move", "--to", to)
+            assert "Copied 2 files" in said and "was removed" in said
+            assert ("which points there" in said) == (to != "2")
+            assert [bool(rows_in(name)) for name in servers] == [number == at for number in range(3)]
+            assert everything(host.opened("postgres")) == before
+            assert elsewhere.generation() > generation and elsewhere.location.split(",")[0].endswith(
+                servers[at]
+            )
+            with elsewhere.exclusive():  # its next write goes there
+                elsewhere.cache_vectors({"later": unit([1, 2])}, OTHER)
+            before = everything(host.opened("postgres"))
+            assert host.json("index")["changed"] == []
+            before = everything(host.opened("postgres"))
+            status = host.json("store", "status")
+            assert status["index"].split(",")[0].endswith(servers[at])
+    assert "is there already" in host.run("store", "move", "--to", "2", code=2)
+    assert "is none of store.servers" in host.run("store", "move", "--to", "4", code=2)
+
+
+def test_a_move_that_fails_leaves_the_index_where_it_is(
+    host: Host, servers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.run("index")
+    before = everything(host.opened("postgres"))
+
+    def failing(*_: object) -> None:
+        raise IndexUnavailable("out of reach")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(moving, "switch", failing)
+        assert "out of reach" in host.run("store", "move", "--to", "3", code=6)
+    assert everything(host.opened("postgres")) == before and rows_in(servers[1])
+
+    def written_to(*arguments: Any) -> None:
+        with psycopg.connect(postgres.owner_address(), dbname=servers[1]) as owner:
+            owner.execute("UPDATE openclaw_mem.generations SET generation = generation + 1")
+        switch(*arguments)
+
+    switch = moving.switch
+    with monkeypatch.context() as broken:
+        broken.setattr(moving, "switch", written_to)
+        assert "in use as before" in host.run("store", "move", "--to", "3", code=6)
+    assert everything(host.opened("postgres")) == before
+    with monkeypatch.context() as broken:
+        broken.setattr(moving, "remove", failing)
+        assert "could not be removed" in host.run("store", "move", "--to", "3", code=6)
+    assert everything(host.opened("postgres")) == before and rows_in(servers[1]) and rows_in(servers[2])
+    two = host.variables["OPENCLAW_MEM_STORE_SERVERS"].rpartition(" ")[0]
+    monkeypatch.setenv("OPENCLAW_MEM_STORE_SERVERS", two)
+    shard = shard_of(host.variables["OPENCLAW_MEM_STORE_AGENT"])
+    rest = ",".join(str(number) for number in range(SHARDS) if number != shard)
+    (host.root / "config.toml").write_text(f'[store]\nshards = ["{rest}", "{shard}"]\n')
+    assert "which store.servers does not name" in host.run("status", code=6)

@@ -1,0 +1,75 @@
+"""What a run is compared with, and which passages of two runs are the same. No Textual here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+
+from openclaw_mem_engine.api import Knobs, Pool, Row, Trace
+from openclaw_mem_engine.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A run to compare with. For its own query the pinned trace is kept as it was, so that an edited note
+    shows its effect; for any other query the pinned knobs rank that query, with the ``backend`` that answered
+    then. The pin of an earlier session has no trace, and no query."""
+
+    query: str
+    knobs: Knobs
+    trace: Trace | None
+    pool: Pool | None = None
+    backend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What the Δ column compares with. ``by_file``: it is of another backend, which cuts files otherwise, so
+    that a row is compared with the best one of its file. ``ranks`` are those of what was returned, by
+    ``key``. ``edited`` are the ids of chunks now, where their notes were edited since; ``pool`` is what was
+    ranked."""
+
+    name: str
+    trace: Trace
+    ranks: dict[str, int]
+    by_file: bool = False
+    edited: Mapping[str, str] = field(default_factory=dict)
+    pool: Pool | None = None
+
+    def key(self, row: Row) -> str:
+        """What a row of either run is compared by."""
+        return row.path if self.by_file else self.edited.get(row.chunk_id, row.chunk_id)
+
+    def rank(self, row: Row) -> int | None:
+        """Where the baseline returned what a row of the shown run is."""
+        return self.ranks.get(self.key(row))
+
+    def row(self, row: Row) -> Row | None:
+        """The row of the baseline that a row of the shown run is compared with."""
+        return next((found for found in self.trace.rows if self.key(found) == self.key(row)), None)
+
+
+def edited(before: Trace, now: Trace) -> dict[str, str]:
+    """The ids that chunks of an earlier run have now: every edit of a chunk, and of lines above it, gives it
+    another one."""
+    left = {row.chunk_id for row in before.rows}
+    new = [row for row in now.rows if row.chunk_id not in left]
+    known, made = {row.chunk_id for row in now.rows} if new else set(), dict[str, str]()
+    for row in before.rows if new else ():
+        if row.chunk_id not in known and (found := same_lines(row, new)) is not None:
+            made[row.chunk_id] = found.chunk_id
+            new.remove(found)
+    return made
+
+
+def same_lines(row: Row, rows: Iterable[Row]) -> Row | None:
+    """The row of the same file that shares most lines: more than half of the shorter chunk, because chunks
+    repeat the end of the one before. None where there is none."""
+    best, most = None, 0.5
+    for other in rows:
+        if other.path == row.path:
+            shared = min(row.end_line, other.end_line) - max(row.start_line, other.start_line) + 1
+            part = shared / (1 + min(row.end_line - row.start_line, other.end_line - other.start_line))
+            if part > most:
+                best, most = other, part
+    return best

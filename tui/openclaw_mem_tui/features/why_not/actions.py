@@ -1,0 +1,56 @@
+"""The keys of the search lab that ask about one passage: why not, and to expect it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from openclaw_mem_tui.bindings import key
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Expected
+    from openclaw_mem_tui.features.search.screen import SearchScreen
+
+
+class WhyNotActions:
+    """The screen and the picker are loaded when they are first shown."""
+
+    def __init__(self, screen: SearchScreen) -> None:
+        self._screen = screen
+
+    def action_why_not(self) -> None:
+        """For the selected row; without one, for a line that is picked."""
+        if (passage := self._selected()) is None or not self._screen.search.service.is_open:
+            self.action_why_not_any()
+        else:
+            self._open(passage)
+
+    def action_why_not_any(self) -> None:
+        if not self._screen.search.view.query.strip():
+            self._screen.search.say("search first: why not needs a query")
+        elif self._screen.search.service.is_open:
+            from openclaw_mem_tui.features.why_not.screen import pick
+
+            self._screen.run_in(partial(pick, self._screen, self._open), "pick")
+
+    def action_expect(self) -> None:
+        search = self._screen.search
+        row, passage = self._screen.hits.selected, self._selected()
+        if row is None or passage is None:
+            search.say(f"no passage is selected: {key('why_not_any')} finds any line")
+            return
+        lines = range(row.start_line, row.end_line + 1)
+        held = (e for e in search.view.expected if e.path == row.path and e.line in lines)
+        self._screen.run_in(partial(search.toggle_expected, next(held, passage)), "expect")
+
+    def _selected(self) -> Expected | None:
+        from openclaw_mem_tui.features.why_not.picker import passage_of
+
+        row = self._screen.hits.selected
+        return None if row is None else passage_of(self._screen.search.view, row)
+
+    def _open(self, passage: Expected) -> None:
+        from openclaw_mem_tui.features.why_not.screen import WhyNotScreen
+
+        screen = self._screen
+        screen.open(WhyNotScreen(screen.search, passage, screen.tune))
