@@ -199,3 +199,11 @@ async def test_what_is_appended_is_shown_after_r(tmp_path: Path) -> None:
         talk.compaction().save(folder)
         await press(pilot, "r")
         assert "✗ MISSED" in screen.events.text and "1 missed flush" in shown(screen, "#facts")
+
+
+async def test_bars_past_the_soft_line_end_above_it_and_others_do_not(tmp_path: Path) -> None:
+    talk = Talk().answer("a", 175_900).answer("b", 176_100).compaction()
+    async with opened(of_talks(tmp_path, [talk]), (120, 36)) as (pilot, screen):
+        lines = [row for row in shown_lines(screen, "#chart") if "176k" in row]
+        bars = {char for char in "".join(lines) if char in "▁▂▃▄▅▆▇█"}
+        assert bars & set("▁▂") and bars & set("▆▇█") and not bars & set("▃▄▅"), lines
