@@ -80,7 +80,7 @@ async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path:
         assert [row.kind for row in screen.presenter.state.found] == ["outdated", "duplicate", "over-budget"]
         detail = shown(screen, "#proposal")
         assert "Kiosk software: 3.2 on all three." in detail
-        assert "+- Kiosk software: 3.3 on all three (since 2026-03-31)." in detail
+        assert "+ - Kiosk software: 3.3 on all three (since 2026-03-31)." in detail
         effect = await measured(pilot, screen)
         assert effect.judged > 20 and "no query has other results (24 tested)" in shown(screen, "#proposal")
         note = tmp_path / "demo/workspace/MEMORY.md"
@@ -187,7 +187,7 @@ async def test_the_proposal_is_edited_by_hand(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("openclaw_mem_tui.features.curate.screen.edit", edited)
     async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE})) as (pilot, screen):
         await press(pilot, "e")
-        assert "+- by hand" in shown(screen, "#proposal") and "a writes it" in shown(screen, "#status")
+        assert "+ - by hand" in shown(screen, "#proposal") and "a writes it" in shown(screen, "#status")
         await press(pilot, "a", "enter")
         assert (tmp_path / "ws/MEMORY.md").read_text() == MEMORY + "- by hand\n"
 
@@ -220,7 +220,7 @@ async def test_remember_routes_shows_and_writes(tmp_path: Path) -> None:
         assert isinstance(dialog, RememberScreen)
         await press(pilot, "enter", *"NAS is heron")
         text = dialog.query_one("#remembered").text  # type: ignore[attr-defined]
-        assert "fact (the text fits no rule)" in text and "+- NAS is heron" in text
+        assert "fact (the text fits no rule)" in text and "+ - NAS is heron" in text
         assert (tmp_path / "ws/MEMORY.md").read_text() == MEMORY
         await press(pilot, "tab")
         text = " ".join(dialog.query_one("#remembered").text.split())  # type: ignore[attr-defined]

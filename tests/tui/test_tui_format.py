@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import diff_lines, text_of
 
 
 @pytest.mark.parametrize(
@@ -137,3 +138,38 @@ def test_bars_meet_where_one_ends_and_the_next_begins() -> None:
 def test_numbers_in_sentences_have_two_digits_or_more() -> None:
     said = fmt.numbers("0.369 is below 0.4, short by 0.031; 0.5 s and 0.4 ms at 10.2 of v0.4")
     assert said == ".369 is below .40, short by .031; .5 s and .4 ms at 10.2 of v0.4"
+
+
+def test_a_diff_is_wrapped_below_its_text_and_no_word_of_it_is_lost() -> None:
+    long = "- one two three four five six seven eight nine ten"
+    diff = f"--- a/n.md\n+++ b/n.md\n@@ -1,2 +1,2 @@\n kept\n-{long}\n--- rule\n++ sum\n\\ No newline"
+    drawn = diff_lines(diff, 31, 20)
+    assert [text_of(row) for row in drawn] == [
+        "--- a/n.md",
+        "+++ b/n.md",
+        "@@ -1,2 +1,2 @@",
+        "  kept",
+        "- - one two three four five",
+        "    six seven eight nine ten",
+        "- -- rule",
+        "+ + sum",
+        "\\ No newline",
+    ]
+    assert {row[0].role for row in drawn[4:5]} == {"bad"} and drawn[5][-1].role == "bad"
+    assert text_of(diff_lines(diff, 31, 4)[-1]) == "… 4 more lines"
+
+
+@pytest.mark.parametrize(
+    ("path", "width", "shown"),
+    [
+        ("memory/2026-01-02.md", 20, "memory/2026-01-02.md"),
+        ("memory/2026-01-02.md", 19, "2026-01-02.md"),
+        ("memory/runbooks/vpn.md", 15, "runbooks/vpn.md"),
+        ("memory/runbooks/vpn.md", 14, "…/vpn.md"),
+        ("memory/runbooks/vpn.md", 7, "vpn.md"),
+        ("memory/runbooks/vpn.md", 5, "…n.md"),
+        ("notes/a/b.md", 11, "…/a/b.md"),
+    ],
+)
+def test_a_path_loses_its_folders_before_its_name(path: str, width: int, shown: str) -> None:
+    assert fmt.path(path, width) == shown

@@ -197,6 +197,7 @@ async def test_a_hit_is_read_copied_exported_and_the_mouse_is_enough(tmp_path: P
     async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
         await press(pilot, "enter")
         assert screen.preview.kind == "get" and "lines 1–" in screen.preview.text
+        assert "enter snippet" in screen.query_one(KeyBar).text
         await press(pilot, "enter")
         assert screen.preview.kind == "snippet"
         await press(pilot, "m")

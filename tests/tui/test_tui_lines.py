@@ -451,6 +451,7 @@ def test_changed_knobs_are_bold_and_show_their_default() -> None:
     row = panel[state.KNOB_NAMES.index("min_score")]
     assert ".30" in spans.text_of(row) and "was .35" in spans.text_of(row)
     assert any("strong" in span.role for span in row)
+    assert all("●" in spans.text_of(panel[state.KNOB_NAMES.index(n)]) for n in ("min_score", "max_results"))
     for line in panel:
         assert spans.width(line) == 45
 

@@ -84,7 +84,7 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         await press(pilot, "A")
         dialog = pilot.app.screen
         assert isinstance(dialog, ConfirmScreen)
-        assert "+min_score = 0.1 # strict" in asked(pilot) and str(ours) in asked(pilot)
+        assert "+ min_score = 0.1 # strict" in asked(pilot) and str(ours) in asked(pilot)
         await press(pilot, "escape")
         assert "0.5" in ours.read_text()
         await press(pilot, "A", "enter")
@@ -94,7 +94,7 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
     async with running(tmp_path, initial_query="router") as (pilot, screen):
         assert screen.search.view.knobs == knobs
         await press(pilot, "A")
-        assert "-decay = true" in asked(pilot)
+        assert "- decay = true" in asked(pilot)
         await press(pilot, "enter")
         assert ours.read_text() == "# mine\n[query]\nmin_score = 0.5 # strict\n"
         assert screen.search.view.defaults.min_score == 0.5 and screen.search.view.knobs == knobs

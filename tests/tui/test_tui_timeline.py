@@ -88,7 +88,7 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         await press(pilot, "e")  # no editor in a test: said, not raised
         detail = shown(screen, "#moment")
         assert "from the call of the tool write" in detail
-        assert "+## Order of work" in detail
+        assert "+ ## Order of work" in detail
         await press(pilot, "S")
         assert screen.presenter.state.chosen is None
         await press(pilot, "enter")
@@ -186,7 +186,7 @@ async def test_hostile_text_and_unknown_counts(tmp_path: Path) -> None:
         assert "[i]q^[[2J" in screen.events.text and "[red]^[.md" in shown(screen, "#moment")
         await press(pilot, "slash", *"write", "enter")
         detail = shown(screen, "#moment")
-        assert "+[bold]^[[31m<U+202E>日本" in detail and "\x1b" not in detail
+        assert "+ [bold]^[[31m<U+202E>日本" in detail and "\x1b" not in detail
         await press(pilot, "tab", "j")
         assert "estimated from the length of the transcript" in shown(screen, "#moment")
 
@@ -199,3 +199,11 @@ async def test_what_is_appended_is_shown_after_r(tmp_path: Path) -> None:
         talk.compaction().save(folder)
         await press(pilot, "r")
         assert "✗ MISSED" in screen.events.text and "1 missed flush" in shown(screen, "#facts")
+
+
+async def test_bars_past_the_soft_line_end_above_it_and_others_do_not(tmp_path: Path) -> None:
+    talk = Talk().answer("a", 175_900).answer("b", 176_100).compaction()
+    async with opened(of_talks(tmp_path, [talk]), (120, 36)) as (pilot, screen):
+        lines = [row for row in shown_lines(screen, "#chart") if "176k" in row]
+        bars = {char for char in "".join(lines) if char in "▁▂▃▄▅▆▇█"}
+        assert bars & set("▁▂") and bars & set("▆▇█") and not bars & set("▃▄▅"), lines

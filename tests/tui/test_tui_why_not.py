@@ -46,6 +46,11 @@ async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Pat
             "✗"
         ]
         assert answer.passage.location in pane(screen, "asked")
+        candidate = search.search.view.candidate(row.chunk_id)
+        assert candidate is not None
+        text, spans = pane(screen, "passage"), screen.query_one("#passage", Pane).drawn
+        assert candidate.text.split()[-1] in text and f" {row.start_line} " in text.splitlines()[0]
+        assert any("match" in span.role for line in spans for span in line)
         at = next(i for i, change in enumerate(answer.changes) if set(change.set) == {"min_score"})
         await press(pilot, *["j"] * at)
         assert "▌ min score .35 → " in screen.changes.text.splitlines()[screen.changes._spans[at][0]]

@@ -13,6 +13,7 @@ from itertools import islice
 
 from openclaw_mem_engine.curation.duplicates import duplicates
 from openclaw_mem_engine.curation.material import (
+    QUOTED,
     FactLine,
     Material,
     NoteCandidate,
@@ -80,7 +81,7 @@ def recalled(material: Material) -> Iterator[NoteCandidate]:
                 f"“{short(fact.text)}” is retrieved from an old log again and again: copy it into {where}",
                 (
                     f"{fact.location} was returned by {len(found)} searches on {len(days)} days",
-                    *(f"{recall.day}: “{short(recall.query)}”" for recall in found[-3:]),
+                    *(f"{recall.day}: “{short(recall.query, QUOTED)}”" for recall in found[-3:]),
                 ),
                 (edit,),
                 fact.location,

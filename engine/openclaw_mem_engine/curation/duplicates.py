@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from openclaw_mem_engine.curation.material import (
+    QUOTED,
     FactLine,
     Material,
     NoteCandidate,
@@ -100,7 +101,7 @@ def _candidate(path: str, text: str, fact: FactLine, kept: FactLine) -> NoteCand
         candidate_id("duplicate", fact.key, kept.key),
         "duplicate",
         f"line {fact.number} of {path} repeats line {kept.number}: remove it",
-        (f"{fact.location}: {short(fact.text)}", f"{kept.location}: {short(kept.text)}"),
+        tuple(f"{one.location}: {short(one.text, QUOTED)}" for one in (fact, kept)),
         (NoteEdit(path, text, without_lines(text, range(fact.number, fact.last + 1)), "curate: duplicate"),),
         fact.location,
     )

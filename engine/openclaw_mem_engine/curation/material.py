@@ -17,6 +17,8 @@ from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.workspace.reading import BOOTSTRAP_LIMIT, BUDGET_LINES, bootstrap_cut
 from openclaw_mem_engine.workspace.rules import ROOT_FILES, note_date
 
+#: Characters of a line that evidence quotes.
+QUOTED = 400
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t#]*$")
 _ITEM = re.compile(r"(\s*)(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?(?:\d\d:\d\d\s+)?(.*)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -332,7 +334,7 @@ def with_line(text: str, number: int, line: str) -> str:
     return "\n".join(lines)
 
 
-def short(text: str) -> str:
-    """A text as it is quoted in a sentence, with credentials masked."""
+def short(text: str, most: int = 70) -> str:
+    """The first ``most`` characters of a text, with credentials masked: 70 to quote it in a sentence."""
     text = redact(text)
-    return text if len(text) <= 70 else f"{text[:69].rstrip()}…"
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from openclaw_mem_engine.curation.material import (
+    QUOTED,
     FactLine,
     Material,
     NoteCandidate,
@@ -87,8 +88,8 @@ def outdated(material: Material) -> Iterator[NoteCandidate]:
             "outdated",
             f"line {fact.number} of {memory.path} is outdated: {short(old)} → {short(later.text)}",
             (
-                f"{fact.location}: {short(fact.text)}",
-                f"{later.fact.location} ({later.day}): {short(later.fact.text)}",
+                f"{fact.location}: {short(fact.text, QUOTED)}",
+                f"{later.fact.location} ({later.day}): {short(later.fact.text, QUOTED)}",
             ),
             (NoteEdit(memory.path, memory.text, after, "curate: outdated"),),
             fact.location,

@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from openclaw_mem_engine.curation.material import Material, NoteCandidate, candidate_id, short, without_lines
+from openclaw_mem_engine.curation.material import (
+    QUOTED,
+    Material,
+    NoteCandidate,
+    candidate_id,
+    short,
+    without_lines,
+)
 from openclaw_mem_engine.notes.edit import NoteEdit
 from openclaw_mem_engine.redact import credentials
 
@@ -23,7 +30,7 @@ def secrets(material: Material) -> Iterator[NoteCandidate]:
                 candidate_id("secret", note.path, note.lines[number - 1]),
                 "secret",
                 f"{note.path}:{number} looks like a credential: keep it in a vault and take the line out",
-                (f"{note.path}:{number}: {short(masked)}",),
+                (f"{note.path}:{number}: {short(masked, QUOTED)}",),
                 (NoteEdit(note.path, note.text, after, "curate: secret"),),
                 f"{note.path}:{number}",
             )

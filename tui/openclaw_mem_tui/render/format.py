@@ -103,6 +103,23 @@ def crop_left(text: str, width: int) -> str:
     return "…" + set_cell_size(text[::-1], width - 1).rstrip()[::-1]
 
 
+#: What almost every path of a note begins with.
+FOLDER = "memory/"
+
+
+def path(text: str, width: int) -> str:
+    """A path (inert) in at most ``width`` cells: without ``memory/`` where it is too long, then ``…/`` for
+    the folders that there is no room for, at last the end of the name."""
+    if cell_len(text) <= width:
+        return text
+    text = text.removeprefix(FOLDER)
+    shown, rest = text, text
+    while cell_len(shown) > width and "/" in rest:
+        rest = rest.partition("/")[2]
+        shown = f"…/{rest}"
+    return shown if cell_len(shown) <= width else rest if cell_len(rest) <= width else crop_left(rest, width)
+
+
 def left(text: str, width: int) -> str:
     """Cropped or padded on the right to exactly ``width`` cells."""
     text = crop(text, width)
@@ -115,9 +132,9 @@ def right(text: str, width: int) -> str:
     return " " * (width - cell_len(text)) + text
 
 
-def wrap_spans(text: str, width: int) -> list[tuple[int, int]]:
-    """Lines of at most ``width`` cells, cut at spaces where there are any: character ranges that cover the
-    text without a gap, at least one."""
+def wrap_spans(text: str, width: int, indent: int = 0) -> list[tuple[int, int]]:
+    """Lines of at most ``width`` cells (after the first: ``indent`` less), cut at spaces where there are any:
+    character ranges that cover the text without a gap, at least one."""
     width = max(1, width)
     if text.isascii() and len(text) <= width:
         return [(0, len(text))]
@@ -129,6 +146,8 @@ def wrap_spans(text: str, width: int) -> list[tuple[int, int]]:
         if used + cells > width and text[index] != " ":
             cut = after_space if after_space > start else max(index, start + 1)
             spans.append((start, cut))
+            if len(spans) == 1:
+                width = max(1, width - indent)
             start, after_space = cut, -1
             used = cell_len(text[cut:index])
             if cut > index:

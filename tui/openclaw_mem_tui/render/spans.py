@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -85,24 +86,38 @@ def wrapped(spans: Sequence[Span], cells: int, indent: int = 0) -> list[Line]:
     """The spans over as many lines as needed; lines after the first begin with ``indent`` blanks."""
     whole = text_of(spans)
     made: list[Line] = []
-    start = 0
-    while True:
-        pad = indent if made else 0
-        _, stop = wrap_spans(whole[start:], max(4, cells - pad))[0]
+    for start, stop in wrap_spans(whole, max(4, cells), min(indent, max(0, cells - 4))):
         # The blank at which a line was cut is not drawn: it may stand past the edge.
-        end = start + stop - (1 if start + stop < len(whole) and whole[start + stop - 1] == " " else 0)
+        end = stop - (1 if stop < len(whole) and whole[stop - 1] == " " else 0)
         piece = slice_of(spans, start, end)
-        made.append((Span(" " * pad), *piece) if pad else piece)
-        start += stop
-        if start >= len(whole) or stop == 0:
-            return made
+        made.append((Span(" " * indent), *piece) if indent and made else piece)
+    return made
+
+
+# A list item goes on below its text, not below its bullet.
+_HANGING = re.compile(r"\s*(?:[-*+>] |\d+[.)] )?")
+
+
+def hanging(spans: Sequence[Span], cells: int) -> list[Line]:
+    """A line of a note over as many lines as needed."""
+    text = text_of(spans)
+    return wrapped(spans, cells, min(len(_HANGING.match(text)[0]), 8, cells // 4))  # type: ignore[index]
 
 
 def diff_lines(diff: str, cells: int, most: int) -> list[Line]:
-    """The first ``most`` lines of a unified diff, each coloured by its sign and cut to the width."""
+    """The first ``most`` lines of a unified diff, each coloured by its sign, which a blank separates from the
+    text; long ones are wrapped."""
     texts = inert_lines(diff.rstrip("\n"))
-    roles = {"+": "good", "-": "bad", "@": "accent"}
-    made = [line((crop(text, cells - 1), roles.get(text[:1], "dim"))) for text in texts[:most]]
+    roles, made = {"+": "good", "-": "bad", "@": "accent"}, list[Line]()
+    # A removed "-- text" is a line "--- text" too.
+    heads = [at for at in range(len(texts)) if [t[:3] for t in texts[at : at + 3]] == ["---", "+++", "@@ "]]
+    named = {*heads, *(at + 1 for at in heads)}
+    for at, text in enumerate(texts[:most]):
+        role, signed = roles.get(text[:1], "dim"), text[:1] in ("+", "-", " ") and at not in named
+        first = Span(f"{text[:1]} " if signed else "", role)
+        for row in hanging(line((text[signed:], role)), max(8, cells - 3)):
+            made.append((first, *row))
+            first = Span("  ")
     return [*made, line((f"… {len(texts) - most:,} more lines", "dim"))] if len(texts) > most else made
 
 

@@ -42,7 +42,11 @@ class Banner(Lines):
             self.changed()
 
     def draw(self, cells: int) -> Sequence[Line]:
-        here = getattr(self.screen, "WHERE", "") == "providers"
+        # A dialog has no key for it: that of the screen below is meant.
+        stack = self.app.screen_stack
+        below = stack[: stack.index(self.screen) + 1] if self.screen in stack else [self.screen]
+        named = filter(None, (getattr(screen, "WHERE", "") for screen in reversed(below)))
+        here = next(named, "") == "providers"
         return [fault_banner(self._faults, cells, here)] if self._faults else []
 
 
@@ -56,7 +60,14 @@ class KeyBar(Lines):
 
     where = "search"
     hidden = frozenset({"show_search"})
+    _shows = action("get").footer
     _places: Sequence[tuple[int, int, Action]] = ()
+
+    def rename(self, footer: str) -> None:
+        """What ``enter`` shows next to the hits."""
+        if footer != self._shows:
+            self._shows = footer
+            self.changed()
 
     def show(self, where: str, hidden: frozenset[str]) -> None:
         """``hidden`` are ids of actions that do nothing now."""
@@ -78,6 +89,7 @@ class KeyBar(Lines):
             shown.append(action("knobs")._replace(footer="close"))
         else:
             shown = [a for a in offered(self.where) if a.rank and a.id not in self.hidden]
+            shown = [a._replace(footer=self._shows) if a.id == "get" else a for a in shown]
         end: Line = (Span(action("help").key, "key"), Span(" help ", "dim"))
         chosen = [a for a in shown if a.id != "help"]
         while chosen and self._wide(chosen) + width(end) + 1 > cells:

@@ -10,7 +10,7 @@ from openclaw_mem_engine.api import BUDGET_LINES, masked_diff
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.curate.presenter import REJECTED, CurateState
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, diff_lines, line, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, Span, diff_lines, hanging, line, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,15 +92,16 @@ def status(state: CurateState, cells: int) -> Line:
 # -- rows -------------------------------------------------------------------------------------------------
 
 
-def candidate_row(candidate: NoteCandidate, cells: int, selected: bool) -> Line:
-    """Kind and title."""
+def candidate_row(candidate: NoteCandidate, cells: int, selected: bool) -> list[Line]:
+    """Kind and title, which is wrapped."""
     mark, role = _MARKS.get(candidate.kind, ("·", "dim"))
-    return line(
+    row = line(
         ("▌ " if selected else "  ", "accent"),
         (f"{mark} ", role),
         (fmt.left(candidate.kind, _KIND) + " ", ""),
-        (fmt.crop(fmt.inert(candidate.title), max(0, cells - 5 - _KIND)), "" if selected else "dim"),
+        (fmt.inert(candidate.title), "" if selected else "dim"),
     )
+    return wrapped(row, cells - 1, 5 + _KIND)
 
 
 def file_row(file: FileUse, cells: int, selected: bool) -> Line:
@@ -110,13 +111,13 @@ def file_row(file: FileUse, cells: int, selected: bool) -> Line:
     decay = "decays" if file.day else "evergreen"
     end = f" {fmt.right(fmt.bytes_of(file.characters), 8)} {fmt.left(day, 10) if wide else ''}"
     end += f" {fmt.left(decay, 9)}" if cells >= 40 else ""
-    path = max(6, cells - 2 - fmt.width_of(end) - 6)
+    path = max(6, cells - 2 - fmt.width_of(end) - 5)
     return line(
         ("▌ " if selected else "  ", "accent"),
-        fmt.left(fmt.crop_left(fmt.inert(file.path), path), path),
+        fmt.left(fmt.path(fmt.inert(file.path), path), path),
         (end, "dim"),
         (
-            fmt.right(f"{file.searches:,} ?" if file.searches else "·", 6),
+            fmt.right(f"{file.searches:,} ?" if file.searches else "·", 5),
             "vector" if file.searches else "dim",
         ),
     )
@@ -164,7 +165,7 @@ def _effect(state: CurateState, candidate: NoteCandidate) -> list[tuple[str, str
 
 
 def change(edits: Sequence[NoteEdit], cells: int) -> list[Line]:
-    """The unified differences, credentials masked, every line cut to the width."""
+    """The unified differences, credentials masked."""
     return diff_lines(masked_diff(edits), cells, _MOST_LINES)
 
 
@@ -200,8 +201,10 @@ def _cut_lines(state: CurateState, cells: int) -> list[Line]:
     for number, text in enumerate(texts[:_MOST_LINES], 1):
         cut = budget.cut_after is not None and number > budget.cut_after
         over = cut or number > BUDGET_LINES
-        shown = (fmt.crop(text, cells - 7), "dim" if over else "")
-        made.append(line((f"{number:5} ", "faint"), shown))
+        head = Span(f"{number:5} ", "faint")
+        for row in hanging(line((text, "dim" if over else "")), max(8, cells - 7)):
+            made.append((head, *row))
+            head = Span(" " * 6)
         if number == budget.cut_after:
             made.append(_rule("truncated: the agent gets only the last part", "bad", cells))
         if number == BUDGET_LINES and len(texts) > number:

@@ -18,12 +18,12 @@ from openclaw_mem_tui.features.curate import render
 from openclaw_mem_tui.features.curate.presenter import REJECTED, CuratePresenter
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
-from openclaw_mem_tui.render.spans import Line, Reading
+from openclaw_mem_tui.render.spans import Reading
 from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import Choice, ConfirmScreen, PickScreen
 from openclaw_mem_tui.widgets.line_view import Pane
-from openclaw_mem_tui.widgets.lists import CursorList, Table
+from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import FileUse, NoteCandidate
@@ -62,7 +62,9 @@ class CurateScreen(ListScreen):
         super().__init__(search)
         self._lab = lab
         self.presenter = CuratePresenter(search.service)
-        self.candidates: Table[NoteCandidate] = Table(_CANDIDATES, id="candidates", classes="listed")
+        self.candidates: WrappedTable[NoteCandidate] = WrappedTable(
+            _CANDIDATES, id="candidates", classes="listed"
+        )
         self.files: Table[FileUse] = Table(_FILES, id="memory-files", classes="listed")
         self.use_lists(Pane(id="proposal", classes="pane"), self.candidates, self.files)
         self._filled: dict[str, Sequence[Any]] = {}
@@ -106,11 +108,14 @@ class CurateScreen(ListScreen):
         self.query_one("#status", Pane).show(lambda cells: [render.status(state, cells)])
         self.draw_selected()
 
-    def _fill(self, table: Table[Any], name: str, items: Sequence[Any], row: Callable[..., Line]) -> None:
+    def _fill(self, table: Table[Any], name: str, items: Sequence[Any], row: Callable[..., Any]) -> None:
         """Draw the rows of a list when they are others: all that are in sight are painted for that."""
         if self._filled.get(name) is not items:
             self._filled[name] = items
-            table.show_rows(items, row)
+            if isinstance(table, WrappedTable):
+                table.show_wrapped(items, row)
+            else:
+                table.show_rows(items, row)
             self.label(table, f"{name} · {len(items):,}" if items else name)
 
     def draw_selected(self) -> None:

@@ -71,7 +71,7 @@ class IndexScreen(ListScreen):
         self.presenter = IndexPresenter(search.service)
         self.files: Table[FileRow] = Table(_FILES, id="files")
         self.doctor: WrappedTable[doctor.Item] = WrappedTable(_DOCTOR, id="doctor", classes="listed")
-        self.events: Table[Event] = Table(_EVENTS, id="events", classes="listed")
+        self.events: WrappedTable[Event] = WrappedTable(_EVENTS, id="events", classes="listed")
         self.use_lists(Pane(id="detail", classes="pane"), self.files, self.doctor, self.events)
         self._was_syncing = False
         self._frame = 0
@@ -123,7 +123,7 @@ class IndexScreen(ListScreen):
         self.query_one("#files-head", Pane).show(lambda cells: [files.header(cells)])
         self.files.show_rows(state.files, partial(files.file_row, state), files.words)
         self.doctor.show_wrapped(state.findings, doctor.item_rows)
-        self.events.show_rows(state.events, partial(files.event_row, state))
+        self.events.show_wrapped(state.events, partial(files.event_row, state))
         box = self.query_one("#files-box", Vertical)
         asked, shown = self.search.service.backend, self.search.service.configured_backend
         other = f" · index of {shown}, as configured; {asked} answers" * (asked != shown)

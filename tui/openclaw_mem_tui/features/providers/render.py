@@ -28,7 +28,7 @@ _STATES = {
 }
 _PROBING = ("◐", "probing", "accent")
 #: Cells of the columns, and of the labels before details.
-_NAME, _ROLE, _STATE, _LABEL = 9, 9, 14, 9
+_NAME, _ROLE, _STATE, _LABEL, _INDENT = 9, 9, 14, 9, 4
 
 
 def header(cells: int) -> Line:
@@ -43,28 +43,27 @@ def grouped(links: Sequence[ProviderState]) -> list[Sequence[ProviderState]]:
     return [*([link] for link in links if link.state != "skipped"), *([unused] if unused else [])]
 
 
-def link_row(group: Sequence[ProviderState], chain: ChainState, cells: int, selected: bool) -> Line:
-    """One provider: name, role, state, and why it is in that state. Several that are not selected: names."""
+def link_row(group: Sequence[ProviderState], chain: ChainState, cells: int, selected: bool) -> list[Line]:
+    """One provider: name, role, state, and why it is in that state, below them where there is no room for it
+    beside them. Several that are not selected: names."""
     link, why = group[0], fmt.message(group[0].why, 600)
-    mark, role = _mark(link)
+    mark, role = _STATES["serving" if link.label == "active" else link.state]
     words = link.label
     if link.next_retry is not None and link.next_retry > chain.at and link.state == "failed":
         why = f"until {fmt.clock(link.next_retry, chain.at, True)}; {why}"
     if key_of(link) in chain.probing:
         mark, words, role = _PROBING
     quiet = "faint" if link.state == "skipped" else ""
-    room = cells - 2 - _NAME - _ROLE - _STATE - 3
-    return line(
+    said = line((_names(group) if group[1:] else why, "faint" if quiet else "dim"))
+    row = line(
         ("▌ " if selected else "  ", "accent"),
         (fmt.left(_name(group), _NAME) + " ", quiet or "strong"),
         (fmt.left("" if link.role in ("skipped", "keywords") else link.role, _ROLE) + " ", "dim"),
         (fmt.left(f"{mark} {words}", _STATE) + " ", role),
-        (fmt.crop(_names(group) if group[1:] else why, room), "faint" if quiet else "dim"),
     )
-
-
-def _mark(link: ProviderState) -> tuple[str, str]:
-    return _STATES["serving" if link.label == "active" else link.state]
+    if width(row) + width(said) <= cells:
+        return [(*row, *said)]
+    return [row, *wrapped((Span(" " * _INDENT), *said), cells - 1, _INDENT)]
 
 
 def _name(group: Sequence[ProviderState]) -> str:
@@ -83,7 +82,7 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
         return [line(("The chain is being read.", "dim"))]
     details = Details(cells)
     say, link = details.say, group[0]
-    mark, role = _mark(link)
+    mark, role = _STATES["serving" if link.label == "active" else link.state]
     if group[1:]:
         for why in dict.fromkeys(link.why for link in group):
             names = _names([link for link in group if link.why == why])
@@ -107,7 +106,9 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
     if link.host:
         say("host", fmt.inert(link.host), (" receives queries and notes" if link.in_use else "", "dim"))
     elif link.in_use:
-        say("data", "local only" if link.name in IN_PROCESS else "sent to a server on this machine")
+        faulty = "; the simulated fault fails it as if it were a remote provider"
+        local = "local only" if link.name in IN_PROCESS else "sent to a server on this machine"
+        say("data", local, (faulty if "(simulated fault)" in link.why else "", "warn"))
     if link.key_origin:
         say("key", fmt.inert(link.key_origin))
     if link.price:
@@ -231,7 +232,6 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
 
 #: Cells from which a fault and its explanation are on one line.
 _ONE_LINE = 66
-_INDENT = 4
 #: Hits shown of those that only one of two runs returned.
 _HITS_SHOWN = 3
 

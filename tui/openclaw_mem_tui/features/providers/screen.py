@@ -108,7 +108,7 @@ class ProvidersScreen(WorkbenchScreen):
         self.chain.show(
             lambda cells, cursor: Rows(
                 [render.header(cells)],
-                [[render.link_row(row, state, cells, at == cursor)] for at, row in enumerate(rows)],
+                [render.link_row(row, state, cells, at == cursor) for at, row in enumerate(rows)],
             )
         )
         self.faults.show(

@@ -10,12 +10,14 @@ from rich.style import Style
 from textual import events
 
 from openclaw_mem_engine.api import Result, Row, present_snippet, shows_citation
+from openclaw_mem_tui.bindings import action
 from openclaw_mem_tui.features.search.render import preview as render
 from openclaw_mem_tui.features.search.state import Citations, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span
 from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.screen import key_hint
+from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane, nothing
 
 #: Of the drawn lines, the one to scroll to.
@@ -108,6 +110,8 @@ class Preview(Pane):
     def begin(self, kind: Kind, title: str, subtitle: str) -> None:
         """Something else is shown from now on."""
         self.kind = kind
+        for keys in self.screen.query(KeyBar) if self.is_attached else ():
+            keys.rename("snippet" if kind == "get" else action("get").footer)
         self.border_title, self.border_subtitle = title, subtitle
 
     def show(self, drawer: Drawer, anchor: Anchor | None = None) -> None:

@@ -9,8 +9,10 @@ from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.timeline.presenter import TimelineState
 from openclaw_mem_tui.features.timeline.render import mark_of
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, diff_lines, hanging, line, wrapped
 
+#: Lines of a change that are drawn.
+_MOST_LINES = 3_000
 _SOURCES = {
     "git": "commits",
     "pre-image": "texts kept before edits of openclaw-mem",
@@ -53,7 +55,7 @@ def moment_detail(state: TimelineState, moment: Moment | None, cells: int) -> li
 
 
 def _change(state: TimelineState, cells: int, *, named: bool) -> list[Line]:
-    """The difference that is shown, every line cut to the width; ``named``: below the file that it is of."""
+    """The difference that is shown, long lines wrapped; ``named``: below the file that it is of."""
     write, change = state.shown, state.change
     if write is None:
         return []
@@ -63,11 +65,10 @@ def _change(state: TimelineState, cells: int, *, named: bool) -> list[Line]:
     if change is None:
         return [*details.lines, line((f"{' ' * 10}is being read …", "dim"))]
     details.say("source", (fmt.inert(change.source), "dim"))
-    lines = details.lines
-    for text in fmt.inert_lines(change.text.rstrip("\n")) if change.text else ():
-        role = {"+": "good", "-": "bad", "@": "accent"}.get(text[:1], "dim")
-        lines.append(line((fmt.crop(text, cells - 1), role)))
-    return lines
+    if write.origin == "file":  # the text of the note: no line of it has a sign
+        texts = fmt.inert_lines(change.text.rstrip("\n"))
+        return [*details.lines, *(row for text in texts for row in hanging(line((text, "dim")), cells - 1))]
+    return [*details.lines, *(diff_lines(change.text, cells, _MOST_LINES) if change.text else ())]
 
 
 def session_detail(state: TimelineState, session: Session | None, cells: int) -> list[Line]:

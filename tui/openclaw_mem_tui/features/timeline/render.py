@@ -117,6 +117,10 @@ def _bars(session: Session, start: float, end: float, rows: int, width: int, gut
     top = max(session.window, session.curve.peak, 1)
     levels = [0 if count is None else max(1, round(count / top * rows * 8)) for count in counts]
     at_line = rows - 1 - min(rows - 1, int(limit / top * rows)) if 0 < limit <= top else -1
+    if at_line >= 0:  # the line is in the middle of its row: past it ends above, up to it below the middle
+        low = (rows - 1 - at_line) * 8
+        known = zip(counts, levels, strict=True)
+        levels = [max(n, low + 6) if (count or 0) >= limit else min(n, low + 2) for count, n in known]
     made = []
     for row in range(rows):
         base = (rows - 1 - row) * 8
@@ -236,6 +240,6 @@ def day_row(row: FileDay, cells: int, selected: bool) -> Line:
     return line(
         ("▌ " if selected else "  ", "accent"),
         (f"{row.day} ", "dim"),
-        fmt.left(fmt.crop_left(fmt.inert(row.path), path), path),
+        fmt.left(fmt.path(fmt.inert(row.path), path), path),
         (f" {change}", "good"),
     )

@@ -11,18 +11,29 @@ from pathlib import Path
 from textual import on
 from textual.app import ComposeResult
 
-from openclaw_mem_engine.api import Change, Expected, Knobs, OpenClawMemError, WhyNot, fragment
+from openclaw_mem_engine.api import (
+    Change,
+    Excerpt,
+    Expected,
+    Knobs,
+    OpenClawMemError,
+    Passage,
+    WhyNot,
+    fragment,
+)
 from openclaw_mem_tui.bindings import bindings, key
 from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.export import file_name, write
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
+from openclaw_mem_tui.features.search.render import preview
 from openclaw_mem_tui.features.why_not import render
 from openclaw_mem_tui.features.why_not.picker import lines_of, picker
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import Reading, line, wrapped
+from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.line_view import Pane
+from openclaw_mem_tui.widgets.line_view import Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
 
 READING: Reading = (
@@ -54,6 +65,7 @@ class WhyNotScreen(WorkbenchScreen):
             "The smallest change of each knob that returns the passage.", id="changes", classes="listed"
         )
         self.answer: WhyNot | None = None
+        self._text: Excerpt | str = ""  # of the passage, or why it cannot be read
         self._drawn: WhyNot | None = None
         self._knobs = search.view.knobs  # those of the answer
         self.trouble = ""
@@ -62,6 +74,7 @@ class WhyNotScreen(WorkbenchScreen):
         yield Pane(id="asked")
         yield Pane(id="walk", classes="pane")
         yield self.changes
+        yield Pane(id="passage", classes="pane")
         yield Pane(id="status")
 
     def on_mount(self) -> None:
@@ -81,10 +94,25 @@ class WhyNotScreen(WorkbenchScreen):
                 view.query, self.passage, view.knobs, view.session_key
             )
             self._knobs, self.trouble = view.knobs, ""
+            self._text = await self._read_passage(self.answer.passage)
         except OpenClawMemError as error:
             self.answer, self.trouble = None, str(error)
         self.changes.cursor = 0
         self.draw()
+
+    async def _read_passage(self, at: Passage) -> Excerpt | str:
+        if not at.start_line:
+            return "There is no such text."
+        count = at.end_line - at.start_line + 1
+        try:
+            return await self.search.service.read(lambda memory: memory.get(at.path, at.start_line, count))
+        except OpenClawMemError as error:
+            return str(error)
+
+    @property
+    def lower_pane(self) -> Pane:
+        text = self.query_one("#passage", Pane)
+        return text if text.max_scroll_y > 0 else super().lower_pane
 
     @on(CursorList.Moved)
     def draw_keys(self) -> None:
@@ -95,17 +123,28 @@ class WhyNotScreen(WorkbenchScreen):
         asked, steps = self.query_one("#asked", Pane), self.query_one("#walk", Pane)
         asked.show(lambda cells: render.heading(view.query, answer, self.passage.location, cells))
         steps.border_title, self.changes.border_title = "walk", "changes that would return it"
+        shown = self.query_one("#passage", Pane)
+        shown.border_title = "passage, as it is on disk"
         self.query_one("#status", Pane).show(lambda cells: [status.status(view, activity, cells)])
         if answer is None:
             self._drawn = None
             mark, text = ("✗ ", self.trouble) if self.trouble else ("◐ ", "Tracing the passage.")
             steps.show(lambda cells: wrapped(line((mark, "bad"), render.sentence(text)), cells, 2))
             self.changes.show(lambda cells, cursor: Rows())  # noqa: ARG005
+            shown.show(nothing)
             return
         if answer is not self._drawn:  # else it stays scrolled as it is
             self._drawn = answer
+            got, marker = self._text, Marker.of(view.pool)
+            shown.show(
+                lambda cells: (
+                    preview.refusal(got, cells)
+                    if isinstance(got, str)
+                    else preview.passage(got, marker, cells)
+                )
+            )
             height = self.size.height
-            room = height * 3 // 5 - 2 if self.has_class("-tall") else max(2, height // 2 - 5)
+            room = height * 9 // 20 - 2 if self.has_class("-tall") else max(2, height // 2 - 5)
             steps.show(lambda cells: render.walk(answer.steps, cells, room))
             self.call_after_refresh(steps.scroll_end, animate=False)  # to the first no
             self.changes.show(

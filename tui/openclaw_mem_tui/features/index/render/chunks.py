@@ -134,6 +134,8 @@ def _numbered(anatomy: Anatomy, index: int, chosen: int, shown: range, gutter: i
     bar_role = "text" if shared else "accent" if mine else "faint"
     number, content = anatomy.lines[index]
     role = "text" if shared and mine else "" if mine else "faint"
+    if not content and number > 1 and index == len(anatomy.lines) - 1:
+        content, role = "(empty: after the last line end)", "faint"
     rows = wrapped(line((fmt.inert(content), role)), max(8, cells - gutter - 5), 2)
     mark = Span(f" {_HIDDEN if index in anatomy.hidden else ' '} ", "warn")
     head = (Span(f"{bar} ", bar_role), Span(fmt.right(str(number), gutter), "faint"), mark)

@@ -60,7 +60,7 @@ def file_row(state: IndexState, row: FileRow, cells: int, selected: bool) -> Lin
     """One file: path, chunks, size, state, time of its last change."""
     mark, _, role = STATES[row.state]
     path, chunks, size, modified = _columns(cells)
-    name = fmt.left(fmt.crop_left(fmt.inert(row.path), path), path)
+    name = fmt.left(fmt.path(fmt.inert(row.path), path), path)
     return line(
         ("▌ " if selected else "  ", "accent"),
         (name, "faint" if row.state == "left-out" else ""),
@@ -103,7 +103,7 @@ def file_detail(row: FileRow | None, state: IndexState, cells: int) -> list[Line
     if row.size is not None:
         size = fmt.bytes_of(row.size)
         if row.state == "changed" and row.indexed_size is not None:
-            size = f"{size} on disk, {fmt.bytes_of(row.indexed_size)} when it was indexed"
+            size = f"{row.size:,} B on disk, {row.indexed_size:,} B when it was indexed"
         say("size", size)
     if row.mtime is not None:
         say("modified", fmt.clock(row.mtime, state.at, True))
@@ -150,18 +150,18 @@ def words(row: FileRow) -> str:
     return f"{fmt.inert(row.path)} {STATES[row.state][1]}"
 
 
-def event_row(state: IndexState, event: Event, cells: int, selected: bool) -> Line:
-    """Time, kind and text of an event."""
+def event_row(state: IndexState, event: Event, cells: int, selected: bool) -> list[Line]:
+    """Time, kind and text of an event, which is wrapped."""
     mark, words, role = _KINDS[event.kind]
     when = fmt.stamp(event.at, state.at)
-    room = cells - 4 - len(when) - 1 - _KIND
-    return line(
+    row = line(
         ("▌ " if selected else "  ", "accent"),
         (f"{when} ", "dim"),
         (f"{mark} ", role),
         fmt.left(words, _KIND),
-        (fmt.crop(fmt.inert(event.text), max(0, room)), "dim"),
+        (fmt.inert(event.text), "dim"),
     )
+    return wrapped(row, cells - 1, min(5 + len(when) + _KIND, cells // 2))
 
 
 def event_detail(event: Event | None, state: IndexState, cells: int) -> list[Line]:

@@ -16,8 +16,6 @@ from openclaw_mem_tui.render.terms import Marker
 _MIN_PATH = 14
 #: Cells of a name and its lines for which columns of later stages are omitted.
 _NAME = 26
-#: What almost every path begins with: omitted in a list that has no room for it.
-_FOLDER = "memory/"
 _ROOMY_TEXT = 20
 #: The cell of a column that says nothing of a row, and its role.
 _NONE = ("·", "faint")
@@ -64,7 +62,7 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     marks = 1 + max([1, *(len(_marks(row)) for row in trace.returned)])
     wanted = max((fmt.width_of(row.location) for row in trace.rows[:60]), default=20)
     # Paths without it may no longer be distinct.
-    folder = not all(row.path.startswith(_FOLDER) or row.path == "MEMORY.md" for row in trace.rows)
+    folder = not all(row.path.startswith(fmt.FOLDER) or row.path == "MEMORY.md" for row in trace.rows)
     cells -= 1  # a blank before the scroll bar
     rank = max([4, *(fmt.width_of(_tag(stage)) for stage in trace.stages if stage.kind in _LIMITS)])
 
@@ -189,17 +187,12 @@ def _delta(view: View, row: Row) -> Span:
 
 
 def path_spans(row: Row, room: int, folder: bool = True, out: bool = False) -> Line:
-    """A location in ``room`` cells: a dim folder, the name, the range. Where room is short the folder is
-    omitted first, then the beginning of the name; the range always stays."""
+    """A location in ``room`` cells: a dim folder, the name, the range. Where room is short
+    ``fmt.path`` shortens the path; the range always stays."""
     tail = f":{row.start_line}-{row.end_line}" if row.end_line > row.start_line else f":{row.start_line}"
-    path = fmt.inert(row.path if folder else row.path.removeprefix(_FOLDER))
-    before, slash, name = path.rpartition("/")
+    path = fmt.inert(row.path if folder else row.path.removeprefix(fmt.FOLDER))
+    before, slash, name = fmt.path(path, max(1, room - len(tail))).rpartition("/")
     before += slash
-    spare = room - fmt.width_of(name) - len(tail)
-    if fmt.width_of(before) > spare:
-        before = fmt.crop_left(before, spare) if spare > 5 else ""
-    if spare < 0:
-        name = fmt.crop_left(name, max(1, room - len(tail)))
     around = "faint" if out else "dim"
     return line((before, around), (name, "dim" if out else ""), (tail, around))
 

@@ -8,8 +8,10 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
 
 _NAME = 21
-_VALUE = 12
+_VALUE, _NUMBER = 12, 7
 _TRACK = 12
+#: Cells of " was .35" and the margin after a scale, and those from which values and scales have full width.
+_WAS, _ROOMY = 9, 2 + _NAME + _VALUE + 1 + _TRACK + 12
 #: So many knobs are named that one step changes.
 _NAMED = 3
 
@@ -22,7 +24,10 @@ def knob(name: str, knobs: Knobs, defaults: Knobs, cells: int, selected: bool) -
     plain = "faint" if idle(name, knobs) else ""
     parts = [Span("▌ " if selected else "  ", "accent")]
     parts.append(Span(fmt.left(name.replace("_", " "), _NAME), plain or ("strong" if changed else "")))
+    number = name != PROFILE and KNOBS[name].kind in ("int", "float")
+    track = _TRACK if cells >= _ROOMY else min(_TRACK, cells - 2 - _NAME - _NUMBER - 1 - _WAS) * number
     wide = max(_VALUE, cells - 2 - _NAME - 1) if name == PROFILE and not changed else _VALUE
+    wide = _NUMBER if number and 4 <= track < _TRACK else wide
     shown = _value(name, value)
     if selected:
         role = "strong accent" if changed else "strong"
@@ -31,12 +36,12 @@ def knob(name: str, knobs: Knobs, defaults: Knobs, cells: int, selected: bool) -
     else:
         parts.append(Span(" " + fmt.left(shown, wide - 1), plain or ("strong accent" if changed else "")))
     room = cells - 3 - _NAME - wide
-    if room >= _TRACK + 12 and name != PROFILE:
-        parts.append(Span(" " + _track(name, value) + " ", "dim"))
-        room -= _TRACK + 2
+    if track >= 4 and name != PROFILE:
+        parts.append(Span(" " + _track(name, value, track), "dim"))
+        room -= track + 1
     if changed:
         was = _value(name, default)
-        text = f"was {was}" if fmt.width_of(was) + 5 <= room else was
+        text = f"was {was}" if fmt.width_of(was) + 4 <= room else was
         parts.append(Span(" " + fmt.crop(text, room), "dim"))
     elif room >= 10 and name != PROFILE and not KNOBS[name].free:
         parts.append(Span(" retrieves", "faint"))
@@ -59,13 +64,13 @@ def _value(name: str, value: KnobValue) -> str:
     return str(value)
 
 
-def _track(name: str, value: KnobValue) -> str:
+def _track(name: str, value: KnobValue, cells: int) -> str:
     """A small scale with the value on it; blank for choices and switches."""
     spec = KNOBS[name]
     if spec.kind not in ("int", "float") or isinstance(value, (str, bool)):
-        return " " * _TRACK
-    at = round((float(value) - spec.low) / (spec.high - spec.low) * (_TRACK - 1))
-    return "─" * at + "●" + "─" * (_TRACK - 1 - at)
+        return " " * cells
+    at = round((float(value) - spec.low) / (spec.high - spec.low) * (cells - 1))
+    return "─" * at + "●" + "─" * (cells - 1 - at)
 
 
 def panel(knobs: Knobs, defaults: Knobs, cells: int, cursor: int) -> list[Line]:

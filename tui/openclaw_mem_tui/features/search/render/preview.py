@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -10,11 +9,8 @@ from openclaw_mem_engine.api import Candidate, Excerpt, Result, Row, note_lines,
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, line, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, hanging, line, wrapped
 from openclaw_mem_tui.render.terms import Marker
-
-# A list item goes on below its text, not below its bullet.
-_HANGING = re.compile(r"\s*(?:[-*+>] |\d+[.)] )?")
 
 _EDGE = "▎"
 _BEST = "▸"
@@ -123,6 +119,12 @@ def excerpt(got: Excerpt, candidate: Candidate, marker: Marker, cells: int) -> l
     return [*made, (), line((shown, "faint"), (_EDGE, "accent"), (lines, "faint"))]
 
 
+def passage(got: Excerpt, marker: Marker, cells: int) -> list[Line]:
+    """Lines of a note as they are on disk now."""
+    texts = (_Numbered(number, text) for number, text in enumerate(got.text.split("\n"), got.start_line))
+    return _numbered(texts, got.end_line, marker, cells)
+
+
 def first_of_chunk(lines: Sequence[Line]) -> int:
     """The first drawn line of an excerpt that belongs to the chunk; 0 when none does."""
     return next((n for n, row in enumerate(lines) if len(row) > 1 and row[1].text == _EDGE), 0)
@@ -155,10 +157,9 @@ def _numbered(lines: Iterable[_Numbered], last: int, marker: Marker, cells: int)
     for number, raw, sign, best, role in lines:
         text = fmt.inert(raw.removesuffix("\r"))
         edge = Span(sign, "warn" if sign == _CUT else "accent")
-        indent = min(len(_HANGING.match(text)[0]), 8, cells // 4)  # type: ignore[index]
         head = Span(fmt.right(str(number or ""), gutter - 2) + " ", "faint")
         first = Span(_BEST, "accent") if best else edge
-        for row in wrapped(marker.mark(text, role), max(8, cells - gutter - 2), indent):
+        for row in hanging(marker.mark(text, role), max(8, cells - gutter - 2)):
             made.append((head, first, Span(" "), *row))
             head, first = Span(" " * (gutter - 1)), edge
     return made
