@@ -22,8 +22,13 @@ class Fate(NamedTuple):
 
 
 def verdict(pool: Pool, trace: Trace) -> str:
-    """One sentence, without its full stop: how many results and why none, whether the first one hides its
-    best line, and how many keyword matches the score cut costs. Paths in it are as in the index."""
+    """One sentence, without its full stop: ``found`` and ``would_add``. Paths in it are as in the index."""
+    return "; ".join(part for part in (found(pool, trace), would_add(trace)) if part)
+
+
+def found(pool: Pool, trace: Trace) -> str:
+    """How many results and why none, whether the first one hides its best line, and how many candidates the
+    score cut drops."""
     count = len(trace.results)
     absent = _absent_words(pool, trace.knobs)
     head = _counted(count, "result") if count else _nothing(pool, trace)
@@ -32,7 +37,7 @@ def verdict(pool: Pool, trace: Trace) -> str:
     elif count and all(row.outcome.rescued for row in trace.returned):
         head += f", kept by keyword rescue: no score reaches {trace.knobs.min_score:g}"
     first = _truncated(trace) or (_first(trace) if count and not absent else "")
-    return "; ".join(part for part in (head, first, _cut_matches(trace)) if part)
+    return "; ".join(part for part in (head, first, _below(trace) if count else "") if part)
 
 
 def fate(trace: Trace, path: str, line: int) -> Fate:
@@ -116,8 +121,19 @@ def _truncated(trace: Trace) -> str:
     return f"{len(hiding)} of them truncated: best line not in the snippet"
 
 
-def _cut_matches(trace: Trace) -> str:
-    """Keyword matches that the score cut drops though results are free for them."""
+def _below(trace: Trace) -> str:
+    """How many candidates the score cut drops."""
+    below = sum(row.outcome.stage == "min_score" for row in trace.dropped)
+    return (
+        f"{below:,} {'is' if below == 1 else 'are'} below min_score {trace.knobs.min_score:g}"
+        if below
+        else ""
+    )
+
+
+def would_add(trace: Trace) -> str:
+    """Keyword matches that the score cut drops though results are free for them, and that a newer default
+    returns; empty where there are none."""
     knobs = trace.knobs
     if trace.cut is None or knobs.keyword_rescue == "fill":
         return ""

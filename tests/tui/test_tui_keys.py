@@ -20,6 +20,7 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.widgets.dialogs import HelpScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.filter_line import FilterLine
+from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import WrappedTable
 
 DRILL = "restore drill"
@@ -156,6 +157,56 @@ async def test_the_help_is_filtered_and_runs_what_it_lists(tmp_path: Path) -> No
         await press(pilot, "question_mark", "slash", *"last row", "enter", "enter")
         assert lab(app).hits.cursor == len(lab(app).hits.rows) - 1, "of the list, not of the help"
         await press(pilot, "question_mark", "f", *"x", "escape", "escape")
+        assert app.screen is lab(app)
+
+
+async def test_the_help_has_the_own_keys_first_and_what_to_read_beside_or_before_the_motions(
+    tmp_path: Path,
+) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "escape", "3", "question_mark")
+        rows, legend = app.screen.query_one("#help-rows", WrappedTable), app.screen.query_one("#help-legend")
+        groups = list(dict.fromkeys(row.group for row in rows._all))
+        assert groups[0] == "Index" and groups[-1] == "Lists" and "Legend" not in groups
+        assert sum("Index" in line for line in rows.text.splitlines() if "enter" in line) == 1
+        assert "j k ↓ ↑" in rows.text and legend.region.x >= rows.region.right
+        await press(pilot, "f", *"index", "enter")
+        assert {row.group for row in rows._items} >= {"Index"} and rows.counted[0] > 8, "a group by its name"
+        await press(pilot, "escape")
+        await pilot.resize_terminal(*SMALL)
+        await settled(pilot)
+        groups = list(dict.fromkeys(row.group for row in rows._all))
+        assert groups[0] == "Index" and groups[-1] == "Lists" and not legend.display
+        assert groups.index(IndexScreen.READING[0]) == len(groups) - 2
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+async def test_the_tabs_show_the_screens_and_the_key_bar_ends_alike_on_all(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        for name in (*bindings.TABS[1:], "search"):
+            tab = bindings.action(f"show_{name}")
+            top = app.screen.query_one("#top", Pane)
+            at = top.text.index(f" {tab.key} {tab.footer} ") + 1
+            await pilot.click(top, offset=(at, 0))
+            await settled(pilot)
+            lit = [span for line in app.screen.query_one("#top", Pane).drawn for span in line]
+            shown = [span.text.strip() for span in lit if span.action and "strong" in span.role]
+            assert name == app.screen.WHERE and shown == [f"{tab.key} {tab.footer}"]  # type: ignore[attr-defined]
+            keys = app.screen.query_one(KeyBar).text.rstrip()
+            assert keys.endswith("? help   q quit") and not any(f" {n} " in f" {keys} " for n in "12345")
+            assert ("esc back" in keys) == (name != "search")
+        await press(pilot, "w")
+        top = app.screen.query_one("#top", Pane)
+        assert "› why not" in top.text and "esc back   ? help   q quit" in app.screen.query_one(KeyBar).text
+        at = app.screen.query_one(KeyBar).text.index("esc back")
+        await pilot.click(app.screen.query_one(KeyBar), offset=(at + 5, 0))
+        await settled(pilot)
         assert app.screen is lab(app)
 
 

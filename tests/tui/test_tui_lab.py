@@ -52,8 +52,11 @@ async def test_typing_searches_and_the_history_is_kept(tmp_path: Path) -> None:
         assert screen.hits.has_focus
         assert screen.search.view.query == "restore drill"
         assert "restore-drill.md" in screen.hits.text.splitlines()[1]
-        assert "in the pool" in str(screen.query_line.border_subtitle)
-        assert "fused" in screen.funnel.text
+        assert "fused" in screen.funnel.text and screen.query_line.border_subtitle is None
+        facts, more = screen.verdict.text, screen.funnel.text
+        assert screen.verdict.region.y < screen.funnel.region.y and "OpenClaw" not in facts
+        below = sum(row.outcome.stage == "min_score" for row in screen.hits.rows)
+        assert below and f"; {below} are below min score .35" in facts and "min_score" not in facts + more
         assert screen.search.history.queries == ["restore drill"]
 
         await press(pilot, "slash", "ctrl+u", *"heron", "enter", "slash", "ctrl+u", *"alarm", "enter")

@@ -88,7 +88,7 @@ def test_dropped_rows_carry_their_stage_and_in_wide_panes_their_best_line() -> N
     assert row_texts(below, 60)[-1].split()[0] == "<0"
     exact = world.view(Knobs().set({"min_score": 0.375}))
     assert row_texts(exact, 60)[-1].startswith("  <.375 "), "whole, whatever its digits"
-    assert ("<.375", "out: below min_score") in hits.legend(exact.trace)
+    assert ("<.375", "out: below min score") in hits.legend(exact.trace)
 
 
 def test_a_column_without_any_value_gives_its_room_to_cropped_locations() -> None:
@@ -150,12 +150,6 @@ def test_a_list_that_added_nothing_shows_its_rank() -> None:
     assert rows["c1"].split()[-3] == "#2" and rows["c2"].split()[-4:] == ["#3", "·", "·", "·"]
     titles = [(group.title, len(group.rows)) for group in hits.groups(view, True)]
     assert titles[-1] == ("outside the pool", 1)
-
-
-def test_counts_have_one_word_each() -> None:
-    view = world.view()
-    assert funnel.counts(view, 120).startswith("3 in the pool · 2 returned · ")
-    assert funnel.counts(view, 80) == "3 pool · 2 returned"
 
 
 # -- waterfall --------------------------------------------------------------------------------------------
@@ -232,7 +226,7 @@ def test_funnel_counts_each_stage() -> None:
     drawn = spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), 140))
     assert (
         "vec 3 + bm25 2 → fused 3 → decay" in drawn
-        and "min .30: 2 (−1)" in drawn
+        and "min score .30: 2 (−1)" in drawn
         and "baseline default" in drawn
     )
 
@@ -245,7 +239,7 @@ def test_funnel_is_compact_where_it_must_be() -> None:
 def test_strip_marks_what_differs() -> None:
     line = funnel.strip(EVERYTHING, Knobs(), 120)
     strong = [span.text for span in line if "strong" in span.role]
-    assert strong == ["decay 30 d", "mmr λ .70", "min .30"]
+    assert strong == ["decay 30 d", "mmr λ .70", "min score .30"]
 
 
 def test_nothing_passes_is_explained() -> None:
@@ -351,7 +345,7 @@ def test_packed_lines_have_gaps_and_count_results_beside_chunks() -> None:
         starts=(10, 20, 30),
     )
     assert view.trace is not None
-    assert "2 results from 3 chunks" in funnel.counts(view, 120)
+    assert "→ 2 results from 3 chunks" in spans.text_of(funnel.funnel(view, 120))
     drawn = texts(snippet_of(view)).splitlines()
     assert [text[:5].split() for text in drawn[:3]] == [["10", "▸"], [], ["13"]] and drawn[1].strip() == "…"
     assert any(text.startswith("── shortened: ") for text in drawn) and " 11 ┊ nothing" in "\n".join(drawn)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 #: Parts of screens with keys of their own: every other word of ``Action.where`` is a screen.
 PARTS = frozenset({"query", "knobs", "lists"})
 
+#: The screens of the table.
+TABS = tuple(entry.name for entry in SCREENS)
 
 #: Actions that open a line in which is typed.
 TYPED = frozenset({"focus_query", "filter", "find"})
@@ -126,7 +128,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("next_pane", "tab", "tab", "next pane (narrow), next focus (wide)", "Lists"),
     Action("scroll_down", "J", "J", f"{_PANE} down", "Lists", f"search {_LEFT}", "scroll", 13),
     Action("scroll_up", "K", "K", f"{_PANE} up", "Lists", f"search {_LEFT}"),
-    Action("leave", "escape", "esc", "stop the running task, else back", "Lists", _LEFT, "back", 12),
+    Action("leave", "escape", "esc", "stop the running task, else back", "Lists", _LEFT, "back", 2),
     Action("columns", "v", "v", "columns: scores, ranks, contributions", "Hits", footer="columns", rank=7),
     Action("dropped", "d", "d", "show or hide what is not returned", "Hits", footer="dropped", rank=10),
     Action("baseline", "b", "b", "pin this run as the baseline", "Hits", footer="baseline", rank=9),
@@ -183,8 +185,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("measure", "E", "E", "measure the effect on answers again", "Curate", "curate", "effect", 11),
     Action("read_notes", "r", "r", "read notes and searches again", "Curate", "curate", "again", 10),
     *(
-        Action(f"show_{name}", key, key, help, "Screens", "everywhere", footer, rank)
-        for name, key, _, help, footer, rank in SCREENS
+        Action(f"show_{name}", key, key, help, "Screens", "everywhere", tab)
+        for name, key, _, help, tab in SCREENS
     ),
     Action("guide", "T", "T", "the lessons of the demo", "More", footer="lessons", rank=5),
     Action("next_lesson", "right_square_bracket", "]", _NEXT_LESSON, "More", footer="next lesson", rank=6),

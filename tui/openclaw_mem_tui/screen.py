@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from openclaw_mem_tui.bindings import TYPED, Action, action, key, listed
+from openclaw_mem_tui.bindings import TABS, TYPED, Action, action, key, listed
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.memory_thread import Unexpected
 from openclaw_mem_tui.render import status
@@ -54,8 +54,8 @@ class WorkbenchScreen(Screen[None]):
     OPENED_BY: ClassVar[str] = ""
     #: Whether it shows the configured backend, whichever answers in the search lab.
     OF_CONFIGURED: ClassVar[bool] = False
-    #: Title at the top of a narrow and of a wide screen.
-    TITLES: ClassVar[tuple[str, str]]
+    #: What is behind the tabs at the top, of a screen that has none.
+    TITLE: ClassVar[str | None] = None
     #: How to read it, for the help.
     READING: ClassVar[Reading]
 
@@ -126,13 +126,12 @@ class WorkbenchScreen(Screen[None]):
         if not self.is_mounted:
             return
         self.set_class(self.size.height < _FEW, "-few")
-        header, (short, long) = self.search.sync.header, self.TITLES
+        header = self.search.sync.header
         if self.OF_CONFIGURED and header.backend:
             header = replace(header, backend=self.search.service.configured_backend)
         self.query_one(Banner).show(self.search.view.shown_faults)
-        self.query_one("#top", Pane).show(
-            lambda cells: [status.top(header, cells, long if cells >= 100 else short)]
-        )
+        at = next(w for s in reversed(self.app.screen_stack) if (w := getattr(s, "WHERE", "")) in TABS)
+        self.query_one("#top", Pane).show(lambda cells: [status.top(header, cells, at, self.TITLE or "")])
         self.draw_keys()
         self.draw_body()
 
@@ -208,10 +207,6 @@ class WorkbenchScreen(Screen[None]):
         getattr(self, "presenter", self.search).say("")
 
     # -- actions ------------------------------------------------------------------------------------------
-
-    @on(KeyBar.Pressed)
-    async def _key_pressed(self, event: KeyBar.Pressed) -> None:
-        await self.run(event.action)
 
     @on(Lines.Clicked)
     async def _span_clicked(self, event: Lines.Clicked) -> None:
@@ -299,7 +294,7 @@ class WorkbenchScreen(Screen[None]):
             if chosen:
                 await self.run(action(chosen))
 
-        self.app.push_screen(HelpScreen(about, self.reading(), rows), run)
+        self.app.push_screen(HelpScreen(about, self.reading(), rows, self.WHERE), run)
 
     def action_messages(self) -> None:
         """Every message in full: lines of a screen are cut where room is short."""

@@ -12,14 +12,13 @@ if TYPE_CHECKING:
 
 class ScreenEntry(NamedTuple):
     """``name`` is the folder under ``features``; ``key`` opens the screen; ``help`` is its text in the
-    palette, the help and docs/keys.md, ``footer`` that of the bottom line, ``rank`` its importance there."""
+    palette, the help and docs/keys.md, ``tab`` that of the tab at the top."""
 
     name: str
     key: str
     class_name: str
     help: str
-    footer: str
-    rank: int
+    tab: str
 
     def load(self) -> type[WorkbenchScreen]:
         """The screen's class; its module is imported when it is first shown."""
@@ -30,9 +29,9 @@ class ScreenEntry(NamedTuple):
 
 #: The first is the search lab, over which the others open.
 SCREENS: tuple[ScreenEntry, ...] = (
-    ScreenEntry("search", "1", "SearchScreen", "search lab", "lab", 6),
-    ScreenEntry("providers", "2", "ProvidersScreen", "providers, fallback and faults", "providers", 7),
-    ScreenEntry("index", "3", "IndexScreen", "index health: files, doctor, events", "index", 8),
-    ScreenEntry("timeline", "4", "TimelineScreen", "timeline: flushes, writes, searches", "timeline", 10),
-    ScreenEntry("curate", "5", "CurateScreen", "curate MEMORY.md, with evidence", "curate", 11),
+    ScreenEntry("search", "1", "SearchScreen", "search lab", "lab"),
+    ScreenEntry("providers", "2", "ProvidersScreen", "providers, fallback and faults", "providers"),
+    ScreenEntry("index", "3", "IndexScreen", "index health: files, doctor, events", "index"),
+    ScreenEntry("timeline", "4", "TimelineScreen", "timeline: flushes, writes, searches", "timeline"),
+    ScreenEntry("curate", "5", "CurateScreen", "curate MEMORY.md, with evidence", "curate"),
 )

@@ -42,7 +42,7 @@ ROLES = (
 )
 
 
-def line(*parts: Span | tuple[str, str] | str) -> Line:
+def line(*parts: Span | tuple[str, ...] | str) -> Line:
     """A line from spans, (text, role) pairs and plain strings; empty parts are left out."""
     made = (Span(p) if isinstance(p, str) else Span(*p) for p in parts)
     return tuple(span for span in made if span.text)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from openclaw_mem_engine.api import FAULTS, Freshness, Note, Pool, session_scope
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.bindings import TABS, action, key
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, width, wrapped
@@ -57,18 +57,39 @@ class Activity:
         return self.searching or self.phase in ("opening", "syncing")
 
 
-def top(header: Header, cells: int, screen: str = "search lab") -> Line:
-    """Name at the left, agent and provider at the right; the workspace in between when there is room."""
-    wide, demo = cells >= 70, ("  demo" if header.demo else "", "warn")
-    start = line((" openclaw-mem", "strong accent"), (f"  {screen}" if wide else "", "dim"), demo)
-    agent = line(("agent ", "dim"), fmt.inert(header.agent)) if header.agent and wide else ()
-    provider = fmt.join((fmt.inert(header.backend) if wide else "", fmt.inert(header.provider)))
-    end = (*agent, *line((" · " if agent and provider else "", "faint"), (provider, "dim"), " "))
+def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line:
+    """The tabs of the screens at the left with that of ``at`` lit, and the ``title`` of a screen over it;
+    agent, backend and provider at the right, the workspace in between. What there is no room for goes: the
+    workspace, the name, the agent, the backend, the provider, and of the tabs the names of the others."""
+    demo = (" demo", "warn") if header.demo else ""
+    name, over = (" openclaw-mem ", "strong accent"), (f" › {title}" if title else "", "strong")
+    tabs, short = (line(*_tabs(at, names=names), over, demo) for names in (True, False))
+    agent = line(("agent ", "dim"), fmt.inert(header.agent), (" · ", "faint")) if header.agent else ()
+    backend, provider = fmt.inert(header.backend), fmt.inert(header.provider)
+    service, only = fmt.join((backend, provider)), fmt.crop(provider, max(0, cells - width(tabs) - 3))
+    full = line(*agent, (service, "dim"), " ")
+    for start, end in (
+        (line(name, *tabs), full),
+        (tabs, full),
+        (tabs, line((service, "dim"), " ")),
+        (tabs, line((only, "dim"), " ") if len(only) >= 12 else ()),
+        (tabs, ()),
+        (short, ()),
+    ):
+        if width(start) + width(end) + 2 <= cells:
+            break
     room = cells - width(start) - width(end) - 6
-    if header.workspace and room > 14:
-        shown = fmt.crop_left(fmt.inert(header.workspace), room)
-        end = (Span(shown + "   ", "faint"), *end)
+    if header.workspace and end == full and room > 14:
+        end = (Span(fmt.crop_left(fmt.inert(header.workspace), room) + "   ", "faint"), *end)
     return spread(start, end, cells)
+
+
+def _tabs(at: str, *, names: bool) -> Iterator[Span]:
+    """A click on a tab shows its screen."""
+    for screen in TABS:
+        tab, here = action(f"show_{screen}"), screen == at
+        text = f" {tab.key} {tab.footer} " if names or here else f" {tab.key} "
+        yield Span(text, "strong accent" if here else "dim", tab.command)
 
 
 def fault_banner(faults: frozenset[str], cells: int, here: bool = False) -> Line:

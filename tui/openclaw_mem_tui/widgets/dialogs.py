@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import NamedTuple, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
@@ -18,11 +19,11 @@ from textual.widgets import Input
 from openclaw_mem_tui.bindings import GROUPS, Action
 from openclaw_mem_tui.features.search.history import fuzzy
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Reading, line, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Reading, line, spread, wrapped
 from openclaw_mem_tui.widgets.edges import Banner
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane
-from openclaw_mem_tui.widgets.lists import CursorList, Rows, WrappedTable
+from openclaw_mem_tui.widgets.lists import CursorList, Rows, WrappedTable, has_words
 
 T = TypeVar("T")
 
@@ -212,26 +213,66 @@ class TextScreen(Dialog[None]):
 
 
 class HelpRow(NamedTuple):
-    """``action`` is the id of what enter runs; "" for a sign to read."""
+    """``action`` is the id of what enter runs; "" for a sign to read. ``first``: of its group, whose name it
+    shows."""
 
     sign: str
     text: str
     group: str
     action: str = ""
+    first: bool = False
 
 
 def _help_row(wide: int, row: HelpRow, cells: int, selected: bool) -> list[Line]:
-    """The text wraps; its group is at the right of the first line."""
-    end = line((f" {row.group} ", "faint"))
+    """The group at the left of its first row; the text wraps."""
+    group = fmt.left(row.group if row.first or cells > _HEADED else "", _SECTION)
     head = line(
         ("▌ " if selected else "  ", "accent"),
+        (group, "strong accent"),
         (fmt.left(row.sign, wide) + " ", "key" if row.action else "dim"),
     )
-    first, *more = wrapped(line(*head, row.text), cells - width(end), wide + 3)
-    return [spread(first, end, cells), *more]
+    return wrapped(line(*head, row.text), cells - 1, wide + 3 + _SECTION)
 
 
+#: The box is narrower: a wider row is what a filter looks at, which finds all of a group by its name.
+_HEADED = 200
 _GLOSSARY = ("terms", "docs/glossary.md of the repository explains the terms of all screens")
+#: Motions there and back, in one row: enter runs the first.
+_PAIRS = {
+    "down": ("up", "move"),
+    "page_down": ("page_up", "half a page down, up"),
+    "next_list": ("previous_list", "next, previous list"),
+    "next_match": ("previous_match", "next, previous match of the last filter"),
+    "scroll_down": ("scroll_up", "scroll the text or details"),
+}
+#: From this width on, what to read is beside the keys.
+_BESIDE = 100
+
+
+def _help_rows(actions: Sequence[Action], where: str, reading: Reading | None) -> list[HelpRow]:
+    """The groups of the screen's own keys, those it shares, those of every screen, what to read, the keys of
+    lists."""
+    by_id = {action.id: action for action in actions}
+    own = {action.group for action in actions if action.where == where}
+
+    def part(action: Action) -> int:
+        if action.group in ("Lists", "Screens", "More"):
+            return 4 if action.group == "Lists" else 2
+        return int(action.group not in own)
+
+    groups = {group: at for at, group in enumerate(GROUPS)}
+    backs = {back for back, _ in _PAIRS.values() if back in by_id}
+    made = [HelpRow(*sign, reading[0]) for sign in (*reading[1], _GLOSSARY)] if reading else []
+    before, after = list[HelpRow](), list[HelpRow]()
+    for one in sorted(actions, key=lambda a: (part(a), groups[a.group])):
+        back, text = _PAIRS.get(one.id, ("", one.help))
+        signs = zip_longest(one.shown.split(), by_id[back].shown.split() if back in by_id else ())
+        sign = " ".join(key for pair in signs for key in pair if key)
+        if one.id not in backs:
+            row = HelpRow(sign, text if back in by_id else one.help, one.group, one.id)
+            (after if part(one) > 3 else before).append(row)
+    rows = [*before, *made, *after]
+    return [row._replace(first=not at or rows[at - 1].group != row.group) for at, row in enumerate(rows)]
 
 
 class HelpScreen(Dialog[str | None]):
@@ -241,29 +282,54 @@ class HelpScreen(Dialog[str | None]):
         Binding("enter", "choose", show=False),
         Binding("escape,q,question_mark,f1", "back", show=False),
         Binding("f,slash", "filter", show=False, priority=True),
+        Binding("J", "scroll_legend(3)", show=False),
+        Binding("K", "scroll_legend(-3)", show=False),
     ]
 
-    def __init__(self, about: str, reading: Reading, actions: Sequence[Action]) -> None:
-        rows = [HelpRow(a.shown, a.help, a.group, a.id) for a in actions]
-        rows += [HelpRow(sign, text, reading[0]) for sign, text in (*reading[1], _GLOSSARY)]
-        wide = max(fmt.width_of(row.sign) for row in rows)
+    def __init__(self, about: str, reading: Reading, actions: Sequence[Action], where: str) -> None:
+        self._reading, self._actions, self._where = reading, actions, where
+        self._beside: bool | None = None
         self._rows: WrappedTable[HelpRow] = WrappedTable("", id="help-rows")
-        self._rows.show_wrapped(rows, partial(_help_row, wide))
         said = Pane(lambda cells: wrapped(line((about, "dim")), cells) if about else (), id="help-about")
-        super().__init__(Vertical(said, FilterLine(), self._rows), "help", "")
+        self._legend = Pane(self._signs, id="help-legend")
+        super().__init__(Vertical(said, FilterLine(), Horizontal(self._rows, self._legend)), "help", "")
+
+    def _signs(self, cells: int) -> list[Line]:
+        """How to read the screen: the signs that the filter finds."""
+        signs = (*self._reading[1], _GLOSSARY)
+        rows = [sign for sign in signs if has_words(" ".join(sign).lower(), self._rows.wanted)]
+        wide = max((fmt.width_of(sign) for sign, _ in rows), default=0)
+        made = [line(("How to read this screen", "strong accent"))]
+        for sign, text in rows:
+            made += wrapped(line((fmt.left(sign, wide) + " ", "dim"), text), cells - 1, wide + 1)
+        return made
 
     def on_mount(self) -> None:
         self._rows.focus()
-        self._label()
+        self.on_resize()
+
+    def on_resize(self) -> None:
+        beside = self.size.width >= _BESIDE
+        if beside != self._beside:
+            self._beside = self._legend.display = beside
+            rows = _help_rows(self._actions, self._where, None if beside else self._reading)
+            wide = max(fmt.width_of(row.sign) for row in rows)
+            self._rows.show_wrapped(rows, partial(_help_row, wide))
+        self.call_after_refresh(self._label)
 
     @on(CursorList.Moved)
     def _label(self) -> None:
         found = self._rows.filtered
         keys = f"{found} · esc clears" if found else "enter runs it · f filters · esc closes"
+        keys += " · J K scroll the legend" if self._legend.max_scroll_y > 0 else ""
         self._box.border_subtitle = Content(keys).markup
+        self._legend.changed()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         return action != "filter" or self._rows.has_focus
+
+    def action_scroll_legend(self, lines: int) -> None:
+        self._legend.scroll_relative(y=lines, animate=False)
 
     def action_filter(self) -> None:
         self.query_one(FilterLine).open(self._rows)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from textual import events
-from textual.message import Message
-
 from openclaw_mem_tui.bindings import Action, action, offered
-from openclaw_mem_tui.render.spans import Line, Span, spread, width
+from openclaw_mem_tui.render.spans import Line, Span, line, spread, width
 from openclaw_mem_tui.render.status import fault_banner
 from openclaw_mem_tui.widgets.line_view import Lines
 
@@ -23,6 +20,13 @@ _TYPED = {
     ),
     "filter": (("enter ↓", "to the rows"), ("esc", "show all rows")),
 }
+
+#: The actions at the right end of every key bar.
+_ENDS = ("leave", "help", "quit")
+
+
+def _part(action: Action) -> int:
+    return 2 + _ENDS.index(action.id) if action.id in _ENDS else int(action.group == "Lists")
 
 
 class Banner(Lines):
@@ -50,18 +54,18 @@ class Banner(Lines):
         return [fault_banner(self._faults, cells, here)] if self._faults else []
 
 
+def _typed_help() -> Line:
+    """The key of the help that is no letter of a query."""
+    named = next((key for key in action("help").shown.split() if len(key) > 1), "")
+    return line((named, "key", "do('help')"), (" help " if named else "", "dim", "do('help')"))
+
+
 class KeyBar(Lines):
     """Sheds the less important keys where room is short; a click on a key is a press."""
-
-    class Pressed(Message):
-        def __init__(self, action: Action) -> None:
-            super().__init__()
-            self.action = action
 
     where = "search"
     hidden = frozenset({"show_search"})
     _shows = action("get").footer
-    _places: Sequence[tuple[int, int, Action]] = ()
 
     def rename(self, footer: str) -> None:
         """What ``enter`` shows next to the hits."""
@@ -76,43 +80,33 @@ class KeyBar(Lines):
             self.changed()
 
     def draw(self, cells: int) -> Sequence[Line]:
-        self._places = places = []
         if self.where in _TYPED:
-            parts = [Span(" ")]
+            parts, end = [Span(" ")], _typed_help() if self.where == "query" else ()
             for key, text in _TYPED[self.where]:
-                if width(parts) + len(key) + len(text) + 3 <= cells:
+                if width(parts) + len(key) + len(text) + 3 + width(end) <= cells:
                     parts.extend((Span(key, "key"), Span(f" {text}   ", "dim")))
-            return [tuple(parts)]
+            return [spread(parts, end, cells)]
         if self.where == "knobs":
             shown = [a for a in offered("knobs") if a.rank]
             shown.append(action("reset_all")._replace(footer="reset all", rank=4))
-            shown.append(action("knobs")._replace(footer="close"))
+            shown += [action("knobs")._replace(footer="close"), action("help"), action("quit")]
         else:
             shown = [a for a in offered(self.where) if a.rank and a.id not in self.hidden]
             shown = [a._replace(footer=self._shows) if a.id == "get" else a for a in shown]
-        end: Line = (Span(action("help").key, "key"), Span(" help ", "dim"))
-        chosen = [a for a in shown if a.id != "help"]
-        while chosen and self._wide(chosen) + width(end) + 1 > cells:
-            chosen.remove(max(chosen, key=lambda a: a.rank))
-        if self.where != "knobs":
-            chosen.sort(key=lambda a: (a.id == "quit", a.rank))
-        parts = [Span(" ")]
-        for one in chosen:
-            start = width(parts)
-            parts.extend((Span(self._key(one), "key"), Span(f" {one.footer}", "dim")))
-            places.append((start, width(parts), one))
-            parts.append(Span("   "))
-        places.append((cells - width(end), cells, action("help")))
-        return [spread(parts, end, cells)]
+        while len(shown) > 1 and width(self._line(shown)) + 2 > cells:
+            shown.remove(max((a for a in shown if a.id != "help"), key=lambda a: (a.id not in _ENDS, a.rank)))
+        start, end = (self._line([a for a in shown if (a.id in _ENDS) == ends]) for ends in (False, True))
+        return [spread((Span(" "), *start), (*end, Span(" ")), cells)]
 
-    @staticmethod
-    def _key(action: Action) -> str:
-        return action.shown if action.where == "knobs" else action.key
-
-    def _wide(self, actions: Sequence[Action]) -> int:
-        return 1 + sum(len(self._key(a)) + 1 + len(a.footer) + 3 for a in actions)
-
-    def on_click(self, event: events.Click) -> None:
-        for start, stop, pressed in self._places:
-            if start <= event.x < stop:
-                self.post_message(self.Pressed(pressed))
+    def _line(self, shown: Sequence[Action]) -> Line:
+        """What acts on the screen by importance, then the keys of its lists, then those of every screen."""
+        made: list[Span] = []
+        before = 0
+        for one in sorted(shown, key=lambda a: (_part(a), a.rank if self.where != "knobs" else 0)):
+            gap = ("   ", "") if _part(one) == before or one.id in _ENDS else (" │ ", "faint")
+            shown_key = one.shown if one.where == "knobs" else one.key
+            made += [Span(*gap)] if made else []
+            does = f"do('{one.id}')"
+            made += [Span(shown_key, "key", does), Span(f" {one.footer}", "dim", does)]
+            before = _part(one)
+        return tuple(made)

@@ -25,7 +25,7 @@ def cut_by_score(state: RankingState) -> None:
         note=no_cut or "",
         kind="cut",
         label="min",
-        heading="out: below min_score",
+        heading="out: below min score",
         limit=minimum,
     )
 
@@ -54,7 +54,7 @@ def rescue_keyword_hits(state: RankingState) -> None:
         changed=len(saved),
         kind="rescue",
         label="rescue",
-        heading="keyword hits below min_score that are kept",
+        heading="keyword hits below min score that are kept",
     )
 
 

@@ -53,7 +53,6 @@ class CurateScreen(ListScreen):
 
     WHERE, OPENED_BY, READING = "curate", "show_curate", READING
     AUTO_FOCUS = "#candidates"
-    TITLES = "curate", "curation of memory"
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("curate")  # type: ignore[assignment]
     HELP = "Candidates for changes of MEMORY.md and daily logs, each with evidence."

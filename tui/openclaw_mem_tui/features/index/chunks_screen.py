@@ -41,7 +41,7 @@ class ChunksScreen(WorkbenchScreen):
 
     WHERE, READING = "chunks", READING
     OF_CONFIGURED = True
-    TITLES = "chunks", "chunks of a file"
+    TITLE = "chunks"
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("chunks")  # type: ignore[assignment]
     HELP = "Where the file is split. A search finds chunks, never files."

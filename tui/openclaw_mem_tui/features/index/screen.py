@@ -60,7 +60,6 @@ class IndexScreen(ListScreen):
     """Drawn from the state of the presenter and the activity of the sync."""
 
     WHERE, OPENED_BY, READING = "index", "show_index", READING
-    TITLES = "index", "index health"
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("index")  # type: ignore[assignment]
     HELP = "Whether the index is up to date with the notes, and whether it is intact."

@@ -55,7 +55,6 @@ class ProvidersScreen(WorkbenchScreen):
     with the focus and the pane that goes with it are shown."""
 
     WHERE, OPENED_BY, READING = "providers", "show_providers", READING
-    TITLES = "providers", "providers and fallback"
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("providers")  # type: ignore[assignment]
     HELP = "Which provider makes the vectors, what is used when it fails, and how the results differ."

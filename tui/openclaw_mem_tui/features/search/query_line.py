@@ -8,7 +8,6 @@ from textual.binding import Binding
 from textual.geometry import Region
 from textual.widgets import Input
 
-from openclaw_mem_tui.features.search.render import funnel
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import status
 
@@ -30,14 +29,10 @@ class QueryLine(Input):
         )
         self.cursor_blink = False
 
-    def label(self, view: View, cells: int) -> None:
-        """What its frame says: which session asks, and how many candidates there are."""
-        for edge, text in (
-            ("border_title", status.asker(view)),
-            ("border_subtitle", funnel.counts(view, cells)),
-        ):
-            if getattr(self, edge) != text:
-                setattr(self, edge, text)
+    def label(self, view: View) -> None:
+        """What its frame says: which session asks."""
+        if self.border_title != (asks := status.asker(view)):
+            self.border_title = asks
 
     def refresh(
         self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False

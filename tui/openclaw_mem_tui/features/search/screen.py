@@ -43,7 +43,6 @@ class SearchScreen(WorkbenchScreen):
     """One frozen ``View`` drives everything that is drawn; ``activity`` drives the edges."""
 
     WHERE, OPENED_BY = "search", "show_search"
-    TITLES = "search lab", "search lab"
     BINDINGS = bindings("search")  # type: ignore[assignment]
 
     def __init__(self, search: SearchPresenter, initial_query: str = "") -> None:
@@ -58,10 +57,9 @@ class SearchScreen(WorkbenchScreen):
         self.notes, self.status_line = Brief(4, id="notes"), Pane(id="status")
         self.add_actions(QueryActions(self), HitActions(self), NoteActions(self), MoreActions(self))
         self.add_actions(WhyNotActions(self))
-        self._initial_query = initial_query
+        self._initial_query, self._frame = initial_query, 0
         self._clock: Timer | None = None
         self._stale_timer: Timer | None = None
-        self._frame = 0
         self._view: View | None = None  # what is drawn
         self._activity = status.Activity()
         self._fault_opens = bool(search.view.faults)  # the comparison opens on its first row
@@ -71,8 +69,8 @@ class SearchScreen(WorkbenchScreen):
         yield self.query_line
         yield self.lesson
         yield self.strip
-        yield self.funnel
         yield self.verdict
+        yield self.funnel
         with Container(id="body"):
             yield self.hits
             with Vertical(id="side"):
@@ -197,7 +195,6 @@ class SearchScreen(WorkbenchScreen):
         if self._lesson_opens and view.answers and view.trace is not None and view.trace.rows:
             self._lesson_opens = False
             self.hits.point_at(lost(view))
-        self.funnel.show(lambda cells: [funnel.funnel(view, cells)])
         self.strip.show(lambda cells: [funnel.strip(view.knobs, view.defaults, cells)])
         if self.knobs_open:
             self.knob_panel.show_knobs(view.knobs, view.defaults)
@@ -206,6 +203,7 @@ class SearchScreen(WorkbenchScreen):
         self._draw_lesson()
         most = 1 if self.size.height < 30 and self.has_class("-lesson") else 2
         self.verdict.show(lambda cells: above.above(view, cells, most))
+        self.funnel.show(lambda cells: above.numbers(view, cells, most))
         self.show_row()
         self.draw()
 
@@ -220,7 +218,7 @@ class SearchScreen(WorkbenchScreen):
         """The edges; the panes are drawn when the view changes."""
         super().draw()
         view, activity = self.search.view, self.search.activity
-        self.query_line.label(view, self.size.width)
+        self.query_line.label(view)
         self.status_line.show(lambda cells: [status.status(view, activity, cells, self._frame)])
         notes = partial(status.soundness, view, activity, framed=self.has_class("-tall"))
         self.notes.set_class(bool(notes(80)), "-on")

@@ -63,7 +63,6 @@ class TimelineScreen(ListScreen):
 
     WHERE, OPENED_BY, READING = "timeline", "show_timeline", READING
     AUTO_FOCUS = "#moments"
-    TITLES = "timeline", "timeline of memory"
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("timeline")  # type: ignore[assignment]
     HELP = "When memory was written and read, and which compactions had a flush before them."

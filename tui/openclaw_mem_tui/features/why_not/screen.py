@@ -52,7 +52,7 @@ class WhyNotScreen(WorkbenchScreen):
     """Walks again when query, knobs or index have changed."""
 
     WHERE, READING = "why_not", READING
-    TITLES = "why not", "why not this passage?"
+    TITLE = "why not"
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("why_not")  # type: ignore[assignment]
     HELP = "The steps of one passage through the search, from the file on disk to the snippet."

@@ -3,8 +3,9 @@ did to the answer."""
 
 from __future__ import annotations
 
-from openclaw_mem_engine.api import Answer, Expected, Fate, Trace, fate
+from openclaw_mem_engine.api import Expected, Fate, Trace, fate, found, would_add
 from openclaw_mem_tui.features.search.comparison import Compared, answered_by, compared
+from openclaw_mem_tui.features.search.render.funnel import funnel
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, wrapped
@@ -14,11 +15,22 @@ def above(view: View, cells: int, most: int = 2) -> list[Line]:
     """The sentence takes ``most`` lines; nothing before there is an answer."""
     if view.pool is None or view.trace is None:
         return []
-    text = fmt.numbers(fmt.inert(Answer(view.pool, view.trace).verdict, 1_000))
-    made = wrapped(line(" ", (text, "" if view.trace.results else "warn")), cells - 1, 1)
+    made = _sentence(found(view.pool, view.trace), "" if view.trace.results else "warn", cells, most)
+    return [*made, *([_expected(view, view.trace, cells)] if view.expected else [])]
+
+
+def numbers(view: View, cells: int, most: int = 2) -> list[Line]:
+    """How many candidates each stage let through, and in ``most`` lines what another setting would add."""
+    more = would_add(view.trace) if view.trace is not None else ""
+    return [funnel(view, cells), *(_sentence(more, "dim", cells, most) if more else [])]
+
+
+def _sentence(text: str, role: str, cells: int, most: int) -> list[Line]:
+    text = fmt.numbers(fmt.inert(text, 1_000)).replace("min_score", "min score")
+    made = wrapped(line(" ", (text, role)), cells - 1, 1)
     if len(made) > most:
         made[most - 1 :] = [fit((*made[most - 1], Span(" …", "dim")), cells - 1)]
-    return [*made, *([_expected(view, view.trace, cells)] if view.expected else [])]
+    return made
 
 
 def _expected(view: View, trace: Trace, cells: int) -> Line:

@@ -9,7 +9,7 @@ from openclaw_mem_tui.features.search.render.hits import is_shortened
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width
-from openclaw_mem_tui.render.status import Activity, timings
+from openclaw_mem_tui.render.status import Activity
 
 
 def funnel(view: View, cells: int) -> Line:
@@ -25,7 +25,7 @@ def funnel(view: View, cells: int) -> Line:
         parts = _parts(trace, detail)
         if width(parts) + width(end) <= cells - 3:
             break
-    return _with_end(parts, end, cells)
+    return _with_end([span._replace(role=span.role or "dim") for span in parts], end, cells)
 
 
 def _with_end(parts: list[Span], end: Line, cells: int) -> Line:
@@ -44,7 +44,7 @@ def _parts(trace: Trace, detail: int) -> list[Span]:
             last = stage.name == variants[-1]
             text = line((f"{len(variants)} of variants", "dim")) if last else ()
         else:
-            text = _stage(stage, compact)
+            text = _stage(stage, compact, returned_words(trace))
             if stage.kind == "snippet" and detail > 1:
                 text += _shortened(trace, whole=detail > 2)
         if text and parts:
@@ -59,7 +59,7 @@ def _space(stage: Stage, compact: bool) -> Line:
     return line((f"({fmt.crop(fmt.inert(space), 12 if compact else 34)}) ", "warn")) if space else ()
 
 
-def _stage(stage: Stage, compact: bool) -> Line:
+def _stage(stage: Stage, compact: bool, returned: str) -> Line:
     if stage.kind == "list":
         return line((f"{stage.label} ", "dim"), *_space(stage, compact), str(stage.left))
     if stage.kind == "count" and not stage.entered:
@@ -73,16 +73,17 @@ def _stage(stage: Stage, compact: bool) -> Line:
             return () if compact else line((stage.label, "dim"), (" moved none", "faint"))
         return line((stage.label, "dim"), f" moved {stage.changed}")
     if stage.kind == "cut":
+        label = stage.name.replace("_", " ")
         if stage.note:
-            return line((f"{stage.label} ", "dim"), ("not applied", "faint"))
+            return line((f"{label} ", "dim"), ("not applied", "faint"))
         if compact and not lost:
             return ()
         value = "" if compact else f"{fmt.setting(stage.limit or 0.0)}: "
-        return line((f"{stage.label} {value}", "dim"), str(stage.left), minus)
+        return line((f"{label} {value}", "dim"), str(stage.left), minus)
     if stage.kind == "rescue":
         return line((f"{stage.label} ", "dim"), (f"+{stage.changed}", "warn")) if stage.changed else ()
     if stage.kind == "snippet":
-        return () if compact and not lost else line(f"{stage.left} returned", minus)
+        return () if compact and not lost else line(returned, minus)
     return line((f"{stage.label} ", "dim"), str(stage.left), minus if stage.kind == "count" else "")
 
 
@@ -93,16 +94,6 @@ def _shortened(trace: Trace, whole: bool) -> Line:
         (f", {shortened} shortened" if whole and shortened else "", "dim"),
         (f", {lose} truncated" if lose else "", "warn"),
     )
-
-
-def counts(view: View, cells: int) -> str:
-    """``36 in the pool · 6 returned · 1.0 ms`` for the frame of the query line."""
-    trace = view.trace
-    if trace is None:
-        return ""
-    pool = f"{_in_pool(trace):,} {'in the pool' if cells >= 100 else 'pool'}"
-    spent = fmt.milliseconds(sum(took for _, took in timings(view))) if cells >= 100 else ""
-    return fmt.join((pool, returned_words(trace), spent))
 
 
 def _in_pool(trace: Trace) -> int:
@@ -116,7 +107,7 @@ def strip(knobs: Knobs, defaults: Knobs, cells: int) -> Line:
         changed = any(getattr(knobs, n) != getattr(defaults, n) for n in names)
         return Span(text, "strong accent" if changed else "dim", f"knob('{names[0]}')")
 
-    shown = [part(knobs.profile, "profile")]
+    shown = [part(f"profile {knobs.profile}", "profile")]
     if knobs.vector_space != "primary":
         shown.append(part(f"{knobs.vector_space} vectors", "vector_space"))
     if knobs.mode != "hybrid":
@@ -133,18 +124,19 @@ def strip(knobs: Knobs, defaults: Knobs, cells: int) -> Line:
     shown.append(part(decay, "decay", *(["half_life_days"] if knobs.decay else [])))
     mmr = f"mmr λ {fmt.score(knobs.mmr_lambda, 2)}" if knobs.mmr else "mmr off"
     shown.append(part(mmr, "mmr", *(["mmr_lambda"] if knobs.mmr else [])))
-    shown.append(part(f"min {fmt.setting(knobs.min_score)}", "min_score"))
+    shown.append(part(f"min score {fmt.setting(knobs.min_score)}", "min_score"))
     rows = f"{knobs.list_rows} a list" if knobs.list_rows else f"pool ×{knobs.candidate_multiplier}"
     shown.append(part(rows, "candidate_multiplier", "pool_results", "list_rows"))
     if knobs.keyword_rescue != defaults.keyword_rescue:
         shown.append(part(f"rescue {knobs.keyword_rescue}", "keyword_rescue"))
     shown.append(part(f"max {knobs.max_results}", "max_results"))
-    parts = [piece for span in shown for piece in (Span(" │ ", "faint"), span)][1:]
     end: Line = ()
     if changes := knobs.changes_from(defaults):
         count = fmt.count(len(changes), "change")
         end = line((count, "accent"), (" · ", "faint"), (key_of("reset_all"), "key"), (" resets ", "dim"))
-    return _with_end(parts, end, cells)
+    if width(shown) + 3 * len(shown) + width(end) > cells:  # what is off and was, says least
+        shown = [span for span in shown if span.role != "dim" or not span.text.endswith(" off")]
+    return _with_end([p for span in shown for p in (Span(" │ ", "faint"), span)][1:], end, cells)
 
 
 def nothing(view: View) -> list[Line]:

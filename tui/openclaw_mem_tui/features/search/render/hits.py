@@ -323,7 +323,7 @@ _MARKS = (
     ("=", "the same rank as in the baseline"),
     ("new", "not returned by the baseline"),
     ("out", "returned by the baseline, not by this run"),
-    ("*", "rescued: a keyword match below min_score"),
+    ("*", "rescued: a keyword match below min score"),
     ("!", "truncated: its best line is not sent to the agent"),
     ("9/18", "shortened: the agent gets 9 of its 18 lines"),
 )

@@ -213,7 +213,7 @@ def _later_detail(operand: Operand) -> str:
 def _margin(trace: Trace, total: float, digits: int, cells: int) -> list[Line]:
     made: list[Line] = []
     for stage in trace.of_kind("cut"):
-        label, margin = (fmt.left(stage.label, _LABEL), "dim"), total - (stage.limit or 0.0)
+        label, margin = (f"{stage.name.replace('_', ' ')} ", "dim"), total - (stage.limit or 0.0)
         if stage.note and stage.limit:
             made.append(spread(line(label, ("does not apply to ranks", "faint")), (), cells))
         elif stage.limit:
