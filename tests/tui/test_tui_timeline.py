@@ -203,7 +203,7 @@ async def test_what_is_appended_is_shown_after_r(tmp_path: Path) -> None:
 
 async def test_bars_past_the_soft_line_end_above_it_and_others_do_not(tmp_path: Path) -> None:
     talk = Talk().answer("a", 175_900).answer("b", 176_100).compaction()
-    async with opened(of_talks(tmp_path, [talk]), (120, 36)) as (pilot, screen):
+    async with opened(of_talks(tmp_path, [talk]), (120, 36)) as (_pilot, screen):
         lines = [row for row in shown_lines(screen, "#chart") if "176k" in row]
         bars = {char for char in "".join(lines) if char in "▁▂▃▄▅▆▇█"}
         assert bars & set("▁▂") and bars & set("▆▇█") and not bars & set("▃▄▅"), lines
