@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_S = 10
 #: The oldest pgvector that is known to give these results.
 PGVECTOR = (0, 8)
-_INSTALL = "python -m pip install 'openclaw-mem-workbench[postgres]'"
+_INSTALL = "uv tool install '.[postgres]'"
 _INIT = "`openclaw-mem store init` makes and updates the tables"
 #: How long ``interrupt`` waits for the server to take one request, seconds.
 _CANCEL_TIMEOUT_S = 2.0
