@@ -87,6 +87,10 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
         if claimed:
             assert int(claimed[2] if claimed[2].isdigit() else claimed[1]) == more
             assert int(claimed[3] or more) == len(filled.returned)
+        below = re.search(r"(\d+) (?:is|are) below min_score", said)
+        low = sum(row.final < knobs.min_score for row in trace.dropped if row.final is not None)
+        if trace.cut is not None and not trace.cut.note and trace.results:
+            assert int(below[1] if below else 0) == low, (query, said)
         hidden = sum(
             any(row.shown.truncated for row in trace.rows if row.chunk_id in result.chunk_ids)
             for result in trace.results

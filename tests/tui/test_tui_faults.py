@@ -80,6 +80,12 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None
             await switch(pilot, name)
             assert app.screen is screen, "enter opens the comparison"
             assert f"SIMULATED FAULT: {name}" in first_line(app) and "2 then U clears" in first_line(app)
+            if name == NAMES[0]:
+                await press(pilot, "2")
+                assert "· U clears" in first_line(app)
+                await press(pilot, "question_mark")
+                assert "· U clears" in first_line(app), "the help is over the screen that has the key"
+                await press(pilot, "escape", "1")
             view = screen.search.view
             assert view.answers and view.pool_faults == {name}
             assert view.pool is not None and view.other_pool is not None
@@ -104,7 +110,7 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None
             else:
                 assert view.pool.first("vector") is None, name
                 assert "BM25 only answered" in screen.lesson.text
-                assert "min not applied" in screen.funnel.text
+                assert "min score not applied" in screen.funnel.text
             await press(pilot, "2")
             if name.startswith("embeddings-") or name in ("wrong-dimension", "zero-vector"):
                 assert "fallback: BM25 only (static failed)" in screen.notes.text, name

@@ -293,7 +293,8 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         await pilot.pause()
         assert isinstance(pilot.app.screen, HelpScreen)
         drawn = pilot.app.screen.query_one("#help-rows").text
-        assert "rebuild the index" in drawn and "index matches disk" in drawn and "knob" not in drawn
+        legend = pilot.app.screen.query_one("#help-legend").text
+        assert "rebuild the index" in drawn and "index matches disk" in legend and "knob" not in drawn
         await pilot.press("escape")
         await pilot.pause()
         titles = [command.title for command in pilot.app.get_system_commands(screen)]

@@ -283,6 +283,7 @@ def test_a_clash_or_an_unknown_id_is_refused(keys: dict[str, str], reason: str) 
 def test_messages_name_the_keys_of_the_user() -> None:
     bindings.take_keys({"rebuild": "f9", "show_index": "f3"})
     assert fmt.message("Run `openclaw-mem index --force`.").startswith("f3 then f9: ")
+    assert fmt.message_here("Run `openclaw-mem index --force`.").startswith("f9: "), "on the screen itself"
 
 
 def test_a_key_means_the_same_on_every_screen() -> None:

@@ -48,6 +48,11 @@ async def test_typing_searches_and_the_history_is_kept(tmp_path: Path) -> None:
     async with running(tmp_path) as (pilot, screen):
         assert screen.query_line.has_focus
         assert "chunks to search." in screen.hits.text
+        assert "In the query line: type to search, esc leaves it, f1 is the help." in screen.hits.text
+        assert screen.query_one(KeyBar).text.endswith("f1 help")
+        await press(pilot, "f1")
+        assert pilot.app.screen is not screen
+        await press(pilot, "escape")
         await press(pilot, *"restore", "space", *"drill", "enter")
         assert screen.hits.has_focus
         assert screen.search.view.query == "restore drill"

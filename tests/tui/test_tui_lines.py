@@ -23,6 +23,7 @@ from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.render import above, funnel, hits, knobs, preview
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import Citations
+from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import spans, status
 from openclaw_mem_tui.render.status import Activity, Header
 from openclaw_mem_tui.render.terms import Marker
@@ -180,6 +181,24 @@ def test_waterfall_of_a_dropped_row_says_why() -> None:
     assert view.trace is not None
     drawn = texts(waterfall(view, view.trace.dropped[-1], 60))
     assert "not returned: <.35" in drawn and drawn.count("short by") == 1 and "out   " not in drawn
+    row = view.trace.dropped[-1]
+    first = drawn.splitlines()[0]
+    assert f"final {fmt.score(row.final)}  not returned: <.35" in first, "the conclusion is in the first line"
+    assert row.path in first and "final" not in texts(waterfall(view, row, 40)).splitlines()[0]
+
+
+def test_an_empty_answer_names_the_keys_that_explain_and_change_it() -> None:
+    drawn = texts(funnel.nothing(world.view(Knobs().set({"min_score": 0.99, "keyword_rescue": "off"}))))
+    assert [text.split()[0] for text in drawn.splitlines()] == ["p", "w"]
+
+
+def test_an_index_with_errors_is_not_shown_as_sound() -> None:
+    activity = Activity(phase="ready", freshness=Freshness("fresh", 1, 0.0), files=9)
+    sound = status.status(world.view(), activity, 120)
+    assert ("fresh", "good") in [(span.text, span.role) for span in sound]
+    damaged = status.status(world.view(), replace(activity, errors=2), 120)
+    assert "3 doctor: 2 errors · fresh" in texts([damaged])
+    assert not any(span.role == "good" for span in damaged[1:])
 
 
 def test_waterfall_keeps_the_order_of_the_lists_and_names_the_neighbour() -> None:

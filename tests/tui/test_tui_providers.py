@@ -111,7 +111,8 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         await pilot.pause()
         assert isinstance(pilot.app.screen, HelpScreen)
         drawn = pilot.app.screen.query_one("#help-rows").text  # type: ignore[attr-defined]
-        assert "stop all simulated faults" in drawn and "ready for use" in drawn
+        legend = pilot.app.screen.query_one("#help-legend").text  # type: ignore[attr-defined]
+        assert "stop all simulated faults" in drawn and "ready for use" in legend
         assert "knob" not in drawn.lower()
         await pilot.press("escape")
         await pilot.pause()

@@ -252,6 +252,11 @@ def key(name: str) -> str:
     return _by_id[name].key
 
 
+def typed_key(name: str) -> str:
+    """The key of an action that is no letter in a line that is typed in; empty when it has none."""
+    return next((key for key in _by_id[name].shown.split() if len(key) > 1), "")
+
+
 def offered(where: str) -> tuple[Action, ...]:
     """The actions of a screen with those that work on every screen, or those of a part of a screen."""
     return tuple(

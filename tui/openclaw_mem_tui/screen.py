@@ -16,13 +16,13 @@ from textual.widget import Widget
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from openclaw_mem_tui.bindings import TABS, TYPED, Action, action, key, listed
+from openclaw_mem_tui.bindings import TYPED, Action, action, key, listed
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.memory_thread import Unexpected
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import Reading
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.edges import Banner, KeyBar
+from openclaw_mem_tui.widgets.edges import Banner, KeyBar, tab_of
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
 from openclaw_mem_tui.widgets.lists import CursorList
@@ -130,7 +130,7 @@ class WorkbenchScreen(Screen[None]):
         if self.OF_CONFIGURED and header.backend:
             header = replace(header, backend=self.search.service.configured_backend)
         self.query_one(Banner).show(self.search.view.shown_faults)
-        at = next(w for s in reversed(self.app.screen_stack) if (w := getattr(s, "WHERE", "")) in TABS)
+        at = tab_of(self)
         self.query_one("#top", Pane).show(lambda cells: [status.top(header, cells, at, self.TITLE or "")])
         self.draw_keys()
         self.draw_body()

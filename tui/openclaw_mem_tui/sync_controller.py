@@ -77,6 +77,10 @@ class SyncController(Presenter[Activity]):
         changed = before is None or before.state != freshness.state
         self.update(freshness=freshness, said="" if changed else self.state.said)
 
+    def take_errors(self, count: int) -> None:
+        """The doctor has found so many errors in the index."""
+        self.update(errors=count)
+
     # -- syncing ------------------------------------------------------------------------------------------
 
     async def read_status(self) -> None:
@@ -147,6 +151,8 @@ class SyncController(Presenter[Activity]):
             self.trouble(str(error))
             return f"the {job.task} failed"
         await self.read_status()
+        if job.force:
+            self.take_errors(0)  # all of it is new
         warnings = [note.text for note in report.notes if note.level == "warning"]
         if warnings:
             self.trouble(fmt.join([*warnings[:2], self.state.trouble], " "))

@@ -63,6 +63,11 @@ def message(text: str, limit: int = LINE_LIMIT) -> str:
     return inert(first + advice(text), limit)
 
 
+def message_here(text: str, limit: int = LINE_LIMIT) -> str:
+    """A ``message`` on the index screen, which has these keys."""
+    return message(text, limit).removeprefix(f"{key('show_index')} then ")
+
+
 def inert_lines(text: str, limit: int = LINE_LIMIT) -> list[str]:
     """The lines of a text (they end at ``\\n``; a ``\\r`` before it is dropped), each inert."""
     return [inert(line.removesuffix("\r"), limit) for line in text.split("\n")]

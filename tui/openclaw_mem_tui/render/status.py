@@ -36,7 +36,7 @@ class Activity:
     """What runs behind the screen. ``done``/``total`` count what ``label`` says (0: not known) of a task
     that runs, ``left`` are the seconds that it still takes (None: unknown); ``said`` is the last thing
     that happened, until something else does; ``noted`` are the notes of the last sync, until the next
-    query."""
+    query; ``errors`` are those that the doctor found last, until the index is built anew."""
 
     phase: Phase = "opening"
     task: Task = "sync"
@@ -48,6 +48,7 @@ class Activity:
     said: str = ""
     trouble: str = ""
     noted: str = ""
+    errors: int = 0
     freshness: Freshness | None = None
     files: int = 0
     chunks: int = 0
@@ -289,6 +290,7 @@ def _index(activity: Activity, short: bool = False) -> Line:
     if fresh is None:
         return ()
     role = "good" if fresh.state == "fresh" else "warn"
+    damage = line((f"{key('show_index')}", "key"), (f" doctor: {fmt.count(activity.errors, 'error')}", "bad"))
     state: str = fresh.state
     if fresh.state == "stale" and fresh.changed_count:
         state = f"stale, {fmt.count(fresh.changed_count, 'file')} modified"
@@ -297,4 +299,5 @@ def _index(activity: Activity, short: bool = False) -> Line:
     size = ""
     if activity.files and not short:
         size = f"{fmt.count(activity.files, 'file')} · {fmt.count(activity.chunks, 'chunk')} · "
-    return line((size, "dim"), (state, role), " ")
+    found = (*damage, Span(" · ", "dim")) if activity.errors else ()
+    return line((size, "dim"), *found, (state, "dim" if activity.errors and role == "good" else role), " ")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from openclaw_mem_tui.bindings import Action, action, offered
-from openclaw_mem_tui.render.spans import Line, Span, line, spread, width
+from textual.screen import Screen
+
+from openclaw_mem_tui.bindings import TABS, Action, action, offered, typed_key
+from openclaw_mem_tui.render.spans import Line, Span, spread, width
 from openclaw_mem_tui.render.status import fault_banner
 from openclaw_mem_tui.widgets.line_view import Lines
 
@@ -29,6 +32,12 @@ def _part(action: Action) -> int:
     return 2 + _ENDS.index(action.id) if action.id in _ENDS else int(action.group == "Lists")
 
 
+def tab_of(screen: Screen[Any]) -> str:
+    """The screen of the table that this one is, or that it is over."""
+    below = (screen, *reversed(screen.app.screen_stack))
+    return next(where for one in below if (where := getattr(one, "WHERE", "")) in TABS)
+
+
 class Banner(Lines):
     """Hidden while no fault is simulated. Starts with the faults of the application."""
 
@@ -46,18 +55,7 @@ class Banner(Lines):
             self.changed()
 
     def draw(self, cells: int) -> Sequence[Line]:
-        # A dialog has no key for it: that of the screen below is meant.
-        stack = self.app.screen_stack
-        below = stack[: stack.index(self.screen) + 1] if self.screen in stack else [self.screen]
-        named = filter(None, (getattr(screen, "WHERE", "") for screen in reversed(below)))
-        here = next(named, "") == "providers"
-        return [fault_banner(self._faults, cells, here)] if self._faults else []
-
-
-def _typed_help() -> Line:
-    """The key of the help that is no letter of a query."""
-    named = next((key for key in action("help").shown.split() if len(key) > 1), "")
-    return line((named, "key", "do('help')"), (" help " if named else "", "dim", "do('help')"))
+        return [fault_banner(self._faults, cells, tab_of(self.screen) == "providers")] if self._faults else []
 
 
 class KeyBar(Lines):
@@ -81,11 +79,13 @@ class KeyBar(Lines):
 
     def draw(self, cells: int) -> Sequence[Line]:
         if self.where in _TYPED:
-            parts, end = [Span(" ")], _typed_help() if self.where == "query" else ()
+            parts, right = [Span(" ")], list[Span]()
+            if self.where == "query" and (key := typed_key("help")):
+                right = [Span(key, "key", "do('help')"), Span(" help ", "dim", "do('help')")]
             for key, text in _TYPED[self.where]:
-                if width(parts) + len(key) + len(text) + 3 + width(end) <= cells:
+                if width(parts) + len(key) + len(text) + 3 + width(right) <= cells:
                     parts.extend((Span(key, "key"), Span(f" {text}   ", "dim")))
-            return [spread(parts, end, cells)]
+            return [spread(parts, right, cells)]
         if self.where == "knobs":
             shown = [a for a in offered("knobs") if a.rank]
             shown.append(action("reset_all")._replace(footer="reset all", rank=4))

@@ -67,7 +67,7 @@ class IndexScreen(ListScreen):
     def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
         super().__init__(search)
         self._lab = lab
-        self.presenter = IndexPresenter(search.service)
+        self.presenter = IndexPresenter(search.service, search.sync.take_errors)
         self.files: Table[FileRow] = Table(_FILES, id="files")
         self.doctor: WrappedTable[doctor.Item] = WrappedTable(_DOCTOR, id="doctor", classes="listed")
         self.events: WrappedTable[Event] = WrappedTable(_EVENTS, id="events", classes="listed")

@@ -116,6 +116,7 @@ class SearchPresenter(Presenter[View]):
             with suppress(OpenClawMemError):  # the first search says it
                 now = self.service.clock()
                 self.start_page = await self.service.read(lambda memory: start_page.read(memory, now))
+                self.sync.take_errors(self.start_page.errors)
 
     # -- searching ----------------------------------------------------------------------------------------
 

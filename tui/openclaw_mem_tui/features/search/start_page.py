@@ -25,10 +25,12 @@ _SAYS_NOTHING = re.compile(
 
 
 class StartPage(NamedTuple):
-    """``suggestions`` are queries with the note that they come from; ``doctor`` is a sentence, or empty."""
+    """``suggestions`` are queries with the note that they come from; ``doctor`` is a sentence, or empty;
+    ``errors`` are those that it found."""
 
     suggestions: tuple[tuple[str, str], ...] = ()
     doctor: str = ""
+    errors: int = 0
 
 
 def read(memory: Memory, now: float) -> StartPage:
@@ -44,10 +46,11 @@ def read(memory: Memory, now: float) -> StartPage:
             if turn < len(headings) and len(found) < _MOST:
                 found.setdefault(headings[turn].casefold(), (headings[turn], path))
     last = next((event for event in memory.events(200) if event.kind == "doctor" and event.counts), None)
-    doctor = ""
+    doctor, errors = "", 0
     if last is not None and (last.counts.get("errors") or last.counts.get("warnings")):
+        errors = last.counts.get("errors", 0)
         doctor = f"doctor, {fmt.clock(last.at, now)}: {last.text}"
-    return StartPage(tuple(found.values()), doctor)
+    return StartPage(tuple(found.values()), doctor, errors)
 
 
 def _headings(memory: Memory, path: str) -> Iterator[str]:

@@ -38,7 +38,7 @@ def item_rows(item: Item, cells: int, selected: bool) -> list[Line]:
         mark, role = _SEVERITIES[item.severity]
         key = _key_of(item)
         end = line((f" {key}", "key")) if key else ()
-        text = line(bar, (f"{mark} ", f"strong {role}"), _short(fmt.message(item.text)))
+        text = line(bar, (f"{mark} ", f"strong {role}"), _short(fmt.message_here(item.text)))
         first, *more = wrapped(text, cells - width(end), 4)
         return [spread(first, end, cells), *more]
     name = (fmt.inert(item.name), "strong")
@@ -73,7 +73,7 @@ def item_detail(item: Item | None, cells: int) -> list[Line]:
         return details.lines
     mark, role = _SEVERITIES[item.severity]
     say("finding", (f"{mark} {item.severity}", f"strong {role}"), (f" · {item.code}", "dim"))
-    say("what", fmt.message(item.text))
+    say("what", fmt.message_here(item.text))
     for at, evidence in enumerate(item.evidence):
         say("" if at else "evidence", (fmt.inert(evidence), "dim"))
     key = _key_of(item)
@@ -81,7 +81,7 @@ def item_detail(item: Item | None, cells: int) -> list[Line]:
         how = " with data on this machine; notes are not changed" if item.fixable else ""
         say("repair", (key, "key"), how)
     if item.repair:
-        say("command", (fmt.message(item.repair), "dim"))
+        say("command", (fmt.message_here(item.repair), "dim"))
     elif not key:
         say("repair", ("none needed", "dim"))
     return details.lines
@@ -115,6 +115,6 @@ def repairs(report: DoctorReport, cells: int) -> list[Line]:
     """What a repair would do."""
     made: list[Line] = []
     for finding in report.fixable:
-        made += wrapped(line(("· ", "accent"), fmt.message(finding.text)), cells, 2)
+        made += wrapped(line(("· ", "accent"), fmt.message_here(finding.text)), cells, 2)
     note = "Repairs use data on this machine only. Notes are not changed, nothing is sent."
     return [*made, (), *wrapped(line((note, "dim")), cells)]

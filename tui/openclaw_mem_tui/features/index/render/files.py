@@ -99,7 +99,7 @@ def file_detail(row: FileRow | None, state: IndexState, cells: int) -> list[Line
     if row.state == "left-out" and row.chunks:
         say("found", ("with the text that was indexed last, until it can be read again", "warn"))
     if row.why:
-        say("why", (fmt.message(row.why), role))
+        say("why", (fmt.message_here(row.why), role))
     if row.size is not None:
         size = fmt.bytes_of(row.size)
         if row.state == "changed" and row.indexed_size is not None:
@@ -176,9 +176,9 @@ def event_detail(event: Event | None, state: IndexState, cells: int) -> list[Lin
         took = f", after {fmt.age(event.seconds)}"
     at = fmt.clock(event.at, state.at, True)
     say("event", (f"{mark} {words}", f"strong {role}"), f" at {at}{took}")
-    say("what", fmt.message(event.text))
+    say("what", fmt.message_here(event.text))
     if event.reason:
-        say("why", fmt.message(event.reason))
+        say("why", fmt.message_here(event.reason))
     counts = fmt.join((f"{name} {number:,}" for name, number in event.counts.items() if number), ", ")
     if counts:
         say("counts", (fmt.inert(counts), "dim"))

@@ -20,7 +20,7 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
     if overview is None:
         trouble = state.trouble or (activity.trouble if activity.phase == "failed" else "")
         mark = (" ✗ ", "bad") if trouble else (" ◐ ", "accent")
-        return wrapped(line(mark, fmt.message(trouble or "The index is being read.")), cells - 1, 3)
+        return wrapped(line(mark, fmt.message_here(trouble or "The index is being read.")), cells - 1, 3)
     unsure = _unsure(state, activity)
     if short:
         end = line("  ", *(unsure or _in_short(state, overview)), " ")
@@ -164,7 +164,7 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         far = f"  {fmt.crop(fmt.inert(progress), 60)}" if progress else ""
         shown = line((f" {spin} ", "accent"), (state.doing, "dim"), (far, "dim"), esc)
     elif trouble:
-        shown = line((" ✗ " if state.trouble else " ! ", "bad"), fmt.message(trouble))
+        shown = line((" ✗ " if state.trouble else " ! ", "bad"), fmt.message_here(trouble))
     elif state.overview is None:
         shown = line((" ◐ ", "accent"), ("reading the index", "dim"))
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from openclaw_mem_engine.api import Knobs, Stage, Trace, returned_words
 from openclaw_mem_tui.bindings import key as key_of
+from openclaw_mem_tui.bindings import typed_key
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.render.hits import is_shortened
 from openclaw_mem_tui.features.search.state import View
@@ -157,7 +158,11 @@ def nothing(view: View) -> list[Line]:
         ]
     if cut is not None and cut.left == 0:
         return [
-            line((key_of("knobs"), "key"), (" opens the knobs: lower min score, set keyword rescue.", "dim"))
+            line(" ", (key_of(name), "key"), (text, "dim"))
+            for name, text in (
+                ("knobs", " opens the knobs: lower min score, set keyword rescue."),
+                ("why_not", " says of the selected passage why not, and which change returns it."),
+            )
         ]
     return [line(("Nothing is returned.", "strong"))]
 
@@ -173,7 +178,7 @@ def _unmatched(trace: Trace) -> str:
 
 
 _KEYS = (
-    ("focus_query", "search as you type"),
+    ("focus_query", "edit the query"),
     ("knobs", "change the ranking knobs"),
     ("columns", "scores, ranks or contributions"),
     ("baseline", "pin a run and compare with it"),
@@ -206,4 +211,12 @@ def landing(view: View, activity: Activity, guide: Guide | None) -> list[Line]:
         text = f"{files}, {chunks} to search."
     keys = [*_KEYS, *([("guide", "the lessons of the demo")] if guide is not None else [])]
     rows = [line("  ", (fmt.left(key_of(name), 3), "key"), (text, "dim")) for name, text in keys]
-    return [(), line("  ", (text, "strong")), (), *rows]
+    typed = typed_key("help")
+    line_keys = line(
+        ("  In the query line: type to search, ", "dim"),
+        (key_of("cancel"), "key"),
+        (" leaves it", "dim"),
+        *([(", ", "dim"), (typed, "key"), (" is the help", "dim")] if typed else []),
+        (". Outside of it:", "dim"),
+    )
+    return [(), line("  ", (text, "strong")), (), line_keys, *rows]

@@ -102,11 +102,11 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
     head = _head(trace, row, cells, digits)
     reason, other_spaces = _reason(trace, row, cells), _other_spaces(trace, row, cells)
     if (short := _outcome(trace, row)) and width(short) + fmt.width_of(row.location) < cells:
-        head, reason = spread(path_spans(row, cells - width(short) - 1), short, cells), []
-    made = [head]
+        head, reason = _with_final(row, short, cells, digits), []
+    made = [head, *reason]
     compared = _compare(view, trace, row, digits, cells)
     if not row.operands:
-        return [*made, *reason, *other_spaces, *(compared if row.outcome.stage == GONE else ())]
+        return [*made, *other_spaces, *(compared if row.outcome.stage == GONE else ())]
     total = 0.0
     fused = {lst.term: lst for lst in trace.lists}
     labels = {stage.name: stage.label for stage in trace.stages if stage.kind != "list"}
@@ -137,7 +137,7 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
     made += said(axis.rescale(digits))
     made.append(step("final", "", axis.bar(0, total, "sum"), fmt.score(total, digits), "strong"))
     made += [*_margin(trace, total, digits, cells), *_diversity(trace, row, cells)]
-    return [*made, *_queries(trace, cells), *other_spaces, *reason, *compared]
+    return [*made, *_queries(trace, cells), *other_spaces, *compared]
 
 
 def _queries(trace: Trace, cells: int) -> list[Line]:
@@ -165,8 +165,15 @@ def _head(trace: Trace, row: Row, cells: int, digits: int) -> Line:
         )
     else:
         end = line(("not returned: ", "dim"), (tag(row, trace), "bad"))
-    room = cells - width(end) - 1
-    return spread(path_spans(row, room), end, cells)
+    return _with_final(row, end, cells, digits)
+
+
+def _with_final(row: Row, end: Line, cells: int, digits: int) -> Line:
+    """The location, the final score of a row that is not returned where there is room for it, and ``end``."""
+    final = line(("final ", "dim"), (fmt.score(row.final, digits), "strong"), ("  ", ""))
+    room = fmt.width_of(row.location) + width(final) + width(end) < cells
+    end = (*final, *end) if room and row.final is not None and not row.returned else end
+    return spread(path_spans(row, cells - width(end) - 1), end, cells)
 
 
 def _outcome(trace: Trace, row: Row) -> Line:
