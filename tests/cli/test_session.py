@@ -46,13 +46,13 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
     tui.press("w")
     tui.shows(f"✗ {HIDDEN}:1-4 is not returned: .260 is below .35", "min score .35 → .25")
     tui.press("enter")
-    tui.shows("1 returned", "min score .35 → .25; z undoes it", "baseline (default): out (<.35) → #1")
+    tui.shows("1 result", "min score .35 → .25; z undoes it", "baseline (default): out (<.35) → #1")
 
     # Write that to config.toml.
     tui.press("A")
-    tui.shows("write", "config.toml", "+min_score = 0.25")
+    tui.shows("write", "config.toml", "+ min_score = 0.25")
     tui.press("enter")
-    tui.shows("back · wrote", without="1 change")
+    tui.shows("wrote config.toml; A undoes it", without="1 change")
 
     # Edit the note: the answer follows, and the run before the edit is the baseline.
     tui.press("e")
@@ -66,9 +66,9 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
     tui.press(" ")
     tui.shows("SIMULATED FAULT: embeddings-401", "answered  BM25 only", "401 Incorrect", "✗ paused")
     tui.press("enter")
-    tui.shows("Fallback since", "BM25 only for static", "baseline without faults", "overlap@6 1/1")
+    tui.shows("fallback: BM25 only (static failed)", "since", "baseline without faults", "overlap@6 1/1")
     tui.press("2", "U")
-    tui.shows("no fault is simulated any more", "static active", without="SIMULATED")
+    tui.shows("static active", without="SIMULATED")
 
     # The index is damaged from outside: what says so, and the key that repairs it.
     (index,) = world.indexes
@@ -76,18 +76,18 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
         with file.open("r+b") as stream:
             stream.write(os.urandom(file.stat().st_size))
     tui.press("3")
-    tui.shows("3 then R: The index", "main.sqlite is", "damaged (", "R rebuild")
+    tui.shows("R: The index", "main.sqlite is", "damaged (", "R rebuild")
     tui.press("R")
     tui.shows("The index is damaged: it is set aside.", "enter rebuild")
     tui.press("enter")
     tui.shows("rebuilt with 4 files", "healthy", without="1 error")
     tui.press("1")
-    tui.shows("search lab", "p knobs")
+    tui.shows("enter note", "p knobs")
     tui.press("/", " and beans")
-    tui.shows("vegetables and beans", "1 returned", "#1 at")
+    tui.shows("vegetables and beans", "1 result", "#1 at")
     tui.press("enter", "q")  # typed ahead: enter leaves the line before q is read
     assert tui.exit_code() == 0
 
     # What was applied holds, and the session goes on where it was left.
     with start(world) as again:
-        again.shows("continued", "vegetables and beans", "min .25", "1 returned", without="change")
+        again.shows("continued", "vegetables and beans", "min score .25", "1 result", without="change")

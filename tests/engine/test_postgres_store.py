@@ -459,7 +459,7 @@ def test_a_missing_driver_is_said(
 ) -> None:
     postgres.location()
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(ConfigError, match=r"openclaw-mem-workbench\[postgres\]"):
+    with pytest.raises(ConfigError, match=r"uv tool install '\.\[postgres\]'"):
         make()
 
 

@@ -90,6 +90,6 @@ async def _write(screen: SearchScreen, settings: Settings, edit: SettingsEdit) -
         screen.search_soon(0.0)
     path = fmt.inert(str(edit.path))
     if knobs == wanted:
-        search.say(f"{key('apply_knobs')} undoes it · wrote {path}")
+        search.say(f"wrote {fmt.inert(edit.path.name)}; {key('apply_knobs')} undoes it")
     else:
         search.say(f"{fmt.count(len(wanted.changes_from(knobs)), 'knob')} differ from {path}")
