@@ -28,7 +28,9 @@ def _start(
     if pid == 0:  # becomes the command
         # The size is set before the command starts: it cannot see another one.
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        environ = {**world.environ, "TERM": "xterm-256color", **(env or {})}
+        # Textual believes COLUMNS, which pytest-xdist sets, before the terminal.
+        kept = {name: text for name, text in world.environ.items() if name not in ("COLUMNS", "LINES")}
+        environ = {**kept, "TERM": "xterm-256color", **(env or {})}
         os.execvpe(ARGV[0], [*ARGV, *argv], environ)
     return pid, terminal
 

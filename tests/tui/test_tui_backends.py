@@ -272,7 +272,7 @@ async def test_with_qmd_configured_every_screen_shows_what_there_is(tmp_path: Pa
         why = app.screen
         assert isinstance(why, WhyNotScreen) and why.answer is not None and not why.trouble
         assert "expected  ✓ MEMORY.md:1 rank 1" in lab(app).verdict.text
-        assert "✓ collection  " in why.query_one("#walk", Pane).text
+        assert "collection" in why.query_one("#walk", Pane).text
         await press(pilot, "escape", "p")
         lab(app).tune(lab(app).search.view.knobs.set({"max_results": 1}))
         await press(pilot, "escape", "W", *"memory/a.md:1", "enter")

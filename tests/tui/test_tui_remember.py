@@ -88,7 +88,7 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         await press(pilot, "escape")
         assert "0.5" in ours.read_text()
         await press(pilot, "A", "enter")
-        assert f"wrote {ours}" in screen.search.activity.said
+        assert screen.search.activity.said.startswith(f"wrote {ours.name}; A undoes it")
         assert ours.stat().st_mode & 0o777 == 0o600 and "# mine" in ours.read_text()
         assert screen.search.view.defaults == knobs and not screen.search.view.changed_knobs()
     async with running(tmp_path, initial_query="router") as (pilot, screen):
