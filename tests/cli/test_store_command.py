@@ -189,6 +189,13 @@ def test_status_names_server_and_shard(host: Host, monkeypatch: pytest.MonkeyPat
     assert "needs no server" in host.run("store", "init", code=2)
 
 
+def test_the_address_of_an_owner_is_checked_and_not_shown(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENCLAW_MEM_STORE_OWNER", "postgresql://o:a#w0rd@db/mem")
+    assert "OPENCLAW_MEM_STORE_OWNER: server 1 is no address" in host.run("store", "init", code=3)
+
+
 @pytest.fixture
 def servers(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Three databases, as servers of their own, of which the second has the agent's shard."""

@@ -135,3 +135,12 @@ def test_what_is_missing_is_said_without_secrets(
     with pytest.raises(ConfigError, match=message) as caught:
         loaded(tmp_path, **(VARIABLES | changed))
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("raw", ["#", "?", "/", "@", "[", "]"])
+def test_a_password_with_a_raw_sign_is_refused_and_not_shown(tmp_path: Path, raw: str) -> None:
+    """The driver may accept it, but what follows the sign would be shown as the host."""
+    address = f"postgresql://mem:a{raw}hush@db/memory"
+    with pytest.raises(ConfigError, match=r"server 1 is no address.*%40") as caught:
+        loaded(tmp_path, **(VARIABLES | {"OPENCLAW_MEM_STORE_SERVERS": address}))
+    assert "hush" not in str(caught.value)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 SHARDS = 480
 _NAME = re.compile(r"[^\s\x00-\x1f][^\x00-\x1f]{0,199}")
-_ADDRESS = re.compile(r"postgres(ql)?://\S+")
+#: Stricter than the driver: after a raw sign of these in the password, its rest would be shown as the host.
+_ADDRESS = re.compile(r"postgres(ql)?://([^\s/?#@\[\]]*@)?[^\s@#]+")
 
 
 class StoreLocation(NamedTuple):
@@ -93,11 +94,8 @@ def store_settings(chosen: Chosen, agent_id: str) -> StoreSettings:
             "OPENCLAW_MEM_STORE_SERVERS, to postgresql://user:password@host/database."
         )
     for number, server in enumerate(found.servers, 1):
-        if server.available and not _ADDRESS.fullmatch(server.reveal()):
-            raise ConfigError(
-                f"{where}: server {number} is no address: write postgresql://user:password@host/database, "
-                "with special characters of the password as %40 and the like."
-            )
+        if server.available:
+            check_address(server, f"{where}: server {number}")
     # Two hosts that used one name without knowing would undo each other's index.
     name = (chosen.text("store.agent") or "").replace("{agent}", agent_id)
     if not _NAME.fullmatch(name):
@@ -110,6 +108,15 @@ def store_settings(chosen: Chosen, agent_id: str) -> StoreSettings:
     servers = _server_numbers(found.shards, len(found.servers), chosen.origins["store.shards"].where)
     location = StoreLocation(found.servers[servers[shard]], name, shard, found.servers)
     return replace(found, agent=name, location=location)
+
+
+def check_address(server: Secret, which: str) -> None:
+    """Raises ConfigError, with ``which`` and without the text, unless it is an address as a URL."""
+    if not _ADDRESS.fullmatch(server.reveal()):
+        raise ConfigError(
+            f"{which} is no address: write postgresql://user:password@host/database, with special characters "
+            "of the password as %40 and the like."
+        )
 
 
 def shard_of(agent: str) -> int:
