@@ -294,3 +294,38 @@ def test_a_move_that_fails_leaves_the_index_where_it_is(
     rest = ",".join(str(number) for number in range(SHARDS) if number != shard)
     (host.root / "config.toml").write_text(f'[store]\nshards = ["{rest}", "{shard}"]\n')
     assert "which store.servers does not name" in host.run("status", code=6)
+
+
+def test_a_move_that_was_killed_is_finished_by_the_next(
+    host: Host, servers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Home is 2: killed after each commit of a move there, no two servers have rows that are in use."""
+    host.run("index")
+    host.run("store", "move", "--to", "3")
+    before = everything(host.opened("postgres"))
+    real = moving._row
+    locked: list[str] = []
+
+    def killed(at: StoreLocation) -> Any:
+        locked.append(at.shown)
+        if len(locked) == 3:  # source, target, and then what only the home's row says
+            raise KeyboardInterrupt
+        return real(at)
+
+    def killed_before_removing(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(moving, "_row", killed)
+        host.run("store", "move", "--to", "2", code=130)
+    assert "a move was killed" in host.run("status", code=6), "no host writes to either"
+    assert "the copy at" in host.run("store", "move", "--to", "2")
+    assert everything(host.opened("postgres")) == before
+    assert [bool(rows_in(name)) for name in servers] == [False, True, False]
+    with monkeypatch.context() as broken:
+        broken.setattr(moving, "remove", killed_before_removing)
+        host.run("store", "move", "--to", "1", code=130)
+    assert [bool(rows_in(name)) for name in servers] == [True, True, False]
+    host.run("store", "move", "--to", "1")
+    assert [bool(rows_in(name)) for name in servers] == [True, False, False]
+    assert everything(host.opened("postgres")) == before
