@@ -194,6 +194,10 @@ def test_the_address_of_an_owner_is_checked_and_not_shown(
 ) -> None:
     monkeypatch.setenv("OPENCLAW_MEM_STORE_OWNER", "postgresql://o:a#w0rd@db/mem")
     assert "OPENCLAW_MEM_STORE_OWNER: server 1 is no address" in host.run("store", "init", code=3)
+    monkeypatch.setenv("OPENCLAW_MEM_STORE_OWNER", "postgresql://x:w0rd@localhost:1/mem?connect_timeout=2")
+    assert "Check it in OPENCLAW_MEM_STORE_OWNER" in host.run("store", "init", code=6)
+    monkeypatch.setenv("OPENCLAW_MEM_STORE_OWNER", postgres.app_address())
+    assert "Name one that may make extension, schema and tables" in host.run("store", "init", code=6)
 
 
 @pytest.fixture

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.sync.transfer import Copied
 
-#: The addresses of the roles that own the tables, in the order of the servers; never an argument, which
-#: other users of the host could read.
-OWNER_VARIABLE = "OPENCLAW_MEM_STORE_OWNER"
 #: The variable of ``store.kind``.
 _KIND = "OPENCLAW_MEM_STORE"
 
@@ -39,7 +36,7 @@ def init(arguments: Namespace) -> int:
     """Make or update tables, policies and rights on every server of the settings."""
     from openclaw_mem_engine.config.secret import Secret
     from openclaw_mem_engine.config.store import check_address
-    from openclaw_mem_engine.stores.postgres.installing import install
+    from openclaw_mem_engine.stores.postgres.installing import OWNER_VARIABLE, install
 
     settings = _on_servers(arguments)
     servers = settings.store.servers
