@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -108,7 +109,9 @@ def test_an_index_goes_to_a_server_and_back(host: Host, monkeypatch: pytest.Monk
     path = settings_for(host.workspace, host.root / "home", **host.variables).index_path
     path.unlink()
     before = everything(host.opened("postgres"))
-    done = host.json("store", "migrate", "--to", "sqlite")
+    with closing(host.opened("postgres")) as other, other.exclusive():  # as a host that was killed
+        done = host.json("store", "migrate", "--to", "sqlite")
+        assert re.search(r"where it was killed, after \d\d:\d\d:\d\d UTC", host.run("index", code=6))
     assert (done["files"], done["chunks"]) == (2, sum(map(len, before["chunks"].values())))
     assert done["target"] == str(path) and done["source"].endswith("of 480")
     assert everything(host.opened("sqlite")) == before

@@ -61,7 +61,7 @@ def migrate(
             raise UsageError(
                 f"The index at {target.index_name} holds {held:,} files: with --replace it is replaced."
             )
-        with writing_alone(old, new):
+        with writing_alone(new):
             return copy_index(old, new, progress, cancel)
 
 
