@@ -336,3 +336,11 @@ def test_a_move_that_was_killed_is_finished_by_the_next(
     host.run("store", "move", "--to", "1")
     assert [bool(rows_in(name)) for name in servers] == [True, False, False]
     assert everything(host.opened("postgres")) == before
+
+
+def test_doctor_finds_a_role_that_may_only_read(host: Host, servers: list[str]) -> None:
+    host.run("index")
+    assert "role-too-weak" not in host.run("doctor", "--json")
+    with psycopg.connect(postgres.owner_address(), dbname=servers[1]) as owner:
+        owner.execute("REVOKE INSERT ON openclaw_mem.chunks FROM mem_app")
+    assert "may not write 1 table: searches work" in host.run("doctor", "--json", code=6)
