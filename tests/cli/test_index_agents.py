@@ -59,6 +59,9 @@ def test_each_agent_has_its_rows_on_the_server(
     monkeypatch.setenv("OPENCLAW_MEM_STORE_AGENT", base)
     shared = result(capsys, *argv, code=3)
     assert shared["failed"] == 4 and "It would have the index of " in json.dumps(shared)
+    (workspaces / "agents").write_text(f"ada {workspaces / 'ada'}\nada {workspaces / 'bob'}\n")
+    twice = result(capsys, *argv, code=3)
+    assert twice["failed"] == 1 and "named on two lines" in json.dumps(twice)
 
 
 def test_never_more_than_jobs_at_a_time_and_never_fewer(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -108,7 +109,9 @@ def test_an_index_goes_to_a_server_and_back(host: Host, monkeypatch: pytest.Monk
     path = settings_for(host.workspace, host.root / "home", **host.variables).index_path
     path.unlink()
     before = everything(host.opened("postgres"))
-    done = host.json("store", "migrate", "--to", "sqlite")
+    with closing(host.opened("postgres")) as other, other.exclusive():  # as a host that was killed
+        done = host.json("store", "migrate", "--to", "sqlite")
+        assert re.search(r"where it was killed, after \d\d:\d\d:\d\d UTC", host.run("index", code=6))
     assert (done["files"], done["chunks"]) == (2, sum(map(len, before["chunks"].values())))
     assert done["target"] == str(path) and done["source"].endswith("of 480")
     assert everything(host.opened("sqlite")) == before
@@ -187,6 +190,17 @@ def test_status_names_server_and_shard(host: Host, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("OPENCLAW_MEM_STORE", "sqlite")
     assert "sqlite: " in host.run("store", "status")
     assert "needs no server" in host.run("store", "init", code=2)
+
+
+def test_the_address_of_an_owner_is_checked_and_not_shown(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENCLAW_MEM_STORE_OWNER", "postgresql://o:a#w0rd@db/mem")
+    assert "OPENCLAW_MEM_STORE_OWNER: server 1 is no address" in host.run("store", "init", code=3)
+    monkeypatch.setenv("OPENCLAW_MEM_STORE_OWNER", "postgresql://x:w0rd@localhost:1/mem?connect_timeout=2")
+    assert "Check it in OPENCLAW_MEM_STORE_OWNER" in host.run("store", "init", code=6)
+    monkeypatch.setenv("OPENCLAW_MEM_STORE_OWNER", postgres.app_address())
+    assert "Name one that may make extension, schema and tables" in host.run("store", "init", code=6)
 
 
 @pytest.fixture
@@ -287,3 +301,46 @@ def test_a_move_that_fails_leaves_the_index_where_it_is(
     rest = ",".join(str(number) for number in range(SHARDS) if number != shard)
     (host.root / "config.toml").write_text(f'[store]\nshards = ["{rest}", "{shard}"]\n')
     assert "which store.servers does not name" in host.run("status", code=6)
+
+
+def test_a_move_that_was_killed_is_finished_by_the_next(
+    host: Host, servers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Home is 2: killed after each commit of a move there, no two servers have rows that are in use."""
+    host.run("index")
+    host.run("store", "move", "--to", "3")
+    before = everything(host.opened("postgres"))
+    real = moving._row
+    locked: list[str] = []
+
+    def killed(at: StoreLocation) -> Any:
+        locked.append(at.shown)
+        if len(locked) == 3:  # source, target, and then what only the home's row says
+            raise KeyboardInterrupt
+        return real(at)
+
+    def killed_before_removing(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(moving, "_row", killed)
+        host.run("store", "move", "--to", "2", code=130)
+    assert "a move was killed" in host.run("status", code=6), "no host writes to either"
+    assert "the copy at" in host.run("store", "move", "--to", "2")
+    assert everything(host.opened("postgres")) == before
+    assert [bool(rows_in(name)) for name in servers] == [False, True, False]
+    with monkeypatch.context() as broken:
+        broken.setattr(moving, "remove", killed_before_removing)
+        host.run("store", "move", "--to", "1", code=130)
+    assert [bool(rows_in(name)) for name in servers] == [True, True, False]
+    host.run("store", "move", "--to", "1")
+    assert [bool(rows_in(name)) for name in servers] == [True, False, False]
+    assert everything(host.opened("postgres")) == before
+
+
+def test_doctor_finds_a_role_that_may_only_read(host: Host, servers: list[str]) -> None:
+    host.run("index")
+    assert "role-too-weak" not in host.run("doctor", "--json")
+    with psycopg.connect(postgres.owner_address(), dbname=servers[1]) as owner:
+        owner.execute("REVOKE INSERT ON openclaw_mem.chunks FROM mem_app")
+    assert "may not write 1 table: searches work" in host.run("doctor", "--json", code=6)

@@ -135,3 +135,27 @@ def test_what_is_missing_is_said_without_secrets(
     with pytest.raises(ConfigError, match=message) as caught:
         loaded(tmp_path, **(VARIABLES | changed))
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("raw", ["#", "?", "/", "@", "[", "]"])
+def test_a_password_with_a_raw_sign_is_refused_and_not_shown(tmp_path: Path, raw: str) -> None:
+    """The driver may accept it, but what follows the sign would be shown as the host."""
+    address = f"postgresql://mem:a{raw}hush@db/memory"
+    with pytest.raises(ConfigError, match=r"server 1 is no address.*%40") as caught:
+        loaded(tmp_path, **(VARIABLES | {"OPENCLAW_MEM_STORE_SERVERS": address}))
+    assert "hush" not in str(caught.value)
+
+
+def test_another_workspace_does_not_take_the_index_of_an_agent(tmp_path: Path) -> None:
+    settings = loaded(tmp_path, **VARIABLES)
+    assert settings.store.agent == "team-a/main", "no workspace of the agent is there"
+    own = tmp_path / "own"
+    own.mkdir()
+    named = VARIABLES | {"OPENCLAW_MEM_WORKSPACE": str(own)}
+    with pytest.raises(ConfigError, match="it would replace"):
+        loaded(tmp_path, **named)
+    (tmp_path / "ws").symlink_to(own)
+    assert loaded(tmp_path, **named).store.agent == "team-a/main", "the same folder"
+    (tmp_path / "ws").unlink()
+    apart = loaded(tmp_path, **(named | {"OPENCLAW_MEM_STORE_AGENT": "{agent}/{workspace}"}))
+    assert apart.store.agent == f"main/{apart.index_path.parent.name}"

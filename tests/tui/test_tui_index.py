@@ -70,9 +70,12 @@ async def test_an_index_on_a_server_is_named_by_server_and_shard(tmp_path: Path)
     variables = postgres.variables(f"heron-{uuid.uuid4().hex[:4]}")
     settings = settings_for(workspace, tmp_path / "home", OPENCLAW_MEM_PROVIDER="static", **variables)
     settings = replace(settings, sync=replace(settings.sync, watch=False))
+    settings.index_path.parent.mkdir(parents=True)
+    settings.index_path.write_bytes(b"x" * 5_000_000)  # left of the time before the server
     app = Workbench(lambda _: Memory.open(settings, resident=True), initial_query="router")
     async with opened(app, (200, 36)) as (_, screen):
         facts = shown(screen, "#facts")
+        assert "5.0 MB" not in facts
         assert (
             settings.index_name in facts and "of 480" in facts and "1 file · 1 chunk · 1 of 1 vector" in facts
         )

@@ -89,7 +89,7 @@ class _Work:
         self._arguments = arguments
         self._request = SyncRequest(arguments.force, arguments.verify, arguments.prune, tails=True)
         self._guard = Lock()
-        self._index_of: dict[str, str] = {}
+        self._index_of: dict[str, _Agent] = {}
         self._warned: set[str] = set()
 
     def one(self, agent: _Agent, token: Event) -> dict[str, Any]:
@@ -121,18 +121,23 @@ class _Work:
         return row
 
     def _claim(self, agent: _Agent, settings: Settings) -> None:
-        """Two agents that wrote one index would undo each other's work."""
+        """Two entries that wrote one index would undo each other's work."""
         with self._guard:
-            other = self._index_of.setdefault(settings.index_name, agent.id)
+            other = self._index_of.setdefault(settings.index_name, agent)
             new = [note.text for note in settings.warnings if note.level == "warning"]
             for text in dict.fromkeys(new):
                 if text not in self._warned:
                     say(text)
             self._warned.update(new)
-        if other != agent.id:
+        if other.id == agent.id and other != agent:
             raise ConfigError(
-                f"It would have the index of {other}, {settings.index_name}: let store.agent hold {{agent}}, "
-                "as in `team-a/{agent}`."
+                f"It is named on two lines, which have one index, {settings.index_name}: name it once, or "
+                "each workspace as an agent of its own."
+            )
+        if other != agent:
+            raise ConfigError(
+                f"It would have the index of {other.id}, {settings.index_name}: let store.agent hold "
+                "{agent}, as in `team-a/{agent}`."
             )
 
 

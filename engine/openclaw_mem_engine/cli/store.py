@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.sync.transfer import Copied
 
-#: The addresses of the roles that own the tables, in the order of the servers; never an argument, which
-#: other users of the host could read.
-OWNER_VARIABLE = "OPENCLAW_MEM_STORE_OWNER"
 #: The variable of ``store.kind``.
 _KIND = "OPENCLAW_MEM_STORE"
 
@@ -38,16 +35,20 @@ def _on_servers(arguments: Namespace) -> Settings:
 def init(arguments: Namespace) -> int:
     """Make or update tables, policies and rights on every server of the settings."""
     from openclaw_mem_engine.config.secret import Secret
-    from openclaw_mem_engine.stores.postgres.installing import install
+    from openclaw_mem_engine.config.store import check_address
+    from openclaw_mem_engine.stores.postgres.installing import OWNER_VARIABLE, install
 
     settings = _on_servers(arguments)
-    servers, owners = settings.store.servers, os.environ.get(OWNER_VARIABLE, "").split()
+    servers = settings.store.servers
+    owners = [Secret(address) for address in os.environ.get(OWNER_VARIABLE, "").split()]
     if len(owners) != len(servers):
         raise UsageError(
             f"{OWNER_VARIABLE} holds {len(owners)} addresses for {len(servers)} servers: name the role that "
             "owns the tables of each, between spaces. It may be another than the one of store.servers."
         )
-    done = [install(Secret(owner), server) for owner, server in zip(owners, servers, strict=True)]
+    for number, owner in enumerate(owners, 1):
+        check_address(owner, f"{OWNER_VARIABLE}: server {number}")
+    done = [install(owner, server) for owner, server in zip(owners, servers, strict=True)]
     data = {"servers": [{"server": server, "role": role} for server, role in done]}
     lines = [f"{one_line(at)}: the tables are there; {one_line(role)} may use them." for at, role in done]
     show(data, lines, as_json=arguments.json)

@@ -5,7 +5,6 @@ Precedence: flag, then environment, then ``config.toml``, then ``openclaw.json``
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -54,7 +53,7 @@ from openclaw_mem_engine.config.sources import (
     own_layer,
     user_folders,
 )
-from openclaw_mem_engine.config.store import store_settings
+from openclaw_mem_engine.config.store import store_settings, workspace_key
 from openclaw_mem_engine.errors import ConfigError, UsageError
 
 DEFAULT_AGENT = "main"
@@ -101,6 +100,7 @@ def load_settings(
         both = (*(configured.value if configured else ()), *include)
         flags["extra_paths"] = Entry(both, Origin("flag", "--include"))
     chosen = Chosen(merged(layers), openclaw.environ, home, cwd, openclaw.notes)
+    unflagged = Chosen(merged(layers[:-1]), openclaw.environ, home, cwd, [])
     chosen.origins["agent"] = agent_origin
     if openclaw.agents and openclaw.agent(agent_id) is None:
         text = f"No agent {agent_id} is configured in {openclaw.location.config_file}."
@@ -149,7 +149,9 @@ def load_settings(
         expansion=_model(chosen, ExpansionSettings, "expansion"),
         plugin=chosen.group(PluginSettings, "plugin"),
         qmd=qmd,
-        store=store_settings(chosen, agent_id),
+        store=store_settings(
+            chosen, agent_id, folder, lambda: _workspace(unflagged, openclaw, agent_id, cwd)
+        ),
         user_timezone=chosen.text("user_timezone"),
         compaction=compaction_settings(chosen),
         flush=_model(chosen, FlushSettings, "flush"),
@@ -189,10 +191,7 @@ def _index_path_of(backend: str, qmd: QmdSettings) -> Callable[[Path, Path, str]
 def index_path(data_dir: Path, workspace: Path, agent: str) -> Path:
     """``<data_dir>/indexes/<folder name>-<8 hex of the real path's SHA-256>/<agent>.sqlite``. The hash keeps
     workspaces of the same name apart; links to one workspace share its index."""
-    real = os.path.realpath(workspace)
-    digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:8]
-    slug = re.sub(r"[^a-z0-9]+", "-", Path(real).name.lower()).strip("-")[:32] or "workspace"
-    return data_dir / "indexes" / f"{slug}-{digest}" / f"{agent}.sqlite"
+    return data_dir / "indexes" / workspace_key(workspace) / f"{agent}.sqlite"
 
 
 def qmd_index_path(data_dir: Path, workspace: Path, agent: str) -> Path:

@@ -4,9 +4,11 @@ logical shards. An agent's shard follows from its name for good; which server ha
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from openclaw_mem_engine.config.rules import Rule, setting
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 
 SHARDS = 480
 _NAME = re.compile(r"[^\s\x00-\x1f][^\x00-\x1f]{0,199}")
-_ADDRESS = re.compile(r"postgres(ql)?://\S+")
+#: Stricter than the driver: after a raw sign of these in the password, its rest would be shown as the host.
+_ADDRESS = re.compile(r"postgres(ql)?://([^\s/?#@\[\]]*@)?[^\s@#]+")
 
 
 class StoreLocation(NamedTuple):
@@ -70,7 +73,8 @@ class StoreSettings:
     )
     agent: str | None = setting(
         Rule("text"),
-        "the agent's name there, never that of another agent; `{agent}` becomes its id",
+        "the agent's name there, never that of another agent; `{agent}` becomes its id, `{workspace}` a name "
+        "of its folder",
         variable="OPENCLAW_MEM_STORE_AGENT",
     )
     shards: tuple[str, ...] = setting(
@@ -81,8 +85,25 @@ class StoreSettings:
     location: StoreLocation | None = None
 
 
-def store_settings(chosen: Chosen, agent_id: str) -> StoreSettings:
-    """Raises ConfigError for what does not fit together."""
+def workspace_key(workspace: Path) -> str:
+    """``<folder name>-<8 hex of the real path's SHA-256>``: no two workspaces of a host share it."""
+    real = os.path.realpath(workspace)
+    digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:8]
+    slug = re.sub(r"[^a-z0-9]+", "-", Path(real).name.lower()).strip("-")[:32] or "workspace"
+    return f"{slug}-{digest}"
+
+
+def _is_another(workspace: Path, own: Path) -> bool:
+    """Whether the agent has a workspace of its own, and this is another."""
+    is_there = os.path.isdir(own)  # noqa: PTH112 (Path raises where it may not look)
+    return is_there and workspace_key(own) != workspace_key(workspace)
+
+
+def store_settings(
+    chosen: Chosen, agent_id: str, workspace: Path, configured: Callable[[], Path]
+) -> StoreSettings:
+    """``configured`` gives the workspace of the agent without --workspace. Raises ConfigError for what does
+    not fit together."""
     found = chosen.group(StoreSettings, "store")
     if found.kind == "sqlite":
         return found
@@ -93,23 +114,36 @@ def store_settings(chosen: Chosen, agent_id: str) -> StoreSettings:
             "OPENCLAW_MEM_STORE_SERVERS, to postgresql://user:password@host/database."
         )
     for number, server in enumerate(found.servers, 1):
-        if server.available and not _ADDRESS.fullmatch(server.reveal()):
-            raise ConfigError(
-                f"{where}: server {number} is no address: write postgresql://user:password@host/database, "
-                "with special characters of the password as %40 and the like."
-            )
+        if server.available:
+            check_address(server, f"{where}: server {number}")
     # Two hosts that used one name without knowing would undo each other's index.
-    name = (chosen.text("store.agent") or "").replace("{agent}", agent_id)
+    template = chosen.text("store.agent") or ""
+    name = template.replace("{agent}", agent_id).replace("{workspace}", workspace_key(workspace))
     if not _NAME.fullmatch(name):
         raise ConfigError(
             "An index in PostgreSQL needs store.agent, which does not name the agent there: set it, or "
             "OPENCLAW_MEM_STORE_AGENT, to a name of up to 200 characters that no other agent has, as "
             f"`team-a/{{agent}}` (it is {shown(name) if name else 'not set'})."
         )
+    if "{workspace}" not in template and _is_another(workspace, own := configured()):
+        raise ConfigError(
+            f"{workspace} is not the workspace of the agent {agent_id}, {own}, whose index on the server, "
+            f"{name}, it would replace: let store.agent hold {{workspace}}, as in `{{agent}}/{{workspace}}`, "
+            "or give OPENCLAW_MEM_STORE_AGENT another name for it."
+        )
     shard = shard_of(name)
     servers = _server_numbers(found.shards, len(found.servers), chosen.origins["store.shards"].where)
     location = StoreLocation(found.servers[servers[shard]], name, shard, found.servers)
     return replace(found, agent=name, location=location)
+
+
+def check_address(server: Secret, which: str) -> None:
+    """Raises ConfigError, with ``which`` and without the text, unless it is an address as a URL."""
+    if not _ADDRESS.fullmatch(server.reveal()):
+        raise ConfigError(
+            f"{which} is no address: write postgresql://user:password@host/database, with special characters "
+            "of the password as %40 and the like."
+        )
 
 
 def shard_of(agent: str) -> int:

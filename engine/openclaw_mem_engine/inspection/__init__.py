@@ -87,7 +87,8 @@ def overview(
     Raises IndexUnavailable."""
     present, wanted = store.fingerprint(), fingerprint_of(settings, primary)
     rebuilt = present is not None and needs_rebuild(present, wanted)
-    whole = store.path.stat().st_size if store.path.exists() else 0
+    in_file = store.location == str(store.path) and store.path.exists()  # one may be left of before a server
+    whole = store.path.stat().st_size if in_file else 0
     return Overview(
         store.location,
         whole,

@@ -61,14 +61,14 @@ def migrate(
             raise UsageError(
                 f"The index at {target.index_name} holds {held:,} files: with --replace it is replaced."
             )
-        with writing_alone(old, new):
+        with writing_alone(new):
             return copy_index(old, new, progress, cancel)
 
 
 def move(settings: Settings, server: Secret, *, progress: Progress, cancel: CancelToken) -> Copied:
     """Copy the agent's index to another of the servers, let all hosts use it there, and then remove the old
-    copy. Raises UsageError, IndexUnavailable, SyncBusy, Cancelled; the index is then used where it was,
-    unless the message says otherwise."""
+    copy; or do what is left of such a move that was killed. Raises UsageError, IndexUnavailable, SyncBusy,
+    Cancelled; the index is then used where it was, unless the message says otherwise."""
     from openclaw_mem_engine.stores.postgres import moving
 
     path, home = settings.index_path, settings.store.location
@@ -78,7 +78,11 @@ def move(settings: Settings, server: Secret, *, progress: Progress, cancel: Canc
         source = moving.where(path, home)
         target = source._replace(server=server)
         if source.shown == target.shown:
-            raise UsageError(f"The index is there already: {target.shown}. Nothing was moved.")
+            with closing(moving.opened(path, target)) as moved, writing_alone(moved):
+                left, counts = moving.finish(target), moved.counts()
+            if not left:
+                raise UsageError(f"The index is there already: {target.shown}. Nothing was moved.")
+            return Copied("; ".join(left), target.shown, counts.files, counts.chunks, counts.cached)
         with (
             closing(moving.opened(path, source)) as old,
             closing(moving.opened(path, target)) as new,

@@ -20,7 +20,9 @@ _SERVER = """SELECT current_setting('server_version'),
     (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user), current_user"""
 _TABLES = """SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity,
         pg_has_role(current_user, c.relowner, 'MEMBER'),
-        (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid)
+        (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid),
+        has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'UPDATE')
+            AND has_table_privilege(c.oid, 'DELETE')
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relname = ANY(%s)"""
 
@@ -50,10 +52,13 @@ def _server(store: PostgresIndex, out: Outcome) -> None:
         version, vector, unbound, user = read.rows(_SERVER)[0]
         tables = read.rows(_TABLES, (NAME, list(TABLES)))
     out.detail = f"PostgreSQL {version}, pgvector {vector}, role {user}"
-    if open_tables := sorted(name for name, forced, _, policies in tables if not forced or policies != 1):
+    if open_tables := sorted(name for name, forced, _, policies, _ in tables if not forced or policies != 1):
         text = f"{counted_have(len(open_tables), 'table')} no forced policy of its agent: rows are not apart."
         out.add("no-policy", "error", text, open_tables, _INIT)
-    if unbound or any(owns for _, _, owns, _ in tables):
+    if fixed := sorted(name for name, *_, writable in tables if not writable):
+        text = f"The role {user} may not write {counted(len(fixed), 'table')}: searches work, syncs fail."
+        out.add("role-too-weak", "error", text, fixed, _INIT)
+    if unbound or any(owns for _, _, owns, _, _ in tables):
         why = "passes by all policies" if unbound else "owns the tables, and could change their policies"
         text = f"The role {user} of store.servers {why}: use one that only has the rights of its rows."
         out.add("role-too-strong", "warning", text)

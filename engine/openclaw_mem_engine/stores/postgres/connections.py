@@ -29,7 +29,7 @@ _CANCEL_TIMEOUT_S = 2.0
 
 #: What the server's error classes mean, by the first characters of SQLSTATE, the longest first.
 _ADVICE = {
-    "57014": "took longer than it may. Search again, or raise statement_timeout in the address of the server",
+    "57014": "took longer than it may. Try again when the server has less to do",
     "53100": "has no room on its disk. Free some, and run `openclaw-mem index` again",
     "3F000": f"has no tables of openclaw-mem. {_INIT}",
     "42P01": f"has no tables of openclaw-mem. {_INIT}",
@@ -40,7 +40,14 @@ _ADVICE = {
     "53": "has no resources left. Try again later, or use a connection pooler",
     "57P": "is shutting down or starting. Try again in a moment",
 }
-#: The same where another writer is the reason.
+#: The same for the owner of the tables, who makes them.
+_OWNER_ADVICE = {
+    "42501": "refused the rights of its user. Name one that may make extension, schema and tables in this "
+    "database",
+}
+#: The setting that holds the addresses of programs.
+_SERVERS = "store.servers"
+#: The SQLSTATEs of which another writer is the reason.
 _BUSY = ("55P03", "40001", "40P01")
 
 
@@ -51,14 +58,14 @@ class Address(NamedTuple):
     password: str
 
     @staticmethod
-    def of(server: Secret) -> Address:
-        """Raises ConfigError for what is no address, without repeating it."""
+    def of(server: Secret, setting: str = _SERVERS) -> Address:
+        """Raises ConfigError, with the name of the ``setting``, for what is no address."""
         psycopg = driver()
         try:
             parts = psycopg.conninfo.conninfo_to_dict(server.reveal())
         except psycopg.Error:
             raise ConfigError(
-                "store.servers holds something that is no address of a PostgreSQL server: write "
+                f"{setting} holds something that is no address of a PostgreSQL server: write "
                 "postgresql://user:password@host:5432/database."
             ) from None
         return Address(server_name(server), str(parts.get("password", "")))
@@ -90,9 +97,10 @@ def driver() -> Any:
 class Connections:
     """The connections of one opened store. Thread-safe: each is used by one call at a time."""
 
-    def __init__(self, server: Secret) -> None:
-        self._server = server
-        self.address = Address.of(server)
+    def __init__(self, server: Secret, setting: str = _SERVERS) -> None:
+        self._server, self._setting = server, setting
+        self._advice = _ADVICE if setting == _SERVERS else _ADVICE | _OWNER_ADVICE
+        self.address = Address.of(server, setting)
         self._guard = threading.Lock()
         self._idle: list[Connection] = []
         self._searching: set[Connection] = set()
@@ -112,7 +120,7 @@ class Connections:
             what = "Check the password" if "password" in reason or "authentication" in reason else "Check it"
             raise IndexUnavailable(
                 f"The PostgreSQL server {self.address.shown} cannot be used ({reason}). {what} in "
-                "store.servers, and that the server runs and accepts connections from this host."
+                f"{self._setting}, and that the server runs and accepts connections from this host."
             ) from None
         return connection
 
@@ -206,7 +214,9 @@ class Connections:
                 ) from error
             if self._closed:
                 raise self.closed() from None
-            advice = next((text for key, text in _ADVICE.items() if state and state.startswith(key)), None)
+            advice = next(
+                (text for key, text in self._advice.items() if state and state.startswith(key)), None
+            )
             advice = advice or "could not do this. Check its log, and try again"
             raise IndexUnavailable(
                 f"The PostgreSQL server {self.address.shown} {advice} ({self.address.safe(error)})."

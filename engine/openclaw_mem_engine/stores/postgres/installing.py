@@ -7,6 +7,10 @@ from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.stores.postgres.connections import Address, Connections, driver
 from openclaw_mem_engine.stores.postgres.schema import grants, statements
 
+#: The addresses of the roles that own the tables, in the order of the servers; never an argument, which
+#: other users of the host could read.
+OWNER_VARIABLE = "OPENCLAW_MEM_STORE_OWNER"
+
 
 def install(owner: Secret, server: Secret) -> tuple[str, str]:
     """Make or update extension, tables and policies, and let the role of ``server`` use them. Returns the
@@ -14,7 +18,7 @@ def install(owner: Secret, server: Secret) -> tuple[str, str]:
     psycopg = driver()
     shown = Address.of(server).shown
     role = psycopg.conninfo.conninfo_to_dict(server.reveal()).get("user")
-    connections = Connections(owner)
+    connections = Connections(owner, OWNER_VARIABLE)
     connection = connections.connect()
     try:
         with connections.explained():

@@ -40,6 +40,10 @@ class _Moved(Exception):
     """The agent's rows are on another server, which this names."""
 
 
+class MovedInCircle(IndexUnavailable):
+    """A move was killed before its last step."""
+
+
 class Reading:
     """A transaction: every statement sees the same state."""
 
@@ -122,9 +126,9 @@ class AgentRows:
                     continue
                 yield connection, facts
                 return
-        raise IndexUnavailable(
-            f"The servers name each other as the one that has the rows of agent {self._at.agent}. Run "
-            "`openclaw-mem store move` to the one that has them."
+        raise MovedInCircle(
+            f"The servers name each other as the one that has the rows of agent {self._at.agent}: a move was "
+            "killed. Run its `openclaw-mem store move` again."
         )
 
     def _go_to(self, name: str) -> None:

@@ -77,10 +77,13 @@ class PostgresWriting(PostgresReader):
             {"holds": self._holds_lease, "owner": self._owner, "for": LEASE_S, "agent": self._agent},
         )
         if not held:
-            sql = f"SELECT lease_owner FROM {NAME}.agents WHERE agent = %s"
+            sql = f"""SELECT lease_owner, to_char(lease_until AT TIME ZONE 'UTC', 'HH24:MI:SS')
+                FROM {NAME}.agents WHERE agent = %s"""
+            ((owner, until),) = write.rows(sql, (self._agent,))
             raise IndexLocked(
                 f"The index at {self.location} is being brought up to date by another process "
-                f"({write.one(sql, (self._agent,))}). Nothing was changed: try again when it has finished."
+                f"({owner}). Nothing was changed: try again when it has finished, or, where it was killed, "
+                f"after {until} UTC."
             )
 
     @contextmanager
