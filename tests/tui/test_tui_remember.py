@@ -122,6 +122,8 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
             "Home network",
         ]
         assert "memory/2026-03-02.md" in screen.hits.text
+        await press(pilot, "/")
+        assert screen.query_line.value == "", "the key that the page names goes to the line, also from there"
         await press(pilot, "ctrl+r", *"nas", "enter")
         assert screen.search.view.query == "Backup of the NAS" and screen.search.view.answers
         await press(pilot, "/", "ctrl+u")
