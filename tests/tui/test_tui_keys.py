@@ -237,6 +237,8 @@ async def test_keys_and_chips_are_clicked_and_steps_of_knobs_go_back(tmp_path: P
         await pilot.click(screen.strip, offset=(at, 0))
         await settled(pilot)
         assert view().knobs == before, "a key in a text is pressed by a click"
+        await press(pilot, "U")
+        assert "no knob differs" in screen.status_line.text
         await press(pilot, "z")
         assert view().knobs == after
 
