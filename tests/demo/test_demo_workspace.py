@@ -222,6 +222,12 @@ def test_a_foreign_folder_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["diary.md"]
 
 
+def test_the_folders_are_for_this_user_alone(tmp_path: Path) -> None:
+    write_demo(tmp_path / "data" / "demo", ANCHOR)
+    made = [path for path in (tmp_path / "data", *(tmp_path / "data").rglob("*")) if path.is_dir()]
+    assert {oct(path.stat().st_mode & 0o777) for path in made} == {"0o700"}
+
+
 def test_a_file_as_target_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x", "utf-8")
     with pytest.raises(WorkspaceError, match="is a file"):

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from openclaw_mem_engine.api import SyncRequest
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import IndexChanged, IndexUnavailable
+from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.sqlite.files import set_aside
+from openclaw_mem_engine.sync.coordinator import set_aside as replace_by_new
 from support.damage import NOTES, codes, indexed, looked, type_in
 
 
@@ -42,6 +44,18 @@ def test_an_open_memory_goes_on_with_the_new_index(settings: Settings, resident:
         with Memory.open(settings) as other:
             assert other.freshness().state == "fresh"
             assert first(other, "walrus") == first(memory, "walrus") == "memory/walrus.md"
+    assert codes(looked(settings, deep=True)) == {"damaged-aside"}
+
+
+def test_an_index_damaged_while_it_is_open_is_replaced_and_rebuilt(settings: Settings) -> None:
+    with Memory.open(settings, resident=True) as memory:
+        assert first(memory, "heron") == "memory/animals/heron.md"
+        settings.index_path.write_bytes(b"nothing of the kind" * 500)
+        with pytest.raises(IndexDamaged) as damage:
+            memory.plan(SyncRequest(force=True))
+        replace_by_new(settings, damage.value)
+        assert memory.sync(SyncRequest(force=True)).files == len(NOTES)
+        assert first(memory, "heron") == "memory/animals/heron.md"
     assert codes(looked(settings, deep=True)) == {"damaged-aside"}
 
 

@@ -352,6 +352,13 @@ def test_wrong_questions(small: Memory, query: str, path: str, line: int) -> Non
         small.why_not(query, path, line)
 
 
+def test_the_empty_text_after_the_last_newline_is_no_line(small: Memory) -> None:
+    last = (small.settings.workspace / "MEMORY.md").read_text("utf-8").count("\n")
+    assert small.why_not("x", "MEMORY.md", last).passage.path == "MEMORY.md"
+    with pytest.raises(UsageError, match=f"has {last} lines"):
+        small.why_not("x", "MEMORY.md", last + 1)
+
+
 def test_an_absolute_path_is_the_same_note(small: Memory) -> None:
     path = str(small.settings.workspace / "memory" / "2026-02-20.md")
     assert small.why_not("router", path).passage.path == "memory/2026-02-20.md"

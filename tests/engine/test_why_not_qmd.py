@@ -306,6 +306,13 @@ def test_wrong_questions(small: Memory, query: str, path: str, line: int) -> Non
         small.why_not(query, path, line)
 
 
+def test_the_empty_text_after_the_last_newline_is_no_line(small: Memory) -> None:
+    last = (small.settings.workspace / "MEMORY.md").read_text("utf-8").count("\n")
+    assert small.why_not("x", "MEMORY.md", last).passage.path == "MEMORY.md"
+    with pytest.raises(UsageError, match=f"has {last} lines"):
+        small.why_not("x", "MEMORY.md", last + 1)
+
+
 def test_in_an_index_that_the_program_made(tmp_path: Path) -> None:
     made = qmd_settings(tmp_path)
     with Memory.open(made) as memory:

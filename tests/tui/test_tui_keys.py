@@ -237,6 +237,8 @@ async def test_keys_and_chips_are_clicked_and_steps_of_knobs_go_back(tmp_path: P
         await pilot.click(screen.strip, offset=(at, 0))
         await settled(pilot)
         assert view().knobs == before, "a key in a text is pressed by a click"
+        await press(pilot, "U")
+        assert "no knob differs" in screen.status_line.text
         await press(pilot, "z")
         assert view().knobs == after
 
@@ -271,6 +273,10 @@ async def test_keys_of_the_user_work_and_are_named(tmp_path: Path) -> None:
         ({"quit": "z"}, "z would be undo_knob and quit, on screen search"),
         ({"more": "h"}, "h would be less and more, on screen knobs"),
         ({"baseline": ""}, "baseline has no key"),
+        ({"baseline": "ctrl+q"}, "ctrl+q has a fixed meaning"),
+        ({"quit": "ctrl+c"}, "ctrl+c has a fixed meaning"),
+        ({"baseline": "pagedwn"}, "'pagedwn' is no key"),
+        ({"baseline": "shift+x"}, "Write X"),
     ],
 )
 def test_a_clash_or_an_unknown_id_is_refused(keys: dict[str, str], reason: str) -> None:
@@ -278,6 +284,15 @@ def test_a_clash_or_an_unknown_id_is_refused(keys: dict[str, str], reason: str) 
         Workbench(world.failing(ConfigError("")), keys=keys)
     assert reason in str(refused.value) and "config.toml" in str(refused.value)
     assert bindings.key("baseline") == "b", "nothing has changed"
+
+
+def test_keys_of_every_kind_are_taken_and_the_way_back_has_the_key_of_the_way_in() -> None:
+    bindings.take_keys(
+        {"quit": "ctrl+q", "columns": "percent_sign,+,alt+x,ctrl+g,ctrl+pagedown", "why_not": "f6"}
+    )
+    assert bindings.key("close_why_not") == bindings.key("why_not") == "f6"
+    bindings.take_keys({"why_not": "f6", "close_why_not": "f7"})
+    assert bindings.key("close_why_not") == "f7"
 
 
 def test_messages_name_the_keys_of_the_user() -> None:

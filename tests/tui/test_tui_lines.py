@@ -345,7 +345,7 @@ def test_a_truncated_row_is_marked_and_counted() -> None:
     full = spans.text_of(funnel.funnel(view, 140)).rstrip()
     assert full.endswith("→ 1 returned, 1 shortened, 1 truncated")
     narrow = spans.text_of(funnel.funnel(view, 60)).rstrip()
-    assert narrow.endswith("→ max 1"), "the sentence above says the rest"
+    assert narrow.endswith("→ max: 1"), "the sentence above says the rest"
     whole = long_view("best-line")
     assert row_texts(whole, 80)[1].split()[0] == "1"
     assert spans.text_of(funnel.funnel(whole, 140)).rstrip().endswith("→ 1 returned, 1 shortened")

@@ -122,6 +122,8 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
             "Home network",
         ]
         assert "memory/2026-03-02.md" in screen.hits.text
+        await press(pilot, "/")
+        assert screen.query_line.value == "", "the key that the page names goes to the line, also from there"
         await press(pilot, "ctrl+r", *"nas", "enter")
         assert screen.search.view.query == "Backup of the NAS" and screen.search.view.answers
         await press(pilot, "/", "ctrl+u")
@@ -182,7 +184,7 @@ async def test_the_run_before_an_edit_is_the_baseline(
         await press(pilot, "e")
         await until(pilot, lambda: screen.search.view.trace is not before and screen.search.view.answers)
         view = screen.search.view
-        assert view.baseline is not None and view.baseline.name == "pinned"
+        assert view.baseline is not None and view.baseline.name == "before the edit"
         assert view.trace is not None and not view.trace.returned
         assert len(view.baseline.trace.returned) == 1
-        assert "baseline pinned" in screen.funnel.text
+        assert "baseline before the edit" in screen.funnel.text

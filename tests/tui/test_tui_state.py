@@ -79,6 +79,7 @@ def test_a_pin_keeps_its_trace_for_its_query_and_its_knobs_for_others() -> None:
     tuned = state.tuned(world.view(), Knobs().set({"min_score": 0.0}))
     view = state.pinned(tuned)
     assert view.baseline_name == "pinned"
+    assert state.pinned(tuned, "before the edit").baseline_name == "before the edit"
     back = state.tuned(view, Knobs())
     assert back.baseline is not None and back.baseline.trace is tuned.trace
     other = state.answered(state.asked(back, "gateway"), replace(world.pool(), query="gateway"))

@@ -75,6 +75,8 @@ _COMMANDS = {
     "sync_now": "sync_index",
     "examine_deep": "examine(True)",
 }
+#: Actions that end what another one begins have its key, unless they are given one of their own.
+_TWINS = {"close_why_not": "why_not", "close_chunks": "chunks"}
 _LISTED = "search index chunks timeline curate"
 _LEFT = "providers index chunks timeline curate why_not"
 _SEVERAL = "providers index timeline curate"
@@ -304,7 +306,7 @@ def keys_page() -> str:
 def take_keys(keys: Mapping[str, str], origin: str = "[keys] of config.toml") -> dict[str, str]:
     """Use these keys, by the id of an action (several with commas), and the declared ones for the others; the
     keymap for Textual. ``origin`` is where they were configured. Raises ConfigError for an unknown id, for no
-    key, and for a key that two actions of a screen would share; then nothing changes."""
+    key, for one that can never work or that two actions of a screen would share; then nothing changes."""
     made, keymap = dict(DECLARED), {}
     for name, text in keys.items():
         if name not in DECLARED:
@@ -313,15 +315,31 @@ def take_keys(keys: Mapping[str, str], origin: str = "[keys] of config.toml") ->
         names = [_NAMES.get(one.strip(), one.strip()) for one in re.split(r",(?=.)", text)]
         if not all(names):
             raise ConfigError(f'{origin}: {name} has no key. Write for example {name} = "f5".')
-        keymap[name] = ",".join(names)
+        if wrong := next(filter(None, (_refusal(one, name) for one in names)), ""):
+            raise ConfigError(f"{origin}: {name}: {wrong}.")
         shown = " ".join(_SIGNS.get(one, one) for one in names)
-        made[name] = made[name]._replace(keys=keymap[name], shown=shown)
+        for twin in (name, *(own for own, other in _TWINS.items() if other == name and own not in keys)):
+            keymap[twin] = ",".join(names)
+            made[twin] = made[twin]._replace(keys=keymap[twin], shown=shown)
     if clash := _clash(tuple(made.values())):
-        ids = ", ".join(sorted(DECLARED))
-        raise ConfigError(f"{origin}: {clash}. Give one of them another key. The ids are: {ids}.")
+        raise ConfigError(f"{origin}: {clash}. Give one of them another key.")
     _by_id.clear()
     _by_id.update(made)
     return keymap
+
+
+def _refusal(key: str, name: str) -> str:  # why it can never work, or ""
+    from textual.keys import KEY_NAME_REPLACEMENTS, Keys, key_to_character
+
+    *modifiers, base = key.split("+") if len(key) > 1 else [key]
+    if key == "ctrl+c" or (key == "ctrl+q" and name != "quit"):
+        return f"{key} has a fixed meaning. Choose another key"
+    if modifiers == ["shift"] and len(base) == 1 and base.isalpha():
+        return f"terminals do not send {key}. Write {base.upper()}"
+    known = {*KEY_NAME_REPLACEMENTS.values(), *(one.value for one in Keys)}
+    if len(base) == 1 or base in known or key_to_character(base):
+        return ""
+    return f"{key[:80]!r} is no key. Write a sign, or a name such as f5, pagedown or ctrl+g"
 
 
 def _clash(made: tuple[Action, ...]) -> str:

@@ -61,7 +61,7 @@ def edit(app: App[int], settings: Settings, path: str, line: int) -> tuple[str, 
         return f"the editor did not start: {error}", False
     outcome = f"{Path(command[0]).name} closed" + (f" with exit code {code}" if code else "")
     is_note = not Path(path).is_absolute()
-    if is_note and _content(on_disk) != before and app.search.pin_run():  # type: ignore[attr-defined]
+    if is_note and _content(on_disk) != before and app.search.pin_run("before the edit"):  # type: ignore[attr-defined]
         outcome += "; the run before the edit is the baseline (B: as configured)"
     return outcome, True
 

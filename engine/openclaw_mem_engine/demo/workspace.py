@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from openclaw_mem_engine.errors import WorkspaceError
+from openclaw_mem_engine.state import private_folder
 
 #: The last day of the demo as it was written.
 ANCHOR = datetime.date(2026, 3, 31)
@@ -65,7 +66,7 @@ def write_demo(target: Path, today: datetime.date) -> Path:
     files = _demo_files(today)
     _refuse_foreign(target, files, written_before)
 
-    target.mkdir(parents=True, exist_ok=True)
+    private_folder(target)
     hashes = {file.path: hashlib.sha256(file.content).hexdigest() for file in files}
     # The manifest goes first and names old and new files: a run that breaks off can be repeated.
     _write_manifest(target, today, {**written_before, **hashes})
@@ -168,7 +169,7 @@ def _holds(path: Path, content: bytes, stamp: float) -> bool:
 
 def _write(path: Path, content: bytes) -> None:
     """Whole or not at all: a watcher that looks meanwhile sees the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(path.parent)
     draft = path.with_name(f".{path.name}.draft")
     draft.write_bytes(content)
     draft.replace(path)

@@ -199,6 +199,7 @@ class SyncCoordinator:
         return not scan(self._settings, self._store, how)[0].paths
 
     def _will_rebuild(self, request: SyncRequest) -> bool:
+        self._store.follow(make=False)  # the one that was open may have been set aside as damaged
         present = self._store.fingerprint()
         wanted = fingerprint_of(self._settings, self._embedders.primary)
         return present is not None and (request.force or needs_rebuild(present, wanted))

@@ -160,6 +160,9 @@ class HitActions(_Actions):
         self._screen.toggle_knobs()
 
     def action_reset_all(self) -> None:
+        if self._search.view.knobs == self._search.view.defaults:
+            self._search.say("no knob differs from the configuration")
+            return
         self._screen.tune(self._search.view.defaults)
         self._search.say(f"all knobs reset to the configuration; {key_of('undo_knob')} undoes it")
 
@@ -304,17 +307,21 @@ class MoreActions(_Actions):
 
         def load(picked: str | None) -> None:
             if picked is not None:
-                self._screen.load_lesson(int(picked))
+                self._ask_lesson(int(picked))
                 self._hits.focus()
 
         start = self._search.lesson_at or 0
         self._screen.app.push_screen(PickScreen("lessons of the demo", lambda _: choices, start=start), load)
 
+    def _ask_lesson(self, number: int) -> None:
+        self._search.say("")  # what was said is of the view before
+        self._screen.load_lesson(number)
+
     def action_next_lesson(self) -> None:
-        self._screen.load_lesson(self._search.lesson_after(1))
+        self._ask_lesson(self._search.lesson_after(1))
 
     def action_previous_lesson(self) -> None:
-        self._screen.load_lesson(self._search.lesson_after(-1))
+        self._ask_lesson(self._search.lesson_after(-1))
 
     def action_export(self) -> None:
         from openclaw_mem_tui.features.search.export import offer_export

@@ -13,13 +13,14 @@ from openclaw_mem_engine.dataclass import dataclass
 class Pin:
     """A run to compare with. For its own query the pinned trace is kept as it was, so that an edited note
     shows its effect; for any other query the pinned knobs rank that query, with the ``backend`` that answered
-    then. The pin of an earlier session has no trace, and no query."""
+    then. The pin of an earlier session has no trace, and no query. ``name`` says what it is."""
 
     query: str
     knobs: Knobs
     trace: Trace | None
     pool: Pool | None = None
     backend: str = ""
+    name: str = "pinned"
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,10 +152,10 @@ class SearchPresenter(Presenter[View]):
         elif self.pin_run():
             self.say(f"this run is the baseline; {key('clear_baseline')} restores the configured one")
 
-    def pin_run(self) -> bool:
+    def pin_run(self, name: str = "pinned") -> bool:
         """Make the shown run the baseline; False when there is none, or a fault is on."""
         before = self.view
-        self._show(state.pinned(before))
+        self._show(state.pinned(before, name))
         return self.view is not before
 
     def clear_baseline(self) -> bool:

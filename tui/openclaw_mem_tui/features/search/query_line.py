@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Self
 
 from textual.binding import Binding
+from textual.events import Key
 from textual.geometry import Region
 from textual.widgets import Input
 
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import status
 
@@ -33,6 +35,12 @@ class QueryLine(Input):
         """What its frame says: which session asks."""
         if self.border_title != (asks := status.asker(view)):
             self.border_title = asks
+
+    async def on_key(self, event: Key) -> None:
+        """The start page names the key that goes to this line: no text where the line is empty."""
+        if event.character == key("focus_query") and not self.value:
+            event.prevent_default()
+            event.stop()
 
     def refresh(
         self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False

@@ -94,7 +94,7 @@ class View:
         if self.other_backend:
             return self.other_backend
         if self.pin is not None:
-            return "pinned" if self.pin.query == self.query else "pinned knobs"
+            return self.pin.name if self.pin.query == self.query else "pinned knobs"
         return "lesson" if self.against is not None else "default"
 
     @property
@@ -245,11 +245,11 @@ def needs_baseline_pool(view: View) -> bool:
     return view.baseline_knobs.retrieval_key != view.knobs.retrieval_key
 
 
-def pinned(view: View) -> View:
+def pinned(view: View, name: str = "pinned") -> View:
     """The present run becomes the baseline. Nothing changes without an answer, or while a fault is on."""
     if view.trace is None or not view.answers or view.shown_faults:
         return view
-    pin = Pin(view.query, view.knobs, view.trace, view.pool, view.backend)
+    pin = Pin(view.query, view.knobs, view.trace, view.pool, view.backend, name)
     return _with_baseline(replace(view, pin=pin), None)
 
 

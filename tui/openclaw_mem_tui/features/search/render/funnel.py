@@ -79,13 +79,15 @@ def _stage(stage: Stage, compact: bool, returned: str) -> Line:
             return line((f"{label} ", "dim"), ("not applied", "faint"))
         if compact and not lost:
             return ()
-        value = "" if compact else f"{fmt.setting(stage.limit or 0.0)}: "
-        return line((f"{label} {value}", "dim"), str(stage.left), minus)
+        value = "" if compact else f" {fmt.setting(stage.limit or 0.0)}"
+        return line((f"{label}{value}: ", "dim"), str(stage.left), minus)
     if stage.kind == "rescue":
         return line((f"{stage.label} ", "dim"), (f"+{stage.changed}", "warn")) if stage.changed else ()
     if stage.kind == "snippet":
         return () if compact and not lost else line(returned, minus)
-    return line((f"{stage.label} ", "dim"), str(stage.left), minus if stage.kind == "count" else "")
+    if stage.kind == "count":
+        return line((f"{stage.label}: ", "dim"), str(stage.left), minus)
+    return line((f"{stage.label} ", "dim"), str(stage.left))
 
 
 def _shortened(trace: Trace, whole: bool) -> Line:
