@@ -480,7 +480,7 @@ async def test_the_key_of_repairs_rebuilds_an_index_that_the_checks_found_damage
         assert report is not None and "damaged" in {finding.code for finding in report.findings}
         await press(pilot, "F")
         await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
-        assert app.screen._box.border_title == "rebuild the index"
+        assert app.screen._box.border_title == "rebuild the index"  # type: ignore[attr-defined]
 
 
 async def test_an_index_that_cannot_be_opened_says_so_here_too(tmp_path: Path) -> None:
