@@ -474,6 +474,19 @@ async def test_a_damaged_index_is_rebuilt_from_here(damage: Callable[[Path], Non
     assert looked(settings, deep=True).errors == 0
 
 
+async def test_the_key_of_repairs_rebuilds_an_index_that_the_checks_found_damaged(tmp_path: Path) -> None:
+    app = unwatched(tmp_path)
+    async with opened(app) as (pilot, screen):
+        await press(pilot, "c")
+        damaged_pages(app.search.service.settings.index_path)
+        await press(pilot, "c")
+        report = screen.presenter.state.report
+        assert report is not None and "damaged" in {finding.code for finding in report.findings}
+        await press(pilot, "F")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
+        assert app.screen._box.border_title == "rebuild the index"  # type: ignore[attr-defined]
+
+
 async def test_an_index_that_cannot_be_opened_says_so_here_too(tmp_path: Path) -> None:
     from openclaw_mem_engine.errors import IndexUnavailable
 

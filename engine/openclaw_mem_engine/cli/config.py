@@ -71,6 +71,8 @@ def _values(texts: Sequence[str]) -> dict[str, Any]:
     from openclaw_mem_engine.ranking.knob_spec import parse_settings
     from openclaw_mem_engine.ranking.knobs import Knobs
 
+    if len(texts) == 2 and texts[0] in SETTINGS and "=" not in texts[0]:
+        raise UsageError(f"{texts[0]} needs a value: write {texts[0]}={visible(texts[1])}.")
     if not texts:
         raise UsageError("Name what to set: `openclaw-mem config set query.min_score=0.3`.")
     found: dict[str, Any] = {}

@@ -231,6 +231,9 @@ class IndexScreen(ListScreen):
         report = self.presenter.state.report
         if not self._is_free():
             return
+        if report and any(finding.code == "damaged" for finding in report.findings):
+            self.action_rebuild()
+            return
         if report is None or not report.fixable:
             self.presenter.say(
                 "there is nothing to repair" if report else f"{key('examine')} runs the checks first"
@@ -244,7 +247,7 @@ class IndexScreen(ListScreen):
             await self.search.refresh()
 
         self.app.push_screen(
-            ConfirmScreen("repair the index", partial(doctor.repairs, report), "repair"),
+            ConfirmScreen("repair the findings", partial(doctor.repairs, report), "repair"),
             lambda sure: self.run_in(repair, "doctor") if sure else None,
         )
 
