@@ -56,7 +56,7 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
 
     # Edit the note: the answer follows, and the run before the edit is the baseline.
     tui.press("e")
-    tui.shows("baseline (pinned): #1 .260 → #1 .6", "Beans are vegetables too.", "snippet · 1 match", "fresh")
+    tui.shows("baseline (before the edit): #1 .260 → #1", "Beans are vegetables too.", "snippet · 1 match", "fresh")
 
     # A provider fails: what answers, why, and what that costs.
     tui.press("2")
@@ -78,7 +78,7 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
     tui.press("3")
     tui.shows("R: The index", "damaged (", "R rebuild")
     tui.press("R")
-    tui.shows("The index is damaged: it is set aside.", "enter rebuild")
+    tui.shows("The index is damaged. It is renamed;", "enter rebuild")
     tui.press("enter")
     tui.shows("rebuilt with 4 files", "healthy", without="1 error")
     tui.press("1")
