@@ -142,7 +142,7 @@ def test_rank_fusion_and_reranking_are_drawn_from_the_trace() -> None:
     pane = " ".join(text_of(waterfall(view, scored, 100)).split())
     assert "bonus .050" in pane and "blend #" in pane and "rrank .900 ×.25" in pane
     assert "not reranked: the model sleeps" in text_of(waterfall(view, other, 100))
-    assert "bonus moved none → limit 3 → 1/rk" in " ".join(spans.text_of(funnel.funnel(view, 160)).split())
+    assert "bonus moved none → limit: 3 → 1/rk" in " ".join(spans.text_of(funnel.funnel(view, 160)).split())
     assert ("rrank", "score of the reranker, blended with the fused one") in hits.legend(trace)
     strip = spans.text_of(funnel.strip(view.knobs, view.defaults, 160))
     assert "position k 60 │ rerank 40" in strip and "20 a list" in strip
