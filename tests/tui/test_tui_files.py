@@ -17,13 +17,14 @@ from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_themes import BUILT_IN, ThemeError, load_theme
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.bindings import ACTIONS, PARTS, keys_page, offered
+from openclaw_mem_tui.bindings import ACTIONS, PARTS, offered
 from openclaw_mem_tui.editor import editor_command
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.search import export
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
 from openclaw_mem_tui.features.why_not.screen import WhyNotScreen
+from openclaw_mem_tui.keys_page import keys_page
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.themes import textual_theme
 

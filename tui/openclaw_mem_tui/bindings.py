@@ -202,12 +202,6 @@ ACTIONS: tuple[Action, ...] = (
     Action("quit", "q", "q ctrl+q", "quit", "More", "everywhere", footer="quit", rank=5),
 )
 
-#: The first paragraph of ``docs/keys.md``.
-KEYS_HEAD = """The bottom line of a screen has its most used keys, `?` all of them; `:` finds actions by name.
-
-This page is made from `tui/openclaw_mem_tui/bindings.py`:
-`python -c "from openclaw_mem_tui.bindings import keys_page; print(keys_page(), end='')"`."""
-
 GROUPS: tuple[str, ...] = tuple(dict.fromkeys(action.group for action in ACTIONS))
 #: The actions as they are declared, and as the user's keys have them.
 DECLARED: Mapping[str, Action] = {action.id: action for action in ACTIONS}
@@ -291,16 +285,6 @@ def bindings(where: str) -> list[Binding]:
         for a in DECLARED.values()
         if where in a.where.split() or (where not in PARTS and a.where == "everywhere")
     ]
-
-
-def keys_page() -> str:
-    """``docs/keys.md``: a table for each group."""
-    parts = ["# Keys of the workbench", KEYS_HEAD]
-    for group in GROUPS:
-        shown = [action for action in ACTIONS if action.group == group and action.shown]
-        rows = [f"| {' '.join(f'`{key}`' for key in a.shown.split())} | {a.help} |" for a in shown]
-        parts.append("\n".join((f"## {group}", "", "| Key | Does |", "|---|---|", *rows)))
-    return "\n\n".join(parts) + "\n"
 
 
 def take_keys(keys: Mapping[str, str], origin: str = "[keys] of config.toml") -> dict[str, str]:
