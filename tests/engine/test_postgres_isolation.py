@@ -91,7 +91,7 @@ CALLS: dict[str, Callable[[PostgresIndex], Any]] = {
     "chunk_counts": lambda s: s.chunk_counts(),
     "chunks_of": lambda s: [s.chunks_of(change.state.path) for change in (*MINE, *THEIRS)],
     "chunks_without_vector": lambda s: s.chunks_without_vector(99, OTHER_SPACE),
-    "close": lambda s: PostgresIndex(s.path, location=s._at).close(),
+    "close": lambda s: PostgresIndex(s.path, location=s._rows.at).close(),
     "cosines": lambda s: s.cosines(VECTORS[0], IDS),
     "counts": lambda s: s.counts(),
     "covered": lambda s: [s.covered(), s.covered(OTHER_SPACE)],
@@ -111,7 +111,7 @@ CALLS: dict[str, Callable[[PostgresIndex], Any]] = {
     "lexical_ranks": lambda s: s.lexical_ranks(query(), IDS),
     "lexical_scores": lambda s: s.lexical_scores(query(), IDS),
     "line_scores": lambda s: s.line_scores(query(), TEXTS, IDS),
-    "location": lambda s: s.location.replace(s._at.agent, ""),
+    "location": lambda s: s.location.replace(s._rows.at.agent, ""),
     "new_generation": _generation,
     "notes": lambda s: s.notes,
     "passages": lambda s: [*s.passages()],
@@ -175,10 +175,10 @@ def test_no_method_reads_or_writes_rows_of_another_agent(as_owner: bool, order: 
         opened.append(alone := filled(path, MINE, server))
         wanted = answers(alone, order)
         opened.append(other := filled(path, THEIRS, server))
-        before = postgres.rows_of(other._agent)
+        before = postgres.rows_of(other._rows.agent)
         opened.append(beside := filled(path, MINE, server))
         assert answers(beside, order) == wanted
-        assert postgres.rows_of(other._agent) == before and len(before["chunks"]) == 4
+        assert postgres.rows_of(other._rows.agent) == before and len(before["chunks"]) == 4
         assert [error for _, error in wanted if error.endswith("Error")] == []
     finally:
         for store in opened:

@@ -33,7 +33,7 @@ from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.profiles import WORKBENCH
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import UNLIMITED, IndexStore
-from openclaw_mem_engine.stores.postgres import connections, writing
+from openclaw_mem_engine.stores.postgres import connections, session, turns
 from openclaw_mem_engine.stores.postgres.schema import NAME, agent_number
 from openclaw_mem_engine.stores.postgres.store import PostgresIndex
 from openclaw_mem_engine.stores.query import build_keyword_query, build_query, segment
@@ -196,7 +196,7 @@ def test_two_names_with_one_number_are_not_mixed(
     store: PostgresIndex, make: Callable[..., PostgresIndex], agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     number = agent_number(agent)
-    monkeypatch.setattr("openclaw_mem_engine.stores.postgres.session.agent_number", lambda _: number)
+    monkeypatch.setattr(session, "agent_number", lambda _: number)
     with pytest.raises(IndexUnavailable, match="same number"):
         make("another name")
 
@@ -219,7 +219,7 @@ def test_a_failed_list_costs_the_snapshot_not_the_other_lists(store: PostgresInd
     query = build_query("pump", "or", "stemmed")
     assert query is not None
     with store.snapshot():
-        with pytest.raises(IndexUnavailable), store._reading() as read:
+        with pytest.raises(IndexUnavailable), store._rows.reading() as read:
             read.execute("SELECT 1 / 0")
         assert len(store.lexical(query, 9)) == 1
 
@@ -227,8 +227,8 @@ def test_a_failed_list_costs_the_snapshot_not_the_other_lists(store: PostgresInd
 def test_a_writer_waits_for_another_and_then_says_so(
     store: PostgresIndex, make: Callable[..., PostgresIndex], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "LOCK_TIMEOUT_MS", 50)
-    with store._writing(), pytest.raises(IndexLocked, match="did not finish in time"):
+    monkeypatch.setattr(session, "LOCK_TIMEOUT_MS", 50)
+    with store._turns.writing(), pytest.raises(IndexLocked, match="did not finish in time"):
         make().apply(change_of("memory/b.md", ["b"]))
     assert set(store.files()) == {"MEMORY.md"}
 
@@ -250,8 +250,8 @@ def test_a_sync_keeps_other_hosts_out_until_it_ends(
 def test_the_lease_of_a_host_that_is_gone_ends(
     store: PostgresIndex, make: Callable[..., PostgresIndex], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "LEASE_S", 0)
-    monkeypatch.setattr(PostgresIndex, "_renew", lambda *_: None)
+    monkeypatch.setattr(turns, "LEASE_S", 0)
+    monkeypatch.setattr(turns.Turns, "_renew", lambda *_: None)
     lease = store.exclusive()
     lease.__enter__()  # and never ends
     make().apply(change_of("memory/c.md", ["c"]))
@@ -260,12 +260,12 @@ def test_the_lease_of_a_host_that_is_gone_ends(
 def test_a_lease_is_renewed_while_a_sync_writes_nothing(
     store: PostgresIndex, make: Callable[..., PostgresIndex], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "RENEWAL_S", 0.01)
-    sql, other = f"SELECT lease_until FROM {NAME}.agents WHERE agent = %s", make()
+    monkeypatch.setattr(turns, "RENEWAL_S", 0.01)
+    sql, other = f"SELECT lease_until FROM {NAME}.agents WHERE agent = %(agent)s", make()
 
     def until() -> Any:
-        with store._reading() as read:
-            return read.one(sql, (store._agent,))
+        with store._rows.reading() as read:
+            return read.one(sql)
 
     with store.exclusive():
         seen = {until()}
@@ -273,7 +273,7 @@ def test_a_lease_is_renewed_while_a_sync_writes_nothing(
             seen.add(until())
         with pytest.raises(IndexLocked, match="being brought up to date"):
             other.apply(change_of("memory/c.md", ["c"]))
-    assert until() is None and not [each for each in threading.enumerate() if each.name == writing.RENEWING]
+    assert until() is None and not [each for each in threading.enumerate() if each.name == turns.RENEWING]
 
 
 def test_a_rebuild_that_lost_its_lease_to_another_ends_without_harm(
@@ -316,9 +316,9 @@ def test_applying_a_change_twice_changes_no_row(store: PostgresIndex) -> None:
     change = change_of("memory/b.md", ["The pump, again.", "And again."], V)
 
     store.apply(change, built_with=FINGERPRINT)
-    once = postgres.rows_of(store._agent, hidden=("seq", "generation"))
+    once = postgres.rows_of(store._rows.agent, hidden=("seq", "generation"))
     store.apply(change, built_with=FINGERPRINT)
-    assert postgres.rows_of(store._agent, hidden=("seq", "generation")) == once
+    assert postgres.rows_of(store._rows.agent, hidden=("seq", "generation")) == once
     assert [len(once[table]) for table in ("files", "chunks", "terms", "vectors")] == [2, 4, 8, 4]
 
 
@@ -329,10 +329,10 @@ def test_what_a_killed_rebuild_left_is_removed_by_the_next(
     put(left, "memory/left.md", ["left"], [V[0]])
     assert store.counts().cached == 2 and left.counts().cached == 1
     make().rebuild(FINGERPRINT, lambda fresh: put(fresh, "memory/new.md", ["new"]))
-    with store._reading() as read:
+    with store._rows.reading() as read:
         for table in ("generations", "files", "chunks", "terms"):
-            sql = f"SELECT count(DISTINCT gen) FROM {NAME}.{table} WHERE agent = %s"
-            assert read.one(sql, (store._agent,)) == 1, table
+            sql = f"SELECT count(DISTINCT gen) FROM {NAME}.{table} WHERE agent = %(agent)s"
+            assert read.one(sql) == 1, table
     assert set(store.files()) == {"memory/new.md"} and store.counts().cached == 2
 
 
@@ -364,13 +364,13 @@ def test_a_search_that_waits_is_stopped(store: PostgresIndex) -> None:
 
 
 def test_a_search_that_takes_too_long_ends(store: PostgresIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openclaw_mem_engine.stores.postgres.session.SEARCH_TIMEOUT_MS", 20)
-    with pytest.raises(IndexUnavailable, match="took longer"), store._reading() as read:
+    monkeypatch.setattr(session, "SEARCH_TIMEOUT_MS", 20)
+    with pytest.raises(IndexUnavailable, match="took longer"), store._rows.reading() as read:
         read.execute("SELECT pg_sleep(30)")
 
 
 def test_a_connection_that_the_server_ended_is_opened_again(store: PostgresIndex) -> None:
-    with store._reading() as read:
+    with store._rows.reading() as read:
         ours = read.one("SELECT pg_backend_pid()")
     with psycopg.connect(postgres.owner_address(), autocommit=True) as owner:
         owner.execute("SELECT pg_terminate_backend(%s, 20000)", (ours,))
@@ -474,10 +474,10 @@ def test_the_doctor_finds_rows_that_are_gone(both: list[Any]) -> None:
     names = [check.name for check in report.checks if check.ok]
     assert {"index", "server", "rows", "fingerprint", "files", "hashes", "notes"} <= set(names)
     path = "memory/style-guide.md"
-    with store._writing() as write:
-        chosen = f"SELECT seq FROM {NAME}.chunks WHERE path = %s"
-        sql = f"DELETE FROM {NAME}.terms WHERE agent = %s AND seq IN ({chosen})"
-        write.execute(sql, (store._agent, path))
+    with store._turns.writing() as write:
+        chosen = f"SELECT seq FROM {NAME}.chunks WHERE path = %(path)s"
+        sql = f"DELETE FROM {NAME}.terms WHERE agent = %(agent)s AND seq IN ({chosen})"
+        write.execute(sql, path=path)
     try:
         found = {finding.code: finding for finding in examine(settings, backend.embedders).findings}
         assert found["words-missing"].repair.endswith("index --force")

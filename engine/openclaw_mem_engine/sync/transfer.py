@@ -18,6 +18,7 @@ from openclaw_mem_engine.sync.lock import SyncLock
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
+    from openclaw_mem_engine.stores.postgres.moving import Held
 
 #: Embeddings that are copied together.
 _GROUP = 500
@@ -75,7 +76,7 @@ def move(settings: Settings, server: Secret, *, progress: Progress, cancel: Canc
     assert home is not None
     make_folder(path)
     with SyncLock(path, "moving").holding(cancel=cancel):
-        source = moving.where(path, home)
+        source = moving.where(home)
         target = source._replace(server=server)
         if source.shown == target.shown:
             with closing(moving.opened(path, target)) as moved, writing_alone(moved):
@@ -98,6 +99,43 @@ def move(settings: Settings, server: Secret, *, progress: Progress, cancel: Canc
                 f"The index is used at {target.shown} now. The old copy could not be removed: {error}"
             ) from error
         return done
+
+
+def held(settings: Settings) -> list[Held]:
+    """What the servers have of the agent, for ``remove``. Raises UsageError when none knows it, and
+    IndexUnavailable unless all of them answer."""
+    from openclaw_mem_engine.stores.postgres import moving
+
+    home = settings.store.location
+    assert home is not None
+    found = [each for _, each in moving.held(home)]
+    if not found:
+        raise UsageError(
+            f"No server of store.servers has an agent {home.agent}: there is nothing to remove. The name is "
+            "what store.agent makes of --agent and --workspace; `openclaw-mem store status` shows it."
+        )
+    return found
+
+
+def remove(settings: Settings, *, cancel: CancelToken) -> list[Held]:
+    """Remove the agent from all servers: text, words, embeddings and name. Returns what they had. Raises as
+    ``held``, SyncBusy and IndexLocked while a process syncs the index; each server loses all or nothing."""
+    from openclaw_mem_engine.stores.postgres import moving
+
+    home, done = settings.store.location, list[Held]()
+    assert home is not None
+    make_folder(settings.index_path)
+    with SyncLock(settings.index_path, "removing").holding(cancel=cancel):
+        for at, each in moving.held(home):
+            try:
+                moving.forget(at)
+            except IndexUnavailable as error:
+                if not done:
+                    raise
+                gone = ", ".join(one.server for one in done)
+                raise IndexUnavailable(f"Removed from {gone}, not from {each.server}: {error}") from error
+            done.append(each)
+    return done
 
 
 @contextmanager

@@ -10,9 +10,10 @@ from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.stores.findings import REBUILD, Outcome, counted, counted_are, counted_have
 from openclaw_mem_engine.stores.postgres.connections import Connections
 from openclaw_mem_engine.stores.postgres.schema import NAME, TABLES
+from openclaw_mem_engine.stores.postgres.session import AgentRows
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.stores.postgres.store import PostgresIndex
+    from openclaw_mem_engine.stores.base import IndexContent
 
 _INIT = "openclaw-mem store init"
 _SERVER = """SELECT current_setting('server_version'),
@@ -24,7 +25,7 @@ _TABLES = """SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity,
         has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'UPDATE')
             AND has_table_privilege(c.oid, 'DELETE')
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname = %s AND c.relname = ANY(%s)"""
+    WHERE n.nspname = %(schema)s AND c.relname = ANY(%(tables)s)"""
 
 
 def versions(server: Secret) -> str:
@@ -42,15 +43,15 @@ def versions(server: Secret) -> str:
     return f"PostgreSQL {version}, pgvector {vector}, role {user}"
 
 
-def diagnosis(store: PostgresIndex) -> Mapping[str, Callable[[Outcome], None]]:
+def diagnosis(content: IndexContent, rows: AgentRows) -> Mapping[str, Callable[[Outcome], None]]:
     """The checks by name. Each reads only. Raises what reading raises."""
-    return {"server": lambda out: _server(store, out), "rows": lambda out: _rows(store, out)}
+    return {"server": lambda out: _server(rows, out), "rows": lambda out: _rows(content, rows, out)}
 
 
-def _server(store: PostgresIndex, out: Outcome) -> None:
-    with store._reading() as read:
+def _server(rows: AgentRows, out: Outcome) -> None:
+    with rows.reading() as read:
         version, vector, unbound, user = read.rows(_SERVER)[0]
-        tables = read.rows(_TABLES, (NAME, list(TABLES)))
+        tables = read.rows(_TABLES, schema=NAME, tables=list(TABLES))
     out.detail = f"PostgreSQL {version}, pgvector {vector}, role {user}"
     if open_tables := sorted(name for name, forced, _, policies, _ in tables if not forced or policies != 1):
         text = f"{counted_have(len(open_tables), 'table')} no forced policy of its agent: rows are not apart."
@@ -64,7 +65,7 @@ def _server(store: PostgresIndex, out: Outcome) -> None:
         out.add("role-too-strong", "warning", text)
 
 
-def _rows(store: PostgresIndex, out: Outcome) -> None:
+def _rows(content: IndexContent, agent_rows: AgentRows, out: Outcome) -> None:
     sql = f"""SELECT (SELECT count(*) FROM {NAME}.chunks WHERE agent = %(agent)s AND gen = %(gen)s),
         (SELECT count(*) FROM {NAME}.chunks c WHERE agent = %(agent)s AND gen = %(gen)s AND 2 <> (
             SELECT count(*) FROM {NAME}.terms t
@@ -73,9 +74,8 @@ def _rows(store: PostgresIndex, out: Outcome) -> None:
             SELECT 1 FROM {NAME}.chunks c
             WHERE c.agent = %(agent)s AND c.gen = t.gen AND c.seq = t.seq)),
         (SELECT count(*) FROM {NAME}.generations WHERE agent = %(agent)s AND gen <> %(gen)s)"""
-    with store._reading() as read:
-        bound = {"agent": store._agent, "gen": read.facts.gen}
-        chunks, wordless, orphans, left = read.rows(sql, bound)[0]
+    with agent_rows.reading() as read:
+        chunks, wordless, orphans, left = read.rows(sql)[0]
     out.detail = f"{counted(chunks, 'chunk')}, {counted(left, 'unfinished rebuild')}"
     if wordless or orphans:
         text = f"{counted_have(wordless, 'chunk')} not all rows of its words, {orphans:,} rows no chunk."
@@ -83,5 +83,5 @@ def _rows(store: PostgresIndex, out: Outcome) -> None:
     if left:
         text = f"{counted_are(left, 'rebuild')} unfinished: the next one removes its rows."
         out.add("unfinished-rebuild", "info", text)
-    if store.is_hollow():
+    if content.is_hollow():
         out.add("chunks-lost", "error", "Files with text are known, and no chunk of them.", repair=REBUILD)

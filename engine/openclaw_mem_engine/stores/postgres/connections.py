@@ -4,7 +4,7 @@ errors as ours. The driver is imported here, at the first connection."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +16,8 @@ from openclaw_mem_engine.errors import Cancelled, ConfigError, IndexLocked, Inde
 if TYPE_CHECKING:
     import psycopg
 
-    Connection = psycopg.Connection[tuple[Any, ...]]
+    Row = tuple[Any, ...]
+    Connection = psycopg.Connection[Row]
 
 #: Seconds until a server that does not answer counts as unreachable, unless the address says otherwise.
 CONNECT_TIMEOUT_S = 10
@@ -146,21 +147,20 @@ class Connections:
             )
 
     @contextmanager
-    def transaction(
-        self, begin: str, fetch: Callable[[Connection], Any], *, search: bool = False
-    ) -> Iterator[tuple[Connection, Any]]:
-        """A transaction that ``begin`` (statements without parameters) opens; with what ``fetch`` reads of
-        their result. Committed when the body ends, rolled back when it raises. ``search``: ``interrupt`` may
-        end it. Raises IndexUnavailable, IndexLocked, Cancelled."""
-        connection, started = self._begun(begin, fetch, search)
+    def transaction(self, begin: str, *, search: bool = False) -> Iterator[tuple[Connection, Row | None]]:
+        """A transaction that ``begin`` opens: statements without parameters, of which the last is a SELECT;
+        with the first row of that. Committed when the body ends, rolled back when it raises; statements of
+        the body are its own to explain. ``search``: ``interrupt`` may end it. Raises IndexUnavailable,
+        IndexLocked, Cancelled."""
+        connection, row = self._begun(begin, search)
         try:
+            yield connection, row
             with self.explained(connection):
-                yield connection, started
                 connection.execute("COMMIT")
         finally:
             self._return(connection)
 
-    def _begun(self, begin: str, fetch: Callable[[Connection], Any], search: bool) -> tuple[Connection, Any]:
+    def _begun(self, begin: str, search: bool) -> tuple[Connection, Row | None]:
         while True:
             with self._guard:
                 if self._closed:
@@ -172,7 +172,10 @@ class Connections:
                     self._searching.add(connection)
             try:
                 with self.explained(connection):
-                    return connection, fetch(connection.execute(begin))  # type: ignore[arg-type]
+                    cursor = connection.execute(begin)
+                    while cursor.nextset():
+                        pass
+                    return connection, cursor.fetchone()
             except IndexUnavailable:
                 lost = connection.closed
                 self._return(connection)

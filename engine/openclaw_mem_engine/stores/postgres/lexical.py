@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openclaw_mem_engine.sanitize import CJK
 from openclaw_mem_engine.stores.postgres.schema import NAME
+from openclaw_mem_engine.stores.postgres.session import OWN, Transaction
 from openclaw_mem_engine.stores.query import LexicalQuery, name_of, segment
 from openclaw_mem_engine.stores.scoring import Stemmer, bm25, idf, line_bm25, occurrences
 from openclaw_mem_engine.stores.tokens import Form, tokens_of
@@ -22,12 +23,8 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.int64] | NDArray[np.float64]
 
-#: Runs a statement in the transaction of a search.
-Rows = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 #: How often a token is in a text, in the numbers of ``terms.n``; below it: in the name.
 _IN_TEXT = 4096
-#: Whether a row holds a hash: a binary search, where array_position compares every token.
-_HOLDS = "t.t[width_bucket(%s, t.t)] = %s"
 #: A token of the index, or the beginning of tokens: ``池*``.
 _Term = tuple[str, ...]
 
@@ -97,26 +94,24 @@ class Lexical:
         self._statistics: dict[Form, _Statistics] = {}
         self._stemmer = Stemmer(lambda text: tokens_of("stemmed", text))
 
-    def scores(
-        self, rows: Rows, agent: int, state: tuple[int, int], query: LexicalQuery
-    ) -> list[tuple[dict[str, float], dict[str, str]]]:
-        """BM25 of every chunk that matches, by id, and its source: one pair, or one a term for ``keywords``.
-        ``state`` is the generation that is read, and its counter."""
-        form, gen = query.index, state[0]
+    def scores(self, read: Transaction, query: LexicalQuery) -> list[tuple[dict[str, float], dict[str, str]]]:
+        """BM25 of every chunk that matches, by id, and its source: a pair, or one a term for ``keywords``."""
+        form = query.index
         terms = [_index_term(form, term) for term in query.terms]
         tokens = list(dict.fromkeys(token for term in terms for token in term))
         if not tokens:
             return []
         import numpy as np
 
-        known = self._known(rows, agent, state, form)
-        hashes = [hashed(token) for token in tokens]
-        counts = "".join(f", CASE WHEN {_HOLDS} THEN t.n[width_bucket(%s, t.t)] ELSE 0 END" for _ in hashes)
+        known = self._known(read, form)
+        counts = "".join(
+            f", CASE WHEN {_holds(at)} THEN {_count(at)} ELSE 0 END" for at in range(len(tokens))
+        )
         sql = f"""SELECT t.seq, c.id, c.source, t.dl, t.nl{counts} FROM {NAME}.terms t
-            JOIN {NAME}.chunks c ON c.agent = %s AND c.gen = %s AND c.seq = t.seq
-            WHERE t.agent = %s AND t.gen = %s AND t.kind = %s AND ({" OR ".join(_HOLDS for _ in hashes)})"""
-        triple, double = ([h for h in hashes for _ in range(times)] for times in (3, 2))
-        found = rows(sql, [*triple, agent, gen, agent, gen, form, *double])
+            JOIN {NAME}.chunks c ON c.agent = %(agent)s AND c.gen = %(gen)s AND c.seq = t.seq
+            WHERE t.agent = %(agent)s AND t.gen = %(gen)s AND t.kind = %(form)s
+                AND ({" OR ".join(map(_holds, range(len(tokens))))})"""
+        found = read.rows(sql, form=form, **_bound(tokens))
         held = np.array([row[5:] for row in found], dtype=np.int64).reshape(len(found), len(tokens))
         columns = {
             token: _Counts(held[:, at] // _IN_TEXT, held[:, at] % _IN_TEXT) for at, token in enumerate(tokens)
@@ -126,67 +121,70 @@ class Lexical:
         seqs = [row[0] for row in found]
         for term in {term for term in terms if len(term) > 1}:
             holding = np.all([columns[token].in_text + columns[token].in_name > 0 for token in term], axis=0)
-            of_terms[term] = self._phrase(
-                rows, agent, gen, form, term, seqs, np.flatnonzero(holding).tolist()
-            )
-        of_terms[()] = _Counts(
-            np.zeros(len(found)), np.zeros(len(found))
-        )  # a term without a token: in no text
+            of_terms[term] = self._phrase(read, form, term, seqs, np.flatnonzero(holding).tolist())
+        zeros = np.zeros(len(found))
+        of_terms[()] = _Counts(zeros, zeros)  # a term without a token: in no text
         groups = [[term] for term in terms] if query.operator == "keywords" else [terms]
         return [_scored(query, [of_terms[term] for term in group], found, known) for group in groups]
 
-    def _known(self, rows: Rows, agent: int, state: tuple[int, int], form: Form) -> _Statistics:
+    def _known(self, read: Transaction, form: Form) -> _Statistics:
+        state = read.facts.gen, read.facts.generation
         known = self._statistics.get(form)
         if known is None or known.state != state:
             sql = f"""SELECT count(*), coalesce(sum(dl), 0), coalesce(sum(nl), 0) FROM {NAME}.terms
-                WHERE agent = %s AND gen = %s AND kind = %s"""
-            total, words, names = map(int, rows(sql, (agent, state[0], form))[0])
+                WHERE {OWN} AND kind = %(form)s"""
+            total, words, names = map(int, read.rows(sql, form=form)[0])
             known = _Statistics(state, total, words, names)
             self._statistics[form] = known
         return known
 
     @staticmethod
     def _phrase(
-        rows: Rows, agent: int, gen: int, form: Form, term: _Term, seqs: Sequence[int], holding: Sequence[int]
+        read: Transaction, form: Form, term: _Term, seqs: Sequence[int], holding: Sequence[int]
     ) -> _Counts:
         """Read the texts of the rows that hold all tokens of a phrase, and count it there."""
         import numpy as np
 
         counts = _Counts(np.zeros(len(seqs)), np.zeros(len(seqs)))
         at_of = {seqs[at]: at for at in holding}
-        sql = f"SELECT seq, path, text FROM {NAME}.chunks WHERE agent = %s AND gen = %s AND seq = ANY(%s)"
-        for seq, path, text in rows(sql, (agent, gen, list(at_of))) if at_of else ():
+        sql = f"SELECT seq, path, text FROM {NAME}.chunks WHERE {OWN} AND seq = ANY(%(seqs)s)"
+        for seq, path, text in read.rows(sql, seqs=list(at_of)) if at_of else ():
             counts.in_text[at_of[seq]] = occurrences(term, _tokens(form, text))
             if form == "stemmed":
                 counts.in_name[at_of[seq]] = occurrences(term, _tokens(form, name_of(path)))
         return counts
 
     def line_scores(
-        self,
-        rows: Rows,
-        agent: int,
-        state: tuple[int, int],
-        query: LexicalQuery,
-        texts: Mapping[str, str],
-        basis: Iterable[str],
+        self, read: Transaction, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
     ) -> dict[str, tuple[float, ...]]:
         """See ``SearchStore``."""
         terms = self._stemmer.terms(query)
-        known = self._known(rows, agent, state, "stemmed")
+        known = self._known(read, "stemmed")
         missing = [t for t in dict.fromkeys(t for term in terms for t in term) if t not in known.known]
         if missing:
-            hashes = [hashed(token) for token in missing]
             columns = ", ".join(
-                f"count(*) FILTER (WHERE {_HOLDS} AND t.n[width_bucket(%s, t.t)] >= {_IN_TEXT})"
-                for _ in hashes
+                f"count(*) FILTER (WHERE {_holds(at)} AND {_count(at)} >= {_IN_TEXT})"
+                for at in range(len(missing))
             )
-            sql = f"""SELECT {columns} FROM {NAME}.terms t
-                WHERE agent = %s AND gen = %s AND kind = 'stemmed'"""
-            bound = [h for h in hashes for _ in range(3)]
-            counts = rows(sql, [*bound, agent, state[0]])[0]
-            known.known.update(zip(missing, counts, strict=True))
+            sql = f"SELECT {columns} FROM {NAME}.terms t WHERE {OWN} AND kind = 'stemmed'"
+            known.known.update(zip(missing, read.rows(sql, **_bound(missing))[0], strict=True))
         held = {term: min(known.known[token] for token in term) for term in terms}
         return line_bm25(terms, self._stemmer.where(terms, texts), basis, held, known.rows)
+
+
+def _bound(tokens: Sequence[str]) -> dict[str, int]:
+    """What ``_holds`` and ``_count`` name by the position of a token."""
+    return {f"h{at}": hashed(token) for at, token in enumerate(tokens)}
+
+
+def _holds(at: int) -> str:
+    """Whether a row holds a token: a binary search, where array_position compares every one."""
+    return f"t.t[width_bucket(%(h{at})s, t.t)] = %(h{at})s"
+
+
+def _count(at: int) -> str:
+    """The number of a token in a row that holds it."""
+    return f"t.n[width_bucket(%(h{at})s, t.t)]"
 
 
 def _scored(

@@ -38,6 +38,13 @@ _COLUMNS = {
         updated_at float8 NOT NULL, PRIMARY KEY (agent, space, pending, hash)""",
 }
 
+#: The rows and bytes of an agent by table, without what the server keeps beside them.
+SIZES = " UNION ALL ".join(
+    f"""SELECT '{table}', count(*), coalesce(sum(pg_column_size(x)), 0)::bigint
+    FROM {NAME}.{table} x WHERE agent = %(agent)s"""
+    for table in ("files", "chunks", "terms", "vectors")
+)
+
 
 def agent_number(name: str) -> int:
     """The number of an agent by its name: 64 bits of its SHA-256, signed."""

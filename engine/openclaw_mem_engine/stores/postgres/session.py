@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openclaw_mem_engine.config.store import StoreLocation, server_name
@@ -17,11 +16,17 @@ from openclaw_mem_engine.stores.postgres.connections import Connections
 from openclaw_mem_engine.stores.postgres.schema import NAME, agent_number, opening
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.stores.postgres.connections import Connection
+    from openclaw_mem_engine.stores.postgres.connections import Connection, Row
 
 #: How long one statement of a search may take, milliseconds.
 SEARCH_TIMEOUT_MS = 30_000
+#: How long a writer waits for another one, and how long one of its statements may take, milliseconds.
+LOCK_TIMEOUT_MS, WRITE_TIMEOUT_MS = 5_000, 300_000
 _SNAPSHOT = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
+#: The condition for rows of the generation that a transaction reads.
+OWN = "agent = %(agent)s AND gen = %(gen)s"
+#: The condition for vectors that it may use: none of the space that it makes anew.
+USABLE = "(pending = %(gen)s OR (pending = 0 AND space IS DISTINCT FROM %(without)s))"
 
 
 class Facts(NamedTuple):
@@ -36,151 +41,149 @@ class Facts(NamedTuple):
     moved_to: str | None = None
 
 
-class _Moved(Exception):
-    """The agent's rows are on another server, which this names."""
-
-
 class MovedInCircle(IndexUnavailable):
     """A move was killed before its last step."""
 
 
-class Reading:
-    """A transaction: every statement sees the same state."""
+class Transaction:
+    """Statements that see one state. ``%(agent)s``, ``%(gen)s`` and ``%(without)s`` are bound in each."""
 
-    def __init__(self, connection: Connection, facts: Facts) -> None:
-        self.connection, self.facts = connection, facts
+    def __init__(
+        self, rows: AgentRows, connections: Connections, connection: Connection, facts: Facts
+    ) -> None:
+        self.facts, self.agent, self.failed = facts, rows.agent, False
+        self._without = None if rows.without is None else json.dumps(rows.without)
+        self._connections, self._connection = connections, connection
 
-    def execute(self, sql: str, bound: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            with self._connections.explained(self._connection):
+                yield
+        except BaseException:
+            self.failed = True  # the server ends a transaction with its first error
+            raise
+
+    def execute(self, sql: str, **bound: Any) -> Any:
         """A cursor. ``sql`` holds no text of users: that is bound."""
-        return self.connection.execute(sql, bound)
+        named = {"agent": self.agent, "gen": self.facts.gen, "without": self._without, **bound}
+        with self._explained():
+            return self._connection.execute(sql, named)
 
-    def rows(self, sql: str, bound: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
-        found: list[tuple[Any, ...]] = self.execute(sql, bound).fetchall()
+    def rows(self, sql: str, **bound: Any) -> list[Row]:
+        found: list[Row] = self.execute(sql, **bound).fetchall()
         return found
 
-    def one(self, sql: str, bound: Sequence[Any] = ()) -> Any:
+    def one(self, sql: str, **bound: Any) -> Any:
         """The first value of the first row."""
-        return self.rows(sql, bound)[0][0]
+        return self.rows(sql, **bound)[0][0]
+
+    def insert(self, into: str, rows: Sequence[Row], more: str = "") -> None:
+        """Rows of ``into``, which names a table and columns; ``more``: what comes after the values."""
+        if rows:
+            sql = f"INSERT INTO {NAME}.{into} VALUES ({', '.join(['%s'] * len(rows[0]))}) {more}"
+            with self._explained(), self._connection.cursor() as cursor:
+                cursor.executemany(sql, rows)
+
+    def of_space(self, space: Space | None) -> dict[str, Any]:
+        """What is bound for the vectors of a space, None for the primary one: its key, and the generation to
+        which they belong here, 0 for all."""
+        if space is None and self.facts.fingerprint is not None:
+            space = Fingerprint.from_json(self.facts.fingerprint).space
+        key = json.dumps(space or Space("", "", ""))
+        return {"space": key, "pending": self.facts.gen if key == self._without else 0}
 
 
 class AgentRows:
-    """The rows of one agent. ``gen`` None means the live generation, whichever that is in each transaction;
-    ``without`` is a space that this generation makes anew; without ``follows`` the rows are those of this
-    server, also when they were moved. Opening makes and changes nothing."""
+    """The rows of one agent, on whichever server has them. ``gen`` None means the live generation, whichever
+    that is in each transaction; ``without`` is a space that this generation makes anew; without ``follows``
+    the rows are those of this server, also when they were moved. Opening makes and changes nothing."""
 
     def __init__(
         self,
-        path: Path,
+        at: StoreLocation,
         *,
-        location: StoreLocation,
         gen: int | None = None,
         without: Space | None = None,
         follows: bool = True,
     ) -> None:
-        self.path = path
-        self._follows = follows
+        self.at, self.gen, self.without, self.follows = at, gen, without, follows
+        self.agent = agent_number(at.agent)
         self._moving, self._left = threading.Lock(), list[Connections]()
-        self._at, self._gen, self._without = location, gen, without
-        self._agent = agent_number(location.agent)
-        self._connections = Connections(location.server)
+        self._connections = Connections(at.server)
         self._local = threading.local()
 
-    @property
-    def location(self) -> str:
-        return self._at.shown
-
-    # -- transactions -----------------------------------------------------------------------------------
-
     def _facts_sql(self) -> str:
-        gen = "a.live" if self._gen is None else f"{self._gen:d}"
+        gen = "a.live" if self.gen is None else f"{self.gen:d}"
         return f"""SELECT {gen}, coalesce(g.generation, 0), g.fingerprint, g.synced_at,
                 coalesce(g.awaits_vectors, false), a.name, a.moved_to
             FROM {NAME}.agents a LEFT JOIN {NAME}.generations g ON g.agent = a.agent AND g.gen = {gen}
-            WHERE a.agent = {self._agent:d}"""
-
-    def _facts(self, cursor: Any) -> Facts:
-        """From the last result of an opening."""
-        while cursor.nextset():
-            pass
-        row = cursor.fetchone()
-        facts = Facts(*row) if row else Facts()
-        if facts.moved_to is not None and self._follows:
-            raise _Moved(facts.moved_to)
-        if facts.name not in (None, self._at.agent):
-            raise IndexUnavailable(
-                f"The agents {facts.name} and {self._at.agent} have the same number on {self.location}: give "
-                "this one another name in store.agent. Nothing was changed."
-            )
-        return facts
+            WHERE a.agent = {self.agent:d}"""
 
     @contextmanager
-    def _transaction(self, begin: str, *, search: bool = False) -> Iterator[tuple[Connection, Facts]]:
+    def _transaction(self, begin: str, *, search: bool = False) -> Iterator[Transaction]:
         """See ``Connections.transaction``; on the server to which the rows were moved."""
-        with ExitStack() as entered:
-            for _ in (None, *self._at.servers):
-                try:
-                    opened = self._connections.transaction(begin, self._facts, search=search)
-                    connection, facts = entered.enter_context(opened)
-                except _Moved as moved:
-                    self._go_to(str(moved))
-                    continue
-                yield connection, facts
-                return
+        for _ in (None, *self.at.servers):
+            connections = self._connections
+            with ExitStack() as entered:
+                begun = connections.transaction(f"{begin} {self._facts_sql()}", search=search)
+                connection, row = entered.enter_context(begun)
+                facts = Facts(*row) if row else Facts()
+                if facts.moved_to is None or not self.follows:
+                    self._check_name(facts)
+                    yield Transaction(self, connections, connection, facts)
+                    return
+            self._go_to(facts.moved_to)
         raise MovedInCircle(
-            f"The servers name each other as the one that has the rows of agent {self._at.agent}: a move was "
+            f"The servers name each other as the one that has the rows of agent {self.at.agent}: a move was "
             "killed. Run its `openclaw-mem store move` again."
         )
 
+    def _check_name(self, facts: Facts) -> None:
+        if facts.name not in (None, self.at.agent):
+            raise IndexUnavailable(
+                f"The agents {facts.name} and {self.at.agent} have the same number on {self.at.shown}: give "
+                "this one another name in store.agent. Nothing was changed."
+            )
+
     def _go_to(self, name: str) -> None:
-        server = next((server for server in self._at.servers if server_name(server) == name), None)
+        server = next((server for server in self.at.servers if server_name(server) == name), None)
         if server is None:
             raise IndexUnavailable(
-                f"The index of agent {self._at.agent} was moved to the server {name}, which store.servers "
+                f"The index of agent {self.at.agent} was moved to the server {name}, which store.servers "
                 "does not name: add its address, by that host and port."
             )
         with self._moving:
-            if server_name(self._at.server) != name:
+            if server_name(self.at.server) != name:
                 self._left.append(self._connections)
-                self._connections, self._at = Connections(server), self._at._replace(server=server)
+                self._connections, self.at = Connections(server), self.at._replace(server=server)
 
     @contextmanager
-    def _reading(self, *, search: bool = False) -> Iterator[Reading]:
+    def reading(self, *, search: bool = False) -> Iterator[Transaction]:
         """The open snapshot of this thread, else a transaction of its own."""
-        held: Reading | None = getattr(self._local, "reading", None)
-        if held is not None:
-            try:
-                with self._connections.explained(held.connection):
-                    yield held
-            except BaseException:
-                self._local.reading = None  # the server ends a transaction with its first error
-                raise
+        held: Transaction | None = getattr(self._local, "held", None)
+        if held is not None and not held.failed:
+            yield held
             return
-        begin = opening(self._agent, _SNAPSHOT, SEARCH_TIMEOUT_MS) + self._facts_sql()
-        with self._transaction(begin, search=search) as (connection, facts):
-            yield Reading(connection, facts)
+        begin = opening(self.agent, _SNAPSHOT, SEARCH_TIMEOUT_MS)
+        with self._transaction(begin, search=search) as read:
+            yield read
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        with self._reading(search=True) as reading:
-            self._local.reading = reading
+        with self.reading(search=True) as self._local.held:
             try:
                 yield
             finally:
-                self._local.reading = None
+                self._local.held = None
 
-    def _space(self, facts: Facts, space: Space | None) -> tuple[str, int]:
-        """The key of a space, and the generation to which vectors of it belong here: 0 for all."""
-        if space is None and facts.fingerprint is not None:
-            space = Fingerprint.from_json(facts.fingerprint).space
-        asked = space or Space("", "", "")
-        return json.dumps(asked), (self._gen or 0) if asked == self._without else 0
-
-    def _usable(self) -> str:
-        """The condition for vectors that this generation may use: none of the space that it makes anew."""
-        if self._without is None:
-            return "pending = 0"
-        without = "'" + json.dumps(self._without).replace("'", "''") + "'"
-        return f"(pending = {self._gen or 0:d} OR (pending = 0 AND space <> {without}))"
+    @contextmanager
+    def locked(self) -> Iterator[Transaction]:
+        """A transaction that writes. It has locked the agent's row, where there is one."""
+        begin = f"""{opening(self.agent, "", WRITE_TIMEOUT_MS, LOCK_TIMEOUT_MS)}
+            SELECT 1 FROM {NAME}.agents WHERE agent = {self.agent:d} FOR UPDATE;"""
+        with self._transaction(begin) as write:
+            yield write
 
     def interrupt(self) -> None:
         self._connections.interrupt()

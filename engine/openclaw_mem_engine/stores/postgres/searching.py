@@ -1,0 +1,145 @@
+"""Searches in one agent's index in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.model import Note, Source, Space
+from openclaw_mem_engine.stores.base import Capabilities, Fingerprint, SearchStore, StoredChunk
+from openclaw_mem_engine.stores.postgres.content import CHUNK, WITH_VECTORS, dims_of
+from openclaw_mem_engine.stores.postgres.lexical import Lexical
+from openclaw_mem_engine.stores.postgres.schema import NAME
+from openclaw_mem_engine.stores.postgres.session import AgentRows, Transaction
+from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.providers.base import Floats
+
+
+class Searches(SearchStore):
+    """``SearchStore`` over the rows of an agent."""
+
+    _rows: AgentRows
+    _lexical: Lexical
+    caps: Capabilities
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        with self._rows.reading() as read:
+            facts = read.facts
+        if facts.fingerprint is None or not facts.awaits_vectors:
+            return ()
+        label = Fingerprint.from_json(facts.fingerprint).space.label
+        text = f"Some passages have no vectors of {label} yet: run `openclaw-mem index`."
+        return (Note("vectors-awaited", text, "warning"),)
+
+    def generation(self) -> int:
+        with self._rows.reading() as read:
+            return read.facts.generation
+
+    def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]:
+        sql = f"""SELECT {CHUNK}, coalesce(f.mtime_ns, 0) FROM {NAME}.chunks c
+            LEFT JOIN {NAME}.files f
+                ON f.agent = %(agent)s AND f.gen = %(gen)s AND f.path = c.path AND f.source = c.source
+            WHERE c.agent = %(agent)s AND c.gen = %(gen)s AND c.id = ANY(%(ids)s)"""
+        wanted = list(ids)
+        if not wanted:
+            return {}
+        with self._rows.reading() as read:
+            return {row[0]: StoredChunk(*row) for row in read.rows(sql, ids=wanted)}
+
+    def interrupt(self) -> None:
+        self._rows.interrupt()
+
+    def close(self) -> None:
+        self._rows.close()
+
+    # -- by words ---------------------------------------------------------------------------------------
+
+    def _scores(self, query: LexicalQuery) -> list[tuple[dict[str, float], dict[str, str]]]:
+        if not self.caps.full_text:
+            return []
+        with self._rows.reading(search=True) as read:
+            return self._lexical.scores(read, query)
+
+    def lexical(
+        self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
+    ) -> CandidateRows:
+        found: dict[str, Scored] = {}
+        matched: set[str] = set()
+        for scores, source_of in self._scores(query):
+            rows = [Scored(*row) for row in scores.items() if sources is None or source_of[row[0]] in sources]
+            rows.sort(key=lambda row: (-row.raw, row.chunk_id))
+            matched |= {row.chunk_id for row in rows}
+            for row in rows[: max(0, limit)]:
+                found.setdefault(row.chunk_id, row)
+        shown = f" {query.operator} ".join(map(" ".join, query.terms)) if self.caps.full_text else ""
+        return CandidateRows(tuple(found.values()), len(matched), shown)
+
+    def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for scores, _ in self._scores(query) if ids else ():
+            for chunk_id in ids:
+                if chunk_id in scores:
+                    found[chunk_id] = found.get(chunk_id, 0.0) + scores[chunk_id]
+        return found
+
+    def line_scores(
+        self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
+    ) -> dict[str, tuple[float, ...]]:
+        if not self.caps.full_text or not texts:
+            return {}
+        with self._rows.reading(search=True) as read:
+            return self._lexical.line_scores(read, query, texts, basis)
+
+    # -- by vectors -------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _compared(
+        self, vector: Floats, space: Space | None
+    ) -> Iterator[tuple[Transaction, str, dict[str, Any]]]:
+        """The beginning of a statement that reads ``near``: ids, sources and distances of all chunks with a
+        vector; and what is bound to it. Materialized, so that numbers are sorted and counted, not vectors."""
+        with self._rows.reading(search=True) as read:
+            if (held := dims_of(read, space)) not in (None, len(vector)):
+                raise IndexUnavailable(
+                    f"The vectors of the index have {held} dimensions, that of the query {len(vector)}: run "
+                    "`openclaw-mem index --force`."
+                )
+            near = f"SELECT c.id, c.source, v.v <=> %(vector)s::vector AS distance {WITH_VECTORS}"
+            bound = read.of_space(space) | {"vector": literal(vector)}
+            yield read, f"WITH near AS MATERIALIZED ({near})", bound
+
+    def vector(
+        self, vector: Floats, limit: int, sources: Sequence[Source] | None = None, space: Space | None = None
+    ) -> CandidateRows:
+        if limit < 1:
+            return CandidateRows()
+        with self._compared(vector, space) as (read, near, bound):
+            chosen = "WHERE source = ANY(%(sources)s)" if sources is not None else ""
+            sql = f"""{near} SELECT id, 1 - distance, count(*) OVER () FROM near {chosen}
+                ORDER BY distance, id LIMIT %(limit)s"""
+            rows = read.rows(sql, **bound, sources=[*(sources or ())], limit=limit)
+        return CandidateRows(tuple(Scored(*row[:2]) for row in rows), rows[0][2] if rows else 0)
+
+    def cosines(self, vector: Floats, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
+        if not ids:
+            return {}
+        with self._compared(vector, space) as (read, near, bound):
+            sql = f"{near} SELECT id, 1 - distance FROM near WHERE id = ANY(%(ids)s)"
+            return dict(read.rows(sql, **bound, ids=list(ids)))
+
+    def vector_ranks(self, vector: Floats, ids: Iterable[str], space: Space | None = None) -> dict[str, int]:
+        with self._compared(vector, space) as (read, near, bound):
+            sql = f"""{near} SELECT id, rank FROM (
+                SELECT id, row_number() OVER (ORDER BY distance, id) AS rank FROM near) ranked
+                WHERE id = ANY(%(ids)s)"""
+            return dict(read.rows(sql, **bound, ids=list(ids)))
+
+
+def literal(vector: Floats) -> str:
+    """A vector as pgvector reads it; its float32 values come back as they are."""
+    return f"[{','.join(map(repr, vector.tolist()))}]"
