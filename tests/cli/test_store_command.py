@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import uuid
@@ -14,6 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from openclaw_mem_engine.cli import store as store_command
 from openclaw_mem_engine.cli.main import run
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.store import SHARDS, StoreLocation, shard_of
@@ -26,6 +28,7 @@ from openclaw_mem_engine.stores.postgres.installing import install
 from openclaw_mem_engine.stores.postgres.schema import TABLES
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.sync import transfer
+from openclaw_mem_engine.sync.lock import SyncLock
 from support import postgres
 from support.memories import settings_for, write_notes
 from support.stores import unit
@@ -35,6 +38,7 @@ NOTES = {
     "memory/2026-02-20.md": "# Pumps\n\nThe pump house is cold.\n" * 60,
 }
 OTHER = Space("openai", "another", "key")
+STORE_AGENT = "OPENCLAW_MEM_STORE_AGENT"
 
 
 class Host:
@@ -336,6 +340,92 @@ def test_a_move_that_was_killed_is_finished_by_the_next(
     host.run("store", "move", "--to", "1")
     assert [bool(rows_in(name)) for name in servers] == [True, False, False]
     assert everything(host.opened("postgres")) == before
+
+
+def agents_in(name: str) -> list[str]:
+    with psycopg.connect(postgres.owner_address(), dbname=name) as owner:
+        return [row[0] for row in owner.execute("SELECT name FROM openclaw_mem.agents ORDER BY 1").fetchall()]
+
+
+def test_a_retired_agent_is_removed_from_all_servers(
+    host: Host, servers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remove, name = ("store", "remove"), host.variables["OPENCLAW_MEM_STORE_AGENT"]
+    assert f"has an agent {name}: there is nothing to remove" in host.run(*remove, "--yes", code=2)
+    assert [agents_in(server) for server in servers] == [[], [], []], "asking makes no rows"
+    host.run("index")
+    host.run("store", "move", "--to", "3")  # the home points there
+    with closing(host.opened("postgres")) as store:
+        numbers, size, before = store.counts(), store.bytes_on_disk(), everything(store)
+    other = settings_for(host.workspace, host.root / "2", **host.variables | {STORE_AGENT: f"{name}-2"})
+    with closing(open_store("postgres", other.index_path, location=other.store.location)) as beside:
+        beside.cache_vectors({"kept": unit([1, 2])}, OTHER)
+        assert "needs confirmation" in host.run(*remove, code=2)
+        monkeypatch.setattr(store_command, "can_ask", lambda: True)
+        for answer in ("\n", "n\n", ""):
+            monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+            said = host.run(*remove)
+            assert (
+                f"{servers[2]}: 2 files, {numbers.chunks} chunks, {2 * numbers.chunks} rows of words" in said
+            )
+            assert f"{servers[1]}: only its name" in said
+            assert "[y/N]" in said and "Nothing was removed.\n" in said
+        path = settings_for(host.workspace, host.root / "home", **host.variables).index_path
+        with SyncLock(path).holding():
+            assert "indexing since" in host.run(*remove, "--yes", code=6)
+        with closing(host.opened("postgres")) as syncing, syncing.exclusive():
+            assert "is being brought up to date" in host.run(*remove, "--yes", code=6)
+        assert everything(host.opened("postgres")) == before
+
+        monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+        assert f"Removed {numbers.chunks} chunks from" in host.run(*remove)
+        assert [rows_in(server) for server in servers].count(0) == 2
+        assert {*(each for server in servers for each in agents_in(server))} == {f"{name}-2"}
+        assert beside.counts().cached == 1
+    assert size > 1_000
+    assert "There is no index yet" in host.run("store", "status")
+    assert host.run(*remove, "--yes", code=2)
+    host.run("index")  # the notes are there still
+    (gone,) = host.json(*remove, "--yes")["servers"]
+    assert (gone["chunks"], gone["embeddings"]) == (numbers.chunks, numbers.cached) and gone["bytes"] > 1_000
+
+
+def test_what_is_removed_is_named_as_it_is_chosen(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``--agent`` where it makes the name, and only there: another agent would be removed."""
+    remove = ("store", "remove", "--yes")
+    host.run("index")
+    assert "does not choose here" in host.run(*remove, "--agent", "ops", code=2)
+    name = host.variables["OPENCLAW_MEM_STORE_AGENT"]
+    monkeypatch.setenv("OPENCLAW_MEM_STORE_AGENT", f"{name}/{{agent}}")
+    host.run("index", "--agent", "ops")
+    assert "--agent ID" in host.run(*remove, code=2)
+    assert host.json(*remove, "--agent", "ops")["name"] == f"{name}/ops"
+    assert f"an agent {name}/ops" in host.run(*remove, "--agent", "ops", code=2)
+    monkeypatch.setenv("OPENCLAW_MEM_STORE_AGENT", name)
+    assert host.json("store", "status")["files"] == 2, "the other agent"
+    monkeypatch.setenv("OPENCLAW_MEM_STORE", "sqlite")
+    assert "needs no server" in host.run(*remove, code=2)
+
+
+def test_a_removal_that_fails_on_one_server_says_what_is_gone(
+    host: Host, servers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.run("index")
+    host.run("store", "move", "--to", "3")
+    forget = moving.forget
+
+    def failing(at: StoreLocation) -> None:
+        if at.shown.partition(",")[0].endswith(servers[1]):
+            raise IndexUnavailable("out of reach")
+        forget(at)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(moving, "forget", failing)
+        said = host.run("store", "remove", "--yes", code=6)
+    assert re.search(rf"Removed from \S+ \S+{servers[2]}, not from \S+ \S+{servers[1]}: out of reach", said)
+    assert [bool(agents_in(server)) for server in servers] == [False, True, False]
+    host.run("store", "remove", "--yes")
+    assert not agents_in(servers[1])
 
 
 def test_doctor_finds_a_role_that_may_only_read(host: Host, servers: list[str]) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ByteProgress
-from openclaw_mem_engine.cli.terminal import aligned, is_terminal, one_line, say, show, stoppable, strong
+from openclaw_mem_engine.cli.terminal import agreed, aligned, can_ask, one_line, say, show, stoppable, strong
 from openclaw_mem_engine.cli.text_format import byte_size
 from openclaw_mem_engine.errors import ConfigError, UsageError
 
@@ -183,7 +182,7 @@ def _download(file: ModelFile, base_url: str, *, yes: bool, as_json: bool) -> in
             f"{one_line(str(file.path))} is a path, and only a model with an address can be downloaded: "
             "--model hf:organisation/repository/file.gguf."
         )
-    if not yes and not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+    if not yes and not can_ask():
         raise UsageError(
             f"Downloading {file.model} to {file.folder} needs confirmation: use a terminal, or add --yes."
         )
@@ -200,7 +199,7 @@ def _download(file: ModelFile, base_url: str, *, yes: bool, as_json: bool) -> in
                 amount += f", {byte_size(file.partial)} of it already here,"
             if yes:
                 say(f"downloading {amount} to {file.folder}")
-            return yes or _agreed(f"Download {amount} to {file.folder}? [y/N] ")
+            return yes or agreed(f"Download {amount} to {file.folder}?")
 
         path = download(
             file.model, file.folder, progress=progress, cancel=token, base_url=base_url, confirm=confirm
@@ -218,9 +217,3 @@ def _download(file: ModelFile, base_url: str, *, yes: bool, as_json: bool) -> in
     ]
     show(data, lines, as_json=as_json)
     return 0
-
-
-def _agreed(question: str) -> bool:
-    sys.stderr.write(one_line(question) + " ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ProgressLine
-from openclaw_mem_engine.cli.terminal import indented, one_line, show, stoppable
-from openclaw_mem_engine.cli.text_format import count, duration
+from openclaw_mem_engine.cli.terminal import agreed, can_ask, flush_out, indented, one_line, show, stoppable
+from openclaw_mem_engine.cli.text_format import byte_size, count, duration
 from openclaw_mem_engine.errors import IndexUnavailable, UsageError
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.stores.postgres.moving import Held
     from openclaw_mem_engine.sync.transfer import Copied
 
 #: The variable of ``store.kind``.
@@ -158,6 +159,56 @@ def move(arguments: Namespace) -> int:
         )
     _show_copied(done, *rest, as_json=arguments.json)
     return 0
+
+
+def remove(arguments: Namespace) -> int:
+    """Remove the agent from all servers, after a confirmation."""
+    from openclaw_mem_engine.sync import transfer
+
+    settings = _on_servers(arguments)
+    at = settings.store.location
+    assert at is not None
+    if settings.store.per_agent and not arguments.agent:
+        raise UsageError("Name the agent that is to be removed: --agent ID. Nothing was removed.")
+    if arguments.agent and not settings.store.per_agent:
+        raise UsageError(
+            f"--agent does not choose here: store.agent names {one_line(at.agent)} for every agent. Leave it "
+            "out to remove that one. Nothing was removed."
+        )
+    held, removed = transfer.held(settings), False
+    if not arguments.json:
+        show(None, [f"agent {one_line(at.agent)}:", *indented(map(_sizes, held))], as_json=False)
+        flush_out()
+    if not (arguments.yes or can_ask()):
+        raise UsageError(
+            "Removing an agent needs confirmation: use a terminal, or add --yes. Nothing was removed."
+        )
+    if arguments.yes or agreed("Remove it, with all text and embeddings, from these servers?"):
+        with stoppable() as token:
+            held, removed = transfer.remove(settings, cancel=token), True
+    lines = ["Nothing was removed."]
+    if removed:
+        servers = ", ".join(one_line(each.server) for each in held)
+        lines = [f"Removed {count(sum(each.chunks for each in held), 'chunk')} from {servers}."]
+        lines += indented(["A host that still has the agent's notes makes its index again at its next sync."])
+    data = {"name": at.agent, "servers": [each._asdict() for each in held], "removed": removed}
+    show(data, lines, as_json=arguments.json)
+    return 0
+
+
+def _sizes(held: Held) -> str:
+    if not held.bytes:
+        return f"{one_line(held.server)}: only its name"
+    numbers = (
+        (held.files, "file"),
+        (held.chunks, "chunk"),
+        (held.words, "row"),
+        (held.embeddings, "embedding"),
+    )
+    files, chunks, words, embeddings = (count(*number) for number in numbers)
+    return (
+        f"{one_line(held.server)}: {files}, {chunks}, {words} of words, {embeddings}: {byte_size(held.bytes)}"
+    )
 
 
 def _show_copied(done: Copied, *rest: str, as_json: bool) -> None:

@@ -46,4 +46,13 @@ STORE_COMMANDS = (
         ),
         runner="store:move",
     ),
+    Command(
+        "remove",
+        "remove the index of a retired agent from all servers, with the text of its notes",
+        "store remove --agent ops",
+        " It shows\nwhat goes, asks, and removes text, words and embeddings; files of notes stay. It is "
+        "refused while a\nsync works on the index. A host that still has the notes makes the index again.",
+        (flag("--yes", "remove without asking"),),
+        runner="store:remove",
+    ),
 )

@@ -143,6 +143,18 @@ def flush_out() -> None:
         sys.stdout.flush()
 
 
+def can_ask() -> bool:
+    """Whether a question is seen on a terminal, and answered on one."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
+
+
+def agreed(question: str) -> bool:
+    """The answer to a question on the terminal; no unless it says yes."""
+    sys.stderr.write(f"{one_line(question)} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def out_bytes(data: bytes) -> None:
     """Exactly these bytes on stdout."""
     with _writing():

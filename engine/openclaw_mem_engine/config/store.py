@@ -83,6 +83,7 @@ class StoreSettings:
         (),
     )
     location: StoreLocation | None = None
+    per_agent: bool = False  # store.agent holds {agent}
 
 
 def workspace_key(workspace: Path) -> str:
@@ -134,7 +135,7 @@ def store_settings(
     shard = shard_of(name)
     servers = _server_numbers(found.shards, len(found.servers), chosen.origins["store.shards"].where)
     location = StoreLocation(found.servers[servers[shard]], name, shard, found.servers)
-    return replace(found, agent=name, location=location)
+    return replace(found, agent=name, location=location, per_agent="{agent}" in template)
 
 
 def check_address(server: Secret, which: str) -> None:

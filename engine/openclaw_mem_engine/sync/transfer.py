@@ -122,7 +122,8 @@ def remove(settings: Settings, *, cancel: CancelToken) -> list[Held]:
     ``held``, SyncBusy and IndexLocked while a process syncs the index; each server loses all or nothing."""
     from openclaw_mem_engine.stores.postgres import moving
 
-    home, done = settings.store.location, list[Held]()
+    home = settings.store.location
+    done: list[Held] = []
     assert home is not None
     make_folder(settings.index_path)
     with SyncLock(settings.index_path, "removing").holding(cancel=cancel):
