@@ -204,7 +204,74 @@ def test_the_address_of_an_owner_is_checked_and_not_shown(
     monkeypatch.setenv("OPENCLAW_MEM_STORE_OWNER", "postgresql://x:w0rd@localhost:1/mem?connect_timeout=2")
     assert "Check it in OPENCLAW_MEM_STORE_OWNER" in host.run("store", "init", code=6)
     monkeypatch.setenv("OPENCLAW_MEM_STORE_OWNER", postgres.app_address())
-    assert "Name one that may make extension, schema and tables" in host.run("store", "init", code=6)
+    said = host.run("store", "init", code=6)
+    assert "The role mem_app may not make tables in" in said and "It is the one of store.servers" in said
+    with psycopg.connect(postgres.owner_address()) as owner:
+        user, database = owner.info.user, owner.info.dbname
+    assert re.search(
+        rf"STORE_OWNER to the address of their owner, postgresql://{user}:PASSWORD@\S*/{database}", said
+    )
+    monkeypatch.delenv("OPENCLAW_MEM_STORE_OWNER")
+    said = host.run("store", "init", code=2)
+    assert "0 addresses for 1 server:" in said and "postgresql://OWNER:PASSWORD@" in said
+
+
+def test_tables_of_another_version_are_compared(
+    host: Host, servers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is missing is made where rows can do without it; the rest is named, and nothing is changed."""
+    own = postgres.owner_address()
+    was = f"/{own.partition('?')[0].rpartition('/')[2]}?"
+    monkeypatch.setenv(
+        "OPENCLAW_MEM_STORE_OWNER", " ".join(own.replace(was, f"/{name}?") for name in servers)
+    )
+    host.run("index")
+
+    def change(*statements: str) -> None:
+        with psycopg.connect(own, dbname=servers[1]) as owner:
+            for statement in statements:
+                owner.execute(f"ALTER TABLE openclaw_mem.{statement}")
+
+    change("agents DROP COLUMN moved_to", "files ADD COLUMN later text", "files ADD COLUMN n int DEFAULT 1")
+    assert "store init` makes and updates" in host.run("status", code=6)
+    host.run("store", "init")
+    assert host.json("status")["files"] == 2, "with the index that was there"
+    change(
+        "agents DROP COLUMN moved_to",
+        "terms DROP COLUMN nl",
+        "chunks ALTER COLUMN start_line TYPE bigint",
+        "chunks DROP CONSTRAINT chunks_agent_gen_id_key",
+        "agents ALTER COLUMN live DROP DEFAULT",
+        "agents ADD COLUMN must bool NOT NULL DEFAULT true",
+        "agents ALTER COLUMN must DROP DEFAULT",
+    )
+    said = host.run("store", "init", code=6)
+    for difference in (
+        "terms.nl is missing, must be integer NOT NULL",
+        "chunks.start_line is bigint NOT NULL, must be integer NOT NULL",
+        "chunks.UNIQUE (agent, gen, id) is missing, must be a key",
+        "agents.live is integer NOT NULL, must be integer NOT NULL DEFAULT 0",
+        "agents.must is boolean NOT NULL, must not be there",
+        "Nothing was changed. Use that version.",
+        "DROP SCHEMA openclaw_mem CASCADE",
+    ):
+        assert difference in said, difference
+    assert said.count(", must ") == 5
+    with psycopg.connect(own, dbname=servers[1]) as owner:
+        sql = "SELECT FROM information_schema.columns WHERE column_name = 'moved_to'"
+        assert owner.execute(sql).fetchall() == []
+        owner.execute("DROP SCHEMA openclaw_mem CASCADE")
+    host.run("store", "init")
+    assert host.json("index")["changed"], "made anew"
+
+
+def test_init_asks_as_the_role_of_programs(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENCLAW_MEM_STORE_OWNER", postgres.owner_address())
+    monkeypatch.setenv(
+        "OPENCLAW_MEM_STORE_SERVERS", postgres.app_address().replace("mem_app:", "mem_app:not-")
+    )
+    said = host.run("store", "init", code=6)
+    assert "are there, but their role cannot use them" in said and "Check the password" in said
 
 
 @pytest.fixture

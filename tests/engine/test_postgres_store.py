@@ -33,8 +33,9 @@ from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.profiles import WORKBENCH
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import UNLIMITED, IndexStore
-from openclaw_mem_engine.stores.postgres import connections, session, turns
+from openclaw_mem_engine.stores.postgres import cache, connections, session, turns
 from openclaw_mem_engine.stores.postgres.schema import NAME, agent_number
+from openclaw_mem_engine.stores.postgres.searching import literal
 from openclaw_mem_engine.stores.postgres.store import PostgresIndex
 from openclaw_mem_engine.stores.query import build_keyword_query, build_query, segment
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT
@@ -245,6 +246,38 @@ def test_a_sync_keeps_other_hosts_out_until_it_ends(
             pass
         assert set(other.files()) == {"MEMORY.md", "memory/b.md"}, "reading goes on"
     other.apply(change_of("memory/c.md", ["c"]))
+
+
+def test_two_hosts_with_one_name_are_named_with_the_setting(
+    store: PostgresIndex, make: Callable[..., PostgresIndex], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "db-laptop")
+    other = make()
+    with store.exclusive():
+        with pytest.raises(IndexLocked) as caught:
+            other.apply(change_of("memory/c.md", ["c"]))
+        mine = store._turns.lease.host
+        assert f"Unless {mine} and this host, db-laptop, have the same notes" in str(caught.value)
+        assert "store.agent of its own" in str(caught.value)
+        monkeypatch.setattr("socket.gethostname", lambda: mine)
+        with pytest.raises(IndexLocked) as caught:  # of the same host, with a folder of its own
+            make().apply(change_of("memory/c.md", ["c"]))
+        assert "store.agent" not in str(caught.value)
+
+
+def test_vectors_that_the_server_has_are_not_sent_again(
+    store: PostgresIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = list[Any]()
+    monkeypatch.setattr(cache, "literal", lambda v: sent.append(v) or literal(v))
+    change = change_of("memory/b.md", ["The pump runs.", "A second text."], V)
+    store.cache_vectors({change.chunks[1].hash: V[1]})
+    store.apply(change, built_with=FINGERPRINT)  # the first is that of MEMORY.md
+    assert len(sent) == 1
+    assert store.covered() == 4
+    store.prune_cache(0)
+    store.apply(change_of("memory/d.md", ["A third text."], V[:1]), built_with=FINGERPRINT)
+    assert len(sent) == 2 and store.covered() == 5, "what was not put there before"
 
 
 def test_the_lease_of_a_host_that_is_gone_ends(

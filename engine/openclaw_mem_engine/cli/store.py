@@ -37,15 +37,17 @@ def init(arguments: Namespace) -> int:
     """Make or update tables, policies and rights on every server of the settings."""
     from openclaw_mem_engine.config.secret import Secret
     from openclaw_mem_engine.config.store import check_address
-    from openclaw_mem_engine.stores.postgres.installing import OWNER_VARIABLE, install
+    from openclaw_mem_engine.stores.postgres.installing import OWNER_VARIABLE, example, install
 
     settings = _on_servers(arguments)
     servers = settings.store.servers
     owners = [Secret(address) for address in os.environ.get(OWNER_VARIABLE, "").split()]
     if len(owners) != len(servers):
+        examples = " ".join(example(server, "OWNER") for server in servers)
         raise UsageError(
-            f"{OWNER_VARIABLE} holds {len(owners)} addresses for {len(servers)} servers: name the role that "
-            "owns the tables of each, between spaces. It may be another than the one of store.servers."
+            f"{OWNER_VARIABLE} holds {len(owners)} addresses for {count(len(servers), 'server')}: set it to "
+            f"that of the role that owns the tables of each, as '{examples}', and run `openclaw-mem store "
+            "init` again. The role of store.servers makes no tables: it is to own nothing."
         )
     for number, owner in enumerate(owners, 1):
         check_address(owner, f"{OWNER_VARIABLE}: server {number}")

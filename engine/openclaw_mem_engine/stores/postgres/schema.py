@@ -9,10 +9,9 @@ from collections.abc import Iterator
 #: The PostgreSQL schema that holds everything.
 NAME = "openclaw_mem"
 PARTITIONS = 32
-TABLES = ("agents", "generations", "files", "chunks", "terms", "vectors")
 _SETTING = "mem.agent"
 
-_COLUMNS = {
+COLUMNS = {
     # A lease keeps other hosts from writing while one brings the index up to date. moved_to: the name of the
     # server that has the agent's rows now.
     "agents": """agent bigint PRIMARY KEY, name text NOT NULL, live int NOT NULL DEFAULT 0,
@@ -44,6 +43,7 @@ SIZES = " UNION ALL ".join(
     FROM {NAME}.{table} x WHERE agent = %(agent)s"""
     for table in ("files", "chunks", "terms", "vectors")
 )
+TABLES = tuple(COLUMNS)
 
 
 def agent_number(name: str) -> int:
@@ -51,11 +51,16 @@ def agent_number(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
 
 
-def statements() -> Iterator[str]:
-    """What makes schema, tables and policies, for their owner."""
+def preparing() -> Iterator[str]:
+    """What comes before tables are compared and made, for their owner."""
     yield "CREATE EXTENSION IF NOT EXISTS vector"
     yield f"CREATE SCHEMA IF NOT EXISTS {NAME}"
-    for table, columns in _COLUMNS.items():
+    yield f"ALTER TABLE IF EXISTS {NAME}.agents ADD COLUMN IF NOT EXISTS moved_to text"  # of an older version
+
+
+def statements() -> Iterator[str]:
+    """What makes tables and policies."""
+    for table, columns in COLUMNS.items():
         whole = f"{NAME}.{table}"
         parts = table != "agents"
         yield f"CREATE TABLE IF NOT EXISTS {whole} ({columns})" + " PARTITION BY HASH (agent)" * parts
@@ -67,7 +72,6 @@ def statements() -> Iterator[str]:
         own = f"(agent = current_setting('{_SETTING}')::bigint)"
         yield f"DROP POLICY IF EXISTS own_rows ON {whole}"
         yield f"CREATE POLICY own_rows ON {whole} USING {own} WITH CHECK {own}"
-    yield f"ALTER TABLE {NAME}.agents ADD COLUMN IF NOT EXISTS moved_to text"  # made by an older version
     yield f"CREATE INDEX IF NOT EXISTS chunks_path ON {NAME}.chunks (agent, gen, path, source)"
 
 
