@@ -269,7 +269,12 @@ def test_vectors_that_the_server_has_are_not_sent_again(
     store: PostgresIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = list[Any]()
-    monkeypatch.setattr(cache, "literal", lambda v: sent.append(v) or literal(v))
+
+    def counted(vector: Any) -> str:
+        sent.append(vector)
+        return literal(vector)
+
+    monkeypatch.setattr(cache, "literal", counted)
     change = change_of("memory/b.md", ["The pump runs.", "A second text."], V)
     store.cache_vectors({change.chunks[1].hash: V[1]})
     store.apply(change, built_with=FINGERPRINT)  # the first is that of MEMORY.md
