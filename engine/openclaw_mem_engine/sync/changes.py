@@ -106,10 +106,11 @@ def scan(
 def keeping(settings: Settings, listing: Listing, known: Mapping[str, FileState]) -> Listing:
     """The same listing; with the workspace among what cannot be read now when all of its notes are gone: a
     disk that is not mounted looks the same as notes that were deleted."""
-    notes = sum(state.source == "memory" and not state.refusal for state in known.values())
     there = any(file.source == "memory" for file in listing.files)
-    there |= any(file.path != UNLISTED and source_of(file.path) == "memory" for file in listing.skipped)
-    if not notes or there or "memory" not in settings.sources:
+    if there or any(file.path != UNLISTED and source_of(file.path) == "memory" for file in listing.skipped):
+        return listing
+    notes = sum(state.source == "memory" and not state.refusal for state in known.values())
+    if not notes or "memory" not in settings.sources:
         return listing
     ours = any(path in ROOT_FILES or path.startswith(f"{MEMORY_FOLDER}/") for path in known)
     skipped = tuple(file for file in listing.skipped if ours or file.path != UNLISTED)
