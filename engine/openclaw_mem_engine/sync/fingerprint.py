@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from openclaw_mem_engine.chunking import chunker_of
+from openclaw_mem_engine.chunking import DEFAULT_CHUNKER
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
 from openclaw_mem_engine.stores.base import Fingerprint
@@ -17,7 +17,7 @@ def fingerprint_of(settings: Settings, embedder: Embedder | None) -> Fingerprint
         settings.chunking.tokens,
         settings.chunking.overlap,
         tuple(sorted(settings.sources)),
-        chunker=chunker_of(settings.chunking.tokens, settings.chunking.overlap).name,
+        chunker=DEFAULT_CHUNKER,
     )
 
 

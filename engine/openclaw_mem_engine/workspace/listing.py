@@ -57,8 +57,6 @@ _EXCLUDED = "excluded by the setting exclude"
 #: How many entries of the folders of a workspace without ``memory/`` are looked at.
 _MOST_SEEN = 20_000
 _NAME = "its name is not UTF-8 text; rename it"
-#: How the system gives bytes of a name that are not UTF-8.
-_NOT_UTF8 = re.compile("[\ud800-\udfff]")
 _EFFECTIVE_USER = getattr(os, "geteuid", lambda: None)
 _EFFECTIVE_IDS = os.access in os.supports_effective_ids
 #: On Windows ctime is when a file was made, which says nothing of changes.
@@ -321,7 +319,12 @@ def _take_entry(walk: Walk, path: str, entry: os.DirEntry[str], pending: list[tu
 
 
 def _is_utf8(path: str) -> bool:
-    return not _NOT_UTF8.search(path)
+    """Whether the system gave no bytes of a name as surrogates, which are not UTF-8."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _link_reason(absolute: str) -> str:
