@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import fields
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.answer import Answer, Status, configured_knobs
@@ -21,17 +21,13 @@ from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.retrieval import (
     PRUNE_WAIT_S,
-    Backend,
     BackendContext,
-    Capabilities,
-    IndexStatus,
     PassageQuestion,
+    expander_of,
     open_backend,
     scoped,
 )
-from openclaw_mem_engine.retrieval.expansion import ChatExpander
 from openclaw_mem_engine.retrieval.fallback import ranking_knobs
-from openclaw_mem_engine.retrieval.reranking import Reranking
 from openclaw_mem_engine.state.expected import ExpectedPassages
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
@@ -43,6 +39,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.providers.records import DayUsage
     from openclaw_mem_engine.providers.services import ServiceState
     from openclaw_mem_engine.ranking.unshown import Unshown
+    from openclaw_mem_engine.retrieval import Backend, Capabilities, IndexStatus
+    from openclaw_mem_engine.retrieval.reranking import Reranking
     from openclaw_mem_engine.state.events import Event
     from openclaw_mem_engine.stores.base import CacheSize
     from openclaw_mem_engine.stores.findings import DoctorReport
@@ -51,7 +49,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.why_not import WhyNot
 
 
-class Memory:
+class Memory(AbstractContextManager["Memory"]):
     """One agent's memory: search, read, keep the index up to date. Thread-safe; use it as a context manager.
 
     Errors are those of ``openclaw_mem_engine.errors``; each method's backend says which.
@@ -73,9 +71,7 @@ class Memory:
         self._journal = journal
         self._compare = compare
         self.settings = backend.settings
-        used, budget_s = reranker or lineup.services.reranker, self.settings.rerank.budget_s
-        batch = lineup.services.rerank_batch
-        self._reranking = Reranking(used, backend.scores, budget_s=budget_s, batch=batch)
+        self._reranker = reranker or lineup.services.reranker
         #: The configured ranking: a profile with the configuration's own values over it.
         self.knobs = knobs
         #: Passages that the user expects in answers.
@@ -100,10 +96,8 @@ class Memory:
         knobs = configured_knobs(settings)
         lineup = ProviderSet(settings, faults=faults, clock=clock, resident=resident)
         journal = Journal(settings, clock, kept=not faults)
-        embedders, expander = lineup.embedders, ChatExpander.of(lineup.services.chat)
-        context = BackendContext(
-            settings, embedders, journal, clock, lambda: lineup.notes, resident, faults, expander
-        )
+        rest = resident, faults, expander_of(lineup.services.chat)
+        context = BackendContext(settings, lineup.embedders, journal, clock, lambda: lineup.notes, *rest)
         try:
             with journal.opening():
                 backend = open_backend(settings.openclaw.backend, context)
@@ -113,9 +107,6 @@ class Memory:
             error.replace = partial(set_aside, settings, error)
             raise
         return cls(backend, lineup, journal, knobs, compare=resident, reranker=reranker)
-
-    def __enter__(self) -> Memory:
-        return self
 
     def __exit__(self, *_error: object) -> None:
         self.close()
@@ -197,7 +188,14 @@ class Memory:
             return denied
         pool = self._backend.retrieve(query, knobs, cancel, compare=compare)
         pool = scoped.noted(self.settings, pool, session_key)
-        return self._reranking.complete(pool, knobs, cancel, on_scores)
+        return self._reranking.complete(pool, knobs, cancel, on_scores) if knobs.rerank else pool
+
+    @cached_property
+    def _reranking(self) -> Reranking:
+        from openclaw_mem_engine.retrieval.reranking import Reranking
+
+        budget_s, batch = self.settings.rerank.budget_s, self._lineup.services.rerank_batch
+        return Reranking(self._reranker, self._backend.scores, budget_s=budget_s, batch=batch)
 
     def search(
         self,
@@ -345,6 +343,7 @@ class Memory:
         """Close index, embedders, records and event log. The object cannot be used afterwards."""
         self._backend.close()
         self._lineup.close()
-        self._reranking.close()
+        if self._reranker is not None:
+            self._reranker.close()
         self._journal.close()
         self.expected.close()

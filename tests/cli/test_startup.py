@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from openclaw_mem_engine.cli.parser import build_parser
 from support.commands import World
 
 #: Never needed by a one-shot command on an ordinary workspace.
@@ -23,6 +26,17 @@ HEAVY = {
     "openclaw_mem_engine.providers.remote.http_client", "openclaw_mem_engine.providers.remote.openai_client",
     "openclaw_mem_engine.providers.local.process", "openclaw_mem_engine.providers.batch",
 }  # fmt: skip
+
+#: Not needed either by a search that finds nothing to do before it.
+IDLE = {
+    "filelock", "numpy", "sqlite3", "tempfile", "random", "queue",
+    "openclaw_mem_engine.sync.update", "openclaw_mem_engine.sync.transcript_changes",
+    "openclaw_mem_engine.workspace.reading", "openclaw_mem_engine.chunking.line_chunker",
+    "openclaw_mem_engine.retrieval.reranking", "openclaw_mem_engine.retrieval.expansion",
+    "openclaw_mem_engine.qmd.queries", "openclaw_mem_engine.qmd.scope", "openclaw_mem_engine.cli.planning",
+} | ({"platformdirs"} if sys.platform == "linux" else set())  # fmt: skip
+#: Modules of ours in such a search: each takes some 0.4 ms.
+MOST_OF_OURS = 118
 
 #: Runs commands one after another, each with a data folder of its own; module names as of after each.
 _LOADED = """
@@ -92,7 +106,24 @@ def test_a_search_with_nothing_to_sync_loads_neither_lock_nor_numpy(world: World
     # A file that was touched within two seconds of its last check is read again, which is work.
     time.sleep(2.1)
     loaded(world, *search)
-    assert not {"filelock", "numpy", "sqlite3"} & loaded(world, *search)
+    names = loaded(world, *search)
+    assert not IDLE & names
+    assert sum(name.startswith("openclaw_mem_engine") for name in names) <= MOST_OF_OURS
+
+
+@pytest.mark.parametrize(("words", "parsers"), [("search x", 2), ("qmd search x", 4), ("status", 2)])
+def test_only_commands_that_are_named_get_a_parser(
+    words: str, parsers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, argv, make = list[object](), words.split(), argparse.ArgumentParser.__init__
+
+    def counted(parser: argparse.ArgumentParser, **how: Any) -> None:
+        made.append(parser)
+        make(parser, **how)
+
+    monkeypatch.setattr(argparse.ArgumentParser, "__init__", counted)
+    assert build_parser(argv).parse_args(argv).command == argv[0]
+    assert len(made) == parsers
 
 
 def test_the_state_of_a_model_loads_no_network(world: World) -> None:

@@ -19,7 +19,7 @@ from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import ChunkSpan
 from openclaw_mem_engine.stores.base import Fingerprint
-from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
+from openclaw_mem_engine.sync.fingerprint import fingerprint_of, needs_rebuild
 from support.damage import indexed
 
 
@@ -63,7 +63,7 @@ def test_a_chunker_says_what_it_is(kind: Callable[[int, int], Chunker]) -> None:
 
 
 def test_chunkers_are_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CHUNKERS, LineEach.name, LineEach)
+    monkeypatch.setitem(CHUNKERS, LineEach.name, f"{__name__}:LineEach")
     assert chunker_of(100, 10, LineEach.name) == LineEach(100, 10)
     assert chunker_of(100, 10) == LineChunker(100, 10)
     with pytest.raises(ConfigError, match="Known: breaks, each-line, lines"):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import platformdirs
 import pytest
 
 from openclaw_mem_engine.config.load import load_settings
@@ -116,6 +117,20 @@ def test_a_relative_xdg_folder_is_ignored(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", "data")
     assert user_folders().data == tmp_path / ".local/share/openclaw-mem"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere they are those of platformdirs")
+@pytest.mark.parametrize("named", [None, "", " ", "data", "/x/data", "/x/data/", "~/data", "//x"])
+def test_the_folders_are_those_of_platformdirs(
+    named: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+        if named is not None:
+            monkeypatch.setenv(name, named)
+    dirs = platformdirs.PlatformDirs("openclaw-mem", appauthor=False)
+    assert user_folders() == (dirs.user_data_path, dirs.user_config_path)
 
 
 def test_loading_without_files_imports_no_parser() -> None:

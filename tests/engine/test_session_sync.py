@@ -19,9 +19,9 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import MemoryFile
 from openclaw_mem_engine.ranking.profiles import OPENCLAW_2026_2
 from openclaw_mem_engine.stores.base import FileState
-from openclaw_mem_engine.sync import changes, index_update
-from openclaw_mem_engine.sync.changes import TranscriptState, enough, is_due, transcript_state
+from openclaw_mem_engine.sync import index_update, transcript_changes
 from openclaw_mem_engine.sync.report import SyncRequest
+from openclaw_mem_engine.sync.transcript_changes import TranscriptState, enough, is_due, transcript_state
 from openclaw_mem_engine.tools import memory_get
 from openclaw_mem_engine.workspace.transcripts import Growth, read_transcript
 from support.damage import looked, named
@@ -329,9 +329,9 @@ def test_of_too_much_talk_the_first_part_is_kept(
         assert {path for path, _, _ in hits(opened, "otter number")} == {"sessions/big.jsonl"}
         generation = backend_of(opened).store.generation()
         with monkeypatch.context() as patch:
-            for module in (index_update, changes):
+            for module in (index_update, transcript_changes):
                 patch.setattr(module, "read_transcript", _not_the_big_one)
-            patch.setattr(changes, "growth_of", _never)
+            patch.setattr(transcript_changes, "growth_of", _never)
             for _ in range(2):
                 append(path, messages(*(f"The walrus number {n} is fed." for n in range(200))))
                 age(path)

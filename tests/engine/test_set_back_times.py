@@ -13,7 +13,7 @@ import pytest
 
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import MemoryFile
-from openclaw_mem_engine.sync import changes
+from openclaw_mem_engine.sync import transcript_changes
 from openclaw_mem_engine.workspace import reading
 from openclaw_mem_engine.workspace.listing import list_memory
 from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
@@ -51,7 +51,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(Path(path).name)
         return read(path, *rest)
 
-    monkeypatch.setattr(changes, "read_note", counted)
+    monkeypatch.setattr(reading, "read_note", counted)
     return seen
 
 
@@ -132,4 +132,4 @@ def test_how_a_transcript_stands_by_that_time(memory: Memory, ctime_s: int, stan
     state = backend_of(memory).store.files()["memory/7.md"]
     known = state._replace(mtime_ns=50 * second, size=9, inode=3, checked_ns=100 * second)
     file = MemoryFile(known.path, "/x", known.source, 9, 50 * second, 3, 1, ctime_s * second)
-    assert changes.transcript_state(file, known) == stands
+    assert transcript_changes.transcript_state(file, known) == stands

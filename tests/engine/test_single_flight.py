@@ -17,7 +17,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Note, Progress
-from openclaw_mem_engine.sync import changes, coordinator
+from openclaw_mem_engine.sync import changes, coordinator, update
 from openclaw_mem_engine.sync.coordinator import SyncCoordinator
 from openclaw_mem_engine.sync.lock import Owner, SyncBusy, SyncLock
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
@@ -82,7 +82,7 @@ class Idle:
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> Work:
     made = Work()
-    monkeypatch.setattr(coordinator, "update", made)
+    monkeypatch.setattr(update, "update", made)
     return made
 
 

@@ -24,7 +24,7 @@ from openclaw_mem_engine.errors import Cancelled, WorkspaceError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.base import Embedders
 from openclaw_mem_engine.ranking.profiles import WORKBENCH
-from openclaw_mem_engine.sync import index_update, update
+from openclaw_mem_engine.sync import fingerprint, index_update, update
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from openclaw_mem_engine.workspace import reading
 from support.damage import alter
@@ -424,7 +424,7 @@ def _same_space(memory: Memory) -> None:
     """Give the index the fingerprint of this server's address, as if one address had changed its model."""
     store, embedder = store_of(memory), backend_of(memory).embedders.primary
     assert embedder is not None
-    wanted = update.fingerprint_of(memory.settings, embedder)
+    wanted = fingerprint.fingerprint_of(memory.settings, embedder)
     with store._db.transaction() as connection:
         connection.execute("UPDATE embedding_cache SET provider_key = ?", (embedder.key,))
     store.begin(wanted)

@@ -5,11 +5,9 @@ A chunker is one module with a class and one line in ``CHUNKERS``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
 from typing import Protocol
 
-from openclaw_mem_engine.chunking.break_chunker import BreakChunker
-from openclaw_mem_engine.chunking.line_chunker import LineChunker
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.model import ChunkSpan
 
@@ -38,12 +36,12 @@ class Chunker(Protocol):
         Together they hold every line that is not blank."""
 
 
-#: Name to constructor: (tokens, overlap) -> Chunker.
-CHUNKERS: dict[str, Callable[[int, int], Chunker]] = {
-    LineChunker.name: LineChunker,
-    BreakChunker.name: BreakChunker,
+#: Each chunker by its name, ``module:class``, imported when it is used: (tokens, overlap) -> Chunker.
+CHUNKERS = {
+    "lines": "openclaw_mem_engine.chunking.line_chunker:LineChunker",
+    "breaks": "openclaw_mem_engine.chunking.break_chunker:BreakChunker",
 }
-DEFAULT_CHUNKER = LineChunker.name
+DEFAULT_CHUNKER = "lines"
 
 
 def chunker_of(tokens: int, overlap: int, name: str = DEFAULT_CHUNKER) -> Chunker:
@@ -51,4 +49,6 @@ def chunker_of(tokens: int, overlap: int, name: str = DEFAULT_CHUNKER) -> Chunke
     UsageError for parameters out of range."""
     if name not in CHUNKERS:
         raise ConfigError(f"There is no chunker {name!r}. Known: {', '.join(sorted(CHUNKERS))}.")
-    return CHUNKERS[name](tokens, overlap)
+    module, _, made = CHUNKERS[name].partition(":")
+    chunker: Chunker = getattr(import_module(module), made)(tokens, overlap)
+    return chunker

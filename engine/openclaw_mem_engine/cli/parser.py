@@ -79,8 +79,16 @@ def _add_commands(
     shape: dict[str, Any],
     argv: Container[str],
 ) -> None:
-    commands = parser.add_subparsers(
-        dest=dest, metavar="COMMAND", title="commands", parser_class=_Parser, required=dest != "command"
+    def parser_of(prog: str, **how: Any) -> _Parser | argparse.ArgumentParser:
+        return _Parser(prog=prog, **how) if prog.rpartition(" ")[2] in argv else parser
+
+    commands = parser.add_subparsers(  # type: ignore[call-overload]  # a function, too
+        dest=dest,
+        metavar="COMMAND",
+        title="commands",
+        prog=parser.prog,
+        parser_class=parser_of,
+        required=dest != "command",
     )
     for command in table:
         own = commands.add_parser(
@@ -88,10 +96,9 @@ def _add_commands(
             help=command.summary,
             description=f"{command.summary[0].upper()}{command.summary[1:]}.{command.details}",
             epilog=f"example:\n  openclaw-mem {command.example}\n",
-            add_help=command.name in argv,
             **shape,
         )
-        if command.name not in argv:
+        if own is parser:
             continue
         # The default of an option after the command must not undo what was given before it.
         own.add_common(default=argparse.SUPPRESS)

@@ -130,7 +130,6 @@ def brought_up_to_date(
 def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError | None:
     """Sync, with a line on stderr about what was done. When that fails and there is an index to answer from,
     the error is printed and returned; otherwise it is raised."""
-    from openclaw_mem_engine.cli.planning import announce
     from openclaw_mem_engine.cli.progress import ProgressLine
     from openclaw_mem_engine.cli.text_format import count, duration
     from openclaw_mem_engine.sync.lock import SyncBusy
@@ -138,7 +137,10 @@ def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError
 
     request = SyncRequest(wait_s=FIRST_INDEX_S, budget_s=INDEXING_S, files_s=INDEXING_S)
     try:
-        announce(memory, token, request)
+        if memory.hosts:
+            from openclaw_mem_engine.cli.planning import announce
+
+            announce(memory, token, request)
         with ProgressLine() as progress:
             try:
                 report = memory.sync(dataclasses.replace(request, wait_s=GRACE_S), progress, token)

@@ -5,6 +5,8 @@ OpenClaw's files belong to another program: they are only ever read.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,12 +40,22 @@ class UserFolders(NamedTuple):
 
 def user_folders() -> UserFolders:
     """Those of this process's user, by the rules of the platform and ``$XDG_…``."""
-    import platformdirs  # only when the folders are not named otherwise
+    if sys.platform == "linux":  # two rules, for which a search need not load the library
+        return UserFolders(
+            _xdg_folder("XDG_DATA_HOME", ".local/share"), _xdg_folder("XDG_CONFIG_HOME", ".config")
+        )
+    import platformdirs
 
     return UserFolders(
         platformdirs.user_data_path(APP_NAME, appauthor=False),
         platformdirs.user_config_path(APP_NAME, appauthor=False),
     )
+
+
+def _xdg_folder(variable: str, usual: str) -> Path:
+    """Ours below the folder that a variable names; one that is not absolute does not count."""
+    named = Path(os.environ.get(variable, ""))
+    return (named if named.is_absolute() else Path.home() / usual) / APP_NAME
 
 
 class OpenClawLocation(NamedTuple):

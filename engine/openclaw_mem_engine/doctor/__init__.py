@@ -42,8 +42,8 @@ from openclaw_mem_engine.stores.sqlite.files import index_is_there, refuse_forei
 from openclaw_mem_engine.stores.sqlite.repair import repair as repair_index
 from openclaw_mem_engine.stores.sqlite.snapshot import check_version
 from openclaw_mem_engine.sync.events import Journal
+from openclaw_mem_engine.sync.fingerprint import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.sync.lock import Killed, SyncLock
-from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
 
 #: How long a repair waits for a sync that is at work, seconds.
 LOCK_WAIT_S = 10.0

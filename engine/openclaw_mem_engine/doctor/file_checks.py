@@ -35,8 +35,9 @@ from openclaw_mem_engine.stores.findings import (
 from openclaw_mem_engine.stores.sqlite.schema import PASSAGES
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 from openclaw_mem_engine.stores.sqlite.unshown import COUNTS
-from openclaw_mem_engine.sync.changes import changes_of, cut_files, keeping, listed
+from openclaw_mem_engine.sync.changes import changes_of, keeping, listed
 from openclaw_mem_engine.sync.index_update import chunks_of, read_source
+from openclaw_mem_engine.sync.transcript_changes import cut_files
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import BUDGET_LINES, bootstrap_cut, read_note
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, is_ignored_folder, machine_folder

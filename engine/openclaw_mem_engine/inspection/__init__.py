@@ -13,7 +13,7 @@ from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.stores.base import Capabilities, Counts, Fingerprint, IndexStore, SpaceSize
 from openclaw_mem_engine.stores.base import FileState as IndexedFile
 from openclaw_mem_engine.sync.changes import Changes
-from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
+from openclaw_mem_engine.sync.fingerprint import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.workspace.rules import source_of
 
 #: ``indexed``: as on disk. ``changed``, ``new``: the next sync reads it; ``gone``: the next sync removes it.

@@ -8,7 +8,6 @@ state is stored in ``ProviderRecords``, so it holds for the next run of the prog
 from __future__ import annotations
 
 import math
-import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -51,7 +50,7 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
     """Another embedder with a circuit breaker. Safe to call from several threads.
 
     ``key_tag`` says which API key is used (``ProviderRecords.key_tag``): what was stored for another key
-    does not count. ``random`` gives numbers in [0, 1). The clock is that of ``records``.
+    does not count. ``random`` gives numbers in [0, 1); None: Python's. The clock is that of ``records``.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         records: ProviderRecords,
         *,
         key_tag: str = "",
-        random: Callable[[], float] = random.random,
+        random: Callable[[], float] | None = None,
     ) -> None:
         super().__init__(inner)
         self._records = records
@@ -192,7 +191,9 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
                 return
             failures = health.failures + 1
             backoff = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(failures - 1, 16))
-            wait = max(backoff * (1 + JITTER * self._random()), _hint_s(error))
+            from random import random  # rarely needed, and costly to load
+
+            wait = max(backoff * (1 + JITTER * (self._random or random)()), _hint_s(error))
             since, reason = health.failing_since, str(error)
             health = replace(
                 health,

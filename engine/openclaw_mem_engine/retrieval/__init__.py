@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.inspection import Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
     from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
-    from openclaw_mem_engine.providers.base import Embedders
+    from openclaw_mem_engine.providers.base import Chat, Embedders
     from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.ranking.pool import Pool
     from openclaw_mem_engine.ranking.unshown import Unshown
@@ -83,6 +83,15 @@ class BackendContext:
     resident: bool = False
     faults: frozenset[str] = frozenset()
     expander: Expander | None = None
+
+
+def expander_of(chat: Chat | None) -> Expander | None:
+    """An expander over a chat model, which its owner closes; None without one."""
+    if chat is None:
+        return None
+    from openclaw_mem_engine.retrieval.expansion import ChatExpander
+
+    return ChatExpander(chat)
 
 
 @dataclass(frozen=True, slots=True)

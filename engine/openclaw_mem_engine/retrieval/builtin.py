@@ -29,10 +29,9 @@ from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import CacheSize, IndexStore
 from openclaw_mem_engine.sync.coordinator import SyncCoordinator
 from openclaw_mem_engine.sync.events import Journal
+from openclaw_mem_engine.sync.fingerprint import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
-from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
-from openclaw_mem_engine.workspace.reading import get_excerpt
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.inspection import Overview
@@ -314,6 +313,8 @@ class BuiltinBackend:
         )
 
     def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
+        from openclaw_mem_engine.workspace.reading import get_excerpt
+
         return get_excerpt(
             self.settings.workspace,
             path,

@@ -58,10 +58,6 @@ class ChatExpander:
         #: The real program's caches name a model by its address alone.
         self.model = chat.model if chat.id == "local" else f"{chat.id}:{chat.model}"
 
-    @classmethod
-    def of(cls, chat: Chat | None) -> ChatExpander | None:
-        return None if chat is None else cls(chat)
-
     def expand(self, query: str, cancel: CancelToken | None = None) -> str:
         if why_not := self._pause.why_not:
             raise ProviderError(why_not)

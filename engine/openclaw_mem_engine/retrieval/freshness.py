@@ -107,7 +107,7 @@ class FreshnessTracker:
         self, changes: Changes | None, skipped: Sequence[SkippedFile], synced_at: float | None
     ) -> Freshness:
         """The freshness of an index from which just these files differ; ``changes`` None: none does."""
-        from openclaw_mem_engine.sync.update import fingerprint_of, needs_rebuild
+        from openclaw_mem_engine.sync.fingerprint import fingerprint_of, needs_rebuild
 
         paths = changes.paths if changes is not None else ()
         present = self._store.fingerprint()

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.qmd.scope import Decision, decide
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.retrieval import Backend
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.qmd.scope import Decision
     from openclaw_mem_engine.sync.events import Journal
 
 
@@ -36,13 +36,17 @@ def checked_query(query: str) -> str:
 def scope_decision(settings: Settings, session_key: str | None = None) -> Decision:
     """Whether a session may search by ``memory.qmd.scope``, and why. Without a session key, as on a command
     line, it is the agent's main session: a direct chat."""
+    from openclaw_mem_engine.qmd.scope import decide
+
     return decide(settings.qmd.scope, (session_key or "").strip() or f"agent:{settings.agent}:main")
 
 
 def denial(settings: Settings, session_key: str | None) -> str:
     """Why a session may not search; "" when it may, as always without QMD."""
+    if settings.openclaw.backend != "qmd":
+        return ""
     decision = scope_decision(settings, session_key)
-    return "" if decision.allowed or settings.openclaw.backend != "qmd" else decision.reason
+    return "" if decision.allowed else decision.reason
 
 
 def denied(backend: Backend, journal: Journal, query: str, session_key: str | None) -> Pool | None:

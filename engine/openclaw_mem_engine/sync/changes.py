@@ -6,32 +6,18 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
-from typing import Literal
 
-from openclaw_mem_engine.chunking.line_chunker import is_blank
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import UNLISTED, WHOLE, MemoryFile, SkippedFile, text_hash
 from openclaw_mem_engine.stores.base import FileState, IndexStore
 from openclaw_mem_engine.workspace.listing import Listing, Walk, list_memory
 from openclaw_mem_engine.workspace.opening import NoteRefused, printable
-from openclaw_mem_engine.workspace.reading import read_note
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, source_of
 from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
-from openclaw_mem_engine.workspace.transcripts import (
-    Growth,
-    cut_at,
-    ends_a_line,
-    first_part,
-    growth_of,
-    read_transcript,
-)
 
 #: A file written this shortly before it was last read may have been written again in the same clock tick.
 RACY_NS = 2_000_000_000
-#: ``new``: not indexed yet. ``rewritten``: what is indexed need not be in it any more. ``grown``: longer than
-#: what is indexed. ``doubtful``: as long as that, but its times do not prove it the same. ``same``: they do.
-TranscriptState = Literal["new", "rewritten", "grown", "doubtful", "same"]
 _NONE = Listing((), ())
 
 
@@ -99,17 +85,22 @@ def scan(
     changes = changes_of(settings, listing, known, how)
     refused = [SkippedFile(s.path, s.refusal) for s in known.values() if s.refusal]
     fresh = {file.path for file in changes.changed} | {state.path for state in changes.removed}
-    partly = cut_files(known.values(), fresh)
-    return changes, [*listing.skipped, *(s for s in refused if s.path not in fresh), *partly]
+    skipped = [*listing.skipped, *(s for s in refused if s.path not in fresh)]
+    if talks := [state for state in known.values() if state.source == "sessions"]:
+        from openclaw_mem_engine.sync.transcript_changes import cut_files
+
+        skipped += cut_files(talks, fresh)
+    return changes, skipped
 
 
 def keeping(settings: Settings, listing: Listing, known: Mapping[str, FileState]) -> Listing:
     """The same listing; with the workspace among what cannot be read now when all of its notes are gone: a
     disk that is not mounted looks the same as notes that were deleted."""
-    notes = sum(state.source == "memory" and not state.refusal for state in known.values())
     there = any(file.source == "memory" for file in listing.files)
-    there |= any(file.path != UNLISTED and source_of(file.path) == "memory" for file in listing.skipped)
-    if not notes or there or "memory" not in settings.sources:
+    if there or any(file.path != UNLISTED and source_of(file.path) == "memory" for file in listing.skipped):
+        return listing
+    notes = sum(state.source == "memory" and not state.refusal for state in known.values())
+    if not notes or "memory" not in settings.sources:
         return listing
     ours = any(path in ROOT_FILES or path.startswith(f"{MEMORY_FOLDER}/") for path in known)
     skipped = tuple(file for file in listing.skipped if ours or file.path != UNLISTED)
@@ -143,14 +134,13 @@ def changes_of(
         if state is None or state.source != file.source:
             changed.append(file)
             continue
-        differs = _transcript_differs if file.source == "sessions" else _note_differs
         try:
-            found = differs(settings, file, state, how)
+            found = _differs(settings, file, state, how)
         except NoteRefused as refusal:
             found = refusal.reason != state.refusal  # reading it again finds out why
         if found:
             changed.append(file)
-        elif found is not None and not _is_settled(file, state):
+        elif found is not None and not is_settled(file, state):
             touched.append(
                 state._replace(mtime_ns=file.mtime_ns, inode=file.inode, checked_ns=time.time_ns())
             )
@@ -169,42 +159,33 @@ def note_changed(settings: Settings, state: FileState, absolute: str) -> bool | 
     return _note_differs(settings, walk.group[0], state, Comparison()) or False
 
 
-def _is_settled(file: MemoryFile, state: FileState) -> bool:
+def is_settled(file: MemoryFile, state: FileState) -> bool:
     """Whether time and inode prove a file of the same size unchanged. One that was touched shortly before it
     was checked may have been written again in the same clock tick."""
     same = state.mtime_ns == file.mtime_ns and state.inode == file.inode
     return same and max(file.mtime_ns, file.ctime_ns) < state.checked_ns - RACY_NS
 
 
+def _differs(settings: Settings, file: MemoryFile, state: FileState, how: Comparison) -> bool | None:
+    if file.source != "sessions":
+        return _note_differs(settings, file, state, how)
+    from openclaw_mem_engine.sync.transcript_changes import transcript_differs
+
+    return transcript_differs(settings, file, state, how)
+
+
 def _note_differs(settings: Settings, file: MemoryFile, state: FileState, how: Comparison) -> bool | None:
     """Whether a known note has changed; None when that is known without reading it. Raises NoteRefused."""
     if state.size != file.size:
         return True
-    if _is_settled(file, state) and not how.verify:
+    if is_settled(file, state) and not how.verify:
         return None
     how.reading(file.path)
+    from openclaw_mem_engine.chunking.line_chunker import is_blank
+    from openclaw_mem_engine.workspace.reading import read_note
+
     text = read_note(file.absolute, str(settings.workspace), settings.max_file_bytes).text
     return text_hash(text) != state.hash or (file.path in how.bare and not is_blank(text))
-
-
-def _transcript_differs(
-    settings: Settings, file: MemoryFile, state: FileState, how: Comparison
-) -> bool | None:
-    """The same of a transcript; also None when it has grown and that is not due."""
-    found, cut = transcript_state(file, state), cut_at(state.hash)
-    if found in ("new", "rewritten") or cut not in (None, settings.max_file_bytes):
-        return True
-    # What is appended to a conversation that was cut comes after all that is taken.
-    if not how.verify and (found == "same" or (found == "grown" and cut is not None)):
-        return None
-    how.reading(file.path)
-    if found == "grown" and cut is None and _is_due(settings, file, state, tails=how.tails):
-        return True
-    if found == "grown" and not how.verify:
-        return None
-    talk = read_transcript(file.absolute, settings.max_file_bytes, until=state.size)
-    holds = talk.hash == state.hash and not (talk.text and file.path in how.bare)
-    return None if holds and found == "grown" else not holds
 
 
 def awaits_more(settings: Settings, file: MemoryFile, state: FileState) -> bool:
@@ -213,49 +194,6 @@ def awaits_more(settings: Settings, file: MemoryFile, state: FileState) -> bool:
     if file.source != "sessions" or file.size <= state.size:
         return False
     return not changes_of(settings, Listing((file,), ()), {file.path: state}).changed
-
-
-def transcript_state(file: MemoryFile, known: FileState | None) -> TranscriptState:
-    """The state of a listed transcript against the index, by size, inode and time alone; ``known.size``
-    counts the bytes that are indexed."""
-    if known is None or known.source != file.source:
-        return "new"
-    if file.size < known.size or not known.checked_ns:
-        return "rewritten"  # cut; or it changed while it was read
-    if file.size > known.size:
-        return "grown" if file.inode == known.inode else "rewritten"
-    return "same" if _is_settled(file, known) else "doubtful"
-
-
-def _is_due(settings: Settings, file: MemoryFile, state: FileState, *, tails: bool) -> bool:
-    """Whether a longer transcript is to be read again: it has grown enough (with ``tails``, by any whole
-    line), or it is quiet, or it is not what has grown. To index every message at once would embed the last
-    passage again and again. Raises NoteRefused."""
-    # Where a conversation was refused, reading ended somewhere.
-    if not state.refusal and not ends_a_line(file, state.size):
-        return True
-    limits = settings.sync
-    wanted = enough(0, 0) if tails else enough(limits.session_delta_bytes, limits.session_delta_messages)
-    grown = growth_of(file, state.size, wanted)
-    if is_due(grown, wanted):
-        return True
-    return grown.lines > 0 and is_quiet(file.mtime_ns, limits.session_quiet_s, time.time_ns())
-
-
-def enough(delta_bytes: int, delta_messages: int) -> Growth:
-    """The growth from which a transcript is due; thresholds of 0 mean any whole line."""
-    return Growth(max(1, delta_bytes), max(1, delta_messages))
-
-
-def is_due(grown: Growth, wanted: Growth) -> bool:
-    """Whether either threshold is reached."""
-    return grown.bytes >= wanted.bytes or grown.lines >= wanted.lines
-
-
-def is_quiet(mtime_ns: int, quiet_s: float, now_ns: int) -> bool:
-    """Whether a transcript has not been written to for ``quiet_s`` seconds; never when that is 0. By a clock
-    that runs behind the file's time nothing is quiet yet."""
-    return quiet_s > 0 and now_ns - mtime_ns >= quiet_s * 1_000_000_000
 
 
 def unreadable_now(paths: Iterable[str], skipped: Iterable[SkippedFile]) -> frozenset[str]:
@@ -274,12 +212,3 @@ def _path_and_above(path: str) -> Iterator[str]:
         above = above.rpartition("/")[0]
     if not path.startswith("../"):
         yield WHOLE
-
-
-def cut_files(states: Iterable[FileState], but: Collection[str] = ()) -> list[SkippedFile]:
-    """The indexed conversations that are searched in part, ``but`` some paths."""
-    return [
-        SkippedFile(state.path, first_part(limit))
-        for state in states
-        if state.source == "sessions" and state.path not in but and (limit := cut_at(state.hash)) is not None
-    ]

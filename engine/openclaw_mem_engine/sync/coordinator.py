@@ -23,9 +23,9 @@ from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.sqlite.files import has_leftovers, make_folder, sweep
 from openclaw_mem_engine.sync.changes import Comparison, listed, scan
 from openclaw_mem_engine.sync.events import Journal
+from openclaw_mem_engine.sync.fingerprint import beside_of, fingerprint_of, needs_rebuild
 from openclaw_mem_engine.sync.lock import Owner, SyncLock
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
-from openclaw_mem_engine.sync.update import beside_of, fingerprint_of, needs_rebuild, update
 from openclaw_mem_engine.workspace.listing import Listing
 
 #: Labels of the progress that begin like this are no files: another process is at work.
@@ -109,6 +109,8 @@ class SyncCoordinator:
             if self._is_up_to_date(flight, report):
                 flight.report = report
                 return report
+            from openclaw_mem_engine.sync.update import update  # most searches do without it
+
             with (
                 self._locked(flight, wait_s, cancel) as lock,
                 self._during(report),

@@ -16,9 +16,9 @@ from openclaw_mem_engine.providers.prices import cost, estimated_tokens, price_c
 from openclaw_mem_engine.redact import credentials
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.sync.changes import Comparison, listed, scan
+from openclaw_mem_engine.sync.fingerprint import beside_of, fingerprint_of, needs_rebuild
 from openclaw_mem_engine.sync.index_update import chunks_of
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncRequest
-from openclaw_mem_engine.sync.update import beside_of, fingerprint_of, needs_rebuild
 from openclaw_mem_engine.workspace.opening import NoteRefused
 
 

@@ -1,4 +1,4 @@
-"""Bringing the index up to date: whether it is rebuilt or updated in place, and which spaces are filled."""
+"""Bringing the index up to date, by a rebuild or in place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Literal
 
 from openclaw_mem_engine.cancellation import CancelToken, Deadline
-from openclaw_mem_engine.chunking import chunker_of
 from openclaw_mem_engine.config.settings import ChunkingSettings, Settings
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import Cancelled, ProviderError
@@ -17,6 +16,7 @@ from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, Generation, IndexStore
 from openclaw_mem_engine.sync.changes import keeping, unreadable_now
 from openclaw_mem_engine.sync.embedding import GROUP_CHUNKS, JOB_CHUNKS, NO_LIMIT, Embedding, OutOfTime, probe
+from openclaw_mem_engine.sync.fingerprint import beside_of, fingerprint_of, needs_rebuild
 from openclaw_mem_engine.sync.index_update import IndexUpdate, change_of
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
 from openclaw_mem_engine.workspace.listing import Listing
@@ -28,38 +28,6 @@ _TOGETHER = 64
 #: So many times the embeddings that passages can need are kept before others are looked for.
 _SPARED = 1.02
 _TOO_LONG = "Settings changed; a search does not wait for the rebuild of the index."
-
-
-def fingerprint_of(settings: Settings, embedder: Embedder | None) -> Fingerprint:
-    """What an index made with these settings is built with."""
-    return Fingerprint(
-        *space_of(embedder),
-        settings.chunking.tokens,
-        settings.chunking.overlap,
-        tuple(sorted(settings.sources)),
-        chunker=chunker_of(settings.chunking.tokens, settings.chunking.overlap).name,
-    )
-
-
-def needs_rebuild(present: Fingerprint, wanted: Fingerprint) -> bool:
-    """Whether an index with the present content cannot serve what is wanted. Searching by keywords alone
-    (provider none) is served by any index of the same chunks, whose vectors stay."""
-    if wanted.provider == "none":
-        wanted = replace(
-            wanted, provider=present.provider, model=present.model, provider_key=present.provider_key
-        )
-    return present != wanted
-
-
-def beside_of(embedders: Embedders, *, primary_failed: bool = False) -> list[Embedder]:
-    """The embedders whose vectors are made besides the primary's: those to be compared, and the fallback: at
-    once when it costs nothing, else when it is needed."""
-    found = {space_of(embedder): embedder for embedder in embedders.also}
-    fallback = embedders.fallback
-    if fallback is not None and (primary_failed or fallback.cheap_lines):
-        found[space_of(fallback)] = fallback
-    found.pop(space_of(embedders.primary), None)
-    return list(found.values())
 
 
 def update(

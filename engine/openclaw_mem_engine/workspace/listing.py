@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import field
@@ -56,8 +57,6 @@ _EXCLUDED = "excluded by the setting exclude"
 #: How many entries of the folders of a workspace without ``memory/`` are looked at.
 _MOST_SEEN = 20_000
 _NAME = "its name is not UTF-8 text; rename it"
-#: How the system gives bytes of a name that are not UTF-8.
-_NOT_UTF8 = re.compile("[\ud800-\udfff]")
 _EFFECTIVE_USER = getattr(os, "geteuid", lambda: None)
 _EFFECTIVE_IDS = os.access in os.supports_effective_ids
 #: On Windows ctime is when a file was made, which says nothing of changes.
@@ -119,18 +118,19 @@ class Walk:
 
     source: Source
     max_bytes: int
-    files: dict[str, MemoryFile] = field(default_factory=dict)  # by absolute path
+    files: list[MemoryFile] = field(default_factory=list)
     skipped: dict[str, SkippedFile] = field(default_factory=dict)  # by printable path
     group: list[MemoryFile] = field(default_factory=list)
     #: What is excluded, and what alone is taken, by path; None: nothing, and everything.
     excluded: re.Pattern[str] | None = None
     only: re.Pattern[str] | None = None
-    first_names: dict[tuple[int, int], str] = field(default_factory=dict)  # (device, inode) -> path
+    #: By device and inode; some network file systems have no inodes and say 0: there by path.
+    first_names: dict[int, dict[int | str, str]] = field(default_factory=lambda: defaultdict(dict))
 
     def listing(self) -> Listing:
         by_path = attrgetter("path")
         return Listing(
-            tuple(sorted(self.files.values(), key=by_path)),
+            tuple(sorted(self.files, key=by_path)),
             tuple(sorted(self.skipped.values(), key=by_path)),
         )
 
@@ -168,20 +168,18 @@ class Walk:
         else:
             ctime = status.st_ctime_ns if _HAS_CTIME else 0
             inode, device = status.st_ino, status.st_dev
-            file = MemoryFile(path, absolute, self.source, size, mtime_of(status), inode, device, ctime)
-            self.group.append(file)
+            file = path, absolute, self.source, size, mtime_of(status), inode, device, ctime
+            self.group.append(MemoryFile._make(file))
 
     def close_group(self) -> None:
         """Deduplicate what one root gave; by path, so that the order of the disk decides nothing."""
         self.group.sort(key=attrgetter("path"))
-        files, first_names = self.files, self.first_names
         for file in self.group:
-            path, inode = file.path, file.inode
-            # Some network file systems have no inode numbers and say 0: there only the path is left.
-            known = first_names.setdefault((file.device, inode), path) if inode else path
+            path = file.path
+            known = self.first_names[file.device].setdefault(file.inode or path, path)
             if known is path:
-                files[file.absolute] = file
-            elif file.absolute not in files:  # the same path again, from overlapping roots, is no news
+                self.files.append(file)
+            elif known != path:  # the same path again, from overlapping roots, is no news
                 self.skip(path, f"the same file as {known}")
         self.group.clear()
 
@@ -321,7 +319,12 @@ def _take_entry(walk: Walk, path: str, entry: os.DirEntry[str], pending: list[tu
 
 
 def _is_utf8(path: str) -> bool:
-    return not _NOT_UTF8.search(path)
+    """Whether the system gave no bytes of a name as surrogates, which are not UTF-8."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _link_reason(absolute: str) -> str:

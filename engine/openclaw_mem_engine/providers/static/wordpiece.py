@@ -73,7 +73,6 @@ class _Words(dict[str, bytes]):
     def __init__(self, vocabulary: Sequence[str]) -> None:
         super().__init__()
         self._ids = ids = dict(zip(vocabulary, range(len(vocabulary)), strict=True))
-        self._longest = max(map(len, vocabulary))
         self._unknown = self._pack([ids["[UNK]"]])
         self._line_end = self._pack([LINE_END])
 
@@ -93,7 +92,7 @@ class _Words(dict[str, bytes]):
         pieces: list[int] = []
         start, mark = 0, ""
         while start < len(word):
-            for end in range(min(len(word), start + self._longest), start, -1):
+            for end in range(len(word), start, -1):
                 piece = self._ids.get(mark + word[start:end])
                 if piece is not None:
                     pieces.append(piece)
