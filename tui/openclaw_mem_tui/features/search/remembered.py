@@ -107,8 +107,11 @@ def start_anew(search: SearchPresenter) -> None:
 def to_remember(search: SearchPresenter) -> Remembered:
     """What the next session may continue; theme and screen are not known here."""
     view = search.view
-    search.history.add(view.query)
-    kept = Remembered(tuple(search.history.queries), view.query)
+    # A copy: what is half typed when this is saved does not stay in the history of the session.
+    history = replace(search.history, queries=list(search.history.queries))
+    history.add(view.query)
+    # Until the index is open, knobs and baseline are those of the last session.
+    kept = replace(search.remembered, queries=tuple(history.queries), query=view.query)
     if not search.service.is_open or view.backend != search.service.configured_backend:
         return kept
     pin = view.pin.knobs if view.pin is not None and view.pin.backend == view.backend else None
