@@ -93,7 +93,7 @@ class Workbench(App[int]):
         again = left.theme if left.usual_theme == usual and left.theme in self.available_themes else ""
         self._choose_theme(again or usual, theme_folder)
         #: Titles of the actions that were picked in the palette, the last one first.
-        self._recent: list[str] = []
+        self._recent = left.recent
         #: What was configured, and what that gave; the screen that is shown first.
         self._usual_theme, self._first_theme = usual, "" if again else self.theme
         self._first_screen = left.screen if any(entry.name == left.screen for entry in SCREENS[1:]) else ""
@@ -177,8 +177,13 @@ class Workbench(App[int]):
 
     def _session(self) -> Remembered:
         """What the next session may continue."""
-        theme = self.theme if self.theme != self._first_theme else ""
-        return replace(to_remember(self.search), theme=theme, usual_theme=self._usual_theme, screen=self._at)
+        return replace(
+            to_remember(self.search),
+            recent=self._recent,
+            theme=self.theme if self.theme != self._first_theme else "",
+            usual_theme=self._usual_theme,
+            screen=self._at,
+        )
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every action of the screen by name, then the themes."""
@@ -240,7 +245,7 @@ class Workbench(App[int]):
 
         def run(picked: str | None) -> None:
             if picked is not None:
-                self._recent = [picked, *(title for title in self._recent if title != picked)][:5]
+                self._recent = (picked, *(title for title in self._recent if title != picked))[:5]
                 commands[picked].callback()
 
         self.push_screen(Palette(choices, self._recent), run)
