@@ -161,6 +161,11 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
             and str(memo.path.with_suffix(".damaged")) in screen.search.activity.said
         )
         assert not screen.search.history.queries
+    newer = '{"version": 2, "queries": {"of another": "form"}}'
+    memo.path.write_text(newer)
+    async with running(tmp_path, initial_query="nas") as (pilot, screen):
+        assert "written by a newer version of openclaw-mem" in screen.search.activity.said
+    assert memo.path.read_text() == newer, "it is kept for that version"
     memo.path.write_text(
         '{"version": 1, "queries": [7, "kept"], "knobs": {"decay": "perhaps"}, "screen": "x"}'
     )

@@ -78,12 +78,12 @@ class Workbench(App[int]):
         super().__init__()
         self.set_keymap(keymap)
         self.service = Service(memory_factory, clock, reload)
-        self._memo, self.unsaved = memo, ""
+        left = Remembered.of(*memo.read()) if memo is not None else NOTHING
+        self._memo, self.unsaved = memo if memo is not None and memo.replaceable else None, ""
         #: What was saved last. One thread saves: the last state is the one that stays.
         self._saved: dict[str, Any] = {}
         self._saver = ThreadPoolExecutor(1, "remember")
         self._save_timer: Timer | None = None
-        left = Remembered.of(*memo.read()) if memo is not None else NOTHING
         self.search = SearchPresenter(self.service, demo, faults, session_key, left)
         self.search_screen = SearchScreen(self.search, initial_query or left.query)
         self.theme_trouble = ""
