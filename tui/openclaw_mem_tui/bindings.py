@@ -289,9 +289,18 @@ def bindings(where: str) -> list[Binding]:
 
 def take_keys(keys: Mapping[str, str], origin: str = "[keys] of config.toml") -> dict[str, str]:
     """Use these keys, by the id of an action (several with commas), and the declared ones for the others; the
-    keymap for Textual. ``origin`` is where they were configured. Raises ConfigError for an unknown id, for no
-    key, for one that can never work or that two actions of a screen would share; then nothing changes."""
-    made, keymap = dict(DECLARED), {}
+    keymap for Textual. Raises what ``with_keys`` raises; then nothing changes."""
+    made, keymap = with_keys(keys, origin)
+    _by_id.clear()
+    _by_id.update(made)
+    return keymap
+
+
+def with_keys(keys: Mapping[str, str], origin: str) -> tuple[dict[str, Action], dict[str, str]]:
+    """The actions with these keys, and what differs. ``origin`` is where they were configured. Raises
+    ConfigError for an unknown id, for no key, for one that can never work or that two actions of a screen
+    would share."""
+    made, keymap = dict(DECLARED), dict[str, str]()
     for name, text in keys.items():
         if name not in DECLARED:
             known = ", ".join(sorted(DECLARED))
@@ -307,9 +316,7 @@ def take_keys(keys: Mapping[str, str], origin: str = "[keys] of config.toml") ->
             made[twin] = made[twin]._replace(keys=keymap[twin], shown=shown)
     if clash := _clash(tuple(made.values())):
         raise ConfigError(f"{origin}: {clash}. Give one of them another key.")
-    _by_id.clear()
-    _by_id.update(made)
-    return keymap
+    return made, keymap
 
 
 def _refusal(key: str, name: str) -> str:  # why it can never work, or ""
