@@ -356,3 +356,14 @@ async def test_what_is_returned_shows_its_best_line_below_it_where_there_is_room
         assert len(hits.rows) == rows and hits.selected is hits.rows[2]
         one_line_each = hits.text.splitlines()[1:]
         assert all(".md" in line or line.startswith("──") for line in one_line_each)
+
+
+async def test_ctrl_c_ends_nothing_and_says_what_quits(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=SMALL) as pilot:
+        await settled(pilot)
+        await press(pilot, "ctrl+c")
+        assert "ctrl+q quits; ctrl+c copies selected text" in lab(app).status_line.text
+        await press(pilot, "3", "ctrl+c")
+        assert "ctrl+q quits" in app.screen.query_one("#status", Pane).text
+        assert app.is_running and not list(app._notifications)

@@ -227,6 +227,11 @@ class Workbench(App[int]):
         self._save_soon()
         return super().pop_screen()
 
+    def action_help_quit(self) -> None:
+        """What ctrl+c runs where nothing is selected: a slip of the finger does not end the session."""
+        if isinstance(self.screen, WorkbenchScreen):
+            self.screen.tell("ctrl+q quits; ctrl+c copies selected text")
+
     def action_clear_faults(self) -> None:
         self.search_screen.switch_faults(NO_FAULTS)
 
