@@ -293,6 +293,8 @@ def test_keys_of_every_kind_are_taken_and_the_way_back_has_the_key_of_the_way_in
     assert bindings.key("close_why_not") == bindings.key("why_not") == "f6"
     bindings.take_keys({"why_not": "f6", "close_why_not": "f7"})
     assert bindings.key("close_why_not") == "f7"
+    bindings.take_keys({"why_not_any": "f8"})
+    assert bindings.key("pick_passage") == "f8", "another line is picked with the key of the first"
 
 
 def test_messages_name_the_keys_of_the_user() -> None:

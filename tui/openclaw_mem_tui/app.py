@@ -48,8 +48,9 @@ class Workbench(App[int]):
     #: Those of other screens are read with the screen.
     CSS_PATH = ["base.tcss", "features/search/styles.tcss"]  # noqa: RUF012
     BINDINGS = [  # noqa: RUF012
-        Binding("ctrl+q", "quit", show=False, priority=True),
-        Binding("f1", "screen.help", show=False),
+        Binding("ctrl+q", "quit", "quits", show=False, priority=True),
+        Binding("ctrl+c", "help_quit", "copies selected text", show=False, system=True),
+        Binding("f1", "screen.help", "help", show=False),
     ]
 
     def __init__(
