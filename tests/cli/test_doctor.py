@@ -258,3 +258,21 @@ def test_in_a_process_of_its_own(world: World) -> None:
     assert world.run("index", "--workspace", workspace).returncode == 0
     done = world.run("doctor", "--workspace", workspace)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_keys_that_the_workbench_refuses_are_a_warning(call: Call, world: World) -> None:
+    call("index")
+    ours = world.home / ".config/openclaw-mem/config.toml"
+    ours.parent.mkdir(parents=True)
+    for keys, why in (
+        ('rebuild = "r"', "r would be sync_now and rebuild, on screen index. Give one of them another key."),
+        ('rebiuld = "f9"', "'rebiuld' is no id of a key"),
+        ('rebuild = "f9"', ""),
+    ):
+        ours.write_text(f"[keys]\n{keys}\n", "utf-8")
+        doctor, config = call("doctor", "--json"), call("config")
+        found = [finding for finding in doctor.json["findings"] if finding["code"] == "keys"]
+        assert doctor.code == config.code == 0
+        assert [finding["severity"] for finding in found] == ["warning"] * bool(why)
+        texts = [*(finding["text"] for finding in found), *filter(None, [config.err])]
+        assert len(texts) == 2 * bool(why) and all(why in text and str(ours) in text for text in texts)

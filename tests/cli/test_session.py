@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.commands import World, new_world
+from support.commands import World, new_world, until
 from support.terminals import Workbench
 
 HIDDEN = "memory/projects/greenhouse.md"
@@ -93,3 +93,19 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
     # What was applied holds, and the session goes on where it was left.
     with start(world) as again:
         again.shows("continued", "vegetables and beans", "min score .25", "1 result", without="change")
+
+
+def test_what_a_killed_session_was_about_is_there_in_the_next(world: World) -> None:
+    with start(world) as first:
+        first.shows("4 files indexed")
+        first.press("router", "enter", "3")
+        first.shows("last checked")
+        until(
+            lambda: any(
+                '"screen": "index"' in file.read_text() for file in world.data.glob("workbench/*.json")
+            )
+        )
+    with start(world) as again:  # the block before ends with SIGKILL
+        again.shows("last checked")
+        again.press("1")
+        again.shows("continued: “router”", "1 result")

@@ -21,12 +21,15 @@ from openclaw_mem_engine.commands import choose
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
+from openclaw_mem_engine.stores.findings import Outcome
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index import presenter
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
+from openclaw_mem_tui.features.index.render.doctor import item_detail, item_rows
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
+from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen
 from support import postgres
 from support.damage import indexed, looked
@@ -497,3 +500,14 @@ async def test_an_index_that_cannot_be_opened_says_so_here_too(tmp_path: Path) -
         screen = index_screen(app)
         assert "locked by a test" in shown(screen, "#facts")
         assert "r tries again" in shown(screen, "#status")
+
+
+def test_failed_checks_differ_by_severity_in_more_than_colour() -> None:
+    for severity, mark in (("error", "✗"), ("warning", "!")):
+        found = Outcome()
+        found.add("code", severity, "Something.")  # type: ignore[arg-type]
+        check = found.check("files")
+        assert not check.ok and text_of(item_rows(check, 60, False)[0]).startswith(f"  {mark} files")
+        assert f"{mark} {severity}" in text_of(item_detail(check, 60)[0])
+    assert not Outcome().check("files", ok=False).ok, "it could not be done"
+    assert Outcome().check("files").to_dict() == {"name": "files", "ok": True, "detail": ""}

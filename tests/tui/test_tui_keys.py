@@ -293,6 +293,8 @@ def test_keys_of_every_kind_are_taken_and_the_way_back_has_the_key_of_the_way_in
     assert bindings.key("close_why_not") == bindings.key("why_not") == "f6"
     bindings.take_keys({"why_not": "f6", "close_why_not": "f7"})
     assert bindings.key("close_why_not") == "f7"
+    bindings.take_keys({"why_not_any": "f8"})
+    assert bindings.key("pick_passage") == "f8", "another line is picked with the key of the first"
 
 
 def test_messages_name_the_keys_of_the_user() -> None:
@@ -356,3 +358,14 @@ async def test_what_is_returned_shows_its_best_line_below_it_where_there_is_room
         assert len(hits.rows) == rows and hits.selected is hits.rows[2]
         one_line_each = hits.text.splitlines()[1:]
         assert all(".md" in line or line.startswith("──") for line in one_line_each)
+
+
+async def test_ctrl_c_ends_nothing_and_says_what_quits(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=SMALL) as pilot:
+        await settled(pilot)
+        await press(pilot, "ctrl+c")
+        assert "ctrl+q quits; ctrl+c copies selected text" in lab(app).status_line.text
+        await press(pilot, "3", "ctrl+c")
+        assert "ctrl+q quits" in app.screen.query_one("#status", Pane).text
+        assert app.is_running and not list(app._notifications)

@@ -12,9 +12,13 @@ import pytest
 from lab_world import LARGE, SMALL, lab, press, settled, until
 from textual.pilot import Pilot
 
+from openclaw_mem_engine.api import ProviderState
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.features.providers import render
+from openclaw_mem_tui.features.providers.presenter import ChainState
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
+from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.widgets.dialogs import HelpScreen
 from support.embed_server import Fault, Server, hang, running_server, unauthorized
 from support.providers import World, make_world
@@ -286,3 +290,11 @@ async def test_the_fallback_provider_answers_and_is_named(remote: World) -> None
             assert any("openai" in row and "✗ paused" in row for row in rows)
             assert any("static" in row and "fallback" in row and "● active" in row for row in rows)
             assert "401" in providers(app).last.text
+
+
+def test_the_state_of_several_is_said_once_above_its_reasons() -> None:
+    reasons = (("openai", "no key for OpenAI"), ("voyage", "no key for OpenAI"), ("local", "no model file"))
+    group = [ProviderState(name, "skipped", "skipped", why) for name, why in reasons]
+    first, second = (text_of(row) for row in render.detail(group, ChainState(), 80))
+    assert first.startswith("state") and "not selected (no key for OpenAI): openai, voyage" in first
+    assert second.split() == ["(no", "model", "file):", "local"]

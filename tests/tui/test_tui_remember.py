@@ -20,7 +20,7 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.state.workbench import WorkbenchState
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.search.screen import SearchScreen
-from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
+from openclaw_mem_tui.widgets.dialogs import Choices, ConfirmScreen
 from openclaw_mem_tui.widgets.line_view import Pane
 
 NOTES = {
@@ -131,14 +131,16 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         await press(pilot, "b", "/", "end", *" cellar", "enter")
         screen.tune(screen.search.view.knobs.set({"decay": True, "vector_weight": 0.6}))
         pilot.app.theme = "claw-light"
-        await press(pilot, "3")
+        await press(pilot, ":", *"pin this", "enter", "3")
     assert memo.path.stat().st_mode & 0o777 == 0o600
     kept = json.loads(memo.path.read_text())
     assert kept["screen"] == "index" and kept["theme"] == "claw-light" and kept["query"] == "router cellar"
 
     async with running(tmp_path) as (pilot, screen):
         assert pilot.app.screen is not screen and pilot.app.theme == "claw-light"
-        await press(pilot, "1")
+        await press(pilot, "1", ":")
+        assert "recent     Pin this run as the baseline" in pilot.app.screen.query_one(Choices).text
+        await press(pilot, "escape")
         view = screen.search.view
         assert view.query == "router cellar" == screen.query_line.value and view.answers
         assert set(view.changed_knobs()) == {"decay", "vector_weight", "text_weight"}
@@ -159,6 +161,11 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
             and str(memo.path.with_suffix(".damaged")) in screen.search.activity.said
         )
         assert not screen.search.history.queries
+    newer = '{"version": 2, "queries": {"of another": "form"}}'
+    memo.path.write_text(newer)
+    async with running(tmp_path, initial_query="nas") as (pilot, screen):
+        assert "written by a newer version of openclaw-mem" in screen.search.activity.said
+    assert memo.path.read_text() == newer, "it is kept for that version"
     memo.path.write_text(
         '{"version": 1, "queries": [7, "kept"], "knobs": {"decay": "perhaps"}, "screen": "x"}'
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, lab, press, settled
+from lab_world import LARGE, SMALL, lab, press, settled, until
 from test_tui_lab import DRILL, running
 from textual.pilot import Pilot
 
@@ -103,6 +103,19 @@ async def test_any_line_is_found_by_path_or_text(tmp_path: Path) -> None:
         assert screen.passage.path == "MEMORY.md" and screen.answer is not None
         await press(pilot, "question_mark")
         assert isinstance(pilot.app.screen, HelpScreen)
+
+
+async def test_a_line_that_was_picked_is_selected_when_its_change_is_applied(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, search):
+        hidden = search.search.view.trace.dropped[2]  # type: ignore[union-attr]
+        await press(pilot, "W", *hidden.path, *f":{hidden.start_line}", "enter")
+        assert opened(pilot).answer is not None and not opened(pilot).answer.returned  # type: ignore[union-attr]
+        await press(pilot, "enter")
+        await until(pilot, lambda: search.search.view.answers)
+        selected = search.hits.selected
+        assert selected is not None and selected.returned and selected.chunk_id == hidden.chunk_id
+        await press(pilot, "k", "z")
+        assert search.hits.selected is not None and search.hits.selected.chunk_id != hidden.chunk_id
 
 
 async def test_expected_passages_stay_and_their_moves_are_reported(tmp_path: Path) -> None:

@@ -7,15 +7,17 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App, SystemCommand
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.screen import Screen
+from textual.timer import Timer
 
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
 from openclaw_mem_tui.bindings import NOT_IN_PALETTE, Action, offered, take_keys
@@ -32,6 +34,9 @@ from openclaw_mem_tui.themes import mixed_variables, textual_theme
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Settings, WorkbenchState
 
+#: Seconds after a change until it is saved, with those that follow it: what a killed process loses.
+_SAVED_AFTER = 1.0
+
 
 class Workbench(App[int]):
     """Terminal workbench of openclaw-mem; ``run`` blocks until the user quits, and returns the exit code."""
@@ -43,8 +48,9 @@ class Workbench(App[int]):
     #: Those of other screens are read with the screen.
     CSS_PATH = ["base.tcss", "features/search/styles.tcss"]  # noqa: RUF012
     BINDINGS = [  # noqa: RUF012
-        Binding("ctrl+q", "quit", show=False, priority=True),
-        Binding("f1", "screen.help", show=False),
+        Binding("ctrl+q", "quit", "quits", show=False, priority=True),
+        Binding("ctrl+c", "help_quit", "copies selected text", show=False, system=True),
+        Binding("f1", "screen.help", "help", show=False),
     ]
 
     def __init__(
@@ -73,8 +79,12 @@ class Workbench(App[int]):
         super().__init__()
         self.set_keymap(keymap)
         self.service = Service(memory_factory, clock, reload)
-        self._memo, self.unsaved = memo, ""
         left = Remembered.of(*memo.read()) if memo is not None else NOTHING
+        self._memo, self.unsaved = memo if memo is not None and memo.replaceable else None, ""
+        #: What was saved last. One thread saves: the last state is the one that stays.
+        self._saved: dict[str, Any] = {}
+        self._saver = ThreadPoolExecutor(1, "remember")
+        self._save_timer: Timer | None = None
         self.search = SearchPresenter(self.service, demo, faults, session_key, left)
         self.search_screen = SearchScreen(self.search, initial_query or left.query)
         self.theme_trouble = ""
@@ -84,7 +94,7 @@ class Workbench(App[int]):
         again = left.theme if left.usual_theme == usual and left.theme in self.available_themes else ""
         self._choose_theme(again or usual, theme_folder)
         #: Titles of the actions that were picked in the palette, the last one first.
-        self._recent: list[str] = []
+        self._recent = left.recent
         #: What was configured, and what that gave; the screen that is shown first.
         self._usual_theme, self._first_theme = usual, "" if again else self.theme
         self._first_screen = left.screen if any(entry.name == left.screen for entry in SCREENS[1:]) else ""
@@ -132,19 +142,49 @@ class Workbench(App[int]):
             self.search.say(self.theme_trouble)
         if self._first_screen:
             self.call_after_refresh(self.action_show, self._first_screen)
+        if self._memo is not None:
+            self.search.listen(self._save_soon)
+            self.theme_changed_signal.subscribe(self, lambda _: self._save_soon())
 
     async def on_unmount(self) -> None:
         if self._memo is not None:
-            try:
-                self._memo.write(self._session().data())
-            except OSError as error:
-                self.unsaved = f"This session is not remembered: {self._memo.path}: {error.strerror}."
+            await asyncio.wrap_future(self._save(self._memo, self._session().data()))
+        self._saver.shutdown()
         await self.service.close()
+
+    def _save_soon(self) -> None:
+        """Save what has changed, with what changes until then."""
+        memo = self._memo
+
+        def save() -> None:
+            self._save_timer = None
+            if memo is not None and (data := self._session().data()) != self._saved:
+                self._save(memo, data)
+
+        if memo is not None and self._save_timer is None:
+            self._save_timer = self.set_timer(_SAVED_AFTER, save)
+
+    def _save(self, memo: WorkbenchState, data: dict[str, Any]) -> Future[None]:
+        self._saved = data
+
+        def write() -> None:
+            try:
+                memo.write(data)
+                self.unsaved = ""
+            except OSError as error:
+                self.unsaved = f"This session is not remembered: {memo.path}: {error.strerror}."
+
+        return self._saver.submit(write)
 
     def _session(self) -> Remembered:
         """What the next session may continue."""
-        theme = self.theme if self.theme != self._first_theme else ""
-        return replace(to_remember(self.search), theme=theme, usual_theme=self._usual_theme, screen=self._at)
+        return replace(
+            to_remember(self.search),
+            recent=self._recent,
+            theme=self.theme if self.theme != self._first_theme else "",
+            usual_theme=self._usual_theme,
+            screen=self._at,
+        )
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every action of the screen by name, then the themes."""
@@ -178,13 +218,20 @@ class Workbench(App[int]):
             self.install_screen(entry.load()(self.search, self.search_screen), name)  # type: ignore[call-arg]
         self.push_screen(name)
         self._at = name
+        self._save_soon()
 
     def pop_screen(self) -> AwaitComplete:
         if isinstance(self.screen, WorkbenchScreen):
             self.screen.forget_message()
             if self._at == self.screen.WHERE:
                 self._at = ""
+        self._save_soon()
         return super().pop_screen()
+
+    def action_help_quit(self) -> None:
+        """What ctrl+c runs where nothing is selected: a slip of the finger does not end the session."""
+        if isinstance(self.screen, WorkbenchScreen):
+            self.screen.tell("ctrl+q quits; ctrl+c copies selected text")
 
     def action_clear_faults(self) -> None:
         self.search_screen.switch_faults(NO_FAULTS)
@@ -204,7 +251,7 @@ class Workbench(App[int]):
 
         def run(picked: str | None) -> None:
             if picked is not None:
-                self._recent = [picked, *(title for title in self._recent if title != picked)][:5]
+                self._recent = (picked, *(title for title in self._recent if title != picked))[:5]
                 commands[picked].callback()
 
         self.push_screen(Palette(choices, self._recent), run)

@@ -75,8 +75,8 @@ _COMMANDS = {
     "sync_now": "sync_index",
     "examine_deep": "examine(True)",
 }
-#: Actions that end what another one begins have its key, unless they are given one of their own.
-_TWINS = {"close_why_not": "why_not", "close_chunks": "chunks"}
+#: Actions that end or repeat what another one begins have its key, unless they are given one of their own.
+_TWINS = {"close_why_not": "why_not", "close_chunks": "chunks", "pick_passage": "why_not_any"}
 _LISTED = "search index chunks timeline curate"
 _LEFT = "providers index chunks timeline curate why_not"
 _SEVERAL = "providers index timeline curate"
@@ -289,9 +289,18 @@ def bindings(where: str) -> list[Binding]:
 
 def take_keys(keys: Mapping[str, str], origin: str = "[keys] of config.toml") -> dict[str, str]:
     """Use these keys, by the id of an action (several with commas), and the declared ones for the others; the
-    keymap for Textual. ``origin`` is where they were configured. Raises ConfigError for an unknown id, for no
-    key, for one that can never work or that two actions of a screen would share; then nothing changes."""
-    made, keymap = dict(DECLARED), {}
+    keymap for Textual. Raises what ``with_keys`` raises; then nothing changes."""
+    made, keymap = with_keys(keys, origin)
+    _by_id.clear()
+    _by_id.update(made)
+    return keymap
+
+
+def with_keys(keys: Mapping[str, str], origin: str) -> tuple[dict[str, Action], dict[str, str]]:
+    """The actions with these keys, and what differs. ``origin`` is where they were configured. Raises
+    ConfigError for an unknown id, for no key, for one that can never work or that two actions of a screen
+    would share."""
+    made, keymap = dict(DECLARED), dict[str, str]()
     for name, text in keys.items():
         if name not in DECLARED:
             known = ", ".join(sorted(DECLARED))
@@ -301,15 +310,17 @@ def take_keys(keys: Mapping[str, str], origin: str = "[keys] of config.toml") ->
             raise ConfigError(f'{origin}: {name} has no key. Write for example {name} = "f5".')
         if wrong := next(filter(None, (_refusal(one, name) for one in names)), ""):
             raise ConfigError(f"{origin}: {name}: {wrong}.")
-        shown = " ".join(_SIGNS.get(one, one) for one in names)
         for twin in (name, *(own for own, other in _TWINS.items() if other == name and own not in keys)):
             keymap[twin] = ",".join(names)
-            made[twin] = made[twin]._replace(keys=keymap[twin], shown=shown)
+            made[twin] = made[twin]._replace(keys=keymap[twin], shown=signs(keymap[twin]))
     if clash := _clash(tuple(made.values())):
         raise ConfigError(f"{origin}: {clash}. Give one of them another key.")
-    _by_id.clear()
-    _by_id.update(made)
-    return keymap
+    return made, keymap
+
+
+def signs(keys: str) -> str:
+    """Keys as Textual names them, comma separated, as they are displayed."""
+    return " ".join(_SIGNS.get(one, one) for one in keys.split(","))
 
 
 def _refusal(key: str, name: str) -> str:  # why it can never work, or ""

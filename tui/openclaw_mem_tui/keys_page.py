@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from openclaw_mem_tui.bindings import ACTIONS, GROUPS
+from collections.abc import Iterable
+
+from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
+
+from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.bindings import ACTIONS, GROUPS, signs
+from openclaw_mem_tui.features.curate.remember import RememberScreen
+from openclaw_mem_tui.features.search.query_line import QueryLine
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen, PickScreen, TextScreen
+from openclaw_mem_tui.widgets.filter_line import FilterLine
 
 HEAD = """# Keys of the workbench
 
@@ -10,6 +20,23 @@ The bottom line of a screen has its most used keys, `?` all of them; `:` finds a
 
 This page is made from `tui/openclaw_mem_tui/bindings.py`:
 `python -c "from openclaw_mem_tui.keys_page import keys_page; print(keys_page(), end='')"`."""
+
+FIXED = """## Fixed keys
+
+`[keys]` in `config.toml` changes the keys above. These stay as they are:
+
+| Where | Keys |
+|---|---|"""
+_WITH_FIXED: dict[str, type[DOMNode]] = {
+    "every screen": Workbench,
+    "the query": QueryLine,
+    "the filter of a list": FilterLine,
+    "a list to pick from; letters where nothing is typed": PickScreen,
+    "a question": ConfirmScreen,
+    "a text to read": TextScreen,
+    "help": HelpScreen,
+    "remember…; `enter` writes": RememberScreen,
+}
 
 
 def keys_page() -> str:
@@ -19,4 +46,15 @@ def keys_page() -> str:
         shown = [action for action in ACTIONS if action.group == group and action.shown]
         rows = [f"| {' '.join(f'`{key}`' for key in a.shown.split())} | {a.help} |" for a in shown]
         parts.append("\n".join((f"## {group}", "", "| Key | Does |", "|---|---|", *rows)))
+    fixed = [f"| {where} | {_fixed(bound.BINDINGS)} |" for where, bound in _WITH_FIXED.items()]
+    parts.append("\n".join((FIXED, *fixed)))
     return "\n\n".join(parts) + "\n"
+
+
+def _fixed(bindings: Iterable[BindingType]) -> str:
+    """Each of them with what it does."""
+    made = (binding for binding in bindings if isinstance(binding, Binding))
+    return " · ".join(
+        f"{' '.join(f'`{key}`' for key in signs(binding.key).split())} {binding.description}"
+        for binding in made
+    )

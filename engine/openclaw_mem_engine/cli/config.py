@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.opening import settings_of
@@ -12,6 +13,7 @@ from openclaw_mem_engine.config.ignored import nearest
 from openclaw_mem_engine.config.settings import Origin
 from openclaw_mem_engine.config.sources import is_there
 from openclaw_mem_engine.errors import ConfigError, UsageError
+from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
@@ -129,9 +131,12 @@ def _check(arguments: Namespace, edit: SettingsEdit) -> None:
 def _list(arguments: Namespace) -> int:
     """Every value, where it came from, and what is allowed; secrets only as ``set``."""
     from openclaw_mem_engine.answer import configured_knobs
+    from openclaw_mem_engine.cli.tui import wrong_keys
     from openclaw_mem_engine.config.show import describe, to_dict
 
     settings = settings_of(arguments)
+    if trouble := wrong_keys(settings):
+        settings = replace(settings, warnings=(*settings.warnings, Note("keys", trouble, "warning")))
     knobs = configured_knobs(settings).to_dict()
     data = to_dict(settings)
     rows = [_with_knob(settings, row, knobs) for row in describe(settings)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.opening import open_memory, settings_of
@@ -37,10 +38,15 @@ if TYPE_CHECKING:
 def run(arguments: Namespace) -> int:
     """Run every check, repair when asked to, and print what there is. Makes no index."""
     settings = settings_of(arguments)
+    from openclaw_mem_engine.cli.tui import wrong_keys
+    from openclaw_mem_engine.stores.findings import SEVERITIES, Finding
     from openclaw_mem_engine.sync.events import Journal
 
     with closing(Journal(settings)) as journal:
         report, done = _examined(settings, journal, deep=arguments.deep, fix=arguments.fix)
+    if trouble := wrong_keys(settings):
+        findings = (*report.findings, Finding("keys", "warning", trouble))
+        report = replace(report, findings=tuple(sorted(findings, key=lambda f: SEVERITIES.index(f.severity))))
     data = {"indexPath": settings.index_name} | report.to_dict() | {"fixed": done}
     show(data, _report_lines(report, done, arguments.fix), as_json=arguments.json)
     return IndexUnavailable.exit_code if report.errors else 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cli.opening import faults_of, settings_of
 from openclaw_mem_engine.cli.terminal import crop, is_terminal, one_line, say, width
 from openclaw_mem_engine.config.sources import user_folders
-from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
@@ -45,6 +45,19 @@ def run(arguments: Namespace) -> int:
         session_key=arguments.session_key or "",
         reload=lambda: settings_of(arguments),
     )
+
+
+def wrong_keys(settings: Settings) -> str:
+    """Why the workbench refuses the keys of this configuration; empty when it takes them."""
+    if not settings.keys:
+        return ""
+    from openclaw_mem_tui.bindings import with_keys
+
+    try:
+        with_keys(settings.keys, f"{settings.origins['keys'].where}: the workbench does not open")
+    except ConfigError as error:
+        return str(error)
+    return ""
 
 
 def can_draw() -> bool:

@@ -14,7 +14,7 @@ from openclaw_mem_engine.redact import redacted
 from openclaw_mem_engine.state import private_folder
 from openclaw_mem_engine.state.disk import write_file
 
-#: Written into the file; one with another number is not read.
+#: Written into the file; one with a larger number is not used, and kept.
 VERSION = 1
 #: A larger file is not one of ours, in bytes.
 MAX_BYTES = 1024 * 1024
@@ -26,6 +26,8 @@ class WorkbenchState:
     def __init__(self, folder: Path, agent: str, workspace: Path) -> None:
         key = hashlib.sha256(os.fsencode(os.path.realpath(workspace))).hexdigest()[:16]
         self.path = folder / "workbench" / f"{key}-{agent}.json"
+        #: False: what was found is to stay as it is.
+        self.replaceable = True
 
     def read(self) -> tuple[dict[str, Any], str]:
         """What was remembered ({}: nothing), and a sentence when it could not be read. A damaged file is
@@ -36,15 +38,22 @@ class WorkbenchState:
         except FileNotFoundError:
             return {}, ""
         except OSError as error:
-            return {}, f"{self.path} cannot be read ({error.strerror}): this session starts without it."
+            return {}, self._kept(f"cannot be read ({error.strerror})")
         with suppress(ValueError, RecursionError):
             found = json.loads(data) if len(data) <= MAX_BYTES else None
-            if isinstance(found, dict) and found.get("version") == VERSION:
-                return found, ""
+            if isinstance(found, dict) and isinstance(version := found.get("version"), int):
+                if version == VERSION:
+                    return found, ""
+                if version > VERSION:
+                    return {}, self._kept("was written by a newer version of openclaw-mem")
         aside = self.path.with_suffix(".damaged")
         with suppress(OSError):
             self.path.replace(aside)
         return {}, f"What was remembered is damaged (now {aside}): this session starts without it."
+
+    def _kept(self, why: str) -> str:
+        self.replaceable = False
+        return f"{self.path} {why}: this session leaves it as it is and is not remembered."
 
     def write(self, remembered: Mapping[str, Any]) -> None:
         """Replace what was remembered, credentials masked. Raises OSError."""

@@ -47,15 +47,19 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was examined. ``ok`` is False when it gave an error or a warning, or could not be done;
-    ``detail`` is what was seen, with numbers."""
+    """One thing that was examined. ``worst`` is the severity of what it found: "info" when that is nothing,
+    "error" also when it could not be done; ``detail`` is what was seen, with numbers."""
 
     name: str
-    ok: bool
+    worst: Severity
     detail: str
 
+    @property
+    def ok(self) -> bool:
+        return self.worst == "info"
+
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {"name": self.name, "ok": self.ok, "detail": self.detail}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,8 @@ class Outcome:
 
     def check(self, name: str, *, ok: bool = True) -> Check:
         """The check as it went; not ``ok`` when it could not be done to its end."""
-        return Check(name, ok and all(found.severity == "info" for found in self.findings), self.detail)
+        found = {"info" if ok else "error", *(finding.severity for finding in self.findings)}
+        return Check(name, next(severity for severity in SEVERITIES if severity in found), self.detail)
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

@@ -64,13 +64,12 @@ class PickScreen(Dialog[str | None]):
     """Returns the key of the chosen row, or None. ``find`` gives the rows for what is typed."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        Binding("escape", "dismiss(None)", show=False),
-        Binding("up,ctrl+p,k", "step(-1)", show=False),
-        Binding("down,ctrl+n,j", "step(1)", show=False),
-        Binding("pageup", "step(-10)", show=False),
-        Binding("pagedown", "step(10)", show=False),
-        Binding("enter", "choose", show=False),
-        Binding("q", "dismiss(None)", show=False),
+        Binding("enter", "choose", "picks", show=False),
+        Binding("up,ctrl+p,k", "step(-1)", "up", show=False),
+        Binding("down,ctrl+n,j", "step(1)", "down", show=False),
+        Binding("pageup", "step(-10)", "ten up", show=False),
+        Binding("pagedown", "step(10)", "ten down", show=False),
+        Binding("escape,q", "dismiss(None)", "closes", show=False),
     ]
 
     def __init__(
@@ -162,8 +161,8 @@ class ConfirmScreen(Dialog[bool]):
     """Shows what is about to be done; returns whether to go ahead."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        Binding("enter,y", "dismiss(True)", show=False),
-        Binding("escape,n,q", "dismiss(False)", show=False),
+        Binding("enter,y", "dismiss(True)", "goes ahead", show=False),
+        Binding("escape,n,q", "dismiss(False)", "cancels", show=False),
     ]
 
     def __init__(self, title: str, drawer: Drawer, verb: str) -> None:
@@ -200,9 +199,9 @@ class TextScreen(Dialog[None]):
     """A text to read."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        Binding("escape,q,question_mark,exclamation_mark,f1,enter", "dismiss(None)", show=False),
-        Binding("j", "scroll(1)", show=False),
-        Binding("k", "scroll(-1)", show=False),
+        Binding("escape,q,question_mark,exclamation_mark,f1,enter", "dismiss(None)", "closes", show=False),
+        Binding("j", "scroll(1)", "scrolls down", show=False),
+        Binding("k", "scroll(-1)", "scrolls up", show=False),
     ]
 
     def __init__(self, title: str, drawer: Drawer) -> None:
@@ -279,11 +278,11 @@ class HelpScreen(Dialog[str | None]):
     """The keys that work on a screen, and how to read it; returns the id of the action that was chosen."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        Binding("enter", "choose", show=False),
-        Binding("escape,q,question_mark,f1", "back", show=False),
-        Binding("f,slash", "filter", show=False, priority=True),
-        Binding("J", "scroll_legend(3)", show=False),
-        Binding("K", "scroll_legend(-3)", show=False),
+        Binding("enter", "choose", "runs the action", show=False),
+        Binding("escape,q,question_mark,f1", "back", "clears the filter, closes", show=False),
+        Binding("f,slash", "filter", "filters", show=False, priority=True),
+        Binding("J", "scroll_legend(3)", "scrolls the legend down", show=False),
+        Binding("K", "scroll_legend(-3)", "scrolls it up", show=False),
     ]
 
     def __init__(self, about: str, reading: Reading, actions: Sequence[Action], where: str) -> None:

@@ -15,8 +15,8 @@ class FilterLine(Input):
 
     HELP = "Type words: a row stays when it has all of them. The order of the rows never changes."
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        Binding("enter,down,up", "close(False)", show=False),
-        Binding("escape", "close(True)", show=False),
+        Binding("enter,down,up", "close(False)", "back to the list", show=False),
+        Binding("escape", "close(True)", "shows every row", show=False),
     ]
     target: CursorList | None = None
 

@@ -26,8 +26,8 @@ class RememberScreen(Dialog[str | None]):
     nothing is written before enter."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        Binding("escape", "dismiss(None)", show=False),
-        Binding("tab", "switch", show=False, priority=True),
+        Binding("escape", "dismiss(None)", "closes", show=False),
+        Binding("tab", "switch", "MEMORY.md or the daily log", show=False, priority=True),
     ]
 
     def __init__(self, search: SearchPresenter) -> None:

@@ -19,10 +19,10 @@ class QueryLine(Input):
 
     HELP = "Type to search. Every word counts; there are no operators."
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        Binding("up", "screen.previous_query", show=False),
+        Binding("up", "screen.previous_query", "previous query", show=False),
         # The app itself handles these, so that keys of the list may be typed right behind them.
-        Binding("enter,down,escape", "screen.leave_query", show=False, priority=True),
-        Binding("ctrl+r", "screen.history", show=False),
+        Binding("enter,down,escape", "screen.leave_query", "to the hits", show=False, priority=True),
+        Binding("ctrl+r", "screen.history", "query history", show=False),
     ]
 
     def __init__(self, *, id: str | None = None) -> None:

@@ -23,10 +23,11 @@ _LONGEST = 2_000
 @dataclass(frozen=True, slots=True)
 class Remembered:
     """``knobs`` and ``baseline`` are those that differ from the configuration, by name, with their profile
-    (None: as configured). ``theme`` was chosen where ``usual_theme`` was configured. ``trouble`` says why
-    nothing could be read."""
+    (None: as configured). ``recent`` are the titles of actions picked in the palette. ``theme`` was chosen
+    where ``usual_theme`` was configured. ``trouble`` says why nothing could be read."""
 
     queries: tuple[str, ...] = ()
+    recent: tuple[str, ...] = ()
     query: str = ""
     knobs: Mapping[str, Any] | None = None
     baseline: Mapping[str, Any] | None = None
@@ -47,11 +48,22 @@ class Remembered:
             value = data.get(name)
             return value if isinstance(value, dict) and value else None
 
-        given = data.get("queries")
-        texts = given if isinstance(given, list) else []
-        queries = tuple(item[:_LONGEST] for item in texts if isinstance(item, str))[-200:]
-        names = {name: text(name) for name in ("query", "theme", "usual_theme", "screen")}
-        return cls(queries, knobs=table("knobs"), baseline=table("baseline"), trouble=trouble, **names)
+        def texts(name: str) -> tuple[str, ...]:
+            value = data.get(name)
+            found = value if isinstance(value, list) else []
+            return tuple(item[:_LONGEST] for item in found if isinstance(item, str))[-200:]
+
+        return cls(
+            texts("queries"),
+            texts("recent"),
+            text("query"),
+            table("knobs"),
+            table("baseline"),
+            text("theme"),
+            text("usual_theme"),
+            text("screen"),
+            trouble,
+        )
 
     def data(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__ if name != "trouble"}
@@ -107,8 +119,11 @@ def start_anew(search: SearchPresenter) -> None:
 def to_remember(search: SearchPresenter) -> Remembered:
     """What the next session may continue; theme and screen are not known here."""
     view = search.view
-    search.history.add(view.query)
-    kept = Remembered(tuple(search.history.queries), view.query)
+    # A copy: what is half typed when this is saved does not stay in the history of the session.
+    history = replace(search.history, queries=list(search.history.queries))
+    history.add(view.query)
+    # Until the index is open, knobs and baseline are those of the last session.
+    kept = replace(search.remembered, queries=tuple(history.queries), query=view.query)
     if not search.service.is_open or view.backend != search.service.configured_backend:
         return kept
     pin = view.pin.knobs if view.pin is not None and view.pin.backend == view.backend else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_tui.bindings import key
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Expected
+    from openclaw_mem_engine.api import Expected, Knobs, Row
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 
@@ -39,8 +39,7 @@ class WhyNotActions:
         if row is None or passage is None:
             search.say(f"no passage is selected: {key('why_not_any')} finds any line")
             return
-        lines = range(row.start_line, row.end_line + 1)
-        held = (e for e in search.view.expected if e.path == row.path and e.line in lines)
+        held = (expected for expected in search.view.expected if _holds(row, expected))
         self._screen.run_in(partial(search.toggle_expected, next(held, passage)), "expect")
 
     def _selected(self) -> Expected | None:
@@ -52,5 +51,24 @@ class WhyNotActions:
     def _open(self, passage: Expected) -> None:
         from openclaw_mem_tui.features.why_not.screen import WhyNotScreen
 
-        screen = self._screen
-        screen.open(WhyNotScreen(screen.search, passage, screen.tune))
+        self._screen.open(WhyNotScreen(self._screen.search, passage, self._tune))
+
+    def _tune(self, knobs: Knobs, passage: Expected) -> None:
+        """Other knobs for the same query; their answer opens on the passage, where it is returned."""
+        search, query = self._screen.search, self._screen.search.view.query
+
+        def point() -> None:
+            view = search.view
+            if (view.query, view.knobs) != (query, knobs):
+                search.unlisten(point)
+            elif view.answers and view.trace is not None:
+                search.unlisten(point)
+                self._screen.hits.point_at([row for row in view.trace.returned if _holds(row, passage)])
+
+        self._screen.tune(knobs)
+        search.listen(point)
+        point()
+
+
+def _holds(row: Row, passage: Expected) -> bool:
+    return row.path == passage.path and row.start_line <= passage.line <= row.end_line

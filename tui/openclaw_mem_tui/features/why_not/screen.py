@@ -57,8 +57,10 @@ class WhyNotScreen(WorkbenchScreen):
     BINDINGS = bindings("why_not")  # type: ignore[assignment]
     HELP = "The steps of one passage through the search, from the file on disk to the snippet."
 
-    def __init__(self, search: SearchPresenter, passage: Expected, tune: Callable[[Knobs], None]) -> None:
-        """``tune`` gives other knobs to the search lab."""
+    def __init__(
+        self, search: SearchPresenter, passage: Expected, tune: Callable[[Knobs, Expected], None]
+    ) -> None:
+        """``tune`` gives other knobs to the search lab, which then selects the passage."""
         super().__init__(search)
         self.passage, self._tune = passage, tune
         self.changes = CursorList(
@@ -170,7 +172,7 @@ class WhyNotScreen(WorkbenchScreen):
             return
         knobs = self._knobs
         self.app.pop_screen()
-        self._tune(knobs.set(change.set))
+        self._tune(knobs.set(change.set), self.passage)
         self.search.say(f"{render.setting(change, knobs)}; {key('undo_knob')} undoes it")
 
     def action_export_change(self) -> None:

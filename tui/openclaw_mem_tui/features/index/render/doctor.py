@@ -41,8 +41,9 @@ def item_rows(item: Item, cells: int, selected: bool) -> list[Line]:
         text = line(bar, (f"{mark} ", f"strong {role}"), _short(fmt.message_here(item.text)))
         first, *more = wrapped(text, cells - width(end), 4)
         return [spread(first, end, cells), *more]
+    mark, role = _SEVERITIES[item.worst]
     name = (fmt.inert(item.name), "strong")
-    return wrapped(line(bar, ("✗ ", "bad"), name, (f": {fmt.inert(item.detail)}", "dim")), cells, 4)
+    return wrapped(line(bar, (f"{mark} ", role), name, (f": {fmt.inert(item.detail)}", "dim")), cells, 4)
 
 
 def _short(text: str) -> str:
@@ -68,7 +69,8 @@ def item_detail(item: Item | None, cells: int) -> list[Line]:
             )
         return details.lines
     if isinstance(item, Check):
-        say("check", fmt.inert(item.name), (" · failed", "bad"))
+        mark, role = _SEVERITIES[item.worst]
+        say("check", fmt.inert(item.name), (f" · {mark} {item.worst}", f"strong {role}"))
         say("result", fmt.inert(item.detail))
         return details.lines
     mark, role = _SEVERITIES[item.severity]
