@@ -133,16 +133,24 @@ def test_requests_run_side_by_side_up_to_the_limit() -> None:
     assert threads == {threading.main_thread()}
 
 
-def test_a_failure_ends_the_rest_and_keeps_what_is_finished() -> None:
+def test_a_failure_ends_the_rest_and_keeps_what_is_in_flight() -> None:
+    """One thread sends the second batch, whose answer waits until the other, once it has handed over the
+    refusal of a text alone, has sent the third. So the refusal is known before either is answered."""
     kept: list[int] = []
-    texts = [*texts_for(30), *["poison"] * 10, *texts_for(200)]
-    with running_server(poison="poison") as server:
+    both = threading.Barrier(2)
+
+    def hold(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        both.wait(PATIENCE_S)
+        return items
+
+    with running_server(poison="poison", forever=Fault(change=hold)) as server:
         embedder = embedder_for(server, max_batch_items=10, concurrency=2)
         with pytest.raises(RequestFailed, match="this one I do not like"):
-            embedder.embed_documents(texts, keep=lambda places, _: kept.extend(places))
-        assert set(range(30)) <= set(kept)
-        assert not set(range(30, 40)) & set(kept)
-        assert sum(len(inputs) for inputs in server.inputs) < 150
+            embedder.embed_documents(
+                [*["poison"] * 10, *texts_for(200)], keep=lambda places, _: kept.extend(places)
+            )
+    assert sorted(kept) == list(range(10, 30))
+    assert sorted(map(len, server.inputs)) == [1, 2, 3, 5, 10, 10, 10]
 
 
 def test_what_is_finished_is_kept_when_the_caller_fails() -> None:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App, SystemCommand
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.screen import Screen
+from textual.timer import Timer
 
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
 from openclaw_mem_tui.bindings import NOT_IN_PALETTE, Action, offered, take_keys
@@ -112,6 +113,13 @@ class Workbench(App[int]):
             super().refresh_css(animate)
         else:
             self.stylesheet.set_variables(self.get_css_variables())
+
+    def set_timer(self, *given: Any, **options: Any) -> Timer:
+        # Textual never fires a timer whose delay has passed before it begins to wait. On a busy machine that
+        # would be the one that a new size of the terminal waits for, and no later size would be taken.
+        timer = super().set_timer(*given, **options)
+        timer._skip = False
+        return timer
 
     def get_default_screen(self) -> Screen[None]:
         return self.search_screen
