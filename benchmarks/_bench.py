@@ -6,6 +6,7 @@ the baseline stays true. CPU time is the number to trust; the best wall time is 
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from openclaw_mem_engine.config.load import load_settings
 from openclaw_mem_engine.config.settings import Settings
@@ -134,6 +136,20 @@ def scratch() -> Iterator[Path]:
     """A folder that is gone afterwards."""
     with TemporaryDirectory(prefix="openclaw-mem-bench-") as name:
         yield Path(name)
+
+
+def given(**defaults: Any) -> argparse.Namespace:
+    """What the command line gives to the options: each has a default or, for None, a type, in a pair with its
+    help where its name does not say enough; False makes a flag. ``--help`` begins with the docstring."""
+    parser = argparse.ArgumentParser(
+        description=sys.modules["__main__"].__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, value in defaults.items():
+        default, text = value if isinstance(value, tuple) else (value, None)
+        kind, default = (default, None) if isinstance(default, type) else (type(default), default)
+        how: dict[str, Any] = {"action": "store_true"} if kind is bool else {"type": kind, "default": default}
+        parser.add_argument(f"--{name.replace('_', '-')}", help=text, **how)
+    return parser.parse_args()
 
 
 def one_blas_thread() -> None:

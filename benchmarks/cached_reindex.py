@@ -5,10 +5,9 @@ uv run python benchmarks/cached_reindex.py [--files 2000] [--megabytes 9] [--rou
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
-from _bench import Times, in_turn, one_blas_thread, print_times, scratch, settings_for, write_workspace
+from _bench import Times, given, in_turn, one_blas_thread, print_times, scratch, settings_for, write_workspace
 
 one_blas_thread()
 
@@ -26,11 +25,7 @@ def rebuilding(workspace: Path, home: Path, provider: str) -> Memory:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Rebuild from the embedding cache.")
-    parser.add_argument("--files", type=int, default=2000)
-    parser.add_argument("--megabytes", type=float, default=9.0)
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
+    options = given(files=2000, megabytes=9.0, rounds=5)
     with scratch() as folder:
         workspace = write_workspace(folder / "ws", options.files, options.megabytes)
         plain = rebuilding(workspace, folder / "none", "none")

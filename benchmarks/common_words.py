@@ -8,12 +8,11 @@ of over 30 % of the chunks (``skip``, the default). A query of one rare word sho
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from _bench import Goal, ZipfText, embedder_words, in_turn, print_table, print_times, scratch
+from _bench import Goal, ZipfText, embedder_words, given, in_turn, print_table, print_times, scratch
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
@@ -48,10 +47,7 @@ def left_out(store: SqliteIndex, query: LexicalQuery) -> CandidateRows:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Speed of keyword search for common words.")
-    parser.add_argument("--chunks", type=int, default=84_000)
-    parser.add_argument("--rounds", type=int, default=15)
-    options = parser.parse_args()
+    options = given(chunks=84_000, rounds=15)
 
     from openclaw_mem_engine.stores.query import build_query
     from openclaw_mem_engine.stores.sqlite.store import SqliteIndex

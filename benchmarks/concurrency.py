@@ -13,7 +13,6 @@ while, and names the slowest; exit code 1 when one fails, finds nothing or has n
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -27,6 +26,7 @@ from pathlib import Path
 
 from _bench import (
     environment,
+    given,
     one_blas_thread,
     print_table,
     processes_in_turn,
@@ -53,12 +53,12 @@ READERS = ("stays open", "stays open too", "opens for each search", "syncs befor
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Readers beside a writer.")
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
-    parser.add_argument("--commands", type=int, default=0, help="searches as commands, during rebuilds")
-    parser.add_argument("--files", type=int, default=2_000, help="notes of --commands")
-    options = parser.parse_args()
+    options = given(
+        seconds=60.0,
+        json=(False, "one JSON object instead of the table"),
+        commands=(0, "searches as commands, during rebuilds"),
+        files=(2_000, "notes of --commands"),
+    )
     if options.commands:
         return during_rebuilds(options.commands, options.files)
     with scratch() as folder:

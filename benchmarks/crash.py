@@ -10,7 +10,6 @@ is killed, and SQLite recovers its log. Exit code 1 when anything is not as it s
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -24,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from _bench import one_blas_thread, print_table, scratch, settings_for
+from _bench import given, one_blas_thread, print_table, scratch, settings_for
 
 one_blas_thread()
 
@@ -46,12 +45,12 @@ LIFE_S = 0.45
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Crash test of sync and rebuild.")
-    parser.add_argument("--kills", type=int, default=1_000)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--alone", action="store_true", help="without a reader")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
-    options = parser.parse_args()
+    options = given(
+        kills=1_000,
+        seed=7,
+        alone=(False, "without a reader"),
+        json=(False, "one JSON object instead of the table"),
+    )
     with scratch() as folder:
         result = run(folder, options.kills, options.seed, alone=options.alone)
     if options.json:

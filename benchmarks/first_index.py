@@ -8,7 +8,6 @@ timers cost a few percent.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ import apsw
 from _bench import (
     Goal,
     Times,
+    given,
     one_blas_thread,
     print_table,
     print_times,
@@ -101,11 +101,7 @@ def table_sizes(index: Path) -> dict[str, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Speed of the first index.")
-    parser.add_argument("--files", type=int, default=2_000)
-    parser.add_argument("--megabytes", type=float, default=9.0)
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
+    options = given(files=2_000, megabytes=9.0, rounds=5)
     one_blas_thread()
     with scratch() as folder:
         workspace = write_workspace(folder / "workspace", options.files, options.megabytes)

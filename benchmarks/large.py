@@ -7,20 +7,16 @@ Baseline: a bare walk of the workspace, one stat a file. Making the index takes 
 
 from __future__ import annotations
 
-import argparse
 from itertools import count
 
-from _bench import Goal, embedder_words, in_turn, print_times, scratch, settings_for, write_workspace
+from _bench import Goal, embedder_words, given, in_turn, print_times, scratch, settings_for, write_workspace
 from rescan import bare_walk
 
 from openclaw_mem_engine.memory import Memory
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Speed of a large index.")
-    parser.add_argument("--files", type=int, default=20_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
+    options = given(files=20_000, rounds=5)
     with scratch() as folder:
         workspace = write_workspace(folder / "workspace", options.files, options.files * 0.0042)
         settings = settings_for(workspace, folder / "home")

@@ -10,7 +10,6 @@ Without --model the file is that of OPENCLAW_MEM_BENCH_MODEL; with neither it sa
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import os
@@ -21,7 +20,7 @@ import sys
 import time
 from pathlib import Path
 
-from _bench import embedder_words, one_blas_thread, print_table
+from _bench import embedder_words, given, one_blas_thread, print_table
 
 NAME = "all-MiniLM-L6-v2-Q8_0.gguf"
 TOKENS = 430
@@ -68,13 +67,7 @@ def chunks_of(model: Path, count: int) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--model", type=Path, help="a GGUF embedding model with 512 tokens or more")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--chunks", type=int, default=24)
-    options = parser.parse_args()
+    options = given(model=(Path, "a GGUF embedding model with 512 tokens or more"), rounds=5, chunks=24)
     model = model_file(options.model)
     if model is None or importlib.util.find_spec("llama_cpp") is None:
         missing = "llama-cpp-python" if model else f"{NAME} (name it in OPENCLAW_MEM_BENCH_MODEL)"

@@ -11,7 +11,6 @@ as it should be.
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import signal
@@ -23,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from _bench import print_table
+from _bench import given, print_table
 
 from openclaw_mem_engine.config.load import load_settings
 from openclaw_mem_engine.notes.editor import NoteEditor
@@ -161,11 +160,7 @@ def run(kills: int, folder: Path) -> tuple[Counter[tuple[str, int]], list[str]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--kills", type=int, default=500)
-    arguments = parser.parse_args()
+    arguments = given(kills=500)
     began = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         counts, wrong = run(arguments.kills, Path(folder))

@@ -8,7 +8,6 @@ Ours is a Python process that imports the store and does one thing. The real pro
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import subprocess
@@ -20,7 +19,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from _bench import Goal, Times, in_turn, print_times, scratch, workspace_bytes, write_workspace
+from _bench import Goal, Times, given, in_turn, print_times, scratch, workspace_bytes, write_workspace
 
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.qmd.lexical import match_expression
@@ -128,10 +127,7 @@ def resident_searches(store: QmdStore, queries: dict[str, str]) -> dict[str, Cal
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The QMD backend's index against the program qmd.")
-    parser.add_argument("--files", type=int, default=2_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
+    options = given(files=2_000, rounds=5)
     with scratch() as folder, tempfile.TemporaryDirectory(prefix="openclaw-mem-pycache-") as pycache:
         os.environ["PYTHONPYCACHEPREFIX"] = pycache
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -17,7 +17,6 @@ smoke test, not a leaderboard: a difference below 0.05 means nothing.
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import math
 import statistics
@@ -25,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from _bench import print_table, scratch, settings_for
+from _bench import given, print_table, scratch, settings_for
 
 from openclaw_mem_engine.answer import Hit
 from openclaw_mem_engine.demo import Group, JudgedQuery, load_queries, write_demo
@@ -177,10 +176,9 @@ def shown(scores: Mapping[str, Sequence[Score]], groups: Sequence[Group]) -> lis
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Retrieval quality on the demo's judged queries.")
-    parser.add_argument("--queries", action="store_true", help="also print nDCG@6 of every query")
-    parser.add_argument("--export", type=Path, metavar="FOLDER", help="write TREC run and qrels files")
-    options = parser.parse_args()
+    options = given(
+        queries=(False, "also print nDCG@6 of every query"), export=(Path, "write TREC run and qrels files")
+    )
     days = shift_days_for(TODAY)
     noon = datetime.datetime.combine(TODAY, datetime.time(12), datetime.UTC).timestamp()
     queries = load_queries(days).judged

@@ -8,13 +8,12 @@ every chosen one, again for each pick. Both must choose the same hits, or the ru
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import cycle
 
-from _bench import LAST_DAY_S, Goal, ZipfText, in_turn, made_up_words, print_times
+from _bench import LAST_DAY_S, Goal, ZipfText, given, in_turn, made_up_words, print_times
 
 from openclaw_mem_engine.model import snippet_of
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -94,9 +93,7 @@ def same_choice(pool: Pool, scores: Sequence[float], texts: Sequence[str], picks
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Speed of the ranking.")
-    parser.add_argument("--rounds", type=int, default=25)
-    options = parser.parse_args()
+    options = given(rounds=25)
     pool = made_pool()
     everything = DOCUMENTED.set({"decay": True, "mmr": True, "pool_results": 200})
     default_mmr = DOCUMENTED.set({"decay": True, "mmr": True})

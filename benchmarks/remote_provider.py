@@ -9,7 +9,6 @@ own with ready-made answers. Both ways must give the same vectors, or the run st
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import socket
@@ -24,7 +23,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from _bench import Times, ZipfText, in_turn, one_blas_thread, print_table
+from _bench import Times, ZipfText, given, in_turn, one_blas_thread, print_table
 
 GOAL = 1.05
 TEXT_CHARS = 1500
@@ -107,13 +106,9 @@ def packed(texts: list[str]) -> list[bytes]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Cost of the layer between us and a remote provider.")
-    parser.add_argument("--texts", type=int, default=400)
-    parser.add_argument("--dims", type=int, default=1536)
-    parser.add_argument("--latency-ms", type=float, default=0.0, help="a real provider takes 50 and more")
-    parser.add_argument("--concurrency", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=15)
-    options = parser.parse_args()
+    options = given(
+        texts=400, dims=1536, latency_ms=(0.0, "a real provider takes 50 and more"), concurrency=4, rounds=15
+    )
     one_blas_thread()
 
     import httpx2

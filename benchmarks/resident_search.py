@@ -9,7 +9,6 @@ grow, 1: linear); ``--times 1`` leaves it out, which saves the minute of the lar
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import sys
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
-from _bench import Times, in_turn, one_blas_thread, print_table, scratch, settings_for, write_workspace
+from _bench import Times, given, in_turn, one_blas_thread, print_table, scratch, settings_for, write_workspace
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.memory import Memory
@@ -75,11 +74,7 @@ def measured(folder: Path, files: int, count: int) -> dict[str, Times]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else "")
-    parser.add_argument("--files", type=int, default=2_000)
-    parser.add_argument("--times", type=int, default=10)
-    parser.add_argument("--queries", type=int, default=60, help="of each profile")
-    options = parser.parse_args()
+    options = given(files=2_000, times=10, queries=(60, "of each profile"))
     one_blas_thread()
     with scratch() as folder:
         small = measured(folder / "small", options.files, options.queries)

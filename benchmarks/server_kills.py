@@ -9,11 +9,10 @@ Exit code 1 when anything is not as it should be.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
-from _bench import one_blas_thread, print_table, scratch
+from _bench import given, one_blas_thread, print_table, scratch
 
 one_blas_thread()
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -23,10 +22,7 @@ from support.server_kills import kills  # noqa: E402
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Crash test of an index in PostgreSQL.")
-    parser.add_argument("--stops", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=7)
-    options = parser.parse_args()
+    options = given(stops=200, seed=7)
     with scratch() as folder:
         folder.chmod(0o755)  # the server may run as another user
         server = postgres.start(folder / "server", fsync=True)

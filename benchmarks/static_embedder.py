@@ -10,7 +10,6 @@ from 20,000 made-up names.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -20,7 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from _bench import ZipfText, embedder_words
+from _bench import ZipfText, embedder_words, given
 
 CHUNK_CHARS, OVERLAP_CHARS = 1600, 320
 QUERY_LINES = 2000
@@ -80,13 +79,11 @@ def load_times() -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = given(
+        megabytes=(9.0, "size of the generated notes"),
+        text=(Path, "use this file instead of generated notes"),
+        blas_threads=(1, "0 leaves the choice to the library"),
     )
-    parser.add_argument("--megabytes", type=float, default=9.0, help="size of the generated notes")
-    parser.add_argument("--text", type=Path, help="use this file instead of generated notes")
-    parser.add_argument("--blas-threads", type=int, default=1, help="0 leaves the choice to the library")
-    options = parser.parse_args()
     if options.blas_threads:
         # Read when numpy is imported. Waiting BLAS threads spin: CPU time that helps nobody here.
         for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):

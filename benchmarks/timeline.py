@@ -7,7 +7,6 @@ Baseline: decoding every line of the same transcripts.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import random
@@ -17,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _bench import Goal, Times, ZipfText, embedder_words, in_turn, print_times, scratch, settings_for
+from _bench import Goal, Times, ZipfText, embedder_words, given, in_turn, print_times, scratch, settings_for
 from workbench import measure, settled
 
 from openclaw_mem_engine.config.settings import Settings
@@ -111,11 +110,7 @@ def settings_in(folder: Path) -> Settings:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Speed of the timeline.")
-    parser.add_argument("--sessions", type=int, default=500)
-    parser.add_argument("--megabytes", type=float, default=200)
-    parser.add_argument("--rounds", type=int, default=7)
-    options = parser.parse_args()
+    options = given(sessions=500, megabytes=200.0, rounds=7)
     with scratch() as folder:
         settings = settings_in(folder)
         transcripts = settings.openclaw.sessions_dir

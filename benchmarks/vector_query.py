@@ -8,14 +8,13 @@ stops with an error.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from _bench import Goal, in_turn, print_times, scratch
+from _bench import Goal, given, in_turn, print_times, scratch
 
 LIMIT = 200
 PER_FILE = 500
@@ -44,12 +43,9 @@ def write_index(path: Path, vectors: Any) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Speed of a vector query.")
-    parser.add_argument("--chunks", type=int, default=100_000)
-    parser.add_argument("--dims", type=int, default=384)
-    parser.add_argument("--rounds", type=int, default=25)
-    parser.add_argument("--blas-threads", type=int, default=1, help="0 leaves the choice to the library")
-    options = parser.parse_args()
+    options = given(
+        chunks=100_000, dims=384, rounds=25, blas_threads=(1, "0 leaves the choice to the library")
+    )
     if options.blas_threads:
         os.environ["OPENBLAS_NUM_THREADS"] = str(options.blas_threads)
 

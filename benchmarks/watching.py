@@ -8,7 +8,6 @@ and asks the index again and again until the new word is found. Exit code 1 when
 
 from __future__ import annotations
 
-import argparse
 import os
 import queue
 import shutil
@@ -21,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from _bench import environment, one_blas_thread, print_table, scratch, settings_for, write_workspace
+from _bench import environment, given, one_blas_thread, print_table, scratch, settings_for, write_workspace
 
 one_blas_thread()
 
@@ -33,12 +32,9 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Following many notes.")
-    parser.add_argument("--files", type=int, default=20_000)
-    parser.add_argument("--changes", type=int, default=10)
-    parser.add_argument("--idle", type=float, default=20.0, help="seconds of looking at an idle watcher")
-    parser.add_argument("--provider", default="static")
-    options = parser.parse_args()
+    options = given(
+        files=20_000, changes=10, idle=(20.0, "seconds of looking at an idle watcher"), provider="static"
+    )
     mass = min(MASS, options.files // 4)
     with scratch() as folder:
         workspace = write_workspace(folder / "workspace", options.files, options.files * 0.0006)

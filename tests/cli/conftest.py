@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from openclaw_mem_engine.cli.main import run
-from support.commands import Call, Said, World, new_world
+from support.commands import Call, World, caller, new_world
 
 
 @pytest.fixture
@@ -21,39 +19,19 @@ def world(tmp_path: Path) -> World:
 @pytest.fixture
 def call(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """``call("search", "x")`` runs the command in this process on ``world``."""
-    return _caller(world, monkeypatch, capsys, ["--workspace", str(world.workspace)])
+    return caller(world, monkeypatch, capsys, ["--workspace", str(world.workspace)])
 
 
 @pytest.fixture
 def bare(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """The same without naming a workspace."""
-    return _caller(world, monkeypatch, capsys, [])
+    return caller(world, monkeypatch, capsys, [])
 
 
 @pytest.fixture
 def demo_call(demo_world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """The command in this process, where the demo is written and indexed."""
-    return _caller(demo_world, monkeypatch, capsys, [])
-
-
-def _caller(
-    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], first: list[str]
-) -> Call:
-    for name in set(os.environ) - set(world.environ):
-        monkeypatch.delenv(name)
-    for name, value in world.environ.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(world.root)
-
-    def called(*argv: str) -> Said:
-        capsys.readouterr()
-        code = run([*first, *argv])
-        said = capsys.readouterr()
-        # Commands that are printed repeat the options of this fixture; tests quote them without.
-        out, err = (text.replace(f"openclaw-mem {' '.join(first)} ", "openclaw-mem ") for text in said)
-        return Said(code, out, err)
-
-    return called
+    return caller(demo_world, monkeypatch, capsys, [])
 
 
 @pytest.fixture(scope="session")

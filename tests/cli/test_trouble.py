@@ -15,6 +15,7 @@ import pytest
 
 from openclaw_mem_engine.cli.main import run
 from openclaw_mem_engine.memory import Memory
+from support import commands
 from support.commands import Call, Said, World, until
 from support.embed_server import Server, hang, running_server
 
@@ -189,17 +190,8 @@ def test_a_data_folder_that_cannot_be_made_is_exit_6(
 
 @pytest.fixture
 def small_disk(world: World) -> Iterator[Path]:
-    """A data folder on a disk of sixteen megabytes."""
-    if sys.platform != "linux" or os.geteuid() != 0:
-        pytest.skip("only root may mount a small disk")
-    world.data.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(world.data)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
-        pytest.skip("mounting is not allowed here")
-    try:
-        yield world.data
-    finally:
-        subprocess.run(["umount", "-l", str(world.data)], check=True)
+    with commands.small_disk(world.data, 16) as disk:
+        yield disk
 
 
 def test_a_full_disk_keeps_the_old_index(call: Call, world: World, small_disk: Path) -> None:

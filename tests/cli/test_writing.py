@@ -6,7 +6,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_mem_engine.cli.main import run
+from support import commands
 from support.commands import Call, Said, World, new_world
 
 NOBODY = 65534
@@ -27,18 +26,7 @@ def plain(
     """An indexed world of a user for whom permissions count: for root they do not."""
     folder = Path(tempfile.mkdtemp())
     world = new_world(folder / "world")
-    for name in set(os.environ) - set(world.environ):
-        monkeypatch.delenv(name)
-    for name, value in world.environ.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(world.root)
-
-    def call(*argv: str) -> Said:
-        capsys.readouterr()
-        code = run(["--workspace", str(world.workspace), *argv])
-        said = capsys.readouterr()
-        return Said(code, said.out, said.err)
-
+    call = commands.caller(world, monkeypatch, capsys, ["--workspace", str(world.workspace)])
     # All that is imported late is imported now: another user need not be able to read this installation.
     for argv in (["index"], ["status"], ["search", "router"], ["providers"], ["doctor", "--json"]):
         assert call(*argv).code == 0
@@ -158,17 +146,8 @@ def test_something_else_in_the_place_of_the_lock(
 
 @pytest.fixture
 def tiny_disk(world: World) -> Iterator[Path]:
-    """A data folder on a disk of four megabytes."""
-    if sys.platform != "linux" or os.geteuid() != 0:
-        pytest.skip("only root may mount a small disk")
-    world.data.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(world.data)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
-        pytest.skip("mounting is not allowed here")
-    try:
-        yield world.data
-    finally:
-        subprocess.run(["umount", "-l", str(world.data)], check=True)
+    with commands.small_disk(world.data, 4) as disk:
+        yield disk
 
 
 def fill(disk: Path, leave: int) -> Path:

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -19,6 +18,7 @@ from openclaw_mem_engine.errors import NoteChanged, PathRefused, UsageError, Wor
 from openclaw_mem_engine.notes.edit import NoteEdit, appended
 from openclaw_mem_engine.notes.editor import KEEP_EDITS, NoteEditor
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
+from support.memories import settings_for
 
 DAY = "memory/2026-02-14.md"
 
@@ -26,13 +26,7 @@ DAY = "memory/2026-02-14.md"
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     (tmp_path / "ws" / "memory").mkdir(parents=True)
-    found = load_settings(
-        workspace=tmp_path / "ws",
-        environ={"OPENCLAW_MEM_HOME": str(tmp_path / "data")},
-        home=tmp_path,
-        cwd=tmp_path,
-    )
-    return replace(found, data_dir=tmp_path / "data")
+    return settings_for(tmp_path / "ws", tmp_path)
 
 
 def _note(settings: Settings, path: str) -> Path:

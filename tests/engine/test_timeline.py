@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from openclaw_mem_engine.config.load import load_settings
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.demo import write_demo
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
@@ -23,6 +22,7 @@ from openclaw_mem_engine.timeline.merge import TimelineReader, missed_flushes, r
 from openclaw_mem_engine.timeline.model import Curve, Moment, Session, sparkline
 from openclaw_mem_engine.timeline.records import Scan
 from support.flushes import PROMPT, Talk, save_index
+from support.memories import settings_for
 
 LINE = 176_000
 
@@ -30,13 +30,7 @@ LINE = 176_000
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     (tmp_path / "ws/memory").mkdir(parents=True)
-    found = load_settings(
-        workspace=tmp_path / "ws",
-        environ={"OPENCLAW_MEM_HOME": str(tmp_path / "data"), "OPENCLAW_STATE_DIR": str(tmp_path / "state")},
-        home=tmp_path,
-        cwd=tmp_path,
-    )
-    return replace(found, data_dir=tmp_path / "data")
+    return settings_for(tmp_path / "ws", tmp_path, OPENCLAW_STATE_DIR=str(tmp_path / "state"))
 
 
 def folder(settings: Settings) -> Path:

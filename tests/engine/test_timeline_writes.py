@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from openclaw_mem_engine.config.load import load_settings
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.notes.editor import NoteEditor
 from openclaw_mem_engine.timeline import writes
@@ -16,6 +14,7 @@ from openclaw_mem_engine.timeline.merge import read_timeline
 from openclaw_mem_engine.timeline.model import Moment, Timeline
 from openclaw_mem_engine.timeline.writes import Difference, by_file_and_day, difference
 from support.flushes import START, Talk
+from support.memories import settings_for
 
 DAY = "memory/2026-02-14.md"
 
@@ -23,13 +22,7 @@ DAY = "memory/2026-02-14.md"
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     (tmp_path / "ws/memory").mkdir(parents=True)
-    found = load_settings(
-        workspace=tmp_path / "ws",
-        environ={"OPENCLAW_MEM_HOME": str(tmp_path / "data"), "OPENCLAW_STATE_DIR": str(tmp_path / "state")},
-        home=tmp_path,
-        cwd=tmp_path,
-    )
-    return replace(found, data_dir=tmp_path / "data")
+    return settings_for(tmp_path / "ws", tmp_path, OPENCLAW_STATE_DIR=str(tmp_path / "state"))
 
 
 def git(settings: Settings, *arguments: str, at: float = 0.0) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_retrieve_qmd import qmd_settings
 
 from openclaw_mem_engine.demo.workspace import write_demo
 from openclaw_mem_engine.errors import PathRefused, UsageError
@@ -338,25 +339,39 @@ def test_a_kept_note_of_an_emptied_workspace_is_not_said_to_exist(small: Memory)
     assert found.steps[0].text.endswith("not on disk now; the index still has its text")
 
 
-@pytest.mark.parametrize("path", ["memory/none.md", "/etc/hosts", "../x.md"])
-def test_a_path_that_is_no_memory_is_refused(small: Memory, path: str) -> None:
+@pytest.fixture
+def documents(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(qmd_settings(tmp_path)) as memory:
+        memory.sync()
+        yield memory
+
+
+@pytest.fixture(params=["small", "documents"])
+def either(request: pytest.FixtureRequest) -> Memory:
+    """The memory of either backend."""
+    found: Memory = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.mark.parametrize("path", ["memory/none.md", "/etc/hosts", "../x.md", "qmd/more/../../x.md"])
+def test_a_path_that_is_no_memory_is_refused(either: Memory, path: str) -> None:
     with pytest.raises(PathRefused):
-        small.why_not("router", path)
+        either.why_not("router", path)
 
 
 @pytest.mark.parametrize(
     ("query", "path", "line"), [("", "MEMORY.md", 1), ("x", " ", 1), ("x", "MEMORY.md", 9)]
 )
-def test_wrong_questions(small: Memory, query: str, path: str, line: int) -> None:
+def test_wrong_questions(either: Memory, query: str, path: str, line: int) -> None:
     with pytest.raises(UsageError):
-        small.why_not(query, path, line)
+        either.why_not(query, path, line)
 
 
-def test_the_empty_text_after_the_last_newline_is_no_line(small: Memory) -> None:
-    last = (small.settings.workspace / "MEMORY.md").read_text("utf-8").count("\n")
-    assert small.why_not("x", "MEMORY.md", last).passage.path == "MEMORY.md"
+def test_the_empty_text_after_the_last_newline_is_no_line(either: Memory) -> None:
+    last = (either.settings.workspace / "MEMORY.md").read_text("utf-8").count("\n")
+    assert either.why_not("x", "MEMORY.md", last).passage.path == "MEMORY.md"
     with pytest.raises(UsageError, match=f"has {last} lines"):
-        small.why_not("x", "MEMORY.md", last + 1)
+        either.why_not("x", "MEMORY.md", last + 1)
 
 
 def test_an_absolute_path_is_the_same_note(small: Memory) -> None:

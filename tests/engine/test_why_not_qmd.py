@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from test_retrieve_qmd import qmd_settings
 from test_why_not import WORDS, locations, shows, size, smaller
 
-from openclaw_mem_engine.errors import PathRefused, UsageError
+from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.qmd.lexical import terms_of
@@ -290,27 +290,6 @@ def test_a_document_is_named_as_it_is_shown(small: Memory, path: str) -> None:
     absolute = small.settings.workspace / "memory" / "2026-02-20.md"
     for name in (path, str(absolute)):
         assert small.why_not("router", name).passage.path == "memory/2026-02-20.md"
-
-
-@pytest.mark.parametrize("path", ["memory/none.md", "/etc/hosts", "../x.md", "qmd/more/../../x.md"])
-def test_a_path_that_is_no_memory_is_refused(small: Memory, path: str) -> None:
-    with pytest.raises(PathRefused):
-        small.why_not("router", path)
-
-
-@pytest.mark.parametrize(
-    ("query", "path", "line"), [("", "MEMORY.md", 1), ("x", " ", 1), ("x", "MEMORY.md", 9)]
-)
-def test_wrong_questions(small: Memory, query: str, path: str, line: int) -> None:
-    with pytest.raises(UsageError):
-        small.why_not(query, path, line)
-
-
-def test_the_empty_text_after_the_last_newline_is_no_line(small: Memory) -> None:
-    last = (small.settings.workspace / "MEMORY.md").read_text("utf-8").count("\n")
-    assert small.why_not("x", "MEMORY.md", last).passage.path == "MEMORY.md"
-    with pytest.raises(UsageError, match=f"has {last} lines"):
-        small.why_not("x", "MEMORY.md", last + 1)
 
 
 def test_in_an_index_that_the_program_made(tmp_path: Path) -> None:

@@ -16,10 +16,11 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from support.embed_server import bag_of_words
+from support.loopback import serving
 
 DIMS = 16
 _GEMINI_WORDS = {"completed": "BATCH_STATE_SUCCEEDED", "in_progress": "BATCH_STATE_RUNNING"}
@@ -258,25 +259,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-class _QuietServer(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that gave up is what some tests are about."""
-
-
 @contextmanager
 def running_batch_server(states: Sequence[str] = ("in_progress",), **options: Any) -> Iterator[BatchServer]:
     """A server on a free loopback port, stopped on leaving. ``options``: the fields of ``BatchServer``."""
     state = BatchServer(states=list(states), **options)
-    http = _QuietServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"state": state}))
-    state.port = http.server_address[1]
-    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with serving(_Handler, state.stopping, state=state) as state.port:
         yield state
-    finally:
-        state.stopping.set()
-        http.shutdown()
-        http.server_close()
-        thread.join()

@@ -7,10 +7,15 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pytest
+
+from openclaw_mem_engine.cli.main import run
 
 ARGV = (sys.executable, "-m", "openclaw_mem_engine.cli")
 ROOT = Path(__file__).parents[2]
@@ -125,3 +130,39 @@ def new_world(root: Path, notes: Mapping[str, str] = NOTES) -> World:
     for path, text in notes.items():
         world.write(path, text)
     return world
+
+
+@contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
+    """A new folder on a disk of its own. Skips the test where none can be mounted."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("only root may mount a small disk")
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+        pytest.skip("mounting is not allowed here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def caller(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], first: list[str]
+) -> Call:
+    """The command in this process, with the environment of ``world`` and the options ``first``."""
+    for name in set(os.environ) - set(world.environ):
+        monkeypatch.delenv(name)
+    for name, value in world.environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(world.root)
+
+    def called(*argv: str) -> Said:
+        capsys.readouterr()
+        code = run([*first, *argv])
+        said = capsys.readouterr()
+        # Commands that are printed repeat the options of this fixture; tests quote them without.
+        out, err = (text.replace(f"openclaw-mem {' '.join(first)} ", "openclaw-mem ") for text in said)
+        return Said(code, out, err)
+
+    return called

@@ -26,9 +26,11 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
+
+from support.loopback import serving
 
 DIMS = 256
 CHAT_ANSWER = "Forty-two, as the notes say."
@@ -322,13 +324,6 @@ _PROTOCOLS: dict[str, Callable[[str | None, list[dict[str, Any]], int], dict[str
 }
 
 
-class _QuietServer(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that gave up is what some tests are about."""
-
-
 @contextmanager
 def running_server(
     faults: Sequence[Fault | None] = (),
@@ -354,19 +349,10 @@ def running_server(
         poison=poison,
         tokens=tokens,
     )
-    http = _QuietServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"state": state}))
-    state.base_url = f"http://127.0.0.1:{http.server_address[1]}/v1"
+    tls, origin = None, "http://127.0.0.1"
     if certificate is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        http.socket = context.wrap_socket(http.socket, server_side=True)
-        state.base_url = f"https://localhost:{http.server_address[1]}/v1"
-    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+        tls, origin = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), "https://localhost"
+        tls.load_cert_chain(certificate)
+    with serving(_Handler, state.stopping, tls, state=state) as port:
+        state.base_url = f"{origin}:{port}/v1"
         yield state
-    finally:
-        state.stopping.set()
-        http.shutdown()
-        http.server_close()
-        thread.join()

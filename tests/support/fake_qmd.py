@@ -51,8 +51,9 @@ elif argv[:2] == ["collection", "add"]:
 elif argv[:2] == ["collection", "remove"]:
     known.pop(argv[2], None)
 if argv[:1] == ["collection"] and argv[1] != "list":
-    with open(kept, "w") as file:
+    with open(f"{{kept}}.{{os.getpid()}}", "w") as file:
         file.write(ascii(known))
+    os.replace(f"{{kept}}.{{os.getpid()}}", kept)  # a search may read it now
 chosen = [argv[at + 1] for at, word in enumerate(argv) if word == "-c"]
 rows = answer.get("rows")
 if rows is not None:

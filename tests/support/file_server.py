@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from support.loopback import serving
 
 URI = "hf:org/repo/sub/model.gguf"
 
@@ -120,14 +121,6 @@ def running_hub(content: bytes, **settings: object) -> Iterator[Hub]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    hub.base_url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with serving(Handler) as port:
+        hub.base_url = f"http://127.0.0.1:{port}"
         yield hub
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -8,7 +8,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from support.loopback import serving
 
 
 @dataclass(slots=True)
@@ -59,25 +61,10 @@ class _Handler(BaseHTTPRequestHandler):
             hub.stopping.wait(hub.pause_s)
 
 
-class _QuietServer(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that gave up is what some tests are about."""
-
-
 @contextmanager
 def running_hub(content: bytes) -> Iterator[Hub]:
     """A hub on a free loopback port, stopped on leaving."""
     hub = Hub(content)
-    http = _QuietServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub}))
-    hub.base_url = f"http://127.0.0.1:{http.server_address[1]}"
-    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with serving(_Handler, hub.stopping, hub=hub) as port:
+        hub.base_url = f"http://127.0.0.1:{port}"
         yield hub
-    finally:
-        hub.stopping.set()
-        http.shutdown()
-        http.server_close()
-        thread.join()

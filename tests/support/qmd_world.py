@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,6 +75,3 @@ class QmdWorld:
     def memory(self, qmd: dict[str, Any] | None = None, *, resident: bool = False, **changes: Any) -> Memory:
         settings = replace(self.settings(qmd), **changes)
         return Memory.open(settings, clock=self.clock, resident=resident)
-
-
-Opener = Callable[..., Memory]

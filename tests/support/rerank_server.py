@@ -7,8 +7,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from support.loopback import serving
 
 
 def share(query: str, text: str) -> float:
@@ -65,15 +67,6 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def running_reranker(**options: Any) -> Iterator[Reranks]:
     state = Reranks(**options)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"state": state}))
-    server.daemon_threads = True
-    state.base_url = f"http://127.0.0.1:{server.server_port}/v1"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with serving(_Handler, state.stopping, state=state) as port:
+        state.base_url = f"http://127.0.0.1:{port}/v1"
         yield state
-    finally:
-        state.stopping.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()

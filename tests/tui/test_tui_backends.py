@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import lab_world as world
-import pytest
 from lab_world import LARGE, SMALL, lab, press, settled, until
 
 from openclaw_mem_engine.answer import stem
@@ -141,8 +140,6 @@ async def test_rerank_scores_move_rows_when_they_arrive(tmp_path: Path) -> None:
         assert "not reranked: the search was stopped" in " ".join(screen.waterfall.text.split())
 
 
-# Seldom, beside other tests, the built-in index answered for the program: why is not known yet.
-@pytest.mark.alone
 async def test_the_providers_screen_shows_the_external_qmd(tmp_path: Path) -> None:
     made = QmdWorld(tmp_path)
     app = Workbench(

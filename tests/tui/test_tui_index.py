@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -13,6 +15,7 @@ import apsw
 import lab_world as world
 import pytest
 from lab_world import LARGE, SMALL, first_index, lab, make, press, settled, until
+from textual import _time
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.api import FileRow
@@ -448,6 +451,24 @@ async def test_one_column_shows_the_list_with_the_focus(tmp_path: Path) -> None:
             await pilot.resize_terminal(*size)
             await settled(pilot)
             assert screen.files.region.height > 1
+
+
+async def test_a_new_size_is_taken_on_a_machine_that_stops_the_process_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A size waits for a timer, whose delay is over before it is waited for."""
+    steps = itertools.count(step=0.05)
+
+    def interrupted() -> float:
+        task = asyncio.current_task()
+        return now + next(steps) if task and task.get_name().startswith("set_timer#") else time.monotonic()
+
+    async with opened(unwatched(tmp_path), SMALL) as (pilot, screen):
+        now = time.monotonic()
+        monkeypatch.setattr(_time, "get_time", interrupted)
+        await pilot.resize_terminal(*LARGE)
+        await settled(pilot)
+        assert screen.size == LARGE
 
 
 def damaged_at_once(index: Path) -> None:

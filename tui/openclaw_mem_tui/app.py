@@ -123,6 +123,13 @@ class Workbench(App[int]):
         else:
             self.stylesheet.set_variables(self.get_css_variables())
 
+    def set_timer(self, *given: Any, **options: Any) -> Timer:
+        # Textual never fires a timer whose delay has passed before it begins to wait. On a busy machine that
+        # would be the one that a new size of the terminal waits for, and no later size would be taken.
+        timer = super().set_timer(*given, **options)
+        timer._skip = False
+        return timer
+
     def get_default_screen(self) -> Screen[None]:
         return self.search_screen
 

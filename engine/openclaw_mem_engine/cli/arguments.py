@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from openclaw_mem_engine.cli import command_table as shared
 from openclaw_mem_engine.cli.command_table import Command, flag, many, option
 from openclaw_mem_engine.cli.qmd_arguments import QMD_COMMANDS
 from openclaw_mem_engine.cli.store_arguments import STORE_COMMANDS
@@ -39,8 +40,8 @@ _RANKING = (
     option("--profile", metavar="P", help="documented, openclaw-2026.2, workbench, qmd-documented, qmd-2.8"),
     option("--max-results", metavar="N", help="how many passages (default 6)"),
     option("--min-score", metavar="X", help="cut below this score (default 0.35)"),
-    many("--set", "KNOB=VALUE", "change one ranking knob"),
-    flag("--no-sync", "use the index as it is, without a sync"),
+    shared.SET_KNOB,
+    shared.NO_SYNC,
 )
 #: In the order of the help.
 COMMANDS = (
@@ -85,11 +86,11 @@ COMMANDS = (
         "  openclaw-mem search backup --set decay=on --set half_life_days=90 --json",
         options=(
             option("words", nargs="*", metavar="QUERY", help="the query"),
-            option("--query", metavar="Q", help="the same as an option; it wins over the positional form"),
+            shared.QUERY,
             *_RANKING,
             flag("--explain", "also every stage, operand, and dropped passage"),
             _SESSION_KEY,
-            flag("--exit-status", "as grep: exit code 1 when nothing relevant was found"),
+            shared.EXIT_STATUS,
             option(
                 "--format",
                 choices=("table", "json", "csv", "md", "files", "lines"),
@@ -127,7 +128,7 @@ COMMANDS = (
         " A file that does not exist is\nempty and no error, as agents see it.",
         (
             option("location", metavar="PATH[:LINE]", help="as search prints it, for example MEMORY.md:3-8"),
-            option("--from", dest="start", metavar="N", help="first line, from 1"),
+            shared.FIRST_LINE,
             option("--lines", metavar="N", help="how many lines"),
         ),
         runner="search:run_get",
@@ -162,7 +163,7 @@ COMMANDS = (
             option("action", nargs="?", choices=("show", "set", "undo"), default="show", help="(show)"),
             option("values", nargs="*", metavar="KEY=VALUE", help="set: keys as `config` lists them"),
             flag("--dry-run", "show the change and write nothing"),
-            flag("--yes", "write without asking"),
+            shared.YES,
         ),
     ),
     Command(
@@ -225,7 +226,7 @@ COMMANDS = (
                 "only these, with commas: sync, rebuild, fallback, recovered, search-failed, denied, doctor, "
                 "watch, flush, snapshot, edit",
             ),
-            option("--since", metavar="WHEN", help="30m, 12h, 2d, 1w ago, or a date: 2026-02-20"),
+            shared.SINCE,
             flag("--all", "of every agent and workspace"),
             flag("--follow", "follow new events until Ctrl-C"),
         ),

@@ -31,3 +31,13 @@ def many(name: str, metavar: str, text: str) -> Option:
 
 def flag(name: str, text: str) -> Option:
     return option(name, action="store_true", help=text)
+
+
+#: Options of several commands.
+QUERY = option("--query", metavar="Q", help="the same as an option; it wins over the positional form")
+SET_KNOB = many("--set", "KNOB=VALUE", "change one ranking knob")
+NO_SYNC = flag("--no-sync", "use the index as it is, without a sync")
+EXIT_STATUS = flag("--exit-status", "as grep: exit code 1 when nothing relevant was found")
+FIRST_LINE = option("--from", dest="start", metavar="N", help="first line, from 1")
+SINCE = option("--since", metavar="WHEN", help="30m, 12h, 2d, 1w ago, or a date: 2026-02-20")
+YES = flag("--yes", "write without asking")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from openclaw_mem_engine.cli import command_table as shared
 from openclaw_mem_engine.cli.command_table import Command, Option, flag, many, option
 
 _FORMATS: tuple[Option, ...] = (
@@ -19,7 +20,7 @@ _FORMATS: tuple[Option, ...] = (
 )
 _SEARCH: tuple[Option, ...] = (
     option("words", nargs="*", metavar="QUERY", help="the query"),
-    option("--query", metavar="Q", help="the same as an option; it wins over the positional form"),
+    shared.QUERY,
     option("-n", metavar="N", help="how many documents, 200 at most (default 5; 20 for json and files)"),
     flag("--all", "as many as there are, 200 at most"),
     option("--min-score", metavar="X", help="cut below this score (default 0; vsearch: 0.3)"),
@@ -36,10 +37,10 @@ _SEARCH: tuple[Option, ...] = (
     flag("--explain", "also how each score was made"),
     flag("--no-rerank", "do not use the reranker"),
     option("--profile", metavar="P", help="ranking: qmd-documented (default), qmd-2.8"),
-    many("--set", "KNOB=VALUE", "change one ranking knob"),
+    shared.SET_KNOB,
     option("--session-key", metavar="KEY", help="session key of the search, for memory.qmd.scope"),
-    flag("--exit-status", "as grep: exit code 1 when nothing relevant was found"),
-    flag("--no-sync", "use the index as it is, without a sync"),
+    shared.EXIT_STATUS,
+    shared.NO_SYNC,
     *_FORMATS,
 )
 _NAME = option("name", metavar="NAME", help="the collection")
@@ -157,7 +158,7 @@ QMD_COMMANDS = (
         "qmd get notes/vpn.md:50 -l 20\n  openclaw-mem qmd get '#a1b2c3'",
         options=(
             option("reference", metavar="PATH[:FROM[:COUNT]]", help="a path, qmd:// path or #docid"),
-            option("--from", dest="start", metavar="N", help="first line, from 1"),
+            shared.FIRST_LINE,
             *_LINES,
         ),
         runner="qmd_documents:get",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from openclaw_mem_engine.cli import command_table as shared
 from openclaw_mem_engine.cli.command_table import Command, Option, flag, many, option
 
 _DRY_RUN = flag("--dry-run", "show it and write nothing")
@@ -11,7 +12,6 @@ _SESSION = option(
     required=True,
     help="id or key of a session, or the only one that begins (key: ends) with it, for example main",
 )
-_YES = flag("--yes", "write without asking")
 _LIMIT = option("--limit", metavar="N", help="at most so many (default 5)")
 #: As in ``plugin``, whose modules need not be imported for a help text; a test compares them.
 _TOOL_NAMES = ("memory_search", "memory_get", "memory_store", "memory_recall", "memory_forget")
@@ -28,7 +28,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
         "add a fact, preference or decision to MEMORY.md, an event to the daily log",
         'remember "Ines prefers calls after ten"\n  openclaw-mem remember --dry-run "decided: SQLite stays"',
         " Where it goes,\nand why, is shown with the diff before anything is written.",
-        (option("words", nargs="+", metavar="TEXT", help="what to remember"), _TO, _DRY_RUN, _YES),
+        (option("words", nargs="+", metavar="TEXT", help="what to remember"), _TO, _DRY_RUN, shared.YES),
     ),
     Command(
         "undo",
@@ -40,7 +40,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
             flag("--list", "the changes that can be undone, newest first"),
             flag("--show", "print the note as it was before the change"),
             _DRY_RUN,
-            _YES,
+            shared.YES,
         ),
         "remember:undo",
     ),
@@ -121,7 +121,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
             option("--reject", metavar="ID", help="do not propose it again"),
             option("--restore", metavar="ID", help="propose a rejected one again"),
             flag("--rejected", "list those that were rejected"),
-            _YES,
+            shared.YES,
         ),
     ),
     Command(
@@ -172,7 +172,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
         " A missed flush is a\ncompaction before which no flush ran. OpenClaw's transcripts are only read.",
         (
             option("--session", metavar="ID", help="of one session, named as for flush"),
-            option("--since", metavar="WHEN", help="30m, 12h, 2d, 1w ago, or a date: 2026-02-20"),
+            shared.SINCE,
             many(
                 "--kind", "K", "only these, with commas: flush, compaction, snapshot, write, search, sync, …"
             ),
