@@ -169,6 +169,8 @@ async def keys(factory: Callable[[frozenset[str]], Memory], rounds: int) -> dict
         return known[query, healthy]
 
     async with app.run_test(size=(120, 36)) as pilot:
+        while not app.search.sync.follows or not app.search.view.answers:
+            await asyncio.sleep(0.05)  # opened, in sync and answered
         await settled(pilot)
         for name, pressed in KEYS.items():
             app.service.retrieve = from_memory if "without" in name else retrieve  # type: ignore[method-assign]
