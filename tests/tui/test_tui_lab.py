@@ -304,7 +304,7 @@ async def test_a_move_of_the_selection_paints_the_lines_of_two_rows(
         await press(pilot, "down")
         first, second = screen.hits._spans[:2]
         assert screen.hits.cursor == 1
-        assert sorted(painted) == [line + HitList.FIXED for line in (*range(*first), *range(*second))]
+        assert sorted(painted) == [line + screen.hits.fixed for line in (*range(*first), *range(*second))]
 
 
 # -- the demo ---------------------------------------------------------------------------------------------

@@ -74,7 +74,9 @@ class ListScreen(WorkbenchScreen):
         """Where there is one column, show this list."""
         self.at = target
         for table in self.lists:
-            self.set_class(table is target, f"-at-{table.id}")
+            self.set_class(table is target, f"-at-{table.id}", update=False)
+        if self.narrow or self.has_class("-flat"):  # elsewhere no rule has it, and all would be styled anew
+            self.update_node_styles()
 
     def action_next_list(self, step: int) -> None:
         self.go_to(self.lists[(self.lists.index(self.at) + step) % len(self.lists)])

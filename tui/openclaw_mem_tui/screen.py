@@ -149,8 +149,8 @@ class WorkbenchScreen(Screen[None]):
         self._labels |= {(widget, name): text for name, text in given if text is not None}
         for name, _ in given:
             text = self._labels.get((widget, name), "")
-            for table in self.query(CursorList) if name == "border_subtitle" else ():
-                if table.filtered and widget is self.frame_of(table):
+            for table in self._framed(widget) if name == "border_subtitle" else ():
+                if table.filtered:
                     text = f"{markup(table.filtered)} · {key_hint('leave', 'clears')}"
             if self._labelled.get((widget, name), "") != text:
                 self._labelled[widget, name] = text
@@ -161,6 +161,12 @@ class WorkbenchScreen(Screen[None]):
         """The widget with the frame of a list: itself, or what holds it and its header."""
         outer = table.parent
         return outer if isinstance(outer, Widget) and outer.has_class("listed") else table
+
+    @staticmethod
+    def _framed(widget: Widget) -> list[CursorList]:
+        """The lists that have this frame."""
+        held = widget.children if widget.has_class("listed") else ()
+        return [found for found in (widget, *held) if isinstance(found, CursorList)]
 
     def key_place(self) -> str:
         """Whose keys are shown at the bottom (``Action.where``)."""

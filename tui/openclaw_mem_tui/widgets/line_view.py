@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBar, ScrollBarRender
@@ -27,11 +27,16 @@ class WholeCells(ScrollBarRender):
 
 ScrollBar.renderer = WholeCells
 
+#: What a line is painted from: spans, the style that they add to, and the width.
+Source = tuple[Line, Style, int]
+
 
 class Lines(ScrollView, can_focus=False):
     """Shows what ``draw`` returns for the present width. Call ``changed`` when that would be different."""
 
     ALLOW_MAXIMIZE = False
+    #: Lines at the top that do not scroll: those before the first drawn one.
+    fixed = 0
 
     @dataclass
     class Clicked(Message):
@@ -44,7 +49,8 @@ class Lines(ScrollView, can_focus=False):
         super().__init__(id=id, classes=classes)
         self._drawn: Sequence[Line] = ()
         self._drawn_for = -1
-        self._painted: dict[tuple[int, int], Strip] = {}
+        self._sources: dict[int, Source] = {}  # of the present state, as far as they were asked for
+        self._painted: dict[int, tuple[Source, Strip]] = {}  # what was painted last, and from what
         self._styles_of: dict[str, Style] = {}
         self._base: Style | None = None
 
@@ -57,32 +63,26 @@ class Lines(ScrollView, can_focus=False):
         return ()
 
     def changed(self) -> None:
-        """The state behind ``draw`` is new: repaint the lines that differ, and nothing when none does."""
-        cells = self.cells
-        if not self.is_attached or cells <= 0 or self._drawn_for != cells:
-            self._redraw()
-            return
-        before, self._drawn = self._drawn, self.draw(cells)
-        after = self._drawn
-        if len(before) != len(after):
-            self._lay_out()
-            return
-        for index in [i for i, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]:
-            self._painted.pop((index, cells), None)
-            self.refresh_line(index)
-
-    def _redraw(self) -> None:
+        """The state behind ``draw`` is new: repaint the lines in sight that differ, and nothing when none
+        does."""
+        before = len(self._drawn) if self._drawn_for == self.cells > 0 else -1
         self._drawn_for = -1
-        self._lay_out()
-
-    def _lay_out(self) -> None:
-        """Paint all lines; there may be more or fewer than before."""
-        self._painted.clear()
-        if self.is_attached:
+        if self.is_attached and before != len(self.drawn):
             if self.display and self.styles.auto_dimensions:
                 self.refresh(layout=True)
             self._measure()
-            self.refresh()
+        self.repaint()
+
+    def repaint(self) -> None:
+        """Paint the lines in sight that are other than what was painted last."""
+        if not self.is_attached:
+            return
+        _ = self.drawn
+        size, scrolled, fixed = self.size, self.scroll_offset.y, self.fixed
+        for y in range(size.height if self._drawn_for > 0 else 0):
+            index = y - fixed + (scrolled if y >= fixed else 0)
+            if index not in self._painted or self._painted[index][0] != self._source(index):
+                self.refresh(Region(0, y, size.width, 1))
 
     @property
     def cells(self) -> int:
@@ -96,12 +96,13 @@ class Lines(ScrollView, can_focus=False):
         if self._drawn_for != cells:
             self._drawn = self.draw(cells) if cells > 0 else ()
             self._drawn_for = cells
-            self._painted.clear()
+            self._sources.clear()
         return self._drawn
 
     def _measure(self) -> None:
         if self.cells > 0:
-            self.set_height(len(self.drawn))
+            drawn = len(self.drawn)
+            self.set_height(drawn + self.fixed)
 
     def set_height(self, lines: int) -> None:
         """How many lines can be scrolled. A new layout is only asked for when the scroll bar comes or goes:
@@ -109,13 +110,13 @@ class Lines(ScrollView, can_focus=False):
         size = Size(self.cells, lines)
         if size == self.virtual_size:
             return
-        if self.show_vertical_scrollbar != (lines > self.container_size.height):
+        comes_and_goes = self.styles.overflow_y == "auto"
+        if comes_and_goes and self.show_vertical_scrollbar != (lines > self.container_size.height):
             self.virtual_size = size
             return
         self.set_reactive(Lines.virtual_size, size)
         if self.show_vertical_scrollbar:
             self.vertical_scrollbar.window_virtual_size = lines
-            self.vertical_scrollbar.refresh()
         self.scroll_y = self.validate_scroll_y(self.scroll_y)
 
     def bring_into_sight(self, first: int, stop: int, height: int | None = None) -> None:
@@ -147,24 +148,31 @@ class Lines(ScrollView, can_focus=False):
                 return
 
     def notify_style_update(self) -> None:
+        self._sources.clear()
         self._painted.clear()
         self._styles_of.clear()
         self._base = None
         super().notify_style_update()
 
     def render_line(self, y: int) -> Strip:
-        return self.painted(y + self.scroll_offset.y)
+        _ = self.drawn  # for the present width; says how many lines do not scroll
+        return self.painted(y - self.fixed + (self.scroll_offset.y if y >= self.fixed else 0))
 
     def painted(self, index: int) -> Strip:
-        """One line as a strip, from the cache when it was painted before."""
-        lines = self.drawn
-        cells = self._drawn_for
-        key = (index, cells)
-        strip = self._painted.get(key)
-        if strip is None:
-            spans = lines[index] if 0 <= index < len(lines) else ()
-            strip = self._painted[key] = self.paint(spans, self.base_style, cells)
-        return strip
+        """One line as a strip, painted anew when it differs from what was painted last."""
+        row = self._source(index)
+        if index not in self._painted or self._painted[index][0] != row:
+            self._painted[index] = row, self.paint(*row)
+        return self._painted[index][1]
+
+    def _source(self, index: int) -> Source:
+        if index not in self._sources:
+            self._sources[index] = *self.line_at(index), self._drawn_for
+        return self._sources[index]
+
+    def line_at(self, index: int) -> tuple[Line, Style]:
+        """The spans of a drawn line and the style that they add to."""
+        return (self._drawn[index] if 0 <= index < len(self._drawn) else ()), self.base_style
 
     @property
     def base_style(self) -> Style:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from rich.style import Style
 from textual import events
 from textual.message import Message
-from textual.strip import Strip
 
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.render.format import inert
@@ -43,8 +42,6 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
     """Draws what its maker says; moves a cursor and posts a message when it does."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--cursor-away"}
-    #: Lines at the top that do not scroll.
-    FIXED: ClassVar[int] = 0
     BINDINGS = bindings("lists")  # type: ignore[assignment]
     #: Whether its rows can be filtered: it overrides ``rearrange``, ``words_at`` and ``counted`` then.
     CAN_FILTER: ClassVar[bool] = False
@@ -92,11 +89,10 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         self._spans = spans
         return [*lines, *rows.foot]
 
-    def painted(self, index: int) -> Strip:
+    def line_at(self, index: int) -> tuple[Line, Style]:
+        spans, base = super().line_at(index)
         first, stop = self._spans[self.cursor] if self.cursor < len(self._spans) else (0, 0)
-        if not first <= index < stop:
-            return super().painted(index)
-        return self.paint(self.drawn[index], self._cursor_style(), self.cells)
+        return spans, self._cursor_style() if first <= index < stop else base
 
     def _cursor_style(self) -> Style:
         name = "rows--cursor" if self.has_focus else "rows--cursor-away"
@@ -110,16 +106,17 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         before, self.cursor = self.cursor, target
         if self.DRAWS_ITEMS:
             self.changed()
-        self._paint_again(before)
-        self._paint_again(target)
+        else:
+            self._draw_again(before, target)
         self.follow()
         self.post_message(self.Moved(self))
 
-    def _paint_again(self, at: int) -> None:
-        """The lines of an item, and no others: most of the cost of a key is that of lines painted."""
-        for index in range(*self._spans[at]) if at < len(self._spans) else ():
-            self._painted.pop((index, self.cells), None)
-            self.refresh_line(index + self.FIXED)
+    def _draw_again(self, *items: int) -> None:
+        """The lines of these items, and no others: most of the cost of a key is that of lines painted."""
+        for at in items:
+            for index in range(*self._spans[at]) if at < len(self._spans) else ():
+                self._sources.pop(index, None)
+        self.repaint()
 
     def action_turn(self, direction: int) -> None:
         """Half a page."""
@@ -175,10 +172,10 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
             return
         first, stop = self._spans[self.cursor]
         # The lines above the first item come into sight with it.
-        self.bring_into_sight(first if self.cursor else 0, stop, self.size.height - self.FIXED)
+        self.bring_into_sight(first if self.cursor else 0, stop, self.size.height - self.fixed)
 
     def on_focus(self) -> None:
-        self._paint_again(self.cursor)
+        self._draw_again(self.cursor)
 
     on_blur = on_focus
 
@@ -187,7 +184,7 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         self.call_after_refresh(self.follow)
 
     def on_click(self, event: events.Click) -> None:
-        line = event.y - self.FIXED - self.gutter.top + self.scroll_offset.y
+        line = event.y - self.fixed - self.gutter.top + self.scroll_offset.y
         target = next((i for i, (first, stop) in enumerate(self._spans) if first <= line < stop), None)
         if target is None:
             super().on_click(event)
@@ -276,8 +273,11 @@ class Table(CursorList, Generic[T]):
 
     def spread(self) -> None:
         """The items are others: draw them."""
+        others = len(self._drawn) != len(self._items)
         self._spans = _Lazy(len(self._items), lambda at: (at, at + 1))
         self.changed()
+        if others:
+            self.call_after_refresh(self.follow)
 
     def point_at(self, item: T) -> None:
         """Cursor to this item, where it is shown."""
@@ -296,24 +296,13 @@ class Table(CursorList, Generic[T]):
 
         return _Lazy(len(self._items), row)
 
-    def changed(self) -> None:
-        # Not compared line by line: painting the rows in sight is cheaper than drawing all of them.
-        if not self.is_attached or self.cells <= 0 or self._drawn_for != self.cells:
-            self._redraw()
-        elif len(self._drawn) != len(self._items):
-            self._redraw()
-            self.call_after_refresh(self.follow)
-        else:
-            self._painted.clear()
-            self.refresh()
-
 
 class WrappedTable(Table[T]):
     """A table of few rows that may take several lines each: all of them are drawn."""
 
     DRAWS_ITEMS = True
     _lines: Callable[[T, int, bool], Sequence[Line]]
-    draw, changed = CursorList.draw, CursorList.changed
+    draw = CursorList.draw
 
     def show_wrapped(self, items: Sequence[T], rows: Callable[[T, int, bool], Sequence[Line]]) -> None:
         """As ``show_rows``, with all lines of an item."""

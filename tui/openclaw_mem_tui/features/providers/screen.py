@@ -119,8 +119,8 @@ class ProvidersScreen(WorkbenchScreen):
                 ],
             )
         )
-        self.last.border_title = "last query with this fault" if view.shown_faults else "last query"
-        self.last.border_subtitle = key_hint("compare", "compare in the lab") if view.query.strip() else ""
+        title = "last query with this fault" if view.shown_faults else "last query"
+        self.label(self.last, title, key_hint("compare", "compare in the lab") if view.query.strip() else "")
         self.last.show(lambda cells: render.last_query(view, cells))
         self.query_one("#cache", Pane).show(lambda cells: [render.cache(state, cells)])
         if len(state.links) != self._pointed:
@@ -139,7 +139,7 @@ class ProvidersScreen(WorkbenchScreen):
     @on(CursorList.Moved, "#chain")
     def _draw_link(self) -> None:
         group, state = self.selected, self.presenter.state
-        self.link_pane.border_title = render.title(group)
+        self.label(self.link_pane, render.title(group))
         self.link_pane.show(partial(_details, group, state))
 
     def action_next_list(self, step: int) -> None:  # noqa: ARG002

@@ -244,7 +244,7 @@ class NoteActions(_Actions):
             return
         if self._hits.selected is row and preview.kind == "get":
             if got.found:
-                preview.border_title = f"note, lines {got.start_line}–{got.end_line}"
+                self._screen.label(preview, f"note, lines {got.start_line}–{got.end_line}")
             preview.show(lambda cells: render.excerpt(got, candidate, marker, cells), render.first_of_chunk)
 
     def action_render(self) -> None:

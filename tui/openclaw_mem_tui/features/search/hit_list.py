@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from textual.strip import Strip
+from rich.style import Style
 
 from openclaw_mem_engine.api import Row
 from openclaw_mem_tui.features.search.baseline import same_lines
@@ -23,7 +23,6 @@ class HitList(CursorList):
     of the columns stay on top while rows scroll under them."""
 
     HELP = "Returned chunks, best first; below the rule, what is not returned, with the reason."
-    FIXED = 1
     CAN_FILTER, DRAWS_ITEMS = True, False
     UNCHANGED = " rows, ranks unchanged"
 
@@ -61,7 +60,7 @@ class HitList(CursorList):
 
     def set_mode(self, mode: Columns) -> None:
         self.mode = mode
-        self._redraw()
+        self.changed()
 
     def set_dropped(self, dropped: bool) -> None:
         """Hiding them moves the cursor off a hidden row; showing them moves it back, unless it went on."""
@@ -74,8 +73,7 @@ class HitList(CursorList):
         """Old rows are dim until a newer answer is there."""
         if self.stale != stale:
             self.stale = stale
-            self._painted.clear()
-            self.refresh()
+            self.changed()
 
     @property
     def selected(self) -> Row | None:
@@ -99,8 +97,7 @@ class HitList(CursorList):
         self._place()
         index = self._index_of(chosen) if chosen is not None else 0
         self.cursor = min(self.cursor, max(0, len(self.rows) - 1)) if index is None else index
-        # Rows are made when they become visible, so drawn lines say nothing about what differs.
-        self._redraw()
+        self.changed()
         self.follow()
 
     def _place(self) -> None:
@@ -169,36 +166,26 @@ class HitList(CursorList):
             lines.extend([()] * (len(group.rows) * self._lines_of(group)))
         return lines
 
-    def _measure(self) -> None:
-        if self.cells > 0:
-            self.set_height(len(self.drawn) + (self.FIXED if self._plan else 0))
+    @property
+    def fixed(self) -> int:  # type: ignore[override]
+        """The titles of the columns."""
+        return int(self._plan is not None)
 
-    def render_line(self, y: int) -> Strip:
-        # Drawing makes the plan.
-        _, plan = self.drawn, self._plan
-        if plan is None:
-            return super().render_line(y)
-        if y == 0:
-            return self.paint(hits.header(plan), self.base_style, self.cells)
-        return super().render_line(y - self.FIXED)
-
-    def painted(self, index: int) -> Strip:
+    def line_at(self, index: int) -> tuple[Line, Style]:
+        if self._plan is not None and index < 0:
+            return hits.header(self._plan), self.base_style
+        spans, base = super().line_at(index)
         at = self._row_of.get(index)
         if at is None or self._plan is None or self.view is None:
-            return super().painted(index)
-        key = (index, self.cells)
-        strip = self._painted.get(key)
-        if strip is None:
-            selected = at == self.cursor
-            if index == self._spans[at][0]:
-                spans = hits.hit(self.view, self.rows[at], self._plan, self.marker, selected)
-            else:
-                spans = self._best_line(self.rows[at], self._plan, selected)
-            if self.stale:
-                spans = tuple(span._replace(role="faint") for span in spans)
-            base = self._cursor_style() if selected else self.base_style
-            strip = self._painted[key] = self.paint(spans, base, self.cells)
-        return strip
+            return spans, base
+        selected = at == self.cursor
+        if index == self._spans[at][0]:
+            spans = hits.hit(self.view, self.rows[at], self._plan, self.marker, selected)
+        else:
+            spans = self._best_line(self.rows[at], self._plan, selected)
+        if self.stale:
+            spans = tuple(span._replace(role="faint") for span in spans)
+        return spans, base
 
     def _best_line(self, row: Row, plan: hits.Layout, selected: bool) -> Line:
         """The second line of a row: of its chunk, the line with most words of the query."""

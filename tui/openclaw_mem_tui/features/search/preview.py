@@ -16,7 +16,7 @@ from openclaw_mem_tui.features.search.state import Citations, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span
 from openclaw_mem_tui.render.terms import Marker
-from openclaw_mem_tui.screen import key_hint
+from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane, nothing
 
@@ -110,9 +110,10 @@ class Preview(Pane):
     def begin(self, kind: Kind, title: str, subtitle: str) -> None:
         """Something else is shown from now on."""
         self.kind = kind
-        for keys in self.screen.query(KeyBar) if self.is_attached else ():
-            keys.rename("snippet" if kind == "get" else action("get").footer)
-        self.border_title, self.border_subtitle = title, subtitle
+        screen = self.screen
+        assert isinstance(screen, WorkbenchScreen)
+        screen.query_one(KeyBar).rename("snippet" if kind == "get" else action("get").footer)
+        screen.label(self, title, subtitle)
 
     def show(self, drawer: Drawer, anchor: Anchor | None = None) -> None:
         """``anchor`` names the line that must be in sight, at any size, until the user scrolls."""

@@ -1,0 +1,109 @@
+"""What a key paints, styles and lays out: nothing that did not change. Counted, not timed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab_world import LARGE, lab, press, settled, workbench
+from textual.css.stylesheet import Stylesheet
+from textual.dom import DOMNode
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.strip import Strip
+
+from openclaw_mem_tui.features.search.knob_panel import KnobPanel
+from openclaw_mem_tui.widgets.line_view import Lines
+
+DRILL = "which vlan does the router use"
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """``lines``, the lines rendered; ``NAME``, those of one widget; ``styled``, widgets whose rules were
+    looked up; ``layouts`` of the screen."""
+    counts: Counter[str] = Counter()
+    render, styled, lay_out = Lines.render_line, Stylesheet.update_nodes, Screen._refresh_layout
+
+    def render_line(widget: Lines, y: int) -> Strip:
+        counts.update(["lines", str(widget.id)])
+        return render(widget, y)
+
+    def update_nodes(sheet: Stylesheet, nodes: Iterable[DOMNode], *given: Any, **options: Any) -> None:
+        found = list(nodes)
+        counts["styled"] += len(found)
+        styled(sheet, found, *given, **options)
+
+    def refresh_layout(screen: Screen[Any], *given: Any, **options: Any) -> None:
+        counts["layouts"] += 1
+        lay_out(screen, *given, **options)
+
+    monkeypatch.setattr(Lines, "render_line", render_line)
+    monkeypatch.setattr(Stylesheet, "update_nodes", update_nodes)
+    monkeypatch.setattr(Screen, "_refresh_layout", refresh_layout)
+    return counts
+
+
+@asynccontextmanager
+async def shown(root: Path, counts: Counter[str], *keys: str) -> AsyncIterator[Pilot[int]]:
+    """The workbench after these keys; what they cost is not counted."""
+    async with workbench(root, initial_query=DRILL).run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, *keys)
+        counts.clear()
+        yield pilot
+
+
+@pytest.mark.parametrize("screen", ["1", "2", "3", "4", "5"])
+async def test_a_key_without_action_paints_styles_and_lays_out_nothing(
+    screen: str, tmp_path: Path, counted: Counter[str]
+) -> None:
+    async with shown(tmp_path, counted, "escape", screen) as pilot:
+        await press(pilot, "f9")
+        assert not counted
+
+
+async def test_the_same_state_again_paints_nothing(tmp_path: Path, counted: Counter[str]) -> None:
+    async with shown(tmp_path, counted, "escape") as pilot:
+        screen = lab(pilot.app)  # type: ignore[arg-type]
+        screen.hits.rearrange()
+        screen.show_snippet()
+        screen.draw()
+        await settled(pilot)
+        assert not counted
+
+
+async def test_a_knob_step_paints_the_lines_that_differ(tmp_path: Path, counted: Counter[str]) -> None:
+    async with shown(tmp_path, counted, "escape", "p") as pilot:
+        before = [strip.text for strip in painted(lab(pilot.app).hits)]  # type: ignore[arg-type]
+        counted.clear()
+        await press(pilot, "right")
+        rendered = counted["hits"]
+        after = [strip.text for strip in painted(lab(pilot.app).hits)]  # type: ignore[arg-type]
+        assert isinstance(pilot.app.focused, KnobPanel)
+        assert rendered == sum(old != new for old, new in zip(before, after, strict=True)) < len(after)
+
+
+def painted(widget: Lines) -> list[Strip]:
+    return [widget.render_line(y) for y in range(widget.size.height)]
+
+
+async def test_moves_that_need_a_scroll_bar_of_the_details_lay_out_nothing(
+    tmp_path: Path, counted: Counter[str]
+) -> None:
+    async with shown(tmp_path, counted, "escape", "5", "tab") as pilot:
+        await press(pilot, *"jjjj")
+        assert counted["proposal"] and not counted["layouts"] and not counted["styled"]
+
+
+async def test_the_next_list_styles_the_two_lists_and_not_the_screen(
+    tmp_path: Path, counted: Counter[str]
+) -> None:
+    async with shown(tmp_path, counted, "escape", "5") as pilot:
+        await press(pilot, "tab")
+        assert 0 < counted["styled"] <= 4, "two lists, by the focus, and each as its state of focus changes"
+        assert not counted["layouts"]
