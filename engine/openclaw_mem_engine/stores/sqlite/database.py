@@ -25,6 +25,8 @@ from openclaw_mem_engine.stores.sqlite.files import (
 
 #: Address space for memory-mapped reads; halves the time of a vector scan. Not memory that is used up.
 MMAP_BYTES = 1 << 30
+#: The size of the log at which it is merged into the file.
+_LOG_BYTES = 80 << 20
 #: Why sqlite-vec is not in use when it is not wanted.
 SWITCHED_OFF = "switched off by configuration"
 
@@ -154,7 +156,8 @@ class Database:
     """Connections to one SQLite file, made when there is none: a reader for each thread, one writer behind a
     lock. ``extension`` asks for sqlite-vec; the attribute tells whether it is there, ``extension_error`` why
     not. ``application_id`` marks a file as ours, and of its kind; ``advice`` is for its messages.
-    ``or_read_only``: a file that may not be written is opened as it is; writing raises then."""
+    ``or_read_only``: a file that may not be written is opened as it is; writing raises then. A file that is
+    made has pages of ``page_bytes``; None leaves that to SQLite."""
 
     def __init__(
         self,
@@ -164,8 +167,10 @@ class Database:
         application_id: int = APPLICATION_ID,
         advice: Advice = _ADVICE,
         or_read_only: bool = False,
+        page_bytes: int | None = None,
     ) -> None:
         self.path = path
+        self._page_bytes = page_bytes
         self.advice = advice
         self.extension = False
         self.extension_error = "" if extension else SWITCHED_OFF
@@ -197,6 +202,8 @@ class Database:
     def _opened_for_writing(self, application_id: int) -> apsw.Connection:
         connection = self._connect()
         try:
+            if self._page_bytes is not None:
+                connection.pragma("page_size", self._page_bytes)
             # Before the write-ahead log: the id has to be in the file itself, which is read without SQLite.
             if connection.pragma("application_id") != application_id:
                 connection.pragma("application_id", application_id)
@@ -205,7 +212,7 @@ class Database:
             self._become_wal(connection)
             connection.pragma("synchronous", "normal")
             connection.pragma("secure_delete", True)  # else text of deleted notes stays in free pages
-            connection.pragma("wal_autocheckpoint", 20_000)
+            connection.pragma("wal_autocheckpoint", _LOG_BYTES // self._page_size(connection))
         except apsw.Error:
             connection.close()
             raise
@@ -309,6 +316,29 @@ class Database:
         with self._write_lock, self.explained():
             yield self._writer
 
+    @staticmethod
+    def _page_size(connection: apsw.Connection) -> int:
+        return int(rows(connection, "PRAGMA page_size")[0][0])
+
+    def page_bytes(self) -> int:
+        """The page size of the file."""
+        with self.exclusive_writer() as connection:
+            return self._page_size(connection)
+
+    def vacuum(self) -> None:
+        """Write the file anew, without free pages and with pages of ``page_bytes``; not while another process
+        has it open, nor on a disk without room for that. Closes all readers."""
+        self._close_readers()
+        with self.exclusive_writer() as connection, suppress(apsw.Error):
+            try:
+                connection.set_busy_timeout(0)
+                connection.pragma("journal_mode", "delete")  # a file with a log keeps its page size
+                connection.pragma("page_size", self._page_bytes)
+                connection.execute("VACUUM")
+            finally:
+                connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+                self._become_wal(connection)
+
     def replace_content(self, other: Database) -> None:
         """Become a copy of another database, in one step for all connections of all processes: SQLite's
         backup writes the pages, and a kill in the middle leaves the old ones."""
@@ -335,9 +365,14 @@ class Database:
         """Close all connections; what other threads are reading is interrupted first."""
         with self._guard:
             self.is_closed = True
+        self._close_readers()
+        _close_when_idle(self._writer)
+
+    def _close_readers(self) -> None:
+        with self._guard:
             readers, self._readers = self._readers, {}
         self._local = threading.local()
         for connection in readers.values():
             connection.interrupt()
-        for connection in [*readers.values(), self._writer]:
+        for connection in readers.values():
             _close_when_idle(connection)
