@@ -214,7 +214,8 @@ def test_true_scores_that_cannot_be_read_do_not_cost_the_vector_leg(tmp_path: Pa
     herons = {f"memory/{n}.md": f"The heron number {n} flies over the pond.\n" for n in range(250)}
     settings = indexed(tmp_path, herons | {"memory/budget.md": "Quarterly tax budget 7712 and invoices.\n"})
     with raw(settings) as connection:
-        for number, blob in connection.execute("SELECT id, embedding FROM embedding_cache").fetchall():
+        held: list[Any] = connection.execute("SELECT id, embedding FROM embedding_cache").fetchall()
+        for number, blob in held:
             twice = (2 * np.frombuffer(blob, np.float32)).tobytes()
             connection.execute("UPDATE embedding_cache SET embedding = ? WHERE id = ?", (twice, number))
     with Memory.open(settings) as memory:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -93,7 +94,8 @@ def test_while_another_process_has_it_open_its_pages_stay(settings: Settings) ->
 
 def test_its_embeddings_are_saved_when_it_is_damaged(settings: Settings, tmp_path: Path) -> None:
     with closing(apsw.Connection(str(settings.index_path))) as connection:
-        ((number,),) = connection.execute("SELECT count(*) FROM embedding_cache").fetchall()
+        counted: Any = connection.execute("SELECT count(*) FROM embedding_cache").fetchall()
+    ((number,),) = counted
     assert save_embeddings(settings.index_path, tmp_path / "new.sqlite") == number > 10
     with (
         closing(SqliteIndex(settings.index_path)) as store,

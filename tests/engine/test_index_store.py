@@ -127,8 +127,8 @@ def test_a_cached_text_without_embedding_is_known_as_such(store: SqliteIndex) ->
     known = store.cached_vectors([text_hash("h1"), text_hash("h2"), text_hash("h3")])
     assert known.keys() == {text_hash("h1"), text_hash("h2")}
     assert known[text_hash("h2")] is None
-    assert known[text_hash("h1")] is not None
-    assert known[text_hash("h1")].tolist() == V[0].tolist()
+    assert (vector := known[text_hash("h1")]) is not None
+    assert vector.tolist() == V[0].tolist()
     assert store.cached_vectors([]) == {}
 
 

@@ -399,7 +399,7 @@ def test_the_cache_keeps_vectors_by_space_and_hash(store: IndexStore) -> None:
     store.cache_vectors({text_hash("h1"): V[0], text_hash("h2"): None}, other)
     known = store.cached_vectors([text_hash("h1"), text_hash("h2"), text_hash("h3")], other)
     assert known.keys() == {text_hash("h1"), text_hash("h2")} and known[text_hash("h2")] is None
-    assert known[text_hash("h1")] is not None and known[text_hash("h1")].tolist() == V[0].tolist()
+    assert (vector := known[text_hash("h1")]) is not None and vector.tolist() == V[0].tolist()
     assert store.cached_vectors([text_hash("h1")]) == {} == store.cached_vectors([])
     first, second = store.cache_sizes()
     assert (first.space, first.entries, first.live, first.bytes) == (FINGERPRINT.space, 7, 7, 7 * 16)

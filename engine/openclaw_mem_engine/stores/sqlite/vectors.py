@@ -137,13 +137,16 @@ class VectorRows:
     def count(self, space: Space, sources: Sequence[Source] | None = None) -> int:
         """How many chunks, of all or of these sources, have a vector in this space."""
         # All with a row, and then those whose row is known to have no vector: of both an index alone is read.
+        # Mostly every chunk has a row, which is known faster: both indexes are in the order of hashes.
         of_sources = "" if sources is None else " AND c.source IN (SELECT value FROM json_each(?4))"
-        none = f"""embedding_cache e CROSS JOIN chunks c ON c.hash = e.hash
-            AND e.embedding IS NULL AND e.space = {SPACE}"""
-        sql = f"""SELECT (SELECT count(*) FROM {CACHED}{of_sources})
-            - (SELECT count(*) FROM {none}{of_sources})"""
+        held = f"SELECT count(*) FROM {CACHED}{of_sources}"
+        if sources is None:
+            held = f"""SELECT iif(EXISTS(SELECT hash FROM chunks EXCEPT SELECT hash FROM embedding_cache
+                WHERE space = {SPACE}), ({held}), (SELECT count(*) FROM chunks))"""
+        none = f"""SELECT count(*) FROM embedding_cache e CROSS JOIN chunks c ON c.hash = e.hash
+            AND e.embedding IS NULL AND e.space = {SPACE}{of_sources}"""
         bound = () if sources is None else (json.dumps(list(sources)),)
-        return int(self._db.read(sql, (*space, *bound))[0][0])
+        return int(self._db.read(f"SELECT ({held}) - ({none})", (*space, *bound))[0][0])
 
     def dims(self, space: Space) -> int | None:
         found = self._db.read(_DIMS, space)
