@@ -17,7 +17,7 @@ from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexDamaged, In
 from openclaw_mem_engine.state.database import immediate
 from openclaw_mem_engine.stores.sqlite.files import (
     APPLICATION_ID,
-    bytes_of,
+    connect_read_only,
     is_full,
     make_folder,
     refuse_foreign,
@@ -144,14 +144,6 @@ def load_extension(connection: apsw.Connection) -> str:
     return ""
 
 
-def connect_read_only(path: Path) -> apsw.Connection:
-    """A connection to a file that may not be written. Without a log no other process is at work, and SQLite
-    needs no files of its own."""
-    mode = "mode=ro" if bytes_of([path.with_name(f"{path.name}-wal")]) else "immutable=1"
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return apsw.Connection(f"{path.absolute().as_uri()}?{mode}", flags=flags)
-
-
 class Database:
     """Connections to one SQLite file, made when there is none: a reader for each thread, one writer behind a
     lock. ``extension`` asks for sqlite-vec; the attribute tells whether it is there, ``extension_error`` why
@@ -170,7 +162,7 @@ class Database:
         page_bytes: int | None = None,
     ) -> None:
         self.path = path
-        self._page_bytes = page_bytes
+        self.new_page_bytes = page_bytes
         self.advice = advice
         self.extension = False
         self.extension_error = "" if extension else SWITCHED_OFF
@@ -202,17 +194,17 @@ class Database:
     def _opened_for_writing(self, application_id: int) -> apsw.Connection:
         connection = self._connect()
         try:
-            if self._page_bytes is not None:
-                connection.pragma("page_size", self._page_bytes)
+            if self.new_page_bytes is not None:
+                connection.pragma("page_size", self.new_page_bytes)
             # Before the write-ahead log: the id has to be in the file itself, which is read without SQLite.
             if connection.pragma("application_id") != application_id:
                 connection.pragma("application_id", application_id)
             # WAL: readers never wait for the writer. NORMAL: a power cut may lose the last commits, never
             # consistency.
-            self._become_wal(connection)
+            self.become_wal(connection)
             connection.pragma("synchronous", "normal")
             connection.pragma("secure_delete", True)  # else text of deleted notes stays in free pages
-            connection.pragma("wal_autocheckpoint", _LOG_BYTES // self._page_size(connection))
+            connection.pragma("wal_autocheckpoint", _LOG_BYTES // rows(connection, "PRAGMA page_size")[0][0])
         except apsw.Error:
             connection.close()
             raise
@@ -236,7 +228,7 @@ class Database:
         now = self._on_disk()
         return now == self._identity or (or_nothing and now is None)
 
-    def _become_wal(self, connection: apsw.Connection) -> None:
+    def become_wal(self, connection: apsw.Connection) -> None:
         """While one process makes a new file WAL, SQLite refuses another at once, without waiting."""
         until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
         while True:
@@ -316,29 +308,6 @@ class Database:
         with self._write_lock, self.explained():
             yield self._writer
 
-    @staticmethod
-    def _page_size(connection: apsw.Connection) -> int:
-        return int(rows(connection, "PRAGMA page_size")[0][0])
-
-    def page_bytes(self) -> int:
-        """The page size of the file."""
-        with self.exclusive_writer() as connection:
-            return self._page_size(connection)
-
-    def vacuum(self) -> None:
-        """Write the file anew, without free pages and with pages of ``page_bytes``; not while another process
-        has it open, nor on a disk without room for that. Closes all readers."""
-        self._close_readers()
-        with self.exclusive_writer() as connection, suppress(apsw.Error):
-            try:
-                connection.set_busy_timeout(0)
-                connection.pragma("journal_mode", "delete")  # a file with a log keeps its page size
-                connection.pragma("page_size", self._page_bytes)
-                connection.execute("VACUUM")
-            finally:
-                connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-                self._become_wal(connection)
-
     def replace_content(self, other: Database) -> None:
         """Become a copy of another database, in one step for all connections of all processes: SQLite's
         backup writes the pages, and a kill in the middle leaves the old ones."""
@@ -365,10 +334,11 @@ class Database:
         """Close all connections; what other threads are reading is interrupted first."""
         with self._guard:
             self.is_closed = True
-        self._close_readers()
+        self.close_readers()
         _close_when_idle(self._writer)
 
-    def _close_readers(self) -> None:
+    def close_readers(self) -> None:
+        """Close the connections of all threads; what they are reading is interrupted first."""
         with self._guard:
             readers, self._readers = self._readers, {}
         self._local = threading.local()

@@ -9,6 +9,7 @@ from zlib import crc32
 
 import apsw
 
+from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, Fingerprint
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
 from openclaw_mem_engine.stores.sqlite.schema import TABLES, Meta
@@ -59,4 +60,19 @@ def bring_up(database: Database) -> None:
                 if known.schema == 3:  # in older ones more has changed: they are rebuilt
                     Meta.put(connection, "fingerprint", replace(known, schema=SCHEMA_VERSION).to_json())
         connection.execute("DELETE FROM meta WHERE key = 'vectors_behind'")
-    database.vacuum()
+    _vacuum(database)
+
+
+def _vacuum(database: Database) -> None:
+    """Write the file anew, without free pages and with pages as in a new one; not while another process has
+    it open, nor on a disk without room for that."""
+    database.close_readers()
+    with database.exclusive_writer() as connection, suppress(apsw.Error):
+        try:
+            connection.set_busy_timeout(0)
+            connection.pragma("journal_mode", "delete")  # a file with a log keeps its page size
+            connection.pragma("page_size", database.new_page_bytes)
+            connection.execute("VACUUM")
+        finally:
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            database.become_wal(connection)

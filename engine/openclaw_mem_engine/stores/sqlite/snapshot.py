@@ -26,10 +26,10 @@ from openclaw_mem_engine.stores.findings import (
 from openclaw_mem_engine.stores.sqlite.database import (
     MMAP_BYTES,
     Bound,
-    connect_read_only,
     explained,
     rows,
 )
+from openclaw_mem_engine.stores.sqlite.files import connect_read_only
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES, NEEDED, generation_of, time_of
 
 #: Steps of SQLite's machine between two looks at the cancel token.

@@ -234,7 +234,7 @@ class SqliteGeneration(SqliteIndex, Generation):
                 aside,
                 extension=old._db.extension,
                 full_text=old.caps.full_text,
-                page_bytes=old._db.page_bytes(),
+                page_bytes=old._db.read("PRAGMA page_size")[0][0],
             )
         except BaseException:
             remove(aside)
