@@ -6,15 +6,15 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import apsw
-import sqlite_vec
 
 #: Every line of a generated note carries the mark of its version, so a mixture of two would be seen.
 MARK = re.compile(r"mark[0-9]+x")
 
-_SPACE = """e.provider = json_extract(:f, '$.provider') AND e.model = json_extract(:f, '$.model')
-    AND e.provider_key = json_extract(:f, '$.provider_key')"""
+_SPACE = """e.space = (SELECT id FROM spaces WHERE provider = json_extract(:f, '$.provider')
+    AND model = json_extract(:f, '$.model') AND provider_key = json_extract(:f, '$.provider_key'))"""
 _COUNTS = {
     "chunks without a file": """SELECT count(*) FROM chunks c WHERE NOT EXISTS(
         SELECT 1 FROM files f WHERE f.path = c.path AND f.source = c.source)""",
@@ -28,11 +28,12 @@ _COUNTS = {
         WHERE rowid NOT IN (SELECT seq FROM chunks)""",
 }
 _VECTOR_COUNTS = {
-    "chunks without a vector": "SELECT count(*) FROM chunks WHERE seq NOT IN (SELECT rowid FROM chunks_vec)",
-    "vectors without a chunk": "SELECT count(*) FROM chunks_vec WHERE rowid NOT IN (SELECT seq FROM chunks)",
-    "vectors other than the cache's": f"""SELECT count(*) FROM chunks c JOIN chunks_vec v ON v.rowid = c.seq
-        LEFT JOIN embedding_cache e ON {_SPACE} AND e.hash = c.hash
-        WHERE e.embedding IS NULL OR e.embedding != v.embedding""",
+    "chunks without a vector": f"""SELECT count(*) FROM chunks c
+        LEFT JOIN embedding_cache e ON {_SPACE} AND e.hash = c.hash WHERE e.embedding IS NULL""",
+    "vectors of no space": """SELECT count(*) FROM embedding_cache
+        WHERE space NOT IN (SELECT id FROM spaces)""",
+    "vectors other than what was stored": """SELECT count(*) FROM embedding_cache
+        WHERE crc32(hash, embedding) != checksum""",
 }
 
 
@@ -41,8 +42,7 @@ def examine(index: Path) -> tuple[list[str], dict[str, str]]:
     connection = apsw.Connection(str(index))
     try:
         connection.set_busy_timeout(10_000)
-        connection.enable_load_extension(True)
-        connection.load_extension(sqlite_vec.loadable_path())
+        connection.create_scalar_function("crc32", lambda *parts: crc32(b"".join(filter(None, parts))), 2)
         connection.execute("BEGIN")  # one state of the file for all questions
         return _examine(connection)
     except apsw.Error as error:
@@ -65,7 +65,7 @@ def _examine(connection: apsw.Connection) -> tuple[list[str], dict[str, str]]:
         return [*wrong, "no fingerprint"], {}
     queries = dict(_COUNTS)
     if json.loads(told[0][0])["provider"] != "none":
-        queries |= _VECTOR_COUNTS if "chunks_vec" in tables else {"no vectors": "SELECT 1"}
+        queries |= _VECTOR_COUNTS
     for name, sql in queries.items():
         bound = {"f": told[0][0]} if ":f" in sql else {}
         if found := number(sql, **bound):

@@ -41,7 +41,6 @@ PHASES = (
     ("hash and name", "openclaw_mem_engine.sync.index_update.chunk_id_of"),
     ("embed", "openclaw_mem_engine.providers.static.StaticEmbedder.embed_documents"),
     ("write full text", "openclaw_mem_engine.stores.sqlite.full_text.FullTextRows.insert"),
-    ("write vectors", "openclaw_mem_engine.stores.sqlite.vectors.VectorRows.insert"),
     ("embedding cache", "openclaw_mem_engine.stores.sqlite.store.SqliteIndex.cached_vectors"),
     ("embedding cache", "openclaw_mem_engine.stores.sqlite.store.SqliteIndex.cache_vectors"),
     ("chunk rows, commits", "openclaw_mem_engine.stores.sqlite.store.SqliteIndex.apply"),

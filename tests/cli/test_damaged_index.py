@@ -41,14 +41,14 @@ def write_many(world: World) -> None:
 
 
 def damage(index: Path, first: int = 10) -> None:
-    """Every 50th page of embeddings is nothing but zeros."""
+    """Every 12th page of embeddings is nothing but zeros."""
     with closing(apsw.Connection(str(index))) as connection:
         sql = "SELECT pageno FROM dbstat WHERE name = 'embedding_cache' AND pagetype = 'leaf'"
         rows = [row[0] for row in connection.execute(sql)]
     with index.open("r+b") as file:
-        for page in rows[first::50]:
-            file.seek((page - 1) * 4096)
-            file.write(bytes(4096))
+        for page in rows[first::12]:
+            file.seek((page - 1) * 16_384)
+            file.write(bytes(16_384))
 
 
 def saved_by(said: Said) -> int:
@@ -61,7 +61,7 @@ def saved_by(said: Said) -> int:
 def test_a_damaged_index_gives_its_embeddings_to_the_new_one(bare: Call, world: World) -> None:
     """With a provider that takes money, only what cannot be read any more is paid for again."""
     write_many(world)
-    with running_server() as server:
+    with running_server(dims=256) as server:
         configure(world, server.base_url)
         assert bare("index").code == 0
         (index,) = world.indexes
@@ -80,7 +80,7 @@ def test_a_damaged_index_gives_its_embeddings_to_the_new_one(bare: Call, world: 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_whoever_is_killed_while_saving_leaves_all_of_it_to_the_next(bare: Call, world: World) -> None:
     write_many(world)
-    with running_server() as server:
+    with running_server(dims=256) as server:
         configure(world, server.base_url)
         assert bare("index").code == 0
         (index,) = world.indexes
@@ -105,7 +105,7 @@ def test_whoever_is_killed_while_saving_leaves_all_of_it_to_the_next(bare: Call,
 
 def test_a_second_damage_is_saved_from_too(bare: Call, world: World) -> None:
     write_many(world)
-    with running_server() as server:
+    with running_server(dims=256) as server:
         configure(world, server.base_url)
         assert bare("index").code == 0
         (index,) = world.indexes

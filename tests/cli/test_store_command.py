@@ -20,7 +20,7 @@ from openclaw_mem_engine.cli.main import run
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.store import SHARDS, StoreLocation, shard_of
 from openclaw_mem_engine.errors import IndexUnavailable
-from openclaw_mem_engine.model import Space
+from openclaw_mem_engine.model import Space, text_hash
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.postgres import moving
@@ -99,7 +99,7 @@ def test_an_index_goes_to_a_server_and_back(host: Host, monkeypatch: pytest.Monk
     monkeypatch.setenv("OPENCLAW_MEM_STORE", "sqlite")
     host.run("index")
     with closing(host.opened("sqlite")) as store:  # of no passage, and one that was asked for and is none
-        store.cache_vectors({"gone": unit([1, 2]), "none": None}, OTHER)
+        store.cache_vectors({text_hash("gone"): unit([1, 2]), text_hash("none"): None}, OTHER)
     before = everything(host.opened("sqlite"))
     assert before["covered"] > 1 and len(before["vectors"]) > 3
     said = host.run("store", "migrate", "--to", "postgres")
@@ -152,7 +152,7 @@ def test_a_copy_that_is_stopped_or_wrong_changes_nothing(host: Host, monkeypatch
 
     class Written(SqliteIndex):
         def chunks_of(self, path: str) -> Any:
-            self.cache_vectors({"x": unit([1])}, OTHER)
+            self.cache_vectors({text_hash("x"): unit([1])}, OTHER)
             return super().chunks_of(path)
 
     for kind, code, message in (
@@ -328,7 +328,7 @@ def test_an_agent_is_moved_and_every_host_follows(host: Host, servers: list[str]
                 servers[at]
             )
             with elsewhere.exclusive():  # its next write goes there
-                elsewhere.cache_vectors({"later": unit([1, 2])}, OTHER)
+                elsewhere.cache_vectors({text_hash("later"): unit([1, 2])}, OTHER)
             before = everything(host.opened("postgres"))
             assert host.json("index")["changed"] == []
             before = everything(host.opened("postgres"))

@@ -28,16 +28,8 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def zero_first_vector(settings: Settings) -> None:
-    """What a zeroed overflow page makes of the vec0 table: the first vector has no direction."""
-    with raw(settings) as connection:
-        ((row, blob, size),) = connection.execute(
-            """SELECT rowid, vectors, (SELECT dims * 4 FROM embedding_cache WHERE dims LIMIT 1)
-            FROM chunks_vec_vector_chunks00 LIMIT 1"""
-        )
-        connection.execute(
-            "UPDATE chunks_vec_vector_chunks00 SET vectors = ? WHERE rowid = ?",
-            (bytes(size) + blob[size:], row),
-        )
+    """What a zeroed page makes of the cache: the first vector has no direction."""
+    alter(settings, "UPDATE embedding_cache SET embedding = zeroblob(length(embedding)) WHERE id = 1")
 
 
 def codes(answer: Any) -> set[str]:
@@ -73,9 +65,13 @@ def test_a_zeroed_vector_costs_the_vectors_and_no_more(settings: Settings, mode:
 
 #: Damage to what is derived for one list, the note, and the list that remains.
 DAMAGE = {
-    "vec0 rows without their blocks": ("DELETE FROM chunks_vec_chunks", "vectors-damaged", "lexical"),
-    "vec0 without a shadow table": ("DROP TABLE chunks_vec_vector_chunks00", "vectors-damaged", "lexical"),
-    "dimensions that are none": ("UPDATE embedding_cache SET dims = 'x'", "vectors-damaged", "lexical"),
+    "vectors that are text": ("UPDATE embedding_cache SET embedding = 'x'", "vectors-damaged", "lexical"),
+    "vectors of no length": ("UPDATE embedding_cache SET embedding = x''", "vectors-damaged", "lexical"),
+    "vectors of two lengths": (
+        "UPDATE embedding_cache SET embedding = substr(embedding, 1, 512) WHERE id = 2",
+        "vectors-damaged",
+        "lexical",
+    ),
     "full text without its blocks": (
         "DROP TABLE chunks_fts_stemmed_data; DROP TABLE chunks_fts_named_data",
         "words-damaged",
@@ -214,10 +210,14 @@ def test_a_damaged_cache_costs_the_workbench_its_vectors(settings: Settings) -> 
 
 
 def test_true_scores_that_cannot_be_read_do_not_cost_the_vector_leg(tmp_path: Path) -> None:
-    """The vec0 table is whole, and the cache, which gives the cosines of what only words found, is not."""
+    """The distances that give the list do not depend on the length of a vector, true cosines do."""
     herons = {f"memory/{n}.md": f"The heron number {n} flies over the pond.\n" for n in range(250)}
     settings = indexed(tmp_path, herons | {"memory/budget.md": "Quarterly tax budget 7712 and invoices.\n"})
-    alter(settings, "UPDATE embedding_cache SET embedding = zeroblob(1024)")
+    with raw(settings) as connection:
+        held: list[Any] = connection.execute("SELECT id, embedding FROM embedding_cache").fetchall()
+        for number, blob in held:
+            twice = (2 * np.frombuffer(blob, np.float32)).tobytes()
+            connection.execute("UPDATE embedding_cache SET embedding = ? WHERE id = ?", (twice, number))
     with Memory.open(settings) as memory:
         answer = memory.search("herons flying over a pond 7712", WORKBENCH)
         assert [found.kind for found in answer.pool.lists] == ["vector", "lexical"]
@@ -229,8 +229,6 @@ def test_true_scores_that_cannot_be_read_do_not_cost_the_vector_leg(tmp_path: Pa
 # -- rows that are missing ----------------------------------------------------------------------------------
 
 MISSING = {
-    "no vec0 table": ("DROP TABLE chunks_vec", "vectors-missing"),
-    "no rows in it": ("DELETE FROM chunks_vec", "vectors-missing"),
     "no words": ("DELETE FROM chunks_fts_stemmed", "full-text-missing"),
     "no words with names": ("DELETE FROM chunks_fts_named", "full-text-missing"),
     "no plain words": ("DELETE FROM chunks_fts", "full-text-missing"),
@@ -248,14 +246,9 @@ def test_rows_that_are_gone_are_told_in_every_answer(settings: Settings, stateme
     mended(settings)
 
 
-def test_what_is_not_searched_is_not_missed(settings: Settings, tmp_path: Path) -> None:
-    alter(settings, "DROP TABLE chunks_vec")
-    with Memory.open(settings, resident=True) as memory:
-        answer = memory.search("heron pond")
-        assert answer.warnings == (), "vectors are compared in memory"
-        assert answer.pool.lists[0].rows
+def test_what_is_not_searched_is_not_missed(tmp_path: Path) -> None:
     plain = indexed(tmp_path / "plain", provider="none")
     with Memory.open(plain) as memory:
         assert memory.search("heron pond").warnings == ()
     with Memory.open(indexed(tmp_path / "empty", {"MEMORY.md": ""})) as memory:
-        assert "vectors-missing" not in {note.code for note in memory.notes}
+        assert memory.notes == ()

@@ -77,7 +77,8 @@ def test_deep_finds_a_chunk_that_the_notes_do_not_give(settings: Settings) -> No
 
     with raw(settings) as connection:
         ((seq, path, last, content, model),) = connection.execute(
-            "SELECT seq, path, end_line, hash, model FROM chunks WHERE path = 'memory/network.md'"
+            "SELECT seq, path, end_line, lower(hex(hash)), spaces.model FROM chunks, spaces "
+            "WHERE path = 'memory/network.md'"
         )
         moved = chunk_id_of("memory", path, 2, last, content, model)
         connection.execute("UPDATE chunks SET start_line = 2, id = ? WHERE seq = ?", (moved, seq))
@@ -151,7 +152,7 @@ def test_kept_notes_of_an_emptied_workspace_are_a_warning_of_their_own(settings:
 def test_hidden_folders_in_an_index_are_told(settings: Settings) -> None:
     """What an older program would have taken in: a sync leaves it out."""
     with Memory.open(settings) as memory:
-        chunk = StoredChunk("x" * 64, "memory/.dreams/x.md", "memory", 1, 1, "h", "Asleep.")
+        chunk = StoredChunk("x" * 64, "memory/.dreams/x.md", "memory", 1, 1, "ab" * 32, "Asleep.")
         state = FileState(chunk.path, "memory", "h", 1, 7, 1, 2)
         backend_of(memory).store.apply(FileChange(state, [chunk], [None]))
     found = named(looked(settings), "by-products")

@@ -36,7 +36,7 @@ def test_a_whole_index_has_no_findings(settings: Settings) -> None:
         report = looked(settings, deep=deep)
         assert report.findings == ()
         assert all(check.ok for check in report.checks)
-    assert len(report.checks) == 25
+    assert len(report.checks) == 24
     assert [check.name for check in report.checks] == [name for name in CHECKS if name != "qmd"]
     names = {path.name for path in settings.index_path.parent.iterdir()}
     assert names <= {"main.sqlite", "main.sqlite.lock"}, "looking leaves nothing behind"
@@ -93,8 +93,8 @@ def two_of_one_id(settings: Settings) -> None:
         connection.execute(sql.replace(" UNIQUE", ""))
         connection.execute("INSERT INTO chunks SELECT * FROM old_chunks")
         connection.execute(
-            """INSERT INTO chunks SELECT max(seq) + 1, id, path, source, start_line, end_line, hash, model,
-            text, updated_at FROM old_chunks"""
+            """INSERT INTO chunks SELECT max(seq) + 1, id, path, source, start_line, end_line, hash, text
+            FROM old_chunks"""
         )
         connection.execute("DROP TABLE old_chunks")
 
@@ -108,10 +108,6 @@ NEEDS_REBUILD: dict[str, tuple[str, Callable[[Settings], None]]] = {
     "an unreadable fingerprint": (
         "fingerprint-unreadable",
         statements("UPDATE meta SET value = '{\"model\": 7' WHERE key = 'fingerprint'"),
-    ),
-    "chunks of two models": (
-        "mixed-models",
-        statements("UPDATE chunks SET model = 'other-model' WHERE seq IN (SELECT max(seq) FROM chunks)"),
     ),
     "an altered text": (
         "altered-chunks",
@@ -149,7 +145,7 @@ def test_damage_that_only_a_rebuild_mends(kind: str, settings: Settings) -> None
 def test_a_newer_schema_is_told_and_left_alone(more: str, settings: Settings) -> None:
     alter(
         settings,
-        f"""UPDATE meta SET value = replace(value, '"schema": 3', '"schema": 99{more}')
+        f"""UPDATE meta SET value = replace(value, '"schema": 4', '"schema": 99{more}')
         WHERE key = 'fingerprint'""",
     )
     before = settings.index_path.read_bytes()
@@ -160,12 +156,19 @@ def test_a_newer_schema_is_told_and_left_alone(more: str, settings: Settings) ->
     assert settings.index_path.read_bytes() == before
 
 
+#: Every text has a vector of another model, too.
+OTHER_SPACE = (
+    "INSERT INTO spaces(provider, model, provider_key) VALUES('openai', 'text-embedding-3-small', 'k')",
+    "INSERT INTO embedding_cache(space, hash, embedding, checksum, updated_at) "
+    "SELECT (SELECT max(id) FROM spaces), hash, embedding, checksum, updated_at FROM embedding_cache",
+)
+
+
 def test_an_unreadable_fingerprint_does_not_cost_the_embeddings(settings: Settings) -> None:
     """Those may have been paid for: the repair keeps them, though nobody can tell what they were made for."""
     alter(
         settings,
-        "INSERT INTO embedding_cache SELECT 'openai', 'text-embedding-3-small', 'k', hash, embedding, dims, "
-        "updated_at FROM embedding_cache",
+        *OTHER_SPACE,
         "UPDATE meta SET value = '[]' WHERE key = 'fingerprint'",
     )
     entries = looked_up(settings, "SELECT count(*) FROM embedding_cache")
@@ -201,35 +204,9 @@ def other_dims(settings: Settings) -> None:
     vector[0] = 1
     alter(
         settings,
-        f"UPDATE embedding_cache SET embedding = ?, dims = 16 WHERE {_LAST}",
+        f"UPDATE embedding_cache SET embedding = ? WHERE {_LAST}",
         bound=(vector.tobytes(),),
     )
-
-
-def table_of_other_dims(settings: Settings) -> None:
-    alter(
-        settings,
-        "DROP TABLE chunks_vec",
-        "CREATE VIRTUAL TABLE chunks_vec USING vec0("
-        "source TEXT PARTITION KEY, embedding FLOAT[16] distance_metric=cosine)",
-    )
-
-
-def foreign_vectors(settings: Settings) -> None:
-    """Each chunk has the vector of another one: what a crossed-over batch would leave."""
-    with raw(settings) as connection:
-        held = list(connection.execute("SELECT rowid, source, embedding FROM chunks_vec ORDER BY rowid"))
-        connection.execute("DELETE FROM chunks_vec")
-        for place, (seq, source, _) in enumerate(held):
-            other = held[(place + len(held) // 2) % len(held)][2]
-            connection.execute(
-                "INSERT INTO chunks_vec(rowid, source, embedding) VALUES(?, ?, ?)", (seq, source, other)
-            )
-
-
-def hidden_from_search(settings: Settings) -> None:
-    """sqlite-vec's own mark of which rows count: reading a row by its number still works without it."""
-    alter(settings, "UPDATE chunks_vec_chunks SET validity = zeroblob(length(validity))")
 
 
 def full_text_lies(settings: Settings) -> None:
@@ -265,29 +242,16 @@ MENDED: dict[str, tuple[str, Callable[[Settings], None]]] = {
     "full-text rows with other words": ("full-text-lost", full_text_lies),
     "no full-text table": ("full-text-tables", statements("DROP TABLE chunks_fts")),
     "a full-text table with holes": ("full-text-damaged", full_text_holes),
-    "chunks without vec0 rows": ("vectors-missing", statements("DELETE FROM chunks_vec WHERE rowid = 2")),
-    "no vec0 table": ("vectors-missing", statements("DROP TABLE chunks_vec")),
-    "vec0 rows of no chunk": (
-        "vector-orphans",
-        statements(
-            "INSERT INTO chunks_vec(rowid, source, embedding) SELECT 999, source, embedding FROM chunks_vec "
-            "WHERE rowid = 1"
-        ),
-    ),
-    "vec0 rows with other vectors": ("vectors-differ", foreign_vectors),
-    "a search that misses the nearest": ("recall", foreign_vectors),
-    "rows that the vector search skips": ("recall", hidden_from_search),
-    "a vec0 table of other dimensions": ("vector-dims", table_of_other_dims),
     "NaN in the cache": ("cache-values", nan_in_cache),
     "zeros in the cache": ("cache-values", zeros_in_cache),
-    "a vector cut short": ("cache-length", short_blob),
+    "a vector cut short": ("cache-dims", short_blob),
     "vectors of two lengths": ("cache-dims", other_dims),
     "names that are no text": (
         "cache-names",
-        statements(f"UPDATE embedding_cache SET model = CAST(x'ff41' AS TEXT) WHERE {_LAST}"),
+        statements("UPDATE spaces SET model = CAST(x'ff41' AS TEXT)"),
     ),
     "one flipped byte in a vector": (
-        "vectors-differ",
+        "cache-bytes",
         statements(
             "UPDATE embedding_cache SET embedding = CAST(x'00' || substr(embedding, 2) AS BLOB) "
             f"WHERE {_LAST}"
@@ -296,7 +260,6 @@ MENDED: dict[str, tuple[str, Callable[[Settings], None]]] = {
     "forgotten vectors": (
         "vectors-forgotten",
         statements(
-            "DELETE FROM chunks_vec WHERE rowid = 1",
             "DELETE FROM embedding_cache WHERE hash = (SELECT hash FROM chunks WHERE seq = 1)",
             "UPDATE meta SET value = 'no' WHERE key = 'vectors_awaited'",
         ),
@@ -334,7 +297,7 @@ def test_damage_that_is_mended_without_a_rebuild(kind: str, settings: Settings) 
 
 
 def test_a_forced_rebuild_embeds_damaged_vectors_again_and_says_how_many(settings: Settings) -> None:
-    """The flipped byte leaves a vector of unit length: only the vec0 table tells that it is another."""
+    """The flipped byte leaves a vector of unit length: only the checksum tells that it is another."""
     whole = content(settings.index_path)
     MENDED["one flipped byte in a vector"][1](settings)
     set_vector(settings, np.full(256, np.nan, dtype=np.float32), "rowid = 1")
@@ -429,7 +392,6 @@ def test_another_provider_is_told_as_another_fingerprint(settings: Settings, tmp
 def test_awaited_vectors_are_a_warning(settings: Settings) -> None:
     alter(
         settings,
-        "DELETE FROM chunks_vec WHERE rowid = 1",
         "DELETE FROM embedding_cache WHERE hash = (SELECT hash FROM chunks WHERE seq = 1)",
         "INSERT OR REPLACE INTO meta VALUES('vectors_awaited', 'yes')",
     )
@@ -448,8 +410,7 @@ def test_an_index_whose_first_sync_was_killed_is_told(settings: Settings) -> Non
 def test_vectors_of_models_that_are_gone_are_a_remark(settings: Settings) -> None:
     alter(
         settings,
-        "INSERT INTO embedding_cache SELECT 'openai', 'text-embedding-3-small', 'k', hash, embedding, dims, "
-        "updated_at FROM embedding_cache",
+        *OTHER_SPACE,
     )
     found = named(looked(settings), "dead-spaces")
     assert found.severity == "info" and found.evidence[0].startswith("openai text-embedding-3-small")
@@ -458,9 +419,7 @@ def test_vectors_of_models_that_are_gone_are_a_remark(settings: Settings) -> Non
     )
     alter(
         settings,
-        "DELETE FROM embedding_cache WHERE provider = 'openai'",
-        "INSERT INTO embedding_cache SELECT 'openai', 'old', 'k', 'gone ' || hash, embedding, dims, 0 "
-        "FROM embedding_cache",
+        "UPDATE embedding_cache SET hash = CAST(x'00' || substr(hash, 2) AS BLOB) WHERE space = 2",
     )
     type_in(settings, named(looked(settings), "dead-spaces").repair)
     assert looked(settings, deep=True).findings == ()
@@ -480,22 +439,14 @@ def test_an_old_sqlite_is_told() -> None:
     assert not out.findings and out.detail.startswith(f"SQLite {apsw.sqlite_lib_version()}")
 
 
-@pytest.mark.parametrize(("flag", "code"), [("fts", "full-text-behind"), ("vectors", "vectors-behind")])
-def test_rows_that_wait_for_an_abler_process_are_a_warning(flag: str, code: str, settings: Settings) -> None:
+def test_words_that_wait_for_an_abler_process_are_a_warning(settings: Settings) -> None:
     whole = content(settings.index_path)
-    alter(settings, f"INSERT OR REPLACE INTO meta VALUES('{flag}_behind', 'yes')")
-    alter(settings, "DELETE FROM chunks_vec" if flag == "vectors" else "DELETE FROM chunks_fts")
+    alter(settings, "INSERT OR REPLACE INTO meta VALUES('fts_behind', 'yes')", "DELETE FROM chunks_fts")
     report = looked(settings)
-    assert codes(report) == {code} and report.errors == 0
+    assert codes(report) == {"full-text-behind"} and report.errors == 0
     fix(settings, report)
     assert looked(settings, deep=True).findings == ()
     assert content(settings.index_path) == whole
-
-
-def test_without_sqlite_vec_the_rest_is_looked_at(settings: Settings) -> None:
-    report = looked(replace(settings, vector_extension=False), deep=True)
-    assert report.findings == ()
-    assert "sqlite-vec is not in use" in next(c.detail for c in report.checks if c.name == "vectors")
 
 
 def test_an_index_with_damaged_pages_is_not_written_to(settings: Settings) -> None:
@@ -560,4 +511,4 @@ def test_every_finding_and_check_is_plain_data(settings: Settings) -> None:
     data = json.loads(json.dumps(looked(settings).to_dict()))
     assert data["errors"] == 1 and data["findings"][0]["code"] == "full-text-missing"
     assert set(data["findings"][0]) == {"code", "severity", "text", "evidence", "repair", "fixable"}
-    assert {check["name"] for check in data["checks"]} > {"integrity", "recall", "files"}
+    assert {check["name"] for check in data["checks"]} > {"integrity", "cache", "files"}

@@ -192,15 +192,47 @@ def test_an_index_first_made_without_parts_is_completed_too(tmp_path: Path) -> N
     whole.close()
 
 
-def test_a_table_made_in_a_rolled_back_transaction_is_made_again(tmp_path: Path) -> None:
+def test_vectors_of_two_lengths_are_refused(tmp_path: Path) -> None:
     store = new_store(tmp_path / "i.sqlite")
     good = unit([1] * DIMS)
-    with pytest.raises(IndexUnavailable):
-        put(store, "memory/a.md", ["a", "b"], [good, unit([1, 2])])  # two lengths: the second is refused
-    assert store.counts().chunks == 0
-    put(store, "memory/a.md", ["a"], [good])
+    for number in range(2):  # beside each other, and beside one that is there
+        with pytest.raises(IndexUnavailable, match="dimensions"):
+            put(store, "memory/a.md", ["a", "b"][number:], [good, unit([1, 2])][number:])
+        assert store.counts().chunks == number
+        put(store, "memory/b.md", ["c"], [good])
     assert len(store.vector(good, 5)) == 1
     store.close()
+
+
+def test_the_limit_is_reached_past_vectors_of_no_chunk_and_of_other_sources(tmp_path: Path) -> None:
+    """Texts that are gone leave their vectors in the cache: here the 300 nearest belong to no chunk that is
+    asked for."""
+    store = new_store(tmp_path / "i.sqlite")
+    query = unit([1] * DIMS)
+    for number, direction in enumerate(np.random.default_rng(3).normal(1, 0.01, (300, DIMS))):
+        source: Source = "sessions" if number % 2 else "memory"
+        put(store, f"memory/{number}.md", [f"gone {number}"], [unit(direction)], source)
+        if source == "memory":
+            store.remove(f"memory/{number}.md", "memory")
+    far = [unit([1, *[-1] * (number % 5 + 1), *[1] * (DIMS - 2 - number % 5)]) for number in range(20)]
+    put(store, "memory/kept.md", [f"kept {number}" for number in range(20)], far)
+    nearest = store.vector(query, 12, ["memory"])
+    every = store.cosines(query, [chunk.chunk_id for chunk in store.chunks_of("memory/kept.md")])
+    same(nearest, sorted(every.items(), key=lambda pair: (-round(pair[1], 6), pair[0]))[:12])
+    assert (len(nearest), nearest.matched) == (12, 20)
+    assert store.vector(query, 12).matched == 170
+    store.close()
+
+
+def test_an_index_has_one_copy_of_each_vector(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "i.sqlite")
+    vectors = [unit(direction) for direction in np.random.default_rng(4).normal(size=(50, DIMS))]
+    put(store, "memory/a.md", [f"note {number}" for number in range(50)], vectors)
+    put(store, "memory/again.md", [f"note {number}" for number in range(50)], vectors)  # the same texts
+    assert len(store.vector(vectors[0], 200)) == 100
+    store.close()
+    data = (tmp_path / "i.sqlite").read_bytes()
+    assert [data.count(vector.tobytes()) for vector in vectors] == [1] * 50
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -6,6 +6,7 @@ import random
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from zlib import crc32
 
 import apsw
 import numpy as np
@@ -18,7 +19,7 @@ from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.stores import FINGERPRINT, Vector, unit
 
 OTHER = Space("openai", "m", "key")
-PAGE = 4096
+PAGE = 16_384
 
 
 def filled(path: Path, number: int, dims: int = 384) -> dict[str, Vector]:
@@ -95,8 +96,8 @@ def test_a_long_gap_is_leapt_over_and_its_border_found(tmp_path: Path) -> None:
     path = tmp_path / "main.sqlite"
     vectors = filled(path, 3000)
     leaves = pages_of(path, "leaf")
-    assert len(leaves) == 1500, "two rows on each"
-    damage(path, leaves[500:600], random.Random(1))
+    assert len(leaves) == 300, "ten rows on each"
+    damage(path, leaves[100:120], random.Random(1))
     assert saved_from(path, vectors) == 2800
 
 
@@ -126,24 +127,22 @@ def test_what_is_no_embedding_is_left_out(tmp_path: Path) -> None:
     """Bytes that changed where SQLite does not notice, and rows that we never wrote."""
     path = tmp_path / "main.sqlite"
     filled(path, 20)
-    key = text_hash("x")
+    key = bytes.fromhex(text_hash("x"))
     vector = unit([3.0, 4.0]).tobytes()
     nan = np.array([np.nan, 1.0], dtype=np.float32).tobytes()
     wrong = [
-        ("static", "test", "key", key, vector, 3),
-        ("static", "test", "key", key, vector[:-1], 2),
-        ("static", "test", "key", key, nan, 2),
-        ("static", "test", "key", key, bytes(8), 2),
-        ("static", "test", "key", key, b"", 0),
-        ("static", "test", "key", key, None, 2),
-        ("static", "test", "key", key, "text", 1),
-        ("static", "test", "key", "no hash", vector, 2),
-        ("static", "test", b"key", key, vector, 2),
+        (1, key, vector, crc32(key + vector) ^ 1),
+        (1, key, None, crc32(key) ^ 1),
+        *((1, key, blob, crc32(key + blob)) for blob in (vector[:-1], nan, bytes(8), b"")),
+        (1, key, "text", crc32(key + b"text")),
+        (1, key[:-1], vector, crc32(key[:-1] + vector)),
+        (1, key.hex(), vector, crc32(key + vector)),
+        (99, key, vector, crc32(key + vector)),
     ]
     connection = sqlite3.connect(path)
     for row in wrong:
-        connection.execute("DELETE FROM embedding_cache WHERE hash = ?", (key,))
-        connection.execute("INSERT INTO embedding_cache VALUES(?, ?, ?, ?, ?, ?, 1.0)", row)
+        connection.execute("DELETE FROM embedding_cache WHERE id = 1000")
+        connection.execute("INSERT INTO embedding_cache VALUES(1000, ?, ?, ?, ?, 1.0)", row)
         connection.commit()
         new = tmp_path / "new.sqlite"
         assert save_embeddings(path, new) == 22, row

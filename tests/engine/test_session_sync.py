@@ -413,7 +413,8 @@ def test_the_recorded_index(sessions: Path, tmp_path: Path) -> None:
             by_path = {item["path"]: item["hash"] for item in wanted["files"]}
             assert {s.path: s.hash for s in files} == by_path
             rows = store._db.read(
-                "SELECT path, source, start_line, end_line, hash FROM chunks WHERE source = 'sessions'"
+                """SELECT path, source, start_line, end_line, lower(hex(hash)) FROM chunks
+                WHERE source = 'sessions'"""
             )
             assert sorted(rows) == sorted(tuple(chunk.values()) for chunk in wanted["chunks"])
             for counted in wanted["status"]["sourceCounts"]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from openclaw_mem_engine.answer import Answer
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexLocked, IndexUnavailable
-from openclaw_mem_engine.model import Source, Space
+from openclaw_mem_engine.model import Source, Space, text_hash
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
 from openclaw_mem_engine.ranking.unshown import unshown_by_file
@@ -249,7 +249,7 @@ def test_another_space_is_searched_from_the_cache(store: IndexStore) -> None:
 
 def test_a_space_is_as_large_as_the_chunks_with_a_vector(store: IndexStore) -> None:
     put(store, "memory/twice.md", ["The irrigation pump restarted twice.", "no vector"], [V[2], None])
-    store.cache_vectors({store.chunks_of("memory/twice.md")[1].hash: None, "of no chunk": V[1]})
+    store.cache_vectors({store.chunks_of("memory/twice.md")[1].hash: None, text_hash("of no chunk"): V[1]})
     assert {size.space: size[1:] for size in store.spaces()} == {FINGERPRINT.space: (8, 4)}
     assert store.covered() == 8
 
@@ -396,11 +396,11 @@ def test_awaited_vectors_are_found_until_they_are_complete(store: IndexStore) ->
 
 def test_the_cache_keeps_vectors_by_space_and_hash(store: IndexStore) -> None:
     other = Space("other", "model", "key")
-    store.cache_vectors({"h1": V[0], "h2": None}, other)
-    known = store.cached_vectors(["h1", "h2", "h3"], other)
-    assert known.keys() == {"h1", "h2"} and known["h2"] is None
-    assert known["h1"] is not None and known["h1"].tolist() == V[0].tolist()
-    assert store.cached_vectors(["h1"]) == {} == store.cached_vectors([])
+    store.cache_vectors({text_hash("h1"): V[0], text_hash("h2"): None}, other)
+    known = store.cached_vectors([text_hash("h1"), text_hash("h2"), text_hash("h3")], other)
+    assert known.keys() == {text_hash("h1"), text_hash("h2")} and known[text_hash("h2")] is None
+    assert (vector := known[text_hash("h1")]) is not None and vector.tolist() == V[0].tolist()
+    assert store.cached_vectors([text_hash("h1")]) == {} == store.cached_vectors([])
     first, second = store.cache_sizes()
     assert (first.space, first.entries, first.live, first.bytes) == (FINGERPRINT.space, 7, 7, 7 * 16)
     assert (second.space, second.entries, second.live, second.bytes) == (other, 2, 0, 16)
@@ -408,10 +408,10 @@ def test_the_cache_keeps_vectors_by_space_and_hash(store: IndexStore) -> None:
 
 
 def test_pruning_spares_what_a_chunk_needs(store: IndexStore) -> None:
-    store.cache_vectors({"old": V[0]})
+    store.cache_vectors({text_hash("old"): V[0]})
     assert store.prune_cache(8) == 0
     assert store.prune_cache(0) == 1
-    assert store.cached_vectors(["old"]) == {} and store.covered() == 7
+    assert store.cached_vectors([text_hash("old")]) == {} and store.covered() == 7
 
 
 # -- new generations --------------------------------------------------------------------------------------

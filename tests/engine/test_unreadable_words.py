@@ -159,7 +159,8 @@ def test_an_open_process_refills_what_a_lesser_one_left_out(path: Path, missing:
     with closing(SqliteIndex(path)) as whole, closing(SqliteIndex(path, **options)) as lesser:
         assert whole.notes == ()
         put(lesser, "memory/b.md", ["gamma"], [V[2]])
-        assert notes_codes(whole) == ["rows-behind"], "a reader writes nothing"
+        behind = ["rows-behind"] if missing == "full_text" else []  # vectors need no table of sqlite-vec
+        assert notes_codes(whole) == behind, "a reader writes nothing"
         whole.follow()
         assert whole.notes == () and finds(whole, 2, "gamma") and found(whole, "beta") == set()
         # The row of the last chunk is free for the next one, and what was derived from it is still there.

@@ -74,14 +74,13 @@ def content(path: Path) -> dict[str, list[tuple[Any, ...]]]:
     """Every row that two indexes of the same notes must share; seq, times and generation may differ."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
-        import sqlite_vec
-
-        connection.enable_load_extension(True)
-        connection.load_extension(sqlite_vec.loadable_path())
         queries = {
             "files": "SELECT path, source, hash, size, refusal FROM files",
-            "chunks": "SELECT id, path, source, start_line, end_line, hash, model, text FROM chunks",
-            "cache": "SELECT provider, model, provider_key, hash, embedding FROM embedding_cache",
+            "chunks": "SELECT id, path, source, start_line, end_line, lower(hex(hash)), text FROM chunks",
+            "cache": """SELECT provider, model, provider_key, lower(hex(hash)), embedding, checksum
+                FROM embedding_cache e JOIN spaces s ON s.id = e.space""",
+            "vectors": """SELECT c.id, s.provider, s.model, s.provider_key, e.embedding FROM chunks c
+                JOIN embedding_cache e ON e.hash = c.hash JOIN spaces s ON s.id = e.space""",
             "plain": "SELECT term, doc, cnt FROM plain_terms",
             "stemmed": "SELECT term, doc, cnt FROM stemmed_terms",
             "named": "SELECT term, doc, cnt FROM named_terms",
@@ -90,10 +89,6 @@ def content(path: Path) -> dict[str, list[tuple[Any, ...]]]:
         }
         for short, table in FULL_TEXT_TABLES.items():
             connection.execute(f"CREATE VIRTUAL TABLE temp.{short}_terms USING fts5vocab(main, {table}, row)")
-        if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'chunks_vec'").fetchall():
-            queries["vectors"] = (
-                "SELECT c.id, v.source, v.embedding FROM chunks_vec v JOIN chunks c ON c.seq = v.rowid"
-            )
         return {name: sorted(connection.execute(sql).fetchall()) for name, sql in queries.items()}
     finally:
         connection.close()

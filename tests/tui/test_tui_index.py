@@ -98,7 +98,7 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) ->
         assert screen.files.drawn and len(screen.files.drawn) == 87
         assert "MEMORY.md" in screen.files.text and "● up to date" in screen.files.text
         assert "doctor · [$warning]2 warnings" in str(screen.doctor.border_title)
-        assert all(f" {name}" in screen.doctor.text for name in ("✓", "integrity,", "recall"))
+        assert all(f" {name}" in screen.doctor.text for name in ("✓", "integrity,", "cache"))
         assert "sync" in screen.events.text and "87 files new" in screen.events.text
         assert "7; enter draws them" in screen.detail.text
         await press(pilot, "j")
@@ -108,7 +108,7 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) ->
         await press(pilot, "tab")
         assert screen.doctor.has_focus and "finding" in screen.detail.text
         await press(pilot, "G")
-        assert "✓ integrity: " in screen.detail.text and "✓ recall: " in screen.detail.text
+        assert "✓ integrity: " in screen.detail.text and "✓ cache: " in screen.detail.text
         await press(pilot, "tab")
         assert screen.events.has_focus and "texts embedded" in screen.detail.text
         await press(pilot, "tab")

@@ -100,7 +100,7 @@ def fix(
     with SyncLock(settings.index_path, "repairing", killed=killed).holding(LOCK_WAIT_S, cancel):
         done = locations.repair_locations(settings, codes)
         if of_index:
-            done += repair_index(settings.index_path, of_index, extension=settings.vector_extension)
+            done += repair_index(settings.index_path, of_index)
         return done
 
 
@@ -164,7 +164,7 @@ class Examination:
                     continue
                 self._run(name, check)
                 unusable = name == "index" and (self.opened is None or self.found("no-access"))
-                if unusable or self.found("tables-missing", "newer-schema"):
+                if unusable or self.found("tables-missing", "earlier-tables", "newer-schema"):
                     return
         finally:
             if self.opened is not None:
@@ -217,7 +217,7 @@ def _open_index(run: Examination, out: Outcome) -> None:
     path = run.settings.index_path
     try:
         if index_is_there(path):
-            run.opened = snap = files.FileSnapshot(path, run.cancel, extension=run.settings.vector_extension)
+            run.opened = snap = files.FileSnapshot(path, run.cancel)
             run.disk = files.Disk(run.settings, snap, run.progress, run.cancel)
             asked = (run.embedders.primary, run.embedders.fallback, *run.embedders.also)
             in_use = [space_of(embedder) for embedder in asked]
@@ -300,7 +300,6 @@ CHECKS: Mapping[str, Callable[[Examination, Outcome], None]] = {
     "full text": _of_store("full text"),
     "vectors": _of_store("vectors"),
     "cache": _of_store("cache"),
-    "recall": _of_store("recall"),
     "size": lambda run, out: locations.check_size(run.settings, run.file, out),
     "by-products": lambda run, out: files.check_by_products(run.settings, run.file, out),
     "snippets": _check_snippets,

@@ -51,7 +51,7 @@ _MEASURED = (
     "Measured with 175 and 35, on 90 questions over real notes and 1,018 over diaries: 74 % and 89 % of what "
     "packed lines bring; the passage is among six results for .733 of the real questions instead of .778."
 )
-_STORED = """SELECT id, path, source, start_line, end_line, hash, text FROM chunks
+_STORED = """SELECT id, path, source, start_line, end_line, lower(hex(hash)), text FROM chunks
     WHERE path = ? AND source = ?"""
 #: The most entries below memory/ that are searched for databases.
 _MOST_ENTRIES = 50_000

@@ -214,12 +214,12 @@ def matrix_of(blobs: Sequence[bytes], dims: int) -> Vector:
     return matrix
 
 
-def unit_vector(blob: object, dims: object) -> Vector | None:
-    """A stored vector of ``dims`` values; None when it is none, or not of unit length: bytes of a damaged
-    page are not that close."""
+def unit_vector(blob: object) -> Vector | None:
+    """A stored vector; None when it is none, or not of unit length: bytes of a damaged page are not that
+    close."""
     import numpy as np
 
-    if not (isinstance(blob, bytes) and isinstance(dims, int) and dims > 0 and len(blob) == 4 * dims):
+    if not isinstance(blob, bytes) or not blob or len(blob) % 4:
         return None
     vector = np.frombuffer(blob, dtype=np.float32)
     with np.errstate(all="ignore"):

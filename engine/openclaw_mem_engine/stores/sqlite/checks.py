@@ -8,13 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 import apsw
 
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.findings import FIX, INDEX, Outcome, counted, counted_are, counted_have
-from openclaw_mem_engine.stores.scoring import products
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_ROWS, FULL_TEXT_TABLES
 from openclaw_mem_engine.stores.sqlite.snapshot import (
     Snapshot,
@@ -23,17 +21,10 @@ from openclaw_mem_engine.stores.sqlite.snapshot import (
     check_integrity,
     check_tables,
 )
-from openclaw_mem_engine.stores.sqlite.vectors import CACHED, EMBEDDED, NAMES, bad_vectors, differing
-
-if TYPE_CHECKING:
-    from openclaw_mem_engine.stores.base import Vector
+from openclaw_mem_engine.stores.sqlite.vectors import CACHED, NAMES, bad_vectors
 
 #: Rows that are looked at one by one unless all are asked for.
 _SAMPLE = 200
-#: Queries, and nearest chunks of each, by which the fast vector search is measured.
-RECALL_QUERIES, RECALL_DEPTH = 20, 10
-#: Cosines this near are a tie, which either way of computing may break as it likes.
-_TIE = 1e-4
 
 _WORD = re.compile(r"[A-Za-z0-9]{2,}")
 
@@ -52,9 +43,8 @@ def diagnose(
         "facts": partial(check_facts, snap),
         "chunks": partial(check_chunks, snap),
         "full text": partial(check_full_text, snap, deep=deep),
-        "vectors": partial(check_vectors, snap, deep=deep),
+        "vectors": partial(check_vectors, snap),
         "cache": partial(check_cache, snap, in_use=in_use),
-        "recall": partial(check_recall, snap),
     }
 
 
@@ -135,9 +125,8 @@ def _same_words(snap: Snapshot, form: str, table: str) -> bool:
 # -- vectors --------------------------------------------------------------------------------------------
 
 
-def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
-    """Chunks have their vectors, and the vec0 table holds those of the cache. ``deep`` compares all of them,
-    else a sample."""
+def check_vectors(snap: Snapshot, out: Outcome) -> None:
+    """Chunks have their vectors, or the next sync makes them."""
     space = snap.space()
     if space is None:
         out.detail = "BM25 only: no vectors are configured"
@@ -147,37 +136,6 @@ def check_vectors(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
     wanted = {seq for seq, there in known if there}
     out.detail = f"{len(wanted):,} of {counted(len(chunks), 'chunk')} have one"
     _check_awaited(snap, out, chunks - {seq for seq, _ in known})
-    if snap.extension_error:
-        out.detail += "; the vec0 table was not checked: sqlite-vec is not in use"
-        return
-    if snap.meta.get("vectors_behind") == "yes":
-        text = "The vec0 table is incomplete: a process without sqlite-vec has written to the index."
-        out.add("vectors-behind", "warning", text, repair=FIX)
-        return
-    dims = snap.vector_table_dims()
-    if dims is None:
-        if wanted:
-            out.add("vectors-missing", "error", "The vec0 table is missing: no vector is found.", (), FIX)
-        return
-    lengths = [row[0] for row in snap.rows(f"SELECT DISTINCT e.dims FROM {EMBEDDED}", space)]
-    if lengths and dims not in lengths:
-        text = f"The vec0 table takes vectors of {dims} dimensions, those of the cache have "
-        out.add("vector-dims", "error", f"{text}{', '.join(map(str, lengths))}.", (), FIX)
-        return
-    held = {row[0] for row in snap.rows("SELECT rowid FROM chunks_vec")}
-    if missing := wanted - held:
-        text = (
-            f"{counted_have(len(missing), 'chunk')} a vector that the vec0 table lacks: searches miss them."
-        )
-        out.add("vectors-missing", "error", text, _locations(snap, missing), FIX)
-    if orphans := held - wanted:
-        text = f"{counted(len(orphans), 'row')} of the vec0 table without a chunk that has a vector."
-        out.add("vector-orphans", "error", text, _numbers(orphans), FIX)
-    looked_at = sorted(wanted & held) if deep else _sample(sorted(wanted & held))
-    if others := differing(snap.connection, space, looked_at):
-        text = f"{counted_are(len(others), 'vector')} another in the vec0 table than in the cache."
-        out.add("vectors-differ", "error", text, _locations(snap, others), f"{FIX} && {INDEX}")
-    out.detail += f", {len(held):,} rows of {dims} dimensions, {len(looked_at):,} compared"
 
 
 def _check_awaited(snap: Snapshot, out: Outcome, without: set[int]) -> None:
@@ -200,10 +158,10 @@ def check_cache(snap: Snapshot, out: Outcome, in_use: Sequence[Space] = ()) -> N
     total = snap.number("SELECT count(*) FROM embedding_cache")
     out.detail = counted(total, "embedding")
     faults = {
-        "cache-length": "of another length than they say",
         "cache-values": "of zeros, of values that are no numbers, or not of unit length",
         "cache-dims": "of another number of dimensions than the rest of their space",
-        "cache-names": "under names that are no text",
+        "cache-bytes": "of other bytes than were stored",
+        "cache-names": "of no space that has a name",
     }
     for code, bad in bad_vectors(snap.connection).items():
         text = f"{counted(len(bad), 'vector')} of the cache: {faults[code]}."
@@ -211,7 +169,8 @@ def check_cache(snap: Snapshot, out: Outcome, in_use: Sequence[Space] = ()) -> N
     primary = snap.space()
     sizes = snap.rows(
         f"""SELECT {NAMES}, count(*), sum(coalesce(length(embedding), 0)),
-        sum(hash NOT IN (SELECT hash FROM chunks)) FROM embedding_cache GROUP BY 1, 2, 3 ORDER BY 4 DESC"""
+        sum(hash NOT IN (SELECT hash FROM chunks)) FROM embedding_cache e JOIN spaces s ON s.id = e.space
+        GROUP BY s.id ORDER BY 4 DESC"""
     )
     named = [(Space(*(name.decode("utf-8", "replace") for name in row[:3])), *row[3:]) for row in sizes]
     dead = [row for row in named if row[0] not in (primary, *in_use)]
@@ -223,43 +182,6 @@ def check_cache(snap: Snapshot, out: Outcome, in_use: Sequence[Space] = ()) -> N
         )
         some = (f"{row[0].label}: {row[1]:,}" for row in dead)
         out.add("dead-spaces", "info", text, some, "openclaw-mem cache prune --max 0" if gone else "")
-
-
-# -- the fast way against the exact one -------------------------------------------------------------------
-
-
-def check_recall(snap: Snapshot, out: Outcome) -> None:
-    """The vec0 table finds what a comparison with every vector finds."""
-    import numpy as np
-
-    space = snap.space()
-    dims = snap.vector_table_dims()
-    behind = snap.extension_error or snap.meta.get("vectors_behind") == "yes"
-    if space is None or dims is None or behind:
-        out.detail = "no vec0 table to measure"
-        return
-    sql = f"SELECT c.seq, e.embedding FROM {EMBEDDED} AND length(e.embedding) = ?4 ORDER BY c.seq"
-    held = snap.rows(sql, (*space, 4 * dims))
-    if not held:
-        out.detail = "no vectors to measure"
-        return
-    matrix: Vector = np.frombuffer(b"".join(blob for _, blob in held), dtype=np.float32).reshape(-1, dims)
-    row_of = {seq: row for row, (seq, _) in enumerate(held)}
-    depth = min(RECALL_DEPTH, len(held))
-    found = wanted = 0
-    for row in _sample(list(row_of.values()), RECALL_QUERIES):
-        with np.errstate(all="ignore"):
-            cosines = np.nan_to_num(products(matrix, matrix[row]), nan=-2.0)
-        border = np.partition(cosines, len(held) - depth)[len(held) - depth] - _TIE
-        sql = "SELECT rowid FROM chunks_vec WHERE embedding MATCH ? AND k = ?"
-        near = [row_of[seq] for (seq,) in snap.rows(sql, (held[row][1], depth)) if seq in row_of]
-        wanted += depth
-        found += int((cosines[near] >= border).sum())
-    recall = found / wanted
-    out.detail = f"recall@{depth} {recall:.3f} over {counted(wanted // depth, 'query', 'queries')}"
-    if found < wanted:
-        text = f"The fast vector search misses {wanted - found:,} of the {wanted:,} nearest chunks."
-        out.add("recall", "error", text, (out.detail,), FIX)
 
 
 # -- words ----------------------------------------------------------------------------------------------

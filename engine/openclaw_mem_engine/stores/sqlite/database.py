@@ -17,7 +17,7 @@ from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexDamaged, In
 from openclaw_mem_engine.state.database import immediate
 from openclaw_mem_engine.stores.sqlite.files import (
     APPLICATION_ID,
-    bytes_of,
+    connect_read_only,
     is_full,
     make_folder,
     refuse_foreign,
@@ -25,6 +25,8 @@ from openclaw_mem_engine.stores.sqlite.files import (
 
 #: Address space for memory-mapped reads; halves the time of a vector scan. Not memory that is used up.
 MMAP_BYTES = 1 << 30
+#: The size of the log at which it is merged into the file.
+_LOG_BYTES = 80 << 20
 #: Why sqlite-vec is not in use when it is not wanted.
 SWITCHED_OFF = "switched off by configuration"
 
@@ -142,19 +144,12 @@ def load_extension(connection: apsw.Connection) -> str:
     return ""
 
 
-def connect_read_only(path: Path) -> apsw.Connection:
-    """A connection to a file that may not be written. Without a log no other process is at work, and SQLite
-    needs no files of its own."""
-    mode = "mode=ro" if bytes_of([path.with_name(f"{path.name}-wal")]) else "immutable=1"
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return apsw.Connection(f"{path.absolute().as_uri()}?{mode}", flags=flags)
-
-
 class Database:
     """Connections to one SQLite file, made when there is none: a reader for each thread, one writer behind a
     lock. ``extension`` asks for sqlite-vec; the attribute tells whether it is there, ``extension_error`` why
     not. ``application_id`` marks a file as ours, and of its kind; ``advice`` is for its messages.
-    ``or_read_only``: a file that may not be written is opened as it is; writing raises then."""
+    ``or_read_only``: a file that may not be written is opened as it is; writing raises then. A file that is
+    made has pages of ``page_bytes``; None leaves that to SQLite."""
 
     def __init__(
         self,
@@ -164,8 +159,10 @@ class Database:
         application_id: int = APPLICATION_ID,
         advice: Advice = _ADVICE,
         or_read_only: bool = False,
+        page_bytes: int | None = None,
     ) -> None:
         self.path = path
+        self.new_page_bytes = page_bytes
         self.advice = advice
         self.extension = False
         self.extension_error = "" if extension else SWITCHED_OFF
@@ -197,15 +194,17 @@ class Database:
     def _opened_for_writing(self, application_id: int) -> apsw.Connection:
         connection = self._connect()
         try:
+            if self.new_page_bytes is not None:
+                connection.pragma("page_size", self.new_page_bytes)
             # Before the write-ahead log: the id has to be in the file itself, which is read without SQLite.
             if connection.pragma("application_id") != application_id:
                 connection.pragma("application_id", application_id)
             # WAL: readers never wait for the writer. NORMAL: a power cut may lose the last commits, never
             # consistency.
-            self._become_wal(connection)
+            self.become_wal(connection)
             connection.pragma("synchronous", "normal")
             connection.pragma("secure_delete", True)  # else text of deleted notes stays in free pages
-            connection.pragma("wal_autocheckpoint", 20_000)
+            connection.pragma("wal_autocheckpoint", _LOG_BYTES // rows(connection, "PRAGMA page_size")[0][0])
         except apsw.Error:
             connection.close()
             raise
@@ -229,7 +228,7 @@ class Database:
         now = self._on_disk()
         return now == self._identity or (or_nothing and now is None)
 
-    def _become_wal(self, connection: apsw.Connection) -> None:
+    def become_wal(self, connection: apsw.Connection) -> None:
         """While one process makes a new file WAL, SQLite refuses another at once, without waiting."""
         until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
         while True:
@@ -335,9 +334,15 @@ class Database:
         """Close all connections; what other threads are reading is interrupted first."""
         with self._guard:
             self.is_closed = True
+        self.close_readers()
+        _close_when_idle(self._writer)
+
+    def close_readers(self) -> None:
+        """Close the connections of all threads; what they are reading is interrupted first."""
+        with self._guard:
             readers, self._readers = self._readers, {}
         self._local = threading.local()
         for connection in readers.values():
             connection.interrupt()
-        for connection in [*readers.values(), self._writer]:
+        for connection in readers.values():
             _close_when_idle(connection)

@@ -9,9 +9,13 @@ import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.state import private_folder
+
+if TYPE_CHECKING:
+    import apsw
 
 #: A rebuild needs room for the new index next to the old one, and for the log through which it is copied.
 _ROOM_FACTOR = 2
@@ -154,6 +158,16 @@ def refuse_foreign(path: Path, application_id: int | None = None) -> None:
     if what:
         advice = "move it away, or set OPENCLAW_MEM_HOME to another folder"
         raise IndexUnavailable(f"{path} {what}. Nothing of it was changed: {advice}.")
+
+
+def connect_read_only(path: Path) -> apsw.Connection:
+    """A connection to a file that may not be written. Without a log no other process is at work, and SQLite
+    needs no files of its own."""
+    import apsw
+
+    mode = "mode=ro" if bytes_of([path.with_name(f"{path.name}-wal")]) else "immutable=1"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return apsw.Connection(f"{path.absolute().as_uri()}?{mode}", flags=flags)
 
 
 def make_folder(path: Path) -> None:

@@ -24,7 +24,7 @@ from openclaw_mem_engine.stores.base import (
     StoredChunk,
 )
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
-from openclaw_mem_engine.stores.sqlite import unshown
+from openclaw_mem_engine.stores.sqlite import earlier, unshown
 from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained, repair_of
 from openclaw_mem_engine.stores.sqlite.files import bytes_of
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
@@ -32,6 +32,7 @@ from openclaw_mem_engine.stores.sqlite.schema import (
     FULL_TEXT,
     FULL_TEXT_TABLES,
     NEEDED,
+    PAGE_BYTES,
     PASSAGES,
     TABLES,
     Meta,
@@ -44,9 +45,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.unshown import Passage, Unshown
 
 #: A change of one of these is a reason to check again for missing rows.
-_CHANGING = ("generation", "fts_behind", "vectors_behind", "vectors_awaited")
-
-_REFILL = "`openclaw-mem doctor --fix` rebuilds them."
+_CHANGING = ("generation", "fts_behind", "vectors_awaited")
 
 
 class SqliteReader:
@@ -55,7 +54,13 @@ class SqliteReader:
     could not write. ``caps`` are those of this process, whatever state the file is in."""
 
     def __init__(
-        self, path: Path, *, resident: bool = False, extension: bool = True, full_text: bool = True
+        self,
+        path: Path,
+        *,
+        resident: bool = False,
+        extension: bool = True,
+        full_text: bool = True,
+        page_bytes: int = PAGE_BYTES,
     ) -> None:
         self.path = path
         self._reopen = partial(
@@ -65,7 +70,7 @@ class SqliteReader:
         self._following = threading.Lock()
         self._opened = 1  # how many files were opened so far
         self._left: Database | None = None  # the one before: what other threads just read there goes on
-        self._db = Database(path, extension=extension, or_read_only=True)
+        self._db = Database(path, extension=extension, or_read_only=True, page_bytes=page_bytes)
         self._meta = Meta(self._db)
         try:
             self._open()
@@ -96,6 +101,8 @@ class SqliteReader:
         """Make what is missing. Returns whether full-text search is wanted and this SQLite has it; damaged
         tables do not count as missing."""
         held = {row[0] for row in self._db.read("SELECT name FROM sqlite_schema")}
+        if "embedding_cache" in held and "spaces" not in held:
+            earlier.bring_up(self._db)
         trouble = None
         derived = () if self._db.read_only else ("unshown",)  # what an older index can be read without
         if not {*NEEDED, *derived, *(["chunks_terms"] * self._full_text)} <= held:
@@ -140,16 +147,12 @@ class SqliteReader:
                 self._refill(connection)
 
     def _refill(self, connection: apsw.Connection) -> None:
-        """Rows that a process without FTS5 or sqlite-vec, or one that met damage, could not write."""
-        what = self._refillable(self._meta.all(connection))
-        if "fts_behind" in what and self._text.trouble(connection) is None:
+        """Rows that a process without FTS5, or one that met damage, could not write."""
+        if self._refillable(self._meta.all(connection)) and self._text.trouble(connection) is None:
             self._text.refill(connection)
-        if "vectors_behind" in what and (known := self.fingerprint()):
-            self._vectors.refill(connection, known.space)
 
-    def _refillable(self, flags: Mapping[str, str]) -> list[str]:
-        can = {"fts_behind": self.caps.full_text, "vectors_behind": self._db.extension}
-        return [what for what in can if can[what] and flags.get(what) == "yes"]
+    def _refillable(self, flags: Mapping[str, str]) -> bool:
+        return self.caps.full_text and flags.get("fts_behind") == "yes"
 
     # -- what the index is ------------------------------------------------------------------------------
 
@@ -169,17 +172,16 @@ class SqliteReader:
         """Code and text for derived rows that are missing though there are chunks, as far as the first rows
         show: a search in an empty table finds nothing and raises nothing. Damage of other tables is reported
         by the search that needs them."""
-        awaited = flags.get("vectors_awaited") == "yes"
         with suppress(IndexUnavailable):
-            yield from self._missing_derived(flags, awaited)
-        if awaited:
+            yield from self._missing_words(flags)
+        if flags.get("vectors_awaited") == "yes":
             label = self._primary().label
             yield (
                 "vectors-awaited",
                 f"Some passages have no vectors of {label} yet: run `openclaw-mem index`.",
             )
 
-    def _missing_derived(self, flags: Mapping[str, str], awaited: bool) -> Iterator[tuple[str, str]]:
+    def _missing_words(self, flags: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         with explained(self.path):
             trouble = FullTextRows.trouble(self._db.reader()) if self.caps.full_text else None
         if trouble is not None:
@@ -195,13 +197,8 @@ class SqliteReader:
             return
         tables = FULL_TEXT_TABLES.values() if self.caps.full_text and trouble is None else ()
         if not all(self._db.read(f"SELECT rowid FROM {table} LIMIT 1") for table in tables):
-            text = f"The full-text tables have lost their rows: BM25 finds nothing. {_REFILL}"
-            yield "full-text-missing", text
-        space = self._primary()
-        if awaited or self._vectors.in_memory or space.provider in ("", "none"):
-            return
-        if not self._vectors.has_rows() and self._vectors.count(space):
-            yield "vectors-missing", f"The vec0 table has lost its rows: no vector is found. {_REFILL}"
+            text = "The full-text tables have lost their rows: BM25 finds nothing. "
+            yield "full-text-missing", f"{text}`openclaw-mem doctor --fix` rebuilds them."
 
     def generation(self) -> int:
         return self._meta.generation()
@@ -255,8 +252,8 @@ class SqliteReader:
 
     def chunks_of(self, path: str) -> list[StoredChunk]:
         found = self._db.read(
-            """SELECT id, path, source, start_line, end_line, hash, text FROM chunks WHERE path = ?
-            ORDER BY seq""",
+            """SELECT id, path, source, start_line, end_line, lower(hex(hash)), text FROM chunks
+            WHERE path = ? ORDER BY seq""",
             (path,),
         )
         return [StoredChunk(*row) for row in found]
@@ -277,7 +274,7 @@ class SqliteReader:
 
     def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]:
         found = self._db.read(
-            """SELECT c.id, c.path, c.source, c.start_line, c.end_line, c.hash, c.text,
+            """SELECT c.id, c.path, c.source, c.start_line, c.end_line, lower(hex(c.hash)), c.text,
                 iif(typeof(f.mtime_ns) = 'integer', f.mtime_ns, 0)
             FROM json_each(?) wanted JOIN chunks c ON c.id = wanted.value
             LEFT JOIN files f ON f.path = c.path AND f.source = c.source""",
@@ -316,11 +313,7 @@ class SqliteReader:
         sources: Sequence[Source] | None = None,
         space: Space | None = None,
     ) -> CandidateRows:
-        primary = self._primary()
-        asked = space or primary
-        return self._vectors.nearest(
-            asked, self.generation(), vector, limit, sources, primary=asked == primary
-        )
+        return self._vectors.nearest(self._primary(space), self.generation(), vector, limit, sources)
 
     def cosines(self, vector: Floats, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
         return self._vectors.cosines(self._primary(space), vector, ids) if ids else {}

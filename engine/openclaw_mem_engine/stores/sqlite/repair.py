@@ -18,10 +18,11 @@ import apsw
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.findings import counted
 from openclaw_mem_engine.stores.scoring import unit_vector
+from openclaw_mem_engine.stores.sqlite import earlier
 from openclaw_mem_engine.stores.sqlite.database import Database
 from openclaw_mem_engine.stores.sqlite.files import aside_path, remove, set_aside
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
-from openclaw_mem_engine.stores.sqlite.vectors import AS_WRITTEN
+from openclaw_mem_engine.stores.sqlite.vectors import AS_WRITTEN, as_written
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
@@ -34,23 +35,24 @@ _TOGETHER = 1_000
 #: What reading a damaged page may raise: SQLite's errors, bytes that are no text, impossible lengths.
 _DAMAGE = (apsw.Error, UnicodeDecodeError, MemoryError)
 # Not "rowid > ?": SQLite begins to search on that row's page, which may be damaged.
-_SQL = f"""SELECT rowid, provider, model, provider_key, hash, dims, embedding FROM embedding_cache
-    WHERE rowid >= ? + 1 AND rowid <= ? AND {AS_WRITTEN}
-    AND length(hash) = 64 AND hash NOT GLOB '*[^0-9a-f]*' ORDER BY rowid"""
+_SQL = f"""SELECT e.id, provider, model, provider_key, hash, embedding, checksum
+    FROM embedding_cache e CROSS JOIN spaces s ON s.id = e.space
+    WHERE e.id >= ? + 1 AND e.id <= ? AND {AS_WRITTEN} ORDER BY e.id"""
+_EARLIER_SQL = f"{earlier.ROWS.format('embedding_cache')} AND rowid >= ? + 1 AND rowid <= ? ORDER BY rowid"
 
 
-def repair(path: Path, codes: Collection[str], *, extension: bool = True) -> list[str]:
+def repair(path: Path, codes: Collection[str]) -> list[str]:
     """Rebuild the index file from its own files, chunks and cached embeddings; what was done, in words.
 
     Of ``codes``, those of the findings, "fingerprint-unreadable" makes it forget what it was built with,
-    which is all that is done then. ``extension`` asks for sqlite-vec. The caller keeps other writers away.
-    Raises IndexUnavailable; nothing has changed then.
+    which is all that is done then. The caller keeps other writers away. Raises IndexUnavailable; nothing has
+    changed then.
     """
     if "fingerprint-unreadable" in codes:  # such an index cannot be opened, and is rebuilt without one
-        with closing(Database(path, extension=extension)) as database, database.transaction() as connection:
+        with closing(Database(path, extension=False)) as database, database.transaction() as connection:
             connection.execute("DELETE FROM meta WHERE key = 'fingerprint'")
         return ["the record of the build settings was removed; a rebuild writes it"]
-    with closing(SqliteIndex(path, extension=extension)) as old:
+    with closing(SqliteIndex(path, extension=False)) as old:
         known = old.fingerprint()
         if known is None:
             return []
@@ -62,11 +64,10 @@ def repair(path: Path, codes: Collection[str], *, extension: bool = True) -> lis
         finally:
             fresh.abort()
         after = old.counts()
-    done = [f"vector and full-text tables were rebuilt from {counted(after.chunks, 'chunk')} of the index"]
+    done = [f"the full-text tables were rebuilt from {counted(after.chunks, 'chunk')} of the index"]
     for number, noun, what in (
         (before.cached - after.cached, "cached vector", "dropped; the next sync makes them again"),
         (before.chunks - after.chunks, "chunk", "of no file dropped"),
-        (after.cached - before.cached, "vector", "of the vec0 table put back into the cache"),
     ):
         if number > 0:
             done.append(f"{counted(number, noun)} {what}")
@@ -114,19 +115,27 @@ def _whole_rows(damaged: Path, until: float) -> Iterator[tuple[Space, str, Vecto
     except apsw.Error:
         return
     try:
-        for _, provider, model, key, text_hash, dims, blob in _readable(connection, 0, _LAST_ROW, until):
-            vector = unit_vector(blob, dims)
-            if blob is None or vector is not None:
-                yield Space(provider, model, key), text_hash, vector
+        sql = _EARLIER_SQL if earlier.is_earlier(connection) else _SQL
+        for row in _readable(connection, sql, 0, _LAST_ROW, until):
+            content, blob, checksum = row[4:7]
+            vector = unit_vector(blob)
+            if (blob is None or vector is not None) and (
+                checksum is None or as_written(content, blob, checksum)
+            ):
+                yield Space(*row[1:4]), content.hex(), vector
+    except _DAMAGE:
+        return  # not even the names of its tables can be read
     finally:
         connection.close()
 
 
-def _readable(connection: apsw.Connection, after: int, last: int, until: float) -> Iterator[tuple[Any, ...]]:
+def _readable(
+    connection: apsw.Connection, sql: str, after: int, last: int, until: float
+) -> Iterator[tuple[Any, ...]]:
     """All rows with ``after`` < rowid <= ``last`` that can be read, as far as there is time."""
     while after < last and time.monotonic() < until:
         try:
-            for row in connection.execute(_SQL, (after, last)):
+            for row in connection.execute(sql, (after, last)):
                 after = row[0]
                 yield row
                 if time.monotonic() >= until:
@@ -136,23 +145,23 @@ def _readable(connection: apsw.Connection, after: int, last: int, until: float) 
             bad = after
         # Skip ahead, each time twice as far, until something can be read again; then read what was skipped.
         step, before = 1, bad
-        while (after := bad + step) < last and not _is_readable(connection, after, last):
+        while (after := bad + step) < last and not _is_readable(connection, sql, after, last):
             if time.monotonic() >= until:
                 return
             before, step = after, 2 * step
         if after < last:
             if after - before > 1:
-                yield from _readable(connection, before, after, until)
+                yield from _readable(connection, sql, before, after, until)
         elif last < _LAST_ROW and last - before > 1:
             after = before  # readable rows may begin after the last skip
         else:
             return
 
 
-def _is_readable(connection: apsw.Connection, after: int, last: int) -> bool:
+def _is_readable(connection: apsw.Connection, sql: str, after: int, last: int) -> bool:
     """Whether the next row can be read, or there is none."""
     try:
-        connection.execute(f"{_SQL} LIMIT 1", (after, last)).fetchall()
+        connection.execute(f"{sql} LIMIT 1", (after, last)).fetchall()
     except _DAMAGE:
         return False
     return True

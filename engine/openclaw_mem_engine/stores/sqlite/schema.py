@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 import apsw
 
 from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable
+from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, Fingerprint
 from openclaw_mem_engine.stores.query import name_of, segment
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
@@ -22,20 +23,23 @@ TABLES = (
         mtime_ns INTEGER NOT NULL, size INTEGER NOT NULL, inode INTEGER NOT NULL, checked_ns INTEGER NOT NULL,
         refusal TEXT NOT NULL,
         PRIMARY KEY(path, source)) WITHOUT ROWID""",
-    # seq joins a chunk to its full-text and vector rows; id is what the world sees.
+    # seq joins a chunk to its full-text rows, hash (the bytes of text_hash) to its vectors; id is what the
+    # world sees.
     """CREATE TABLE IF NOT EXISTS chunks(
-        seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, path TEXT NOT NULL,
-        source TEXT NOT NULL DEFAULT 'memory', start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
-        hash TEXT NOT NULL, model TEXT NOT NULL, text TEXT NOT NULL, updated_at REAL NOT NULL)""",
+        seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, path TEXT NOT NULL, source TEXT NOT NULL,
+        start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, hash BLOB NOT NULL, text TEXT NOT NULL)""",
     "CREATE INDEX IF NOT EXISTS idx_chunks_path ON chunks(path, source)",
-    # A NULL embedding means: asked, and this text has none.
+    """CREATE TABLE IF NOT EXISTS spaces(
+        id INTEGER PRIMARY KEY, provider TEXT NOT NULL, model TEXT NOT NULL, provider_key TEXT NOT NULL,
+        UNIQUE(provider, model, provider_key))""",
+    # The only copy of each vector. A NULL embedding means: asked, and this text has none. checksum is
+    # crc32(hash + embedding): most flipped bytes leave what looks like a vector.
     """CREATE TABLE IF NOT EXISTS embedding_cache(
-        provider TEXT NOT NULL, model TEXT NOT NULL, provider_key TEXT NOT NULL, hash TEXT NOT NULL,
-        embedding BLOB, dims INTEGER NOT NULL, updated_at REAL NOT NULL,
-        PRIMARY KEY(provider, model, provider_key, hash))""",
+        id INTEGER PRIMARY KEY, space INTEGER NOT NULL, hash BLOB NOT NULL, embedding BLOB,
+        checksum INTEGER NOT NULL, updated_at REAL NOT NULL, UNIQUE(space, hash))""",
     # With these no row has to be read, text or vector and all, to tell which chunks have one.
     "CREATE INDEX IF NOT EXISTS idx_chunks_hash ON chunks(hash)",
-    "CREATE INDEX IF NOT EXISTS idx_cache_none ON embedding_cache(hash) WHERE embedding IS NULL",
+    "CREATE INDEX IF NOT EXISTS idx_cache_none ON embedding_cache(space, hash) WHERE embedding IS NULL",
     """CREATE TABLE IF NOT EXISTS unshown(
         path TEXT NOT NULL, source TEXT NOT NULL, form TEXT NOT NULL, characters INTEGER NOT NULL,
         lines INTEGER NOT NULL, hidden_characters INTEGER NOT NULL, hidden_lines INTEGER NOT NULL,
@@ -73,20 +77,15 @@ FULL_TEXT_ROWS: dict[str, tuple[str, Callable[[int, str, str], tuple[int | str, 
     ),
 }
 #: Tables without which nothing of an index can be used.
-NEEDED = ("meta", "files", "chunks", "embedding_cache")
+NEEDED = ("meta", "files", "chunks", "spaces", "embedding_cache")
 
 
-def vector_table(dims: int) -> str:
-    """The vec0 table for vectors of ``dims`` float32 values; rowid is the chunk's seq."""
-    return (
-        "CREATE VIRTUAL TABLE IF NOT EXISTS chunks_vec USING vec0("
-        f"source TEXT PARTITION KEY, embedding FLOAT[{dims}] distance_metric=cosine)"
-    )
-
+#: Of a new file. Rows of 1 to 2 kB, chunks and vectors, leave a fifth of smaller pages empty.
+PAGE_BYTES = 16_384
 
 T = TypeVar("T")
 #: Work that a process could not do and that the next one that can does.
-Behind = Literal["fts_behind", "vectors_behind", "vectors_awaited", "words_left"]
+Behind = Literal["fts_behind", "vectors_awaited", "words_left"]
 
 #: In the year 5138; every clock and calendar can do with less.
 _LATEST_S = 1e11
@@ -184,9 +183,9 @@ class Meta:
         found = rows(connection, "SELECT value FROM meta WHERE key = ?", (counter,))
         Meta.put(connection, counter, str(generation_after(found[0][0] if found else None)))
 
-    def expect(self, connection: apsw.Connection, built_with: Fingerprint | None) -> str:
-        """The model that the content was built with, as seen by a transaction; "" for an index that was never
-        begun. Raises IndexChanged when it is another index than ``built_with`` names; None names none."""
+    def expect(self, connection: apsw.Connection, built_with: Fingerprint | None) -> Space | None:
+        """The primary space of the content, as seen by a transaction; None for an index that was never begun.
+        Raises IndexChanged when it is another index than ``built_with`` names; None names none."""
         found = rows(connection, "SELECT value FROM meta WHERE key = 'fingerprint'")
         known = Fingerprint.from_json(found[0][0]) if found else None
         if built_with is not None and built_with != known:
@@ -194,4 +193,4 @@ class Meta:
                 f"Another process has rebuilt the index {self._db.path} with other settings meanwhile. "
                 "Nothing of this was written: run it again."
             )
-        return known.model if known else ""
+        return known.space if known else None

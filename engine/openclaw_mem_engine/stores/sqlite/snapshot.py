@@ -4,8 +4,6 @@ the checks that need nothing but its file: SQLite itself, tables, facts, chunks.
 from __future__ import annotations
 
 import json
-import re
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,16 +25,13 @@ from openclaw_mem_engine.stores.findings import (
 )
 from openclaw_mem_engine.stores.sqlite.database import (
     MMAP_BYTES,
-    SWITCHED_OFF,
     Bound,
-    connect_read_only,
     explained,
-    load_extension,
     rows,
 )
+from openclaw_mem_engine.stores.sqlite.files import connect_read_only
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES, NEEDED, generation_of, time_of
 
-_DIMS = re.compile(r"FLOAT\[(\d+)\]", re.IGNORECASE)
 #: Steps of SQLite's machine between two looks at the cancel token.
 _STEPS = 50_000
 #: Older ones may corrupt a WAL database that two connections write and checkpoint at the same time.
@@ -48,14 +43,13 @@ _COMPLAINTS = 20
 class Snapshot:
     """A read transaction over the index ``path``: what other processes write meanwhile is not seen. Raises
     IndexDamaged or IndexUnavailable when not even that is possible, and from every read Cancelled when
-    ``cancel`` is set. ``extension`` asks for sqlite-vec; ``extension_error`` tells why it is not there."""
+    ``cancel`` is set."""
 
-    def __init__(self, path: Path, cancel: CancelToken | None = None, *, extension: bool = True) -> None:
+    def __init__(self, path: Path, cancel: CancelToken | None = None) -> None:
         with explained(path):
             self.connection = _connected(path)
         try:
             self.connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-            self.extension_error = load_extension(self.connection) if extension else SWITCHED_OFF
             with explained(path):
                 self._prepare(cancel)
                 self.tables = {
@@ -104,11 +98,6 @@ class Snapshot:
         """Known files by path."""
         sql = "SELECT path, source, hash, mtime_ns, size, inode, checked_ns, refusal FROM files"
         return {state.path: state for state in map(FileState._make, self.rows(sql))}
-
-    def vector_table_dims(self) -> int | None:
-        """The length of vectors that the vec0 table takes; None when there is no such table."""
-        found = _DIMS.search(self.tables.get("chunks_vec", ""))
-        return int(found[1]) if found else None
 
     def close(self) -> None:
         """End the transaction and close the file."""
@@ -172,7 +161,10 @@ def check_tables(snap: Snapshot, out: Outcome) -> None:
     missing = [name for name in NEEDED if name not in snap.tables]
     full_text = [name for name in (*FULL_TEXT_TABLES.values(), "chunks_terms") if name not in snap.tables]
     out.detail = f"{counted(len(snap.tables), 'table and index', 'tables and indexes')}"
-    if missing:
+    if "spaces" in missing and "embedding_cache" not in missing:
+        text = "The tables are those of an earlier version: the next sync or search converts them."
+        out.add("earlier-tables", "warning", text, repair=INDEX)
+    elif missing:
         text = "Tables of the index are missing: " + ", ".join(missing) + "."
         out.add("tables-missing", "error", text, repair=REBUILD)
     elif full_text:
@@ -235,21 +227,25 @@ def _schema_of(fingerprint: str) -> int:
 
 
 def check_chunks(snap: Snapshot, out: Outcome) -> None:
-    """Each chunk is what its id says, exists once, belongs to a file, and to the model of the index."""
+    """Each chunk is what its id says (also of the model of the index), exists once, and belongs to a file."""
     total, wrong = 0, []
-    models: Counter[str] = Counter()
+    model = None
+    with suppress(ValueError):
+        known = snap.fingerprint()
+        model = known.model if known is not None else None
     ids: set[str] = set()
     twice: list[str] = []
     # NOT INDEXED: an index may be what is damaged.
-    sql = "SELECT id, path, source, start_line, end_line, hash, model, text FROM chunks NOT INDEXED"
-    for chunk_id, path, source, first, last, content, model, text in snap.connection.execute(sql):
+    sql = "SELECT id, path, source, start_line, end_line, lower(hex(hash)), text FROM chunks NOT INDEXED"
+    for chunk_id, path, source, first, last, content, text in snap.connection.execute(sql):
         total += 1
-        models[model] += 1
         location = f"{path}:{first}-{last}"
         if chunk_id in ids:
             twice.append(location)
         ids.add(chunk_id)
-        if content != text_hash(text) or chunk_id != chunk_id_of(source, path, first, last, content, model):
+        if content != text_hash(text) or (
+            model is not None and chunk_id != chunk_id_of(source, path, first, last, content, model)
+        ):
             wrong.append(location)
     out.detail = f"{counted(total, 'chunk')}, each as its id and hash say"
     if wrong:
@@ -259,7 +255,6 @@ def check_chunks(snap: Snapshot, out: Outcome) -> None:
     if twice:
         text = f"{counted_have(len(twice), 'chunk')} the same id as another one."
         out.add("duplicate-ids", "error", text, twice, REBUILD)
-    _check_models(snap, out, models)
     stray = snap.rows(
         """SELECT path, count(*) FROM chunks c WHERE NOT EXISTS (SELECT 1 FROM files f
             WHERE f.path = c.path AND f.source = c.source AND f.refusal = '') GROUP BY path"""
@@ -268,16 +263,3 @@ def check_chunks(snap: Snapshot, out: Outcome) -> None:
         text = f"{counted_are(sum(row[1] for row in stray), 'chunk')} of no file that the index knows, and "
         text += "would never go."
         out.add("chunks-without-file", "error", text, (str(row[0]) for row in stray), FIX)
-
-
-def _check_models(snap: Snapshot, out: Outcome, models: Counter[str]) -> None:
-    known = None
-    with suppress(ValueError):
-        known = snap.fingerprint()
-    mixed = set(models) - {known.model} if known is not None else len(models) > 1
-    if mixed:
-        text = "The index mixes chunks of several models: their vectors cannot be compared."
-        some = [f"{model or '(none)'}: {counted(number, 'chunk')}" for model, number in models.most_common()]
-        if known is not None:
-            some.append(f"the index was built with {known.model or '(none)'}")
-        out.add("mixed-models", "error", text, some, REBUILD)

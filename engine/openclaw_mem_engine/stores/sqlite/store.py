@@ -1,9 +1,8 @@
-"""Writing the index in one SQLite file: chunks, two full-text tables, vectors, the embedding cache, and new
-generations."""
+"""Writing the index in one SQLite file: chunks, full-text rows, the embedding cache, and new generations."""
 
 from __future__ import annotations
 
-import time
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,14 +26,12 @@ from openclaw_mem_engine.stores.sqlite.database import explained, rows
 from openclaw_mem_engine.stores.sqlite.files import aside_path, check_room, remove, sweep
 from openclaw_mem_engine.stores.sqlite.reader import SqliteReader
 from openclaw_mem_engine.stores.sqlite.schema import generation_after
-from openclaw_mem_engine.stores.sqlite.vectors import AS_WRITTEN, bad_vectors, differing, uncached
+from openclaw_mem_engine.stores.sqlite.vectors import AS_WRITTEN, SPACE, bad_vectors
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
 
 
-#: So many vectors in doubt are made anew rather than trusted.
-_FEW_DOUBTFUL = 50
 #: Chunks of an index whose words are purged by every sync that removes files: half a second.
 _SOON_PURGED = 10_000
 
@@ -59,52 +56,38 @@ class SqliteIndex(SqliteReader, IndexStore):
     def apply(self, *changes: FileChange, built_with: Fingerprint | None = None) -> None:
         """See ``IndexWriter.apply``: with each commit FTS5 writes and merges its segments."""
         with self._changing() as connection:
-            model, now = self._meta.expect(connection, built_with), time.time()
-            added: list[tuple[int, str, str]] = []
-            vectors: list[tuple[int, str, Vector]] = []
-            for change in changes:
-                self._replace(connection, change, model, now, added, vectors)
+            space = self._meta.expect(connection, built_with)
+            added = [row for change in changes for row in self._replace(connection, change)]
             # All rows of a table together: a write to another virtual table between them makes FTS5 write
             # what it has gathered as a segment; done for each file, that was a sixth of a first index.
             self._text.insert(connection, added)
-            self._vectors.insert(connection, vectors)
-            if built_with is not None:
+            if space is not None:
                 # What was put into the cache before its chunk was written may have been pruned meanwhile.
                 pairs = (pair for x in changes for pair in zip(x.chunks, x.vectors, strict=True))
                 made = {chunk.hash: vector for chunk, vector in pairs if vector is not None}
-                self._vectors.cache(connection, built_with.space, made, replace=False)
+                self._vectors.cache(connection, space, made, replace=False)
             self._meta.bump(connection)
 
-    def _replace(
-        self,
-        connection: apsw.Connection,
-        change: FileChange,
-        model: str,
-        now: float,
-        added: list[tuple[int, str, str]],
-        vectors: list[tuple[int, str, Vector]],
-    ) -> None:
-        """Replace the chunks of a file. What full-text and vector tables need is put into ``added`` (seq,
-        path, text) and ``vectors`` (seq, source, vector)."""
-        path, source, kept = change.state.path, change.state.source, list[StoredChunk]()
+    def _replace(self, connection: apsw.Connection, change: FileChange) -> list[tuple[int, str, str]]:
+        """Replace the chunks of a file. Returns what the full-text tables need: seq, path, text."""
+        path, source = change.state.path, change.state.source
+        kept, added = list[StoredChunk](), list[tuple[int, str, str]]()
         self._delete_chunks(connection, path, source, gone=not change.chunks)
-        for chunk, vector in zip(change.chunks, change.vectors, strict=True):
+        for chunk in change.chunks:
             row = rows(
                 connection,
-                """INSERT INTO chunks(
-                    id, path, source, start_line, end_line, hash, model, text, updated_at)
-                VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO NOTHING RETURNING seq""",
-                (*chunk[:6], model, chunk.text, now),
+                """INSERT INTO chunks(id, path, source, start_line, end_line, hash, text)
+                VALUES(?, ?, ?, ?, ?, unhex(?), ?) ON CONFLICT(id) DO NOTHING RETURNING seq""",
+                chunk[:7],
             )
             if row:  # equal pieces of one over-long line share an id, and one row
                 kept.append(chunk)
                 added.append((row[0][0], chunk.path, chunk.text))
-                if vector is not None:
-                    vectors.append((row[0][0], chunk.source, vector))
         unshown.insert(connection, path, source, kept)
         if change.awaits_vectors:
             self._meta.set_behind(connection, "vectors_awaited")
         self._put_state(connection, change.state)
+        return added
 
     def _delete_chunks(self, connection: apsw.Connection, path: str, source: str, *, gone: bool) -> None:
         found = rows(connection, "SELECT seq FROM chunks WHERE path = ? AND source = ?", (path, source))
@@ -112,7 +95,6 @@ class SqliteIndex(SqliteReader, IndexStore):
             if gone:
                 self._meta.set_behind(connection, "words_left")
             self._text.delete(connection, found)
-            self._vectors.delete(connection, found)
             connection.execute("DELETE FROM chunks WHERE path = ? AND source = ?", (path, source))
             connection.execute("DELETE FROM unshown WHERE path = ? AND source = ?", (path, source))
 
@@ -160,8 +142,7 @@ class SqliteIndex(SqliteReader, IndexStore):
                     self._meta.bump(connection)
 
     def cached_hashes(self, space: Space) -> list[str]:
-        sql = """SELECT hash FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?
-            ORDER BY hash"""
+        sql = f"SELECT lower(hex(hash)) FROM embedding_cache WHERE space = {SPACE} ORDER BY hash"
         return [row[0] for row in self._db.read(sql, space)]
 
     def cache_sizes(self) -> list[CacheSize]:
@@ -179,7 +160,7 @@ class SqliteIndex(SqliteReader, IndexStore):
         asked = space or primary
         if not any(primary) or (asked == primary and not self._awaits_vectors()):
             return []
-        return self._vectors.missing(asked, limit, primary=asked == primary)
+        return self._vectors.missing(asked, limit)
 
     def vectors_complete(self) -> None:
         if self._awaits_vectors():
@@ -191,14 +172,11 @@ class SqliteIndex(SqliteReader, IndexStore):
 
     def set_vectors(self, vectors: Mapping[str, Vector], built_with: Fingerprint | None = None) -> None:
         with self._changing() as connection:
-            self._meta.expect(connection, built_with)
-            sql = "SELECT seq, source FROM chunks WHERE id = ?"
-            found = [
-                (seq, source, vector)
-                for chunk_id, vector in vectors.items()
-                for seq, source in rows(connection, sql, (chunk_id,))
-            ]
-            self._vectors.insert(connection, found)
+            space = self._meta.expect(connection, built_with)
+            sql = "SELECT id, lower(hex(hash)) FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
+            found = rows(connection, sql, (json.dumps([*vectors]),))
+            if space is not None:
+                self._vectors.cache(connection, space, {key: vectors[chunk_id] for chunk_id, key in found})
             self._meta.bump(connection)
 
     # -- rebuilding -------------------------------------------------------------------------------------
@@ -210,7 +188,7 @@ class SqliteIndex(SqliteReader, IndexStore):
         try:
             generation.begin(fingerprint)
             generation._take_cache(self.path, without)
-            generation.dropped = generation._drop_doubtful() + generation._drop_unusable()
+            generation.dropped = generation._drop_unusable()
         except BaseException:
             generation._end()
             raise
@@ -219,10 +197,16 @@ class SqliteIndex(SqliteReader, IndexStore):
     def _take_cache(self, source: Path, without: Space | None = None) -> None:
         """Add the embeddings that another index has made, but none of the space ``without``."""
         with self._attached(source) as connection:
+            names = "provider, model, provider_key"
+            connection.execute(
+                f"INSERT OR IGNORE INTO spaces({names}) SELECT {names} FROM other.spaces ORDER BY id"
+            )
             # Not what only a damaged page can hold: it would stay in the cache for good.
             connection.execute(
-                f"""INSERT OR IGNORE INTO embedding_cache SELECT * FROM other.embedding_cache
-                WHERE {AS_WRITTEN} AND (provider, model, provider_key) IS NOT (?, ?, ?)""",
+                f"""INSERT OR IGNORE INTO embedding_cache(space, hash, embedding, checksum, updated_at)
+                SELECT s.id, hash, embedding, checksum, updated_at FROM other.embedding_cache e
+                JOIN other.spaces o ON o.id = e.space JOIN main.spaces s USING({names})
+                WHERE {AS_WRITTEN} AND ({names}) IS NOT (?, ?, ?) ORDER BY e.id""",
                 without or (None, None, None),
             )
 
@@ -246,7 +230,12 @@ class SqliteGeneration(SqliteIndex, Generation):
         aside = aside_path(old.path)
         try:
             # What this process can do, not what state the old file is in.
-            super().__init__(aside, extension=old._db.extension, full_text=old.caps.full_text)
+            super().__init__(
+                aside,
+                extension=old._db.extension,
+                full_text=old.caps.full_text,
+                page_bytes=old._db.read("PRAGMA page_size")[0][0],
+            )
         except BaseException:
             remove(aside)
             raise
@@ -258,36 +247,14 @@ class SqliteGeneration(SqliteIndex, Generation):
         many."""
         with self._db.transaction() as connection:
             bad = [(number,) for numbers in bad_vectors(connection).values() for number in numbers]
-            connection.executemany("DELETE FROM embedding_cache WHERE rowid = ?", bad)
+            connection.executemany("DELETE FROM embedding_cache WHERE id = ?", bad)
+            connection.execute("DELETE FROM spaces WHERE id NOT IN (SELECT space FROM embedding_cache)")
         return len(bad)
 
-    def _drop_doubtful(self) -> int:
-        """Forget the embeddings that cache and vec0 table of the old index have differently: one of the two
-        is damaged. Where many are, the table was filled wrongly, and the cache was paid for. Returns how
-        many."""
-        old, doubtful = self._old, set[tuple[str, ...]]()
-        with suppress(IndexUnavailable), explained(old.path):  # a table that is not there proves nothing
-            reader, space = old._db.reader(), old._primary()
-            seqs = [row[0] for row in rows(reader, "SELECT seq FROM chunks")]
-            doubtful = {(*space, content) for content in differing(reader, space, seqs).values()}
-        if len(doubtful) > _FEW_DOUBTFUL:
-            return 0
-        with self._db.transaction() as connection:
-            sql = "DELETE FROM embedding_cache WHERE (provider, model, provider_key, hash) = (?, ?, ?, ?)"
-            before = connection.total_changes()
-            connection.executemany(sql, doubtful)
-            return connection.total_changes() - before
-
     def take_content(self) -> None:
-        """Take files and chunks over from the old index, and make every row that is derived from them anew. A
-        vector that the vec0 table alone has goes into the cache."""
+        """Take files and chunks over from the old index, and make the rows derived from them anew."""
         old, space = self._old, self._primary()
-        only_placed: dict[str, Vector | None] = {}
-        with suppress(IndexUnavailable), explained(old.path):
-            if old._meta.all().get("vectors_behind") != "yes":
-                only_placed = uncached(old._db.reader(), space)
         with self._attached(old.path) as connection:
-            self._vectors.cache(connection, space, only_placed, replace=False)
             connection.execute("INSERT INTO files SELECT * FROM other.files")
             connection.execute(
                 """INSERT OR IGNORE INTO chunks SELECT c.* FROM other.chunks c
@@ -296,11 +263,8 @@ class SqliteGeneration(SqliteIndex, Generation):
             unshown.refill(connection)
             self._meta.count_chunks(connection, 0)
             self._meta.set_behind(connection, "fts_behind")
-            self._meta.set_behind(connection, "vectors_behind")
-        if only_placed:
-            self._drop_unusable()
         self._complete()
-        if space.provider != "none" and self._vectors.missing(space, 1, primary=True):
+        if space.provider != "none" and self._vectors.missing(space, 1):
             with self._db.transaction() as connection:
                 self._meta.set_behind(connection, "vectors_awaited")
         with suppress(IndexDamaged):

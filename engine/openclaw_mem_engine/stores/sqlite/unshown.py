@@ -4,7 +4,7 @@ large index. Kept are the counts for the snippets of the profiles; for others th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import apsw
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.lines import Numbered
     from openclaw_mem_engine.ranking.unshown import Unshown
 
+_NUMBERS = attrgetter("characters", "lines", "hidden_characters", "hidden_lines")
 #: Path and counts of each file, for the snippets of one form.
 COUNTS = """SELECT path, characters, lines, hidden_characters, hidden_lines FROM unshown
     WHERE form = ? ORDER BY path"""
@@ -28,7 +29,11 @@ def insert(connection: apsw.Connection, path: str, source: str, chunks: Sequence
 
     connection.executemany(
         "INSERT OR REPLACE INTO unshown VALUES(?, ?, ?, ?, ?, ?, ?)",
-        [(path, source, form, *astuple(unshown_of(chunks, knobs))) for form, knobs in KEPT.items() if chunks],
+        [
+            (path, source, form, *_NUMBERS(unshown_of(chunks, knobs)))
+            for form, knobs in KEPT.items()
+            if chunks
+        ],
     )
 
 

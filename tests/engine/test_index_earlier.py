@@ -1,0 +1,111 @@
+"""Indexes of schema 3 go on: converted when they are opened, with all passages and embeddings."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+import sqlite_vec
+
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.stores.sqlite.repair import save_embeddings
+from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
+from openclaw_mem_engine.sync.report import SyncRequest
+from support.damage import indexed, looked, named
+from support.stores import content
+
+#: The tables that changed, as schema 3 had them, filled from those of today.
+SCHEMA_3 = """
+DROP INDEX idx_chunks_path; DROP INDEX idx_chunks_hash; DROP INDEX idx_cache_none;
+ALTER TABLE chunks RENAME TO new_chunks; ALTER TABLE embedding_cache RENAME TO new_cache;
+CREATE TABLE chunks(
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, path TEXT NOT NULL,
+    source TEXT NOT NULL DEFAULT 'memory', start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
+    hash TEXT NOT NULL, model TEXT NOT NULL, text TEXT NOT NULL, updated_at REAL NOT NULL);
+CREATE INDEX idx_chunks_path ON chunks(path, source);
+CREATE TABLE embedding_cache(
+    provider TEXT NOT NULL, model TEXT NOT NULL, provider_key TEXT NOT NULL, hash TEXT NOT NULL,
+    embedding BLOB, dims INTEGER NOT NULL, updated_at REAL NOT NULL,
+    PRIMARY KEY(provider, model, provider_key, hash));
+CREATE INDEX idx_chunks_hash ON chunks(hash);
+CREATE INDEX idx_cache_none ON embedding_cache(hash) WHERE embedding IS NULL;
+CREATE VIRTUAL TABLE chunks_vec USING vec0(
+    source TEXT PARTITION KEY, embedding FLOAT[256] distance_metric=cosine);
+INSERT INTO chunks SELECT seq, id, path, source, start_line, end_line, lower(hex(hash)), 'm', text, 1.0
+    FROM new_chunks;
+INSERT INTO embedding_cache SELECT provider, model, provider_key, lower(hex(hash)), embedding,
+    coalesce(length(embedding) / 4, 0), updated_at FROM new_cache e JOIN spaces s ON s.id = e.space;
+INSERT INTO chunks_vec(rowid, source, embedding)
+    SELECT seq, source, embedding FROM chunks JOIN embedding_cache USING(hash) WHERE embedding IS NOT NULL;
+DROP TABLE new_chunks; DROP TABLE new_cache; DROP TABLE spaces;
+UPDATE meta SET value = replace(value, '"schema": 4', '"schema": 3') WHERE key = 'fingerprint';
+PRAGMA journal_mode = delete; PRAGMA page_size = 4096; VACUUM; PRAGMA journal_mode = wal;
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """An index of schema 3, with pages of 4 kB as SQLite makes them."""
+    made = indexed(tmp_path)
+    with closing(apsw.Connection(str(made.index_path))) as connection:
+        connection.enable_load_extension(True)
+        connection.load_extension(sqlite_vec.loadable_path())
+        for statement in filter(str.strip, SCHEMA_3.split(";")):
+            connection.execute(statement).fetchall()
+    return made
+
+
+def page_bytes(path: Path) -> int:
+    with closing(apsw.Connection(str(path))) as connection:
+        return int(connection.pragma("page_size"))
+
+
+def test_everything_of_it_is_found_before_and_after_a_sync(settings: Settings, tmp_path: Path) -> None:
+    whole = indexed(tmp_path / "today")
+    before = settings.index_path.stat().st_size
+    finding = named(looked(settings), "earlier-tables")
+    assert (finding.severity, finding.repair) == ("warning", "openclaw-mem index")
+    with Memory.open(settings) as memory, Memory.open(whole) as today:
+        answer, wanted = memory.search("heron pond"), today.search("heron pond")
+        assert answer.hits == wanted.hits and answer.warnings == ()
+        report = memory.sync()
+        assert (report.rebuilt, report.embedded, report.changed) == (False, 0, ())
+    assert looked(settings, deep=True).findings == ()
+    assert content(settings.index_path) == content(whole.index_path)
+    assert page_bytes(settings.index_path) == 16_384 and settings.index_path.stat().st_size < before
+    with closing(apsw.Connection(str(settings.index_path))) as connection:
+        assert not connection.execute("SELECT 1 FROM sqlite_schema WHERE name LIKE '%vec%'").fetchall()
+
+
+def test_while_another_process_has_it_open_its_pages_stay(settings: Settings) -> None:
+    with closing(apsw.Connection(str(settings.index_path))) as other:
+        other.execute("SELECT count(*) FROM chunks").fetchall()
+        with Memory.open(settings, resident=True) as memory:
+            assert page_bytes(settings.index_path) == 4096
+            report = memory.sync(SyncRequest(force=True))
+            assert (report.rebuilt, report.embedded) == (True, 0), "a rebuild fits into such a file"
+            assert memory.search("heron pond").pool.lists[0].rows
+    assert looked(settings, deep=True).findings == ()
+
+
+def test_its_embeddings_are_saved_when_it_is_damaged(settings: Settings, tmp_path: Path) -> None:
+    with closing(apsw.Connection(str(settings.index_path))) as connection:
+        counted: Any = connection.execute("SELECT count(*) FROM embedding_cache").fetchall()
+    ((number,),) = counted
+    assert save_embeddings(settings.index_path, tmp_path / "new.sqlite") == number > 10
+    with (
+        closing(SqliteIndex(settings.index_path)) as store,
+        closing(SqliteIndex(tmp_path / "new.sqlite")) as new,
+    ):
+        assert (
+            [size.entries for size in new.cache_sizes()]
+            == [number]
+            == [size.entries for size in store.cache_sizes()]
+        )
+        space = store.cache_sizes()[0].space
+        assert new.cached_hashes(space) == store.cached_hashes(space)
+    assert content(tmp_path / "new.sqlite")["cache"] == content(settings.index_path)["cache"]
