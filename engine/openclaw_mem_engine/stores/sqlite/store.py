@@ -22,7 +22,7 @@ from openclaw_mem_engine.stores.base import (
     IndexStore,
     StoredChunk,
 )
-from openclaw_mem_engine.stores.sqlite import unshown
+from openclaw_mem_engine.stores.sqlite import lines, unshown
 from openclaw_mem_engine.stores.sqlite.database import explained, rows
 from openclaw_mem_engine.stores.sqlite.files import aside_path, check_room, remove, sweep
 from openclaw_mem_engine.stores.sqlite.reader import SqliteReader
@@ -67,6 +67,7 @@ class SqliteIndex(SqliteReader, IndexStore):
             # All rows of a table together: a write to another virtual table between them makes FTS5 write
             # what it has gathered as a segment; done for each file, that was a sixth of a first index.
             self._text.insert(connection, added)
+            lines.insert(connection, changes)
             self._vectors.insert(connection, vectors)
             if built_with is not None:
                 # What was put into the cache before its chunk was written may have been pruned meanwhile.
@@ -112,6 +113,7 @@ class SqliteIndex(SqliteReader, IndexStore):
             if gone:
                 self._meta.set_behind(connection, "words_left")
             self._text.delete(connection, found)
+            lines.delete(connection, found)
             self._vectors.delete(connection, found)
             connection.execute("DELETE FROM chunks WHERE path = ? AND source = ?", (path, source))
             connection.execute("DELETE FROM unshown WHERE path = ? AND source = ?", (path, source))
@@ -278,6 +280,10 @@ class SqliteGeneration(SqliteIndex, Generation):
             connection.executemany(sql, doubtful)
             return connection.total_changes() - before
 
+    def packed_lines(self, ids: Iterable[str], space: Space) -> dict[str, bytes]:
+        """Those of the old index: ids name the content, too."""
+        return self._old.packed_lines(ids, space)
+
     def take_content(self) -> None:
         """Take files and chunks over from the old index, and make every row that is derived from them anew. A
         vector that the vec0 table alone has goes into the cache."""
@@ -294,6 +300,7 @@ class SqliteGeneration(SqliteIndex, Generation):
                 JOIN files f ON f.path = c.path AND f.source = c.source AND f.refusal = ''"""
             )
             unshown.refill(connection)
+            lines.take(connection)
             self._meta.count_chunks(connection, 0)
             self._meta.set_behind(connection, "fts_behind")
             self._meta.set_behind(connection, "vectors_behind")
