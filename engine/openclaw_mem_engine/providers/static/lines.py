@@ -62,9 +62,7 @@ def line_sums(table: Arrays, packed: bytes) -> LineSums:
     scale[ends], content[ends] = 0.0, False
     sums = np.zeros((len(starts), DIMS))
     steps, begins = np.arange(_PIECE), starts
-    while len(
-        some := np.flatnonzero(begins < ends)
-    ):  # a piece of every line that is longer than those before
+    while len(some := np.flatnonzero(begins < ends)):  # the next piece of every line that has one
         counts = np.minimum(ends[some] - begins[some], _PIECE)
         # Pieces of nearly equal numbers of tokens together; what is beyond the end of one counts nothing.
         order = np.argsort(counts, kind="stable")
