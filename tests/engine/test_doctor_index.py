@@ -149,7 +149,7 @@ def test_damage_that_only_a_rebuild_mends(kind: str, settings: Settings) -> None
 def test_a_newer_schema_is_told_and_left_alone(more: str, settings: Settings) -> None:
     alter(
         settings,
-        f"""UPDATE meta SET value = replace(value, '"schema": 3', '"schema": 99{more}')
+        f"""UPDATE meta SET value = replace(value, '"schema": 4', '"schema": 99{more}')
         WHERE key = 'fingerprint'""",
     )
     before = settings.index_path.read_bytes()
