@@ -140,11 +140,11 @@ def test_a_title_goes_to_the_model_and_no_prompt_goes_twice(tiny: Path, tmp_path
 
 def test_nothing_is_started_before_the_first_text(tiny: Path, tmp_path: Path) -> None:
     embedder = LocalEmbedder(str(tiny), folder=tmp_path, threads=1)
-    assert (embedder.id, embedder.host, embedder.languages, embedder.cheap_lines) == (
+    assert (embedder.id, embedder.host, embedder.languages, embedder.lines) == (
         "local",
         "",
         "any",
-        False,
+        None,
     )
     assert embedder.model == "tiny.gguf"
     assert embedder.dims == 64

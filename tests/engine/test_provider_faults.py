@@ -37,7 +37,7 @@ class Remote:
     id, model, key, languages = "openai", "text-embedding-3-small", "k" * 64, "any"
     floor: float | None = None
     dims: int | None = None
-    cheap_lines = False
+    lines = None
     no_vector = "it is a test"
     host = "api.openai.com"
     max_input_bytes: int | None = 8192
@@ -195,7 +195,7 @@ def test_of_several_faults_the_first_in_the_list_shows() -> None:
 def test_a_fault_of_sqlite_changes_nothing_here() -> None:
     inner = StaticEmbedder()
     embedder = FaultyEmbedder(inner, STORE_FAULTS)
-    for name in ("id", "model", "key", "dims", "languages", "cheap_lines"):
+    for name in ("id", "model", "key", "dims", "languages", "lines"):
         assert getattr(embedder, name) == getattr(inner, name)
     assert np.array_equal(embedder.embed_query("router"), inner.embed_query("router"))  # type: ignore[arg-type]
     assert embedder.embed_documents(["router"])[0] is not None

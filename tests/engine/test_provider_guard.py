@@ -49,7 +49,7 @@ class Provider:
     id, model, key, languages = "openai", "text-embedding-3-small", "k" * 64, "any"
     floor: float | None = None
     dims: int | None = 3
-    cheap_lines = False
+    lines = None
     no_vector = "it is a test"
     host = "api.openai.com"
     max_input_bytes: int | None = 8192
@@ -146,7 +146,7 @@ def next_retry(error: Unavailable) -> float:
 
 
 def test_it_is_the_embedder_that_it_guards(provider: Provider, guard: GuardedEmbedder) -> None:
-    for name in ("id", "model", "key", "dims", "languages", "cheap_lines", "host", "max_input_bytes"):
+    for name in ("id", "model", "key", "dims", "languages", "lines", "host", "max_input_bytes"):
         assert getattr(guard, name) == getattr(provider, name)
     assert guard.why_not() == "no key"
     heard: list[object] = []

@@ -30,7 +30,7 @@ def test_static_is_the_built_in_table_and_none_is_nothing() -> None:
         embedder = make_embedder(spec)
         assert embedder is not None
         assert (embedder.id, embedder.model) == ("static", "static-minilm-256-int8")
-        assert (embedder.dims, embedder.languages, embedder.cheap_lines) == (256, "English", True)
+        assert (embedder.dims, embedder.languages, embedder.lines) == (256, "English", embedder)
     assert make_embedder(EmbedderSpec("none")) is None
 
 
@@ -53,7 +53,7 @@ def test_openai_needs_a_key_only_at_openai() -> None:
     assert (local.id, local.model, local.dims, local.languages) == ("openai", "nomic", None, "any")
     assert remote.model == "text-embedding-3-small"
     assert remote.key == by_header.key != local.key
-    assert not remote.cheap_lines
+    assert remote.lines is None
 
 
 def test_a_spec_shows_no_secrets_and_refuses_nonsense() -> None:

@@ -24,6 +24,7 @@ from openclaw_mem_engine.stores import STORES, open_store
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.damage import Damage, DamageTolerantSearch
 from openclaw_mem_engine.stores.query import LexicalQuery, build_keyword_query, build_query
+from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.sync.report import SyncRequest
 from support.memories import backend_of, open_memory, write_notes
 from support.postgres import opened
@@ -66,6 +67,17 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     yield open_one
     for store in stores:
         store.close()
+
+
+def test_packed_lines_are_those_that_were_given_or_absent(make: Make) -> None:
+    store = make()
+    change = change_of("a.md", ["one", "two"])
+    given = {chunk.chunk_id: chunk.text.encode() for chunk in change.chunks}
+    store.apply(replace(change, lines=given))
+    found = store.packed_lines([*given, "none"], FINGERPRINT.space)
+    assert found.items() <= given.items()
+    assert len(found) == (2 if isinstance(store, SqliteIndex) else 0)
+    assert store.packed_lines(given, Space("other", "model", "")) == {}
 
 
 @pytest.fixture

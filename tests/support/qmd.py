@@ -67,7 +67,7 @@ class ScriptedEmbedder:
 
     id, model, host, key, languages = "scripted", "tiny", "", "k", "any"
     floor: float | None = None
-    cheap_lines = False
+    lines = None
     no_vector = "it is a test"
     max_input_bytes: int | None = None
 

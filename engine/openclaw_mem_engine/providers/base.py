@@ -148,6 +148,18 @@ class Service(Protocol):
         """Give back connections and processes. May be called twice; a later call opens them again."""
 
 
+class Lines(Protocol):
+    """Compares the lines of texts with a query, at a cost of microseconds a line. Packed lines of a text are
+    what that needs of it: bytes that may be kept as long as the ``key`` of the embedder is the same."""
+
+    def pack(self, texts: Sequence[str]) -> list[bytes]:
+        """Packed lines of texts, in order. Raises ProviderError."""
+
+    def cosines(self, packed: Sequence[bytes], vector: Floats) -> list[tuple[float | None, ...]]:
+        """The cosine of every line of each text with a query's vector; None for a line without a vector.
+        ``packed`` are bytes that ``pack`` gave, unaltered. Raises ProviderError."""
+
+
 class Embedder(Service, Protocol):
     """Turns text into vectors."""
 
@@ -172,8 +184,9 @@ class Embedder(Service, Protocol):
         """The cosine below which a text has nothing to do with a query; None where it was not measured."""
 
     @property
-    def cheap_lines(self) -> bool:
-        """True when thousands of single lines may be embedded while a query waits."""
+    def lines(self) -> Lines | None:
+        """Compares single lines with a query; None where that, as any embedding, takes too long while a query
+        waits."""
 
     @property
     def max_input_bytes(self) -> int | None:

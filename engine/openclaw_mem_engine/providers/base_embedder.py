@@ -12,7 +12,7 @@ from openclaw_mem_engine.providers.base import BadAnswer, Purpose, stop_if_cance
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.model import Note, Progress
-    from openclaw_mem_engine.providers.base import Embedder, Floats, Keep, Vector
+    from openclaw_mem_engine.providers.base import Embedder, Floats, Keep, Lines, Vector
 
 _Inner = TypeVar("_Inner", bound="Embedder")
 
@@ -27,7 +27,6 @@ class BaseEmbedder(ABC):
     languages: str = "any"
     no_vector: str = "its model returns a vector of zeros"
     floor: float | None = None
-    cheap_lines: bool = False
     max_input_bytes: int | None = None
     host: str = ""
 
@@ -36,6 +35,11 @@ class BaseEmbedder(ABC):
         self, texts: Sequence[str], purpose: Purpose, cancel: CancelToken | None
     ) -> list[Vector | None]:
         """As ``embed_documents``, for one batch, which is never empty."""
+
+    @property
+    def lines(self) -> Lines | None:
+        """Too slow, as long as nothing else is known."""
+        return None
 
     def why_not(self) -> str | None:
         """Nothing is known to be missing."""
@@ -89,7 +93,7 @@ class DelegatingEmbedder(Generic[_Inner]):
     def __init__(self, inner: _Inner) -> None:
         self._inner = inner
         self.id, self.model, self.host = inner.id, inner.model, inner.host
-        self.languages, self.cheap_lines = inner.languages, inner.cheap_lines
+        self.languages, self.lines = inner.languages, inner.lines
         self.floor, self.no_vector = inner.floor, inner.no_vector
 
     @property

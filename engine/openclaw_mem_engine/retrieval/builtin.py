@@ -266,7 +266,7 @@ class BuiltinBackend:
             first = (asked.space for asked in spaces if searched and asked.number == 0)
             served = next(first, space_of(None if builder.fallback else primary))
             found = FoundLists(query, builder, kept, candidates, notes, served)
-        if not builder.fallback and all(embedder.cheap_lines for embedder in self.embedders.also):
+        if not builder.fallback and all(embedder.lines for embedder in self.embedders.also):
             self.last = key, found
         return found
 

@@ -95,7 +95,7 @@ class KeepingUp(Limited):
             self._take_files(report, progress, _until(cancel, limit, lock), cancel, prune=request.prune)
             if self.embedder is not None and not report.waiting:
                 # Those of the built-in embedder are waited for.
-                budget_s = None if self.embedder.cheap_lines else request.budget_s
+                budget_s = None if self.embedder.lines else request.budget_s
                 self._make_vectors(report, progress, _until(cancel, budget_s, lock), budget_s)
         if not report.waiting:
             self._known = self._judged((), report.skipped)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -22,11 +22,10 @@ from openclaw_mem_engine.providers.circuit_breaker import expect_dims, trouble_o
 from openclaw_mem_engine.stores.base import IndexStore
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.base import Floats
-    from openclaw_mem_engine.stores.base import Vector
+    from openclaw_mem_engine.providers.base import Floats, Lines
 
-#: Texts whose line vectors are kept between queries of a long-lived process: some 15 kB each.
-_TEXTS_KEPT = 2_000
+#: Texts whose packed lines are kept between queries of a long-lived process: some 0.7 kB each.
+_TEXTS_KEPT = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +63,13 @@ class _Absent(NamedTuple):
     failed: bool = False
 
 
-class _LineVectors(NamedTuple):
-    """Vectors of those lines of a text that have one, as rows (n × dims), and which lines these are."""
-
-    rows: Vector
-    has_row: tuple[bool, ...]
-
-
 class QueryVectors:
     """Embeds queries for an index. Thread-safe."""
 
     def __init__(self, store: IndexStore, embedders: Embedders) -> None:
         self._store = store
         self._embedders = embedders
-        self._lines: dict[tuple[str, str], _LineVectors] = {}
+        self._lines: dict[tuple[str, str], bytes] = {}
         self._guard = threading.Lock()
 
     @property
@@ -134,7 +126,7 @@ class QueryVectors:
         """The vectors of the spaces beside the primary's, with a note for each that is missing."""
         found: list[AskedSpace] = []
         for number, embedder in enumerate(self._embedders.also, 1):
-            if number != counted and not (compare or embedder.cheap_lines):
+            if number != counted and not (compare or embedder.lines):
                 continue
             other = self._other(embedder, query, number, cancel)
             if isinstance(other, AskedSpace):
@@ -224,43 +216,25 @@ class QueryVectors:
     def line_cosines(
         self, asked: AskedSpace, texts: Mapping[str, str]
     ) -> dict[str, tuple[float | None, ...]]:
-        """The cosine of every line of each text, by the key of the text; None for a line without a vector.
+        """The cosine of every line of each chunk, by its id; None for a line without a vector.
         Empty for embedders that are too slow to embed lines while a query waits."""
-        if not asked.embedder.cheap_lines:
+        lines = asked.embedder.lines
+        if lines is None:
             return {}
-        import numpy as np
-
-        from openclaw_mem_engine.stores.scoring import products
-
         with self._guard:
-            known = self._line_vectors(asked.embedder, texts.values())
-        made = {key: known[text] for key, text in texts.items()}
-        filled = [lines for lines in made.values() if len(lines.rows)]
-        scores = products(np.concatenate([lines.rows for lines in filled]), asked.vector) if filled else ()
-        values = iter(float(score) for score in scores)
-        return {
-            key: tuple(next(values) if has_row else None for has_row in lines.has_row)
-            for key, lines in made.items()
-        }
+            packed = self._packed_lines(asked.space, lines, texts)
+        return dict(zip(texts, lines.cosines(packed, asked.vector), strict=True))
 
-    def _line_vectors(self, embedder: Embedder, texts: Iterable[str]) -> dict[str, _LineVectors]:
-        """The vectors of the lines of each text, remembered; those of new texts are made together."""
-        import numpy as np
-
+    def _packed_lines(self, space: Space, lines: Lines, texts: Mapping[str, str]) -> list[bytes]:
+        """The packed lines of each text: remembered, or those of the index, or made now."""
         kept = self._lines
-        found = {text: known for text in texts if (known := kept.get((embedder.key, text))) is not None}
-        new = {text: text.split("\n") for text in dict.fromkeys(texts) if text not in found}
-        asked = list(dict.fromkeys(line for lines in new.values() for line in lines if line.strip()))
-        vectors = embedder.embed_documents(asked) if asked else []
-        rows = [vector for vector in vectors if vector is not None]
-        matrix = np.stack(rows) if rows else np.empty((0, 0), np.float32)
-        embedded = [line for line, vector in zip(asked, vectors, strict=True) if vector is not None]
-        at = dict(zip(embedded, range(len(embedded)), strict=True))
-        for text, lines in new.items():
-            held = [at[line] for line in lines if line in at]
-            found[text] = kept[embedder.key, text] = _LineVectors(
-                matrix[held], tuple([line in at for line in lines])
-            )
+        found = {key: known for key, text in texts.items() if (known := kept.get((space.key, text)))}
+        if new := [key for key in texts if key not in found]:
+            made = self._store.packed_lines(new, space)
+            unknown = [key for key in new if key not in made]
+            made |= dict(zip(unknown, lines.pack([texts[key] for key in unknown]), strict=True))
+            kept.update(((space.key, texts[key]), packed) for key, packed in made.items())
+            found |= made
         for oldest in list(kept)[: max(0, len(kept) - _TEXTS_KEPT)]:
             del kept[oldest]
-        return found
+        return [found[key] for key in texts]

@@ -101,6 +101,11 @@ class SearchStore(Protocol):
         """BM25 of each line of each text, by the key of the text; 0 where a line does not match. ``basis``
         are the keys of the texts that give the mean length of a line (see ``scoring.line_bm25``)."""
 
+    def packed_lines(self, ids: Iterable[str], space: Space) -> dict[str, bytes]:  # noqa: ARG002
+        """Packed lines (``providers.base.Lines``) of chunks in a space, by chunk id, unaltered; chunks of
+        which none are kept are absent."""
+        return {}
+
     def lexical_ranks(self, query: LexicalQuery, ids: Iterable[str]) -> dict[str, int]:
         """1-based ranks of chunks in an unlimited ``lexical`` list; those that do not match are absent."""
         return self.lexical(query, UNLIMITED).ranks_of(ids)

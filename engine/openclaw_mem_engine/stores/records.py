@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from openclaw_mem_engine.dataclass import dataclass
@@ -101,12 +101,14 @@ class StoredChunk(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class FileChange:
     """The whole new content of one file. ``vectors`` is parallel to ``chunks``; None where a chunk has no
-    embedding. ``awaits_vectors``: some could not be made now, and the next sync tries again."""
+    embedding. ``awaits_vectors``: some could not be made now, and the next sync tries again. ``lines`` are
+    packed lines of chunks in the primary space, by chunk id, as far as they were made."""
 
     state: FileState
     chunks: Sequence[StoredChunk]
     vectors: Sequence[Vector | None]
     awaits_vectors: bool = False
+    lines: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

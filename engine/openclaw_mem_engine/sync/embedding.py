@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken, Deadline, LinkedToken
@@ -16,7 +17,7 @@ from openclaw_mem_engine.model import Note, Progress, Space
 from openclaw_mem_engine.providers.base import TextRefused, space_of
 from openclaw_mem_engine.providers.base_embedder import other_dims
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens
-from openclaw_mem_engine.stores.base import IndexStore
+from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Embedder
@@ -114,6 +115,18 @@ class Embedding:
             self._zeros = 0
         self.notes += self._embedder.take_notes()
         return known
+
+    def lines_of(self, chunks: Sequence[StoredChunk]) -> dict[str, bytes]:
+        """Packed lines of chunks by chunk id, those of the index where it has them; none where no search
+        compares lines."""
+        lines = None if self._embedder is None or self.failure is not None else self._embedder.lines
+        if lines is None:
+            return {}
+        found = self._store.packed_lines([chunk.chunk_id for chunk in chunks], self.space)
+        new = {chunk.chunk_id: chunk.text for chunk in chunks if chunk.chunk_id not in found}
+        with suppress(ProviderError):
+            return found | dict(zip(new, lines.pack([*new.values()]), strict=True))
+        return {}
 
     def cached(self, texts: Mapping[str, str]) -> dict[str, Vector | None]:
         """Those vectors by text hash that are in the cache."""

@@ -36,7 +36,7 @@ def beside_of(embedders: Embedders, *, primary_failed: bool = False) -> list[Emb
     once when it costs nothing, else when it is needed."""
     found = {space_of(embedder): embedder for embedder in embedders.also}
     fallback = embedders.fallback
-    if fallback is not None and (primary_failed or fallback.cheap_lines):
+    if fallback is not None and (primary_failed or fallback.lines):
         found[space_of(fallback)] = fallback
     found.pop(space_of(embedders.primary), None)
     return list(found.values())

@@ -223,17 +223,22 @@ class IndexUpdate:
         if self._space is not None:
             first_words = self.embedding.budget_s is not None  # a provider that hangs must not delay them
             vectors = self.embedding.cached(texts) if first_words else self.embedding.vectors_of(texts, label)
-        changes = [change_of(state, chunks, vectors, self.embedding.space) for state, chunks in batch]
+        lines = self.embedding.lines_of([chunk for _, chunks in batch for chunk in chunks])
+        changes = [change_of(state, chunks, vectors, self.embedding.space, lines) for state, chunks in batch]
         self.store.apply(*changes, built_with=self._built_with)
 
 
 def change_of(
-    state: FileState, chunks: list[StoredChunk], vectors: Mapping[str, Vector | None], space: Space
+    state: FileState,
+    chunks: list[StoredChunk],
+    vectors: Mapping[str, Vector | None],
+    space: Space,
+    lines: Mapping[str, bytes],
 ) -> FileChange:
-    """A file with its chunks and their ``vectors`` by text hash; those that lack are awaited, unless the
-    space has none."""
+    """A file with its chunks, their ``vectors`` by text hash, and packed ``lines`` by chunk id; vectors that
+    lack are awaited, unless the space has none."""
     awaited = space.provider != "none" and any(chunk.hash not in vectors for chunk in chunks)
-    return FileChange(state, chunks, [vectors.get(chunk.hash) for chunk in chunks], awaited)
+    return FileChange(state, chunks, [vectors.get(chunk.hash) for chunk in chunks], awaited, lines)
 
 
 class SourceText(NamedTuple):

@@ -119,7 +119,7 @@ class _Update:
     def _budget_s(self) -> float | None:
         """The limit of embedding, seconds; an embedder that takes no time worth it has none."""
         primary = self.embedders.primary
-        return None if primary is None or primary.cheap_lines else self.request.budget_s
+        return None if primary is None or primary.lines else self.request.budget_s
 
     def finish(self, embedding: Embedding, failure: ProviderError | None) -> None:
         """What follows a rebuild or an update in place: notes, the spaces beside the primary one, pruning.
@@ -135,7 +135,7 @@ class _Update:
             self._note_failure(failure, text)
         primary_failed = failure is not None and not isinstance(failure, OutOfTime)
         for embedder in beside_of(self.embedders, primary_failed=primary_failed):
-            if not self.report.waiting and (self.request.budget_s is None or embedder.cheap_lines):
+            if not self.report.waiting and (self.request.budget_s is None or embedder.lines):
                 self._fill_beside(embedder)
         if self.report.embedded or self.report.beside:
             self._prune()
@@ -227,7 +227,8 @@ class _Update:
     def _carried(self, fresh: IndexStore, state: FileState) -> FileChange:
         chunks, space = self.store.chunks_of(state.path), self.wanted.space
         hashes = {chunk.hash for chunk in chunks} if space.provider != "none" else ()
-        return change_of(state, chunks, fresh.cached_vectors(hashes), space)
+        lines = fresh.packed_lines([chunk.chunk_id for chunk in chunks], space)
+        return change_of(state, chunks, fresh.cached_vectors(hashes), space, lines)
 
     def _index_update(
         self, settings: Settings, target: IndexStore, space: Space, embedder: Embedder | None

@@ -21,7 +21,7 @@ import zlib
 from array import array
 from collections.abc import Sequence
 from functools import reduce
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from math import sqrt
 from operator import add
 from pathlib import Path
@@ -29,18 +29,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.providers.base_embedder import BaseEmbedder
-from openclaw_mem_engine.providers.static.wordpiece import LINE_END, WordPiece
+from openclaw_mem_engine.providers.static.lines import (
+    DIMS,
+    Arrays,
+    cosines,
+    lengths_of,
+    line_sums,
+    pack,
+)
+from openclaw_mem_engine.providers.static.wordpiece import WordPiece
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.providers.base import Caps, Embedder, Floats, Meter, Purpose, Vector
     from openclaw_mem_engine.providers.registry import EmbedderSpec
 
 MODEL = "static-minilm-256-int8"
-DIMS = 256
 TABLE_FILE = Path(__file__).with_name("data") / f"{MODEL}.npz"
 
 #: SHA-256 of the three arrays that make a vector, as recorded in the file itself.
@@ -54,12 +58,8 @@ ENCODING_VERSION = 1
 
 #: A short text is summed row by row, without the set-up that pays for a batch.
 _QUERY_TOKENS = 512
-#: Tokens per product. OpenBLAS does 36 x 256 multiplications in the calling thread; for larger products it
-#: wakes others, which then spin between ours and double the CPU time for nothing.
-_PIECE = 32
-#: Texts whose vectors are made together, and products whose rows are converted together: few enough to stay
-#: in the cache of a core.
-_TEXTS, _BLOCK = 128, 16
+#: Texts whose vectors are made together: the sums of their lines take some 8 MB.
+_TEXTS = 128
 
 
 class _Table(NamedTuple):
@@ -71,18 +71,12 @@ class _Table(NamedTuple):
     wordpiece: WordPiece
 
     @property
-    def arrays(self) -> _Arrays:
+    def arrays(self) -> Arrays:
         import numpy as np
 
         rows = np.frombuffer(self.rows, np.int8).reshape(-1, DIMS)
         scale = np.frombuffer(self.scale, np.float32).astype(np.float64)
-        return _Arrays(rows, scale, np.frombuffer(self.content, np.bool_))
-
-
-class _Arrays(NamedTuple):
-    rows: npt.NDArray[np.int8]  # (tokens, 256)
-    scale: npt.NDArray[np.float64]  # (tokens,)
-    content: npt.NDArray[np.bool_]  # (tokens,)
+        return Arrays(rows, scale, np.frombuffer(self.content, np.bool_))
 
 
 class StaticEmbedder(BaseEmbedder):
@@ -99,11 +93,11 @@ class StaticEmbedder(BaseEmbedder):
     #: Of results without a word of the query, 2 % of those of nonsense reach it by chunk or line, and 34 % of
     #: the right ones of real queries do not (three workspaces: docs/architecture.md, "Weak results").
     floor = 0.32
-    cheap_lines = True
 
     def __init__(self, path: Path = TABLE_FILE) -> None:
         self._path = path
         self._table: _Table | None = None
+        self._packed: dict[str, bytes] = {}
         self._lock = threading.Lock()
 
     @property
@@ -129,15 +123,43 @@ class StaticEmbedder(BaseEmbedder):
     def embed_batch(
         self,
         texts: Sequence[str],
-        purpose: Purpose,  # noqa: ARG002
+        purpose: Purpose,
         cancel: CancelToken | None,  # noqa: ARG002
     ) -> list[Vector | None]:
-        return _embed(self._loaded(), texts)
+        vectors, packed = self._embed(texts)
+        if purpose == "document":
+            self._packed = dict(zip(texts, packed, strict=True))
+        return vectors
+
+    @property
+    def lines(self) -> StaticEmbedder:
+        return self
+
+    def pack(self, texts: Sequence[str]) -> list[bytes]:
+        """Those of the texts that were embedded last are at hand."""
+        known = self._packed
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        if new:
+            known = {**known, **dict(zip(new, self._embed(new)[1], strict=True))}
+        return [known[text] for text in texts]
+
+    def cosines(self, packed: Sequence[bytes], vector: Floats) -> list[tuple[float | None, ...]]:
+        return cosines(self._loaded().arrays, packed, vector)
+
+    def _embed(self, texts: Sequence[str]) -> tuple[list[Vector | None], list[bytes]]:
+        table = self._loaded()
+        vectors: list[Vector | None] = []
+        packed: list[bytes] = []
+        for start in range(0, len(texts), _TEXTS):
+            some, lines = _embed(table, texts[start : start + _TEXTS])
+            vectors += some
+            packed += lines
+        return vectors, packed
 
     def close(self) -> None:
         """Gives the memory of the table back."""
         with self._lock:
-            self._table = None
+            self._table, self._packed = None, {}
 
     def _loaded(self) -> _Table:
         table = self._table
@@ -214,62 +236,23 @@ def _sum_as_numpy(values: Sequence[float]) -> float:
     return parts[0]
 
 
-def _embed(found: _Table, texts: Sequence[str]) -> list[Vector | None]:
-    """Vectors of one block of texts: tokenise every distinct line once, then sum per text."""
+def _embed(found: _Table, texts: Sequence[str]) -> tuple[list[Vector | None], list[bytes]]:
+    """Vectors and packed lines of one block of texts, in which every distinct line is tokenised and summed
+    once: neighbouring chunks overlap by whole lines, and notes repeat headings."""
     import numpy as np
 
-    # Neighbouring chunks overlap by whole lines, and notes repeat headings: equal lines share their ids.
-    numbers: dict[str, int] = {}
-    lines_of = [[numbers.setdefault(line, len(numbers)) for line in text.split("\n")] for text in texts]
-    packed = np.frombuffer(found.wordpiece.pack_lines(numbers), dtype=np.uint16)
-    ends = np.flatnonzero(packed == LINE_END)
-    starts = np.concatenate(([0], ends[:-1] + 1))
-
-    line_counts = np.fromiter(map(len, lines_of), dtype=np.intp, count=len(texts))
-    lines = np.fromiter(chain.from_iterable(lines_of), dtype=np.intp, count=int(line_counts.sum()))
-    lengths = (ends - starts)[lines]
-    # Token k of the whole block is at its line's start plus its distance from that line's first token.
-    first = np.cumsum(lengths) - lengths
-    where = np.repeat(starts[lines] - first, lengths)
-    where += np.arange(where.size)
-    ids = packed[where]
-    bounds = np.concatenate(([0], np.cumsum(lengths)))[np.concatenate(([0], np.cumsum(line_counts)))]
-
-    table = found.arrays
-    vectors: list[Vector | None] = []
-    for start in range(0, len(texts), _TEXTS):
-        vectors += _vectors(table, ids, bounds[start : start + _TEXTS + 1].tolist())
-    return vectors
-
-
-def _vectors(table: _Arrays, ids: npt.NDArray[np.uint16], bounds: list[int]) -> list[Vector | None]:
-    """Vectors of neighbouring texts: the tokens of text i are ``ids[bounds[i] : bounds[i + 1]]``."""
-    import numpy as np
-
-    sums = np.zeros((len(bounds) - 1, DIMS))
-    pieces = [
-        (number, at, min(at + _PIECE, end))
-        for number, (start, end) in enumerate(pairwise(bounds))
-        for at in range(start, end, _PIECE)
-    ]
-    for at in range(0, len(pieces), _BLOCK):
-        block = pieces[at : at + _BLOCK]
-        low, high = block[0][1], block[-1][2]
-        some = ids[low:high]
-        rows, scale = table.rows[some].astype(np.float64), table.scale[some]
-        for number, start, end in block:
-            sums[number] += scale[start - low : end - low] @ rows[start - low : end - low]
-    held = np.concatenate(([0], np.cumsum(table.content[ids[bounds[0] : bounds[-1]]])))
-    meaningful = np.diff(held[np.asarray(bounds) - bounds[0]]) > 0
-    return _unit_rows(sums, meaningful)
-
-
-def _unit_rows(sums: npt.NDArray[np.float64], meaningful: npt.NDArray[np.bool_]) -> list[Vector | None]:
-    """Each row of (texts, 256) divided by its length; None where the text has no embedding."""
-    import numpy as np
-
-    norms = np.sqrt((sums * sums).sum(axis=1))
-    usable = meaningful & (norms > 0)
-    norms[~usable] = 1.0
-    unit = (sums / norms[:, np.newaxis]).astype(np.float32)
-    return [row if ok else None for row, ok in zip(unit, usable.tolist(), strict=True)]
+    known: dict[str, int] = {}
+    lines_of = [[known.setdefault(line, len(known)) for line in text.split("\n")] for text in texts]
+    lines = line_sums(found.arrays, found.wordpiece.pack_lines(known))
+    bounds = [*accumulate(map(len, lines_of), initial=0)]
+    numbers = np.fromiter(chain.from_iterable(lines_of), np.intp, count=bounds[-1])
+    sums = np.empty((len(texts), DIMS))
+    for row, (start, end) in zip(sums, pairwise(bounds), strict=True):
+        np.add.reduce(lines.sums.take(numbers[start:end], axis=0), axis=0, out=row)
+    lengths = lengths_of(sums)
+    usable = np.maximum.reduceat(lines.lengths[numbers], bounds[:-1]) > 0
+    usable &= lengths > 0
+    lengths[~usable] = 1.0
+    unit = (sums / lengths[:, np.newaxis]).astype(np.float32)
+    vectors = [row if ok else None for row, ok in zip(unit, usable.tolist(), strict=True)]
+    return vectors, pack(lines, numbers, bounds)

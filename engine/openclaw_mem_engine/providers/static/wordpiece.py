@@ -64,11 +64,11 @@ class WordPiece:
             line.lower() if line.isascii() and line.isprintable() else _clean_line(line) for line in lines
         ]
         cleaned.append("")
-        return b"".join(map(self._words.__getitem__, _WORD.findall("\n".join(cleaned))))
+        return b"".join(map(self._words.__getitem__, " \n ".join(cleaned).split(" ")))
 
 
 class _Words(dict[str, bytes]):
-    """word -> its packed ids; a word that is asked for the first time is cut into pieces."""
+    """What stands between two spaces -> its packed ids: words and symbols, or the end of a line."""
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         super().__init__()
@@ -80,12 +80,18 @@ class _Words(dict[str, bytes]):
     def _pack(ids: list[int]) -> bytes:
         return array("H", ids).tobytes()
 
-    def __missing__(self, word: str) -> bytes:
-        if len(word) > _MAX_WORD:
-            return self._unknown  # not remembered: one blob of base64 may be megabytes long
-        if len(self) >= _MAX_REMEMBERED:
-            self.clear()
-        self[word] = packed = self._line_end if word == "\n" else self._pieces(word)
+    def __missing__(self, text: str) -> bytes:
+        words = _WORD.findall(text)
+        if len(words) > 1:
+            packed = b"".join(map(self.__getitem__, words))
+        elif len(text) > _MAX_WORD:
+            return self._unknown
+        else:
+            packed = self._line_end if text == "\n" else self._pieces(text)
+        if len(text) <= _MAX_WORD:  # one blob of base64 may be megabytes long
+            if len(self) >= _MAX_REMEMBERED:
+                self.clear()
+            self[text] = packed
         return packed
 
     def _pieces(self, word: str) -> bytes:

@@ -24,7 +24,7 @@ from openclaw_mem_engine.stores.base import (
     StoredChunk,
 )
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
-from openclaw_mem_engine.stores.sqlite import earlier, unshown
+from openclaw_mem_engine.stores.sqlite import earlier, lines, unshown
 from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained, repair_of
 from openclaw_mem_engine.stores.sqlite.files import bytes_of
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
@@ -104,7 +104,8 @@ class SqliteReader:
         if "embedding_cache" in held and "spaces" not in held:
             earlier.bring_up(self._db)
         trouble = None
-        derived = () if self._db.read_only else ("unshown",)  # what an older index can be read without
+        # What an older index can be read without.
+        derived = () if self._db.read_only else ("unshown", "chunk_lines")
         if not {*NEEDED, *derived, *(["chunks_terms"] * self._full_text)} <= held:
             with self._db.transaction() as connection:
                 for statement in TABLES:
@@ -317,6 +318,9 @@ class SqliteReader:
 
     def cosines(self, vector: Floats, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
         return self._vectors.cosines(self._primary(space), vector, ids) if ids else {}
+
+    def packed_lines(self, ids: Iterable[str], space: Space) -> dict[str, bytes]:
+        return lines.read(self._db, ids) if space == self._primary() else {}
 
     def lexical_ranks(self, query: LexicalQuery, ids: Iterable[str]) -> dict[str, int]:
         if query.operator == "keywords":  # one list after the other

@@ -44,6 +44,7 @@ TABLES = (
         path TEXT NOT NULL, source TEXT NOT NULL, form TEXT NOT NULL, characters INTEGER NOT NULL,
         lines INTEGER NOT NULL, hidden_characters INTEGER NOT NULL, hidden_lines INTEGER NOT NULL,
         PRIMARY KEY(path, source, form)) WITHOUT ROWID""",
+    "CREATE TABLE IF NOT EXISTS chunk_lines(seq INTEGER PRIMARY KEY, packed BLOB NOT NULL)",
 )
 
 #: The fields of ``Passage``.

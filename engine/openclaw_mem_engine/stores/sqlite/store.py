@@ -21,7 +21,7 @@ from openclaw_mem_engine.stores.base import (
     IndexStore,
     StoredChunk,
 )
-from openclaw_mem_engine.stores.sqlite import unshown
+from openclaw_mem_engine.stores.sqlite import lines, unshown
 from openclaw_mem_engine.stores.sqlite.database import explained, rows
 from openclaw_mem_engine.stores.sqlite.files import aside_path, check_room, remove, sweep
 from openclaw_mem_engine.stores.sqlite.reader import SqliteReader
@@ -61,6 +61,7 @@ class SqliteIndex(SqliteReader, IndexStore):
             # All rows of a table together: a write to another virtual table between them makes FTS5 write
             # what it has gathered as a segment; done for each file, that was a sixth of a first index.
             self._text.insert(connection, added)
+            lines.insert(connection, changes)
             if space is not None:
                 # What was put into the cache before its chunk was written may have been pruned meanwhile.
                 pairs = (pair for x in changes for pair in zip(x.chunks, x.vectors, strict=True))
@@ -95,6 +96,7 @@ class SqliteIndex(SqliteReader, IndexStore):
             if gone:
                 self._meta.set_behind(connection, "words_left")
             self._text.delete(connection, found)
+            lines.delete(connection, found)
             connection.execute("DELETE FROM chunks WHERE path = ? AND source = ?", (path, source))
             connection.execute("DELETE FROM unshown WHERE path = ? AND source = ?", (path, source))
 
@@ -251,6 +253,10 @@ class SqliteGeneration(SqliteIndex, Generation):
             connection.execute("DELETE FROM spaces WHERE id NOT IN (SELECT space FROM embedding_cache)")
         return len(bad)
 
+    def packed_lines(self, ids: Iterable[str], space: Space) -> dict[str, bytes]:
+        """Those of the old index: ids name the content, too."""
+        return self._old.packed_lines(ids, space)
+
     def take_content(self) -> None:
         """Take files and chunks over from the old index, and make the rows derived from them anew."""
         old, space = self._old, self._primary()
@@ -261,6 +267,7 @@ class SqliteGeneration(SqliteIndex, Generation):
                 JOIN files f ON f.path = c.path AND f.source = c.source AND f.refusal = ''"""
             )
             unshown.refill(connection)
+            lines.take(connection)
             self._meta.count_chunks(connection, 0)
             self._meta.set_behind(connection, "fts_behind")
         self._complete()

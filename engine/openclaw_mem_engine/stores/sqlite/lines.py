@@ -1,0 +1,68 @@
+"""Packed lines of chunks (``providers.base.Lines``), kept beside them: a search that compares lines need not
+make them from the text, as it does where a row is absent or damaged, which its checksum tells."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import apsw
+
+from openclaw_mem_engine.errors import IndexLocked, IndexUnavailable
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.stores.base import FileChange
+    from openclaw_mem_engine.stores.sqlite.database import Bound, Database
+
+#: Bytes of the checksum: a CRC-32 over the id of the chunk and its packed lines.
+_CHECKSUM = 4
+
+
+def insert(connection: apsw.Connection, changes: Sequence[FileChange]) -> None:
+    """Keep the packed lines of chunks that were written, as far as the changes have them."""
+    connection.executemany(
+        "INSERT OR REPLACE INTO chunk_lines SELECT seq, ? FROM chunks WHERE id = ?",
+        [
+            (packed + _checksum(chunk.chunk_id, packed), chunk.chunk_id)
+            for change in changes
+            for chunk in change.chunks
+            if (packed := change.lines.get(chunk.chunk_id)) is not None
+        ],
+    )
+
+
+def delete(connection: apsw.Connection, seqs: Sequence[Bound]) -> None:
+    """Remove rows by (seq,): the tokens of a text are as good as its words."""
+    connection.executemany("DELETE FROM chunk_lines WHERE seq = ?", seqs)
+
+
+def take(connection: apsw.Connection) -> None:
+    """Take the rows of chunks over from the attached index ``other``, as far as they can be read."""
+    with suppress(apsw.CorruptError, apsw.SQLError):  # damaged, or of an older program
+        connection.execute(
+            "INSERT INTO chunk_lines SELECT l.* FROM other.chunk_lines l JOIN chunks c ON c.seq = l.seq"
+        )
+
+
+def read(database: Database, ids: Iterable[str]) -> dict[str, bytes]:
+    """By chunk id; those that are absent or damaged are left out."""
+    sql = """SELECT c.id, l.packed FROM json_each(?) asked CROSS JOIN chunks c ON c.id = asked.value
+        CROSS JOIN chunk_lines l ON l.seq = c.seq"""
+    try:
+        found = database.search(sql, (json.dumps(list(ids)),))
+    except IndexLocked:
+        raise
+    except IndexUnavailable:
+        return {}
+    return {
+        chunk_id: row[:-_CHECKSUM]
+        for chunk_id, row in found
+        if isinstance(row, bytes) and row[-_CHECKSUM:] == _checksum(chunk_id, row[:-_CHECKSUM])
+    }
+
+
+def _checksum(chunk_id: str, packed: bytes) -> bytes:
+    return zlib.crc32(packed, zlib.crc32(chunk_id.encode())).to_bytes(_CHECKSUM, "little")
