@@ -114,6 +114,7 @@ CALLS: dict[str, Callable[[PostgresIndex], Any]] = {
     "location": lambda s: s.location.replace(s._rows.at.agent, ""),
     "new_generation": _generation,
     "notes": lambda s: s.notes,
+    "packed_lines": lambda s: s.packed_lines(IDS, FINGERPRINT.space),
     "passages": lambda s: [*s.passages()],
     "prune_cache": lambda s: s.prune_cache(1),
     "rebuild": _rebuild,

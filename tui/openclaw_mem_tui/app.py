@@ -154,21 +154,21 @@ class Workbench(App[int]):
             self.theme_changed_signal.subscribe(self, lambda _: self._save_soon())
 
     async def on_unmount(self) -> None:
-        if self._memo is not None:
-            await asyncio.wrap_future(self._save(self._memo, self._session().data()))
+        memo, self._memo = self._memo, None
+        if memo is not None:
+            await asyncio.wrap_future(self._save(memo, self._session().data()))
         self._saver.shutdown()
         await self.service.close()
 
     def _save_soon(self) -> None:
         """Save what has changed, with what changes until then."""
-        memo = self._memo
 
         def save() -> None:
             self._save_timer = None
-            if memo is not None and (data := self._session().data()) != self._saved:
-                self._save(memo, data)
+            if self._memo is not None and (data := self._session().data()) != self._saved:
+                self._save(self._memo, data)
 
-        if memo is not None and self._save_timer is None:
+        if self._memo is not None and self._save_timer is None:
             self._save_timer = self.set_timer(_SAVED_AFTER, save)
 
     def _save(self, memo: WorkbenchState, data: dict[str, Any]) -> Future[None]:

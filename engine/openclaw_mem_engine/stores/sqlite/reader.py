@@ -24,7 +24,7 @@ from openclaw_mem_engine.stores.base import (
     StoredChunk,
 )
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
-from openclaw_mem_engine.stores.sqlite import earlier, lines, unshown
+from openclaw_mem_engine.stores.sqlite import lines, unshown
 from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained, repair_of
 from openclaw_mem_engine.stores.sqlite.files import bytes_of
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
@@ -102,6 +102,8 @@ class SqliteReader:
         tables do not count as missing."""
         held = {row[0] for row in self._db.read("SELECT name FROM sqlite_schema")}
         if "embedding_cache" in held and "spaces" not in held:
+            from openclaw_mem_engine.stores.sqlite import earlier
+
             earlier.bring_up(self._db)
         trouble = None
         # What an older index can be read without.
