@@ -10,13 +10,11 @@ from textual.containers import Container, Vertical
 
 from openclaw_mem_engine.api import Anatomy, OpenClawMemError
 from openclaw_mem_tui.bindings import bindings
-from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.index.render import chunks as render
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Reading, line, wrapped
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint, markup
-from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 
@@ -123,7 +121,4 @@ class ChunksScreen(WorkbenchScreen):
             return
         at = self.pieces.selected or 0
         start = self.anatomy.pieces[at].start_line if at < len(self.anatomy.pieces) else 1
-        said, ran = edit(self.app, self.search.service.settings, self.path, start)
-        self.search.say(said)
-        if ran and not self.search.service.settings.sync.watch:
-            self.run_in(partial(self.search.sync.sync, Job()), "sync", exclusive=False)
+        self.edit_note(self.path, start)
