@@ -13,7 +13,7 @@ from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.index.render import chunks as render
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Reading, line, wrapped
+from openclaw_mem_tui.render.spans import Line, Reading, line, wrapped
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint, markup
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, Table
@@ -48,6 +48,7 @@ class ChunksScreen(WorkbenchScreen):
         super().__init__(search)
         self.path = path
         self.pieces: Table[int] = Table("The chunks of the file in reading order.", id="pieces")
+        self.facts = Pane(id="piece", classes="pane")
         self.text = Pane(id="text", classes="pane")
         self.anatomy: Anatomy | None = None
         self.trouble = ""
@@ -56,9 +57,11 @@ class ChunksScreen(WorkbenchScreen):
     def body(self) -> ComposeResult:
         yield Pane(id="cut")
         with Container(id="chunks-body"):
-            with Vertical(id="pieces-box", classes="listed"):
-                yield Pane(id="pieces-head")
-                yield self.pieces
+            with Vertical(id="chunks-side"):
+                with Vertical(id="pieces-box", classes="listed"):
+                    yield Pane(id="pieces-head")
+                    yield self.pieces
+                yield self.facts
             yield self.text
         yield Pane(id="status")
 
@@ -91,6 +94,7 @@ class ChunksScreen(WorkbenchScreen):
             mark, text = (" ✗ ", self.trouble) if self.trouble else (" ◐ ", "The file is being read.")
             self.pieces.show_rows((), lambda *_: ())
             self.text.show(nothing)
+            self.facts.show(nothing)
             status.show(nothing)
             cut.show(lambda cells: wrapped(line((mark, "bad"), fmt.inert(text)), cells, 3))
             return
@@ -102,7 +106,22 @@ class ChunksScreen(WorkbenchScreen):
         status.show(lambda cells: [render.status(anatomy, at, cells)])
         self.label(self.text, "text", f"{key_hint('scroll_down', '')}{key_hint('scroll_up', 'scroll')}")
         self.text.show(lambda cells: render.text(anatomy, at, cells))
+        self.label(self.facts, f"chunk {at + 1:,}" if anatomy.pieces else "chunk")
+        self.facts.show(partial(self._facts, anatomy, at) if anatomy.pieces else nothing)
         self.call_after_refresh(self._bring_into_sight)
+
+    def _facts(self, anatomy: Anatomy, at: int, cells: int) -> list[Line]:
+        view, piece = self.search.view, anatomy.pieces[at]
+        same = view.answers and view.backend == self.search.service.configured_backend
+        known = same and anatomy.state == "indexed" and not piece.partial  # parts have the same lines
+        where = anatomy.path, piece.start_line, piece.end_line  # an id names the model too
+        rows = view.trace.rows if view.trace is not None else ()
+        found = next((row for row in rows if (row.path, row.start_line, row.end_line) == where), None)
+        return render.facts(anatomy, at, view.query if known else "", found, cells)
+
+    @property
+    def lower_pane(self) -> Pane:
+        return self.text
 
     def _words(self, number: int) -> str:
         assert self.anatomy is not None
