@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.notes.editor import NoteEditor as NoteEditor
     from openclaw_mem_engine.notes.editor import Written as Written
     from openclaw_mem_engine.notes.routing import Proposal as Proposal
-    from openclaw_mem_engine.notes.routing import headings as headings
     from openclaw_mem_engine.notes.routing import remember as remember
     from openclaw_mem_engine.providers.factory import ProviderState as ProviderState
     from openclaw_mem_engine.providers.faults import FAULTS as FAULTS

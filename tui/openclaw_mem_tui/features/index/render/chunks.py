@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openclaw_mem_engine.api import Anatomy, AnatomyState, Piece, Row, headings
+from openclaw_mem_engine.api import Anatomy, AnatomyState, Piece, Row
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, Span, line, spread, width, wrapped
 
@@ -80,7 +80,7 @@ def facts(anatomy: Anatomy, chosen: int, query: str, found: Row | None, cells: i
         repeats.append(f"chunk {chosen + 2} repeats {after} of these")
     details.say("repeats", "; ".join(repeats) or "nothing; nor is it repeated")
     if anatomy.source != "sessions":
-        heads = headings([one.text for one in anatomy.lines])
+        heads = anatomy.headings
         above: list[tuple[int, int, str]] = []
         for head in (one for one in heads if one[0] <= piece.first):
             above = [one for one in above if one[1] < head[1]] + [head]
