@@ -53,6 +53,7 @@ class ChunksScreen(WorkbenchScreen):
         self.anatomy: Anatomy | None = None
         self.trouble = ""
         self._numbers = range(0)
+        self._heads: render.Heads = []
 
     def body(self) -> ComposeResult:
         yield Pane(id="cut")
@@ -78,6 +79,7 @@ class ChunksScreen(WorkbenchScreen):
         try:
             self.anatomy = await self.search.service.read(lambda memory: memory.anatomy(self.path))
             self._numbers = range(len(self.anatomy.pieces))
+            self._heads = self.anatomy.headings  # once: a long file has many lines
             self.trouble = ""
         except OpenClawMemError as error:
             # What was drawn before does not show the file as it is now.
@@ -117,7 +119,7 @@ class ChunksScreen(WorkbenchScreen):
         where = anatomy.path, piece.start_line, piece.end_line  # an id names the model too
         rows = view.trace.rows if view.trace is not None else ()
         found = next((row for row in rows if (row.path, row.start_line, row.end_line) == where), None)
-        return render.facts(anatomy, at, view.query if known else "", found, cells)
+        return render.facts(anatomy, self._heads, at, view.query if known else "", found, cells)
 
     @property
     def lower_pane(self) -> Pane:

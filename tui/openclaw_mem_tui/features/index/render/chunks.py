@@ -68,9 +68,15 @@ def lines_of(piece: Piece) -> str:
     )
 
 
-def facts(anatomy: Anatomy, chosen: int, query: str, found: Row | None, cells: int) -> list[Line]:
-    """All about the chunk at ``chosen`` that its text does not say; ``query`` is the last one, with what it
-    made of the chunk (None: not a candidate), "" where that is not known."""
+Heads = list[tuple[int, int, str]]
+
+
+def facts(
+    anatomy: Anatomy, heads: Heads, chosen: int, query: str, found: Row | None, cells: int
+) -> list[Line]:
+    """All about the chunk at ``chosen`` that its text does not say; ``heads`` are the headings of the file,
+    ``query`` is the last one, with what it made of the chunk (None: not a candidate), "" where that is not
+    known."""
     pieces, piece = anatomy.pieces, anatomy.pieces[chosen]
     details, whole = Details(cells), range(piece.first, piece.last + 1)
     lines = fmt.count(len(whole), "line")
@@ -80,8 +86,7 @@ def facts(anatomy: Anatomy, chosen: int, query: str, found: Row | None, cells: i
         repeats.append(f"chunk {chosen + 2} repeats {after} of these")
     details.say("repeats", "; ".join(repeats) or "nothing; nor is it repeated")
     if anatomy.source != "sessions":
-        heads = anatomy.headings
-        above: list[tuple[int, int, str]] = []
+        above: Heads = []
         for head in (one for one in heads if one[0] <= piece.first):
             above = [one for one in above if one[1] < head[1]] + [head]
         path = " › ".join(fmt.inert(title, 60) for _, _, title in above)
