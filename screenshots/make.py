@@ -117,7 +117,7 @@ SCENES: tuple[Scene, ...] = (
     Scene("index-small", SMALL, ("3",), query=VLAN, disturbed=True, snapshot=True),
     Scene("index-doctor-small", SMALL, ("3", "tab"), query=VLAN, disturbed=True, snapshot=True),
     Scene("index-fresh", LARGE, ("3",), query=VLAN),
-    Scene("chunks", LARGE, ("3", "enter", "down"), query=VLAN),
+    Scene("chunks", LARGE, ("3", "enter", "down"), query=VLAN, snapshot=True),
     Scene("chunks-small", SMALL, ("3", "enter", "down"), query=VLAN, snapshot=True),
     Scene("rebuild", LARGE, ("3", "R"), query=VLAN),
     Scene("index-help", LARGE, ("3", "question_mark"), query=VLAN),

@@ -67,12 +67,25 @@ def test_padding_and_cropping_are_exact_in_cells(text: str, width: int) -> None:
     assert cell_len(fmt.crop_left(text, width)) <= width
 
 
-@given(st.text(alphabet="ab 日é", max_size=80), st.integers(2, 30))
+@given(st.text(alphabet="ab 日é/", max_size=80), st.integers(2, 30))
 def test_wrapping_loses_nothing_and_fits(text: str, width: int) -> None:
     spans = fmt.wrap_spans(text, width)
     assert "".join(text[a:b] for a, b in spans) == text
     for a, b in spans:
         assert cell_len(text[a:b].rstrip()) <= width
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        ("/home/ines/quillfern/memory/a.md", 24, ["/home/ines/quillfern/", "memory/a.md"]),
+        ("see /home/ines/quillfern/memory", 20, ["see ", "/home/ines/", "quillfern/memory"]),
+        ("a/bcdefghijklmnop", 8, ["a/bcdefg", "hijklmno", "p"]),
+        ("one and/or two", 8, ["one ", "and/or ", "two"]),
+    ],
+)
+def test_a_path_longer_than_a_line_is_cut_after_a_slash(text: str, width: int, lines: list[str]) -> None:
+    assert [text[a:b] for a, b in fmt.wrap_spans(text, width)] == lines
 
 
 def test_crop_left_keeps_the_end_of_a_path() -> None:

@@ -286,6 +286,10 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         shared = [row for row in text.splitlines() if row.startswith("╋") and row[2:].split()[0].isdigit()]
         assert len(shared) == 6 + chunks.anatomy.pieces[2].shared
         assert "chunk 2 of 7 · 391 tokens" in chunks.query_one("#status").text  # type: ignore[attr-defined]
+        facts = " ".join(chunks.facts.text.split())
+        assert "391 tokens in 22 lines (limit 400) repeats 89 tokens of chunk 1; chunk 3 repeats 93" in facts
+        assert "begins within MEMORY › Projects sections 3 begin in it: Network (" in facts
+        assert "shown 7 of 19 lines by no search found by BM25 and vectors" in facts
         await press(pilot, "G", "escape")
         assert isinstance(pilot.app.screen, IndexScreen)
 

@@ -17,6 +17,7 @@ from openclaw_mem_tui.features.search.history import Steps
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.user_keys import take_keys
 from openclaw_mem_tui.widgets.dialogs import HelpScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.filter_line import FilterLine
@@ -29,7 +30,7 @@ DRILL = "restore drill"
 @pytest.fixture(autouse=True)
 def _declared_keys() -> object:
     yield
-    bindings.take_keys({})
+    take_keys({})
 
 
 def frame(widget: object) -> str:
@@ -287,18 +288,16 @@ def test_a_clash_or_an_unknown_id_is_refused(keys: dict[str, str], reason: str) 
 
 
 def test_keys_of_every_kind_are_taken_and_the_way_back_has_the_key_of_the_way_in() -> None:
-    bindings.take_keys(
-        {"quit": "ctrl+q", "columns": "percent_sign,+,alt+x,ctrl+g,ctrl+pagedown", "why_not": "f6"}
-    )
+    take_keys({"quit": "ctrl+q", "columns": "percent_sign,+,alt+x,ctrl+g,ctrl+pagedown", "why_not": "f6"})
     assert bindings.key("close_why_not") == bindings.key("why_not") == "f6"
-    bindings.take_keys({"why_not": "f6", "close_why_not": "f7"})
+    take_keys({"why_not": "f6", "close_why_not": "f7"})
     assert bindings.key("close_why_not") == "f7"
-    bindings.take_keys({"why_not_any": "f8"})
+    take_keys({"why_not_any": "f8"})
     assert bindings.key("pick_passage") == "f8", "another line is picked with the key of the first"
 
 
 def test_messages_name_the_keys_of_the_user() -> None:
-    bindings.take_keys({"rebuild": "f9", "show_index": "f3"})
+    take_keys({"rebuild": "f9", "show_index": "f3"})
     assert fmt.message("Run `openclaw-mem index --force`.").startswith("f3 then f9: ")
     assert fmt.message_here("Run `openclaw-mem index --force`.").startswith("f9: "), "on the screen itself"
 

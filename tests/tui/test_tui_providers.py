@@ -12,7 +12,7 @@ import pytest
 from lab_world import LARGE, SMALL, lab, press, settled, until
 from textual.pilot import Pilot
 
-from openclaw_mem_engine.api import ProviderState
+from openclaw_mem_engine.api import FAULTS, ProviderState
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.providers import render
@@ -247,7 +247,20 @@ async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> No
             await pilot.resize_terminal(*size)
             await settled(pilot)
             assert screen.chain.region.height > 2
-            assert ("tab" in str(screen.chain.border_subtitle)) == (size[0] < 100)
+            assert ("tab" in str(screen.frame_of(screen.chain).border_subtitle)) == (size[0] < 100)
+
+
+async def test_both_lists_are_filtered(tmp_path: Path) -> None:
+    async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, screen):
+        await press(pilot, "f", *"keywords", "enter")
+        assert screen.selected[0].name == "keywords" and "static" not in screen.chain.text
+        assert "filter keywords · 1 of 3" in str(screen.frame_of(screen.chain).border_subtitle)
+        await press(pilot, "tab", "slash", *"no-fts", "enter", "space")
+        assert screen.search.view.faults == {"no-fts5"}
+        await press(pilot, "f", *"nothing has this", "enter", "space")
+        assert screen.search.view.faults == {"no-fts5"}, "no fault is under the cursor"
+        await press(pilot, "escape", "U")
+        assert screen.faults.text.count("[ ]") == len(FAULTS)
 
 
 async def test_vectors_of_another_space_are_shown_beside(remote: World) -> None:

@@ -20,7 +20,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
-from openclaw_mem_tui.bindings import NOT_IN_PALETTE, Action, offered, take_keys
+from openclaw_mem_tui.bindings import NOT_IN_PALETTE, Action, offered
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
@@ -30,6 +30,7 @@ from openclaw_mem_tui.render.spans import ROLES
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
 from openclaw_mem_tui.themes import mixed_variables, textual_theme
+from openclaw_mem_tui.user_keys import take_keys
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Settings, WorkbenchState
@@ -74,7 +75,7 @@ class Workbench(App[int]):
         user's own themes. ``session_key`` is that of the session that asks ("": a direct chat). ``clock``
         gives epoch seconds. ``reload`` reads the configuration again, where it may be written.
         ``memo`` holds what the last session left, and takes what this one does. ``keys`` replace those of
-        actions, by their ids (raises ConfigError: ``bindings.take_keys``)."""
+        actions, by their ids (raises ConfigError: ``user_keys.take_keys``)."""
         keymap = take_keys(keys or {})
         super().__init__()
         self.set_keymap(keymap)

@@ -5,11 +5,9 @@ key means the same on every screen: actions of different screens share one only 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from openclaw_mem_engine.api import ConfigError
 from openclaw_mem_tui.features import SCREENS
 
 if TYPE_CHECKING:
@@ -49,6 +47,15 @@ class Action(NamedTuple):
         return run if self.where in PARTS else f"screen.{run}"
 
     @property
+    def parts(self) -> frozenset[str]:
+        """The words of ``where``."""
+        return frozenset(self.where.split())
+
+    def works_in(self, where: str) -> bool:
+        """On this screen, as those do that work on every one, or in this part of a screen."""
+        return where in self.parts or (where not in PARTS and self.where == "everywhere")
+
+    @property
     def key(self) -> str:
         """The first of its keys, as it is displayed."""
         return self.shown.split()[0]
@@ -75,9 +82,7 @@ _COMMANDS = {
     "sync_now": "sync_index",
     "examine_deep": "examine(True)",
 }
-#: Actions that end or repeat what another one begins have its key, unless they are given one of their own.
-_TWINS = {"close_why_not": "why_not", "close_chunks": "chunks", "pick_passage": "why_not_any"}
-_LISTED = "search index chunks timeline curate"
+_FILTERED = "providers index chunks timeline curate"
 _LEFT = "providers index chunks timeline curate why_not"
 _SEVERAL = "providers index timeline curate"
 _BACKEND = "switch the backend (builtin, qmd) and compare"
@@ -115,10 +120,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("session", "S", "S", "session key of the search: scope of qmd, citations", "Search"),
     Action("start_anew", "0", "0", _ANEW, "Search"),
     Action("cancel", "escape", "esc", "cancel the search, close what is open", "Search"),
-    Action("filter", "f", "f", _FILTER, "Lists", _LISTED, "filter", 8),
-    Action("find", "slash", "/", _FILTER, "Lists", "index chunks timeline curate"),
-    Action("next_match", "n", "n", "next match of the last filter", "Lists", _LISTED),
-    Action("previous_match", "N", "N", "previous match of the last filter", "Lists", _LISTED),
+    Action("filter", "f", "f", _FILTER, "Lists", f"search {_FILTERED}", "filter", 8),
+    Action("find", "slash", "/", _FILTER, "Lists", _FILTERED),
+    Action("next_match", "n", "n", "next match of the last filter", "Lists", f"search {_FILTERED}"),
+    Action("previous_match", "N", "N", "previous match of the last filter", "Lists", f"search {_FILTERED}"),
     Action("down", "j,down", "j ↓", "down the list", "Lists", "lists"),
     Action("up", "k,up", "k ↑", "up the list", "Lists", "lists"),
     Action("first", "g,home", "gg home", "the first row", "Lists", "lists"),
@@ -211,27 +216,6 @@ NOT_IN_PALETTE = frozenset({"palette", "cancel", "leave", "find"}) | {
     name for name in _COMMANDS if name not in ("verify", "sync_now", "examine_deep")
 }
 
-_SIGNS = {
-    "slash": "/",
-    "full_stop": ".",
-    "comma": ",",
-    "plus": "+",
-    "minus": "-",
-    "colon": ":",
-    "question_mark": "?",
-    "exclamation_mark": "!",
-    "less_than_sign": "<",
-    "greater_than_sign": ">",
-    "left_square_bracket": "[",
-    "right_square_bracket": "]",
-    "escape": "esc",
-    "left": "←",
-    "right": "→",
-    "up": "↑",
-    "down": "↓",
-}
-_NAMES = {sign: name for name, sign in _SIGNS.items()}
-
 
 def actions() -> tuple[Action, ...]:
     """Every action, with the user's keys."""
@@ -255,20 +239,18 @@ def typed_key(name: str) -> str:
 
 def offered(where: str) -> tuple[Action, ...]:
     """The actions of a screen with those that work on every screen, or those of a part of a screen."""
-    return tuple(
-        a for a in actions() if where in a.where.split() or (where not in PARTS and a.where == "everywhere")
-    )
+    return tuple(a for a in actions() if a.works_in(where))
 
 
 def listed(where: str) -> tuple[Action, ...]:
     """What the help of a screen lists: also the keys of its lists, and those of the knobs in the lab."""
     here = {where, "everywhere", "lists", *(["knobs"] if where == "search" else [])}
-    return tuple(a for a in actions() if a.shown and here & set(a.where.split()))
+    return tuple(a for a in actions() if a.shown and here & a.parts)
 
 
 def bindings(where: str) -> list[Binding]:
     """The Textual bindings of a screen or a part of one, as they are declared; their ids let users rebind
-    them (``take_keys``)."""
+    them (``user_keys``)."""
     from textual.binding import Binding
 
     return [
@@ -283,68 +265,11 @@ def bindings(where: str) -> list[Binding]:
             priority=a.id in TYPED,
         )
         for a in DECLARED.values()
-        if where in a.where.split() or (where not in PARTS and a.where == "everywhere")
+        if a.works_in(where)
     ]
 
 
-def take_keys(keys: Mapping[str, str], origin: str = "[keys] of config.toml") -> dict[str, str]:
-    """Use these keys, by the id of an action (several with commas), and the declared ones for the others; the
-    keymap for Textual. Raises what ``with_keys`` raises; then nothing changes."""
-    made, keymap = with_keys(keys, origin)
+def use(made: Mapping[str, Action]) -> None:
+    """These are the actions with the user's keys from now on."""
     _by_id.clear()
     _by_id.update(made)
-    return keymap
-
-
-def with_keys(keys: Mapping[str, str], origin: str) -> tuple[dict[str, Action], dict[str, str]]:
-    """The actions with these keys, and what differs. ``origin`` is where they were configured. Raises
-    ConfigError for an unknown id, for no key, for one that can never work or that two actions of a screen
-    would share."""
-    made, keymap = dict(DECLARED), dict[str, str]()
-    for name, text in keys.items():
-        if name not in DECLARED:
-            known = ", ".join(sorted(DECLARED))
-            raise ConfigError(f"{origin}: {name[:80]!r} is no id of a key. The ids are: {known}.")
-        names = [_NAMES.get(one.strip(), one.strip()) for one in re.split(r",(?=.)", text)]
-        if not all(names):
-            raise ConfigError(f'{origin}: {name} has no key. Write for example {name} = "f5".')
-        if wrong := next(filter(None, (_refusal(one, name) for one in names)), ""):
-            raise ConfigError(f"{origin}: {name}: {wrong}.")
-        for twin in (name, *(own for own, other in _TWINS.items() if other == name and own not in keys)):
-            keymap[twin] = ",".join(names)
-            made[twin] = made[twin]._replace(keys=keymap[twin], shown=signs(keymap[twin]))
-    if clash := _clash(tuple(made.values())):
-        raise ConfigError(f"{origin}: {clash}. Give one of them another key.")
-    return made, keymap
-
-
-def signs(keys: str) -> str:
-    """Keys as Textual names them, comma separated, as they are displayed."""
-    return " ".join(_SIGNS.get(one, one) for one in keys.split(","))
-
-
-def _refusal(key: str, name: str) -> str:  # why it can never work, or ""
-    from textual.keys import KEY_NAME_REPLACEMENTS, Keys, key_to_character
-
-    *modifiers, base = key.split("+") if len(key) > 1 else [key]
-    if key == "ctrl+c" or (key == "ctrl+q" and name != "quit"):
-        return f"{key} has a fixed meaning. Choose another key"
-    if modifiers == ["shift"] and len(base) == 1 and base.isalpha():
-        return f"terminals do not send {key}. Write {base.upper()}"
-    known = {*KEY_NAME_REPLACEMENTS.values(), *(one.value for one in Keys)}
-    if len(base) == 1 or base in known or key_to_character(base):
-        return ""
-    return f"{key[:80]!r} is no key. Write a sign, or a name such as f5, pagedown or ctrl+g"
-
-
-def _clash(made: tuple[Action, ...]) -> str:
-    """The first key that two actions share where both would work."""
-    screens = dict.fromkeys(word for a in made for word in a.where.split() if word not in PARTS)
-    for where in ("knobs", *screens):
-        here = {where, "lists", *(["everywhere"] if where != "knobs" else [])}
-        taken: dict[str, str] = {}
-        for a in made:
-            for one in a.keys.split(",") if here & set(a.where.split()) else ():
-                if taken.setdefault(one, a.id) != a.id:
-                    return f"{_SIGNS.get(one, one)} would be {taken[one]} and {a.id}, on screen {where}"
-    return ""

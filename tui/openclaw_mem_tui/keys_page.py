@@ -8,9 +8,10 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.bindings import ACTIONS, GROUPS, signs
+from openclaw_mem_tui.bindings import ACTIONS, GROUPS
 from openclaw_mem_tui.features.curate.remember import RememberScreen
 from openclaw_mem_tui.features.search.query_line import QueryLine
+from openclaw_mem_tui.user_keys import signs
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen, PickScreen, TextScreen
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 

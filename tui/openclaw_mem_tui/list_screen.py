@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
+from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane
-from openclaw_mem_tui.widgets.lists import CursorList, Table
+from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
+
+if TYPE_CHECKING:
+    from openclaw_mem_tui.features.search.screen import SearchScreen
+
+PresenterT = TypeVar("PresenterT", bound=Presenter[Any])
 
 
-class ListScreen(WorkbenchScreen):
-    """The list with the focus decides what the details are about; where there is one column, only that list
-    is shown (class ``-at-ID``). A subclass gives its lists in the order of ``tab`` to ``use_lists``, and
-    overrides ``draw_selected``."""
+class ListScreen(WorkbenchScreen, Generic[PresenterT]):
+    """Drawn from the state of its presenter. The list with the focus decides what the details are about;
+    where there is one column, only that list is shown (class ``-at-ID``). A subclass gives its lists in the
+    order of ``tab`` to ``use_lists``, and overrides ``draw_selected``."""
 
     OF_CONFIGURED: ClassVar[bool] = True
 
-    def __init__(self, search: SearchPresenter) -> None:
+    def __init__(self, search: SearchPresenter, lab: SearchScreen, presenter: PresenterT) -> None:
         super().__init__(search)
+        self.lab, self.presenter = lab, presenter
         self.lists: tuple[Table[Any], ...] = ()
         self.at: Table[Any]
         self.detail: Pane
         self._detailed: object = None
+        self._filled: dict[Table[Any], Sequence[Any]] = {}
 
     def use_lists(self, detail: Pane, *lists: Table[Any]) -> None:
         """``detail`` is the pane of the details; the first list has the focus when the screen opens."""
@@ -30,9 +39,34 @@ class ListScreen(WorkbenchScreen):
         #: The list that was gone to last: the focus itself comes a moment later, and keys may overtake it.
         self.at = lists[0]
 
+    def on_mount(self) -> None:
+        self.presenter.listen(self.draw)
+        self.go_to(self.at)
+        self.draw()
+
     @property
     def current_list(self) -> CursorList | None:
         return self.at
+
+    def fill(
+        self,
+        table: Table[Any],
+        title: str,
+        items: Sequence[Any],
+        row: Callable[..., Any],
+        words: Callable[[Any], str] | None = None,
+    ) -> None:
+        """Draw the rows of a list when they are others: all that are in sight are painted for that. The title
+        counts them, but not a first one that is None."""
+        if self._filled.get(table) is items:
+            return
+        self._filled[table] = items
+        if isinstance(table, WrappedTable):
+            table.show_wrapped(items, row)
+        else:
+            table.show_rows(items, row, words)
+        number = len(items) - (None in items[:1])
+        self.label(table, f"{title} · {number:,}" if number > 0 else title)
 
     def draw_selected(self) -> None:
         """Draw the details of the selected row."""

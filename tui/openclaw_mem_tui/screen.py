@@ -17,6 +17,7 @@ from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
 from openclaw_mem_tui.bindings import TYPED, Action, action, key, listed
+from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.memory_thread import Unexpected
 from openclaw_mem_tui.render import status
@@ -207,6 +208,17 @@ class WorkbenchScreen(Screen[None]):
         self.forget_message()
         self.app.push_screen(screen)
 
+    def open_chunks(self, path: str) -> None:
+        """Show the chunks of a file."""
+        from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
+
+        self.open(ChunksScreen(self.search, path))
+
+    def edit_note(self, path: str, line: int = 1) -> None:
+        """Open a file of the memory in the user's editor, and bring the index up to date afterwards."""
+        said, ran = edit(self.app, self.search.service.settings, path, line)
+        (self.remembered if ran else self.tell)(said)
+
     def forget_message(self) -> None:
         """The last message is about what was done on this screen: no other one shows it."""
         self.search.say("")
@@ -285,7 +297,7 @@ class WorkbenchScreen(Screen[None]):
 
     def remembered(self, said: str) -> None:
         """A note was written: say so, and bring the index up to date where nothing watches the notes."""
-        getattr(self, "presenter", self.search).say(said)
+        self.tell(said)
         if not self.search.service.settings.sync.watch:
             self.app.search_screen.resync(Job(tails=True))  # type: ignore[attr-defined]
 

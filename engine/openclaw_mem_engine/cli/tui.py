@@ -51,7 +51,7 @@ def wrong_keys(settings: Settings) -> str:
     """Why the workbench refuses the keys of this configuration; empty when it takes them."""
     if not settings.keys:
         return ""
-    from openclaw_mem_tui.bindings import with_keys
+    from openclaw_mem_tui.user_keys import with_keys
 
     try:
         with_keys(settings.keys, f"{settings.origins['keys'].where}: the workbench does not open")

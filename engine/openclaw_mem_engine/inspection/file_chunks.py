@@ -87,6 +87,13 @@ class Anatomy:
     hidden: frozenset[int]
     why: str = ""
 
+    @property
+    def headings(self) -> list[tuple[int, int, str]]:
+        """Position in ``lines``, level and title of each heading outside of fenced code."""
+        from openclaw_mem_engine.notes.routing import headings  # loads SQLite, which drawing does not need
+
+        return headings([line.text for line in self.lines])
+
     def to_dict(self) -> dict[str, Any]:
         """The stable answer of ``openclaw-mem chunks --json``."""
         return as_json(self, lines="", pieces="chunks", hidden="")

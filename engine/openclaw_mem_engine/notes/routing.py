@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -192,7 +192,7 @@ def _into_section(text: str, item: str, kind: Kind) -> tuple[str, str]:
     sections have it, and three times in a heading; else the end of the text. A section ends at the next
     heading; the only heading of the first level is the title of the note."""
     lines = text.split("\n")
-    heads = _headings(lines)
+    heads = headings(lines)
     titles = [number for number, level, _ in heads if level == 1]
     ends = [number for number, _, _ in heads[1:]] + [len(lines)]
     inside = [_words(lines[head[0] : end]) for head, end in zip(heads, ends, strict=False)]
@@ -220,7 +220,7 @@ def _words(lines: Iterable[str]) -> set[str]:
     return {word.casefold() for line in lines for word in _WORD.findall(line)}
 
 
-def _headings(lines: list[str]) -> list[tuple[int, int, str]]:
+def headings(lines: Sequence[str]) -> list[tuple[int, int, str]]:
     """Line (from 0), level and text of every heading outside of fenced code."""
     found, fence = [], ""
     for number, line in enumerate(lines):

@@ -138,18 +138,21 @@ def right(text: str, width: int) -> str:
 
 
 def wrap_spans(text: str, width: int, indent: int = 0) -> list[tuple[int, int]]:
-    """Lines of at most ``width`` cells (after the first: ``indent`` less), cut at spaces where there are any:
-    character ranges that cover the text without a gap, at least one."""
+    """Lines of at most ``width`` cells (after the first: ``indent`` less), cut at spaces where there are any,
+    else after a slash in their second half: character ranges that cover the text without a gap, at least
+    one."""
     width = max(1, width)
     if text.isascii() and len(text) <= width:
         return [(0, len(text))]
     spans: list[tuple[int, int]] = []
-    start, used, after_space = 0, 0, -1
+    start, used, after_space, after_slash = 0, 0, -1, -1
     index = 0
     while index < len(text):
         cells = get_character_cell_size(text[index])
         if used + cells > width and text[index] != " ":
             cut = after_space if after_space > start else max(index, start + 1)
+            if after_space <= start and 2 * (after_slash - start) > index - start:
+                cut = after_slash
             spans.append((start, cut))
             if len(spans) == 1:
                 width = max(1, width - indent)
@@ -162,6 +165,8 @@ def wrap_spans(text: str, width: int, indent: int = 0) -> list[tuple[int, int]]:
         index += 1
         if text[index - 1] == " ":
             after_space = index
+        elif text[index - 1] == "/":
+            after_slash = index
     if start < len(text) or not spans:
         spans.append((start, len(text)))
     return spans

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -48,25 +47,19 @@ _FILES = "The notes with size, date, decay, and the number of the agent's search
 _QUIET_S = 0.25
 
 
-class CurateScreen(ListScreen):
-    """Drawn from the state of the presenter."""
-
+class CurateScreen(ListScreen[CuratePresenter]):
     WHERE, OPENED_BY, READING = "curate", "show_curate", READING
-    AUTO_FOCUS = "#candidates"
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("curate")  # type: ignore[assignment]
     HELP = "Candidates for changes of MEMORY.md and daily logs, each with evidence."
 
     def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
-        super().__init__(search)
-        self._lab = lab
-        self.presenter = CuratePresenter(search.service)
+        super().__init__(search, lab, CuratePresenter(search.service))
         self.candidates: WrappedTable[NoteCandidate] = WrappedTable(
             _CANDIDATES, id="candidates", classes="listed"
         )
         self.files: Table[FileUse] = Table(_FILES, id="memory-files", classes="listed")
         self.use_lists(Pane(id="proposal", classes="pane"), self.candidates, self.files)
-        self._filled: dict[str, Sequence[Any]] = {}
 
     def body(self) -> ComposeResult:
         yield Pane(id="facts")
@@ -79,43 +72,27 @@ class CurateScreen(ListScreen):
 
     # -- life ---------------------------------------------------------------------------------------------
 
-    def on_mount(self) -> None:
-        self.presenter.listen(self.draw)
-        self.mark(self.candidates)
-        self.draw()
-
     def read_again(self) -> None:
         """After a sync, or when the files were found to differ."""
         activity = self.search.activity
         if activity.phase != "syncing":
-            self.read_for((self.search.service.is_open, activity.phase, activity.freshness), self._read)
-
-    async def _read(self) -> None:
-        await self.presenter.read()
+            self.read_for(
+                (self.search.service.is_open, activity.phase, activity.freshness), self.presenter.read
+            )
 
     def action_read_notes(self) -> None:
-        self.run_in(self._read, "read")
+        self.run_in(self.presenter.read, "read")
 
     # -- drawing ------------------------------------------------------------------------------------------
 
     def draw_body(self) -> None:
         state = self.presenter.state
         self.query_one("#facts", Pane).show(lambda cells: render.facts(state, cells))
-        self._fill(self.candidates, "candidates", state.found, render.candidate_row)
-        self._fill(self.files, "notes", state.files, render.file_row)
+        self.fill(self.candidates, "candidates", state.found, render.candidate_row)
+        self.fill(self.files, "notes", state.files, render.file_row)
         self.label(self.candidates, subtitle=key_hint("which", f"candidates: {state.group or 'all'}"))
         self.query_one("#status", Pane).show(lambda cells: [render.status(state, cells)])
         self.draw_selected()
-
-    def _fill(self, table: Table[Any], name: str, items: Sequence[Any], row: Callable[..., Any]) -> None:
-        """Draw the rows of a list when they are others: all that are in sight are painted for that."""
-        if self._filled.get(name) is not items:
-            self._filled[name] = items
-            if isinstance(table, WrappedTable):
-                table.show_wrapped(items, row)
-            else:
-                table.show_rows(items, row)
-            self.label(table, f"{name} · {len(items):,}" if items else name)
 
     def draw_selected(self) -> None:
         """The details of the selected row; drawn anew only when that or its effect is another one."""
@@ -176,9 +153,7 @@ class CurateScreen(ListScreen):
         elif not self.search.service.draws_chunks:
             self.presenter.say("the backend does not say how it cuts notes")
         else:
-            from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
-
-            self.app.push_screen(ChunksScreen(self.search, path))
+            self.open_chunks(path)
 
     # -- deciding -----------------------------------------------------------------------------------------
 
@@ -204,7 +179,7 @@ class CurateScreen(ListScreen):
         """A note was written: read it again, and bring the index up to date."""
         await self.presenter.read()
         if not self.search.service.settings.sync.watch:
-            self._lab.resync(Job(tails=True))
+            self.lab.resync(Job(tails=True))
 
     def remembered(self, said: str) -> None:
         self.presenter.say(said)
@@ -256,11 +231,7 @@ class CurateScreen(ListScreen):
                 self.presenter.say("the edited text equals the note: the proposal is unchanged")
 
     def _edit_file(self) -> None:
-        path, service = self._path(), self.search.service
-        if not path or not service.is_open:
+        if not (path := self._path()) or not self.search.service.is_open:
             self.presenter.say("this row has no file to edit")
-            return
-        outcome, ran = edit(self.app, service.settings, path, 1)
-        self.presenter.say(outcome)
-        if ran:
-            self.run_in(self._changed, "read")
+        else:
+            self.edit_note(path)

@@ -10,13 +10,11 @@ from textual.containers import Container, Vertical
 
 from openclaw_mem_engine.api import Anatomy, OpenClawMemError
 from openclaw_mem_tui.bindings import bindings
-from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.index.render import chunks as render
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Reading, line, wrapped
+from openclaw_mem_tui.render.spans import Line, Reading, line, wrapped
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint, markup
-from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 
@@ -50,17 +48,21 @@ class ChunksScreen(WorkbenchScreen):
         super().__init__(search)
         self.path = path
         self.pieces: Table[int] = Table("The chunks of the file in reading order.", id="pieces")
+        self.facts = Pane(id="piece", classes="pane")
         self.text = Pane(id="text", classes="pane")
         self.anatomy: Anatomy | None = None
         self.trouble = ""
         self._numbers = range(0)
+        self._heads: render.Heads = []
 
     def body(self) -> ComposeResult:
         yield Pane(id="cut")
         with Container(id="chunks-body"):
-            with Vertical(id="pieces-box", classes="listed"):
-                yield Pane(id="pieces-head")
-                yield self.pieces
+            with Vertical(id="chunks-side"):
+                with Vertical(id="pieces-box", classes="listed"):
+                    yield Pane(id="pieces-head")
+                    yield self.pieces
+                yield self.facts
             yield self.text
         yield Pane(id="status")
 
@@ -77,6 +79,7 @@ class ChunksScreen(WorkbenchScreen):
         try:
             self.anatomy = await self.search.service.read(lambda memory: memory.anatomy(self.path))
             self._numbers = range(len(self.anatomy.pieces))
+            self._heads = self.anatomy.headings  # once: a long file has many lines
             self.trouble = ""
         except OpenClawMemError as error:
             # What was drawn before does not show the file as it is now.
@@ -93,6 +96,7 @@ class ChunksScreen(WorkbenchScreen):
             mark, text = (" ✗ ", self.trouble) if self.trouble else (" ◐ ", "The file is being read.")
             self.pieces.show_rows((), lambda *_: ())
             self.text.show(nothing)
+            self.facts.show(nothing)
             status.show(nothing)
             cut.show(lambda cells: wrapped(line((mark, "bad"), fmt.inert(text)), cells, 3))
             return
@@ -104,7 +108,22 @@ class ChunksScreen(WorkbenchScreen):
         status.show(lambda cells: [render.status(anatomy, at, cells)])
         self.label(self.text, "text", f"{key_hint('scroll_down', '')}{key_hint('scroll_up', 'scroll')}")
         self.text.show(lambda cells: render.text(anatomy, at, cells))
+        self.label(self.facts, f"chunk {at + 1:,}" if anatomy.pieces else "chunk")
+        self.facts.show(partial(self._facts, anatomy, at) if anatomy.pieces else nothing)
         self.call_after_refresh(self._bring_into_sight)
+
+    def _facts(self, anatomy: Anatomy, at: int, cells: int) -> list[Line]:
+        view, piece = self.search.view, anatomy.pieces[at]
+        same = view.answers and view.backend == self.search.service.configured_backend
+        known = same and anatomy.state == "indexed" and not piece.partial  # parts have the same lines
+        where = anatomy.path, piece.start_line, piece.end_line  # an id names the model too
+        rows = view.trace.rows if view.trace is not None else ()
+        found = next((row for row in rows if (row.path, row.start_line, row.end_line) == where), None)
+        return render.facts(anatomy, self._heads, at, view.query if known else "", found, cells)
+
+    @property
+    def lower_pane(self) -> Pane:
+        return self.text
 
     def _words(self, number: int) -> str:
         assert self.anatomy is not None
@@ -123,7 +142,4 @@ class ChunksScreen(WorkbenchScreen):
             return
         at = self.pieces.selected or 0
         start = self.anatomy.pieces[at].start_line if at < len(self.anatomy.pieces) else 1
-        said, ran = edit(self.app, self.search.service.settings, self.path, start)
-        self.search.say(said)
-        if ran and not self.search.service.settings.sync.watch:
-            self.run_in(partial(self.search.sync.sync, Job()), "sync", exclusive=False)
+        self.edit_note(self.path, start)

@@ -12,7 +12,6 @@ from textual.containers import Container, Vertical
 
 from openclaw_mem_engine.api import Check, FileRow, IndexDamaged, Plan, SyncRequest
 from openclaw_mem_tui.bindings import bindings, key
-from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.index.presenter import REPAIRING, IndexPresenter
 from openclaw_mem_tui.features.index.render import doctor, files, summary
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
@@ -56,7 +55,7 @@ _DOCTOR = "The findings of the doctor, errors first, then its checks. A check ch
 _EVENTS = "Events: syncs, rebuilds, fallbacks, failed searches (`openclaw-mem log` has all of them)."
 
 
-class IndexScreen(ListScreen):
+class IndexScreen(ListScreen[IndexPresenter]):
     """Drawn from the state of the presenter and the activity of the sync."""
 
     WHERE, OPENED_BY, READING = "index", "show_index", READING
@@ -65,9 +64,7 @@ class IndexScreen(ListScreen):
     HELP = "Whether the index is up to date with the notes, and whether it is intact."
 
     def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
-        super().__init__(search)
-        self._lab = lab
-        self.presenter = IndexPresenter(search.service, search.sync.take_errors)
+        super().__init__(search, lab, IndexPresenter(search.service, search.sync.take_errors))
         self.files: Table[FileRow] = Table(_FILES, id="files")
         self.doctor: WrappedTable[doctor.Item] = WrappedTable(_DOCTOR, id="doctor", classes="listed")
         self.events: WrappedTable[Event] = WrappedTable(_EVENTS, id="events", classes="listed")
@@ -90,11 +87,8 @@ class IndexScreen(ListScreen):
     # -- life ---------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
-        self.presenter.listen(self.draw)
         self.set_interval(_FRAME, self._tick)
         self.run_in(self.presenter.follow_events, "watch")
-        self.files.focus()
-        self.draw()
 
     def read_again(self) -> None:
         """After a sync, or when the files were found to differ. At the beginning of one too: while it waits
@@ -190,7 +184,7 @@ class IndexScreen(ListScreen):
     def _sync(self, job: Job) -> None:
         running = self.search.activity.phase == "syncing"
         self.presenter.say("queued after the running sync" if running else "")
-        self._lab.resync(job)
+        self.lab.resync(job)
 
     def action_rebuild(self) -> None:
         async def ask() -> None:
@@ -284,18 +278,13 @@ class IndexScreen(ListScreen):
         if self.at is not self.files:
             self.go_to(self.files)
         elif row is not None and self.presenter.can_draw_chunks():
-            from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
-
-            self.open(ChunksScreen(self.search, row.path))
+            self.open_chunks(row.path)
 
     def action_edit(self) -> None:
-        row, service = self.files.selected, self.search.service
-        if row is None or not service.is_open:
+        row = self.files.selected
+        if row is None or not self.search.service.is_open:
             return
         if row.source == "sessions":
             self.presenter.say("transcripts belong to the agent: they are not edited here")
-            return
-        outcome, ran = edit(self.app, service.settings, row.path, 1)
-        self.presenter.say(outcome)
-        if ran and not service.settings.sync.watch:
-            self._lab.resync(Job(tails=True))
+        else:
+            self.edit_note(row.path)

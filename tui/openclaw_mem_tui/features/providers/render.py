@@ -43,7 +43,7 @@ def grouped(links: Sequence[ProviderState]) -> list[Sequence[ProviderState]]:
     return [*([link] for link in links if link.state != "skipped"), *([unused] if unused else [])]
 
 
-def link_row(group: Sequence[ProviderState], chain: ChainState, cells: int, selected: bool) -> list[Line]:
+def link_row(chain: ChainState, group: Sequence[ProviderState], cells: int, selected: bool) -> list[Line]:
     """One provider: name, role, state, and why it is in that state, below them where there is no room for it
     beside them. Several that are not selected: names."""
     link, why = group[0], fmt.message(group[0].why, 600)
@@ -237,8 +237,9 @@ _ONE_LINE = 66
 _HITS_SHOWN = 3
 
 
-def fault_rows(name: str, on: bool, cells: int, selected: bool) -> list[Line]:
+def fault_rows(simulated: frozenset[str], name: str, cells: int, selected: bool) -> list[Line]:
     """A check box, the name and what it does; in a narrow pane below it, and only of one selected or on."""
+    on = name in simulated
     mark = Span("▌ " if selected else "  ", "accent")
     box = line(("[", "dim"), ("x" if on else " ", "strong bad"), ("] ", "dim"))
     label = Span(name, "strong bad" if on else "strong" if selected else "")

@@ -15,10 +15,11 @@ from openclaw_mem_tui.bindings import bindings, key
 from openclaw_mem_tui.features.providers import render
 from openclaw_mem_tui.features.providers.presenter import ChainState, ProvidersPresenter
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
+from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render.spans import Line, Reading
-from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
+from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.widgets.line_view import Pane
-from openclaw_mem_tui.widgets.lists import CursorList, Rows
+from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import ProviderState
@@ -50,27 +51,32 @@ _FAULTS = (
 )
 
 
-class ProvidersScreen(WorkbenchScreen):
-    """Drawn from the view of the search and the state of the presenter. Where there is one column, the list
-    with the focus and the pane that goes with it are shown."""
+class ProvidersScreen(ListScreen[ProvidersPresenter]):
+    """Drawn from the view of the search too. Where there is one column, the list with the focus and the pane
+    that goes with it are shown."""
 
     WHERE, OPENED_BY, READING = "providers", "show_providers", READING
+    OF_CONFIGURED = False
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("providers")  # type: ignore[assignment]
     HELP = "Which provider makes the vectors, what is used when it fails, and how the results differ."
 
     def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
-        super().__init__(search)
-        self.presenter = ProvidersPresenter(search.service)
-        self.chain, self.faults = CursorList(_CHAIN, id="chain"), CursorList(_FAULTS, id="faults")
+        super().__init__(search, lab, ProvidersPresenter(search.service))
+        self.chain: WrappedTable[Sequence[ProviderState]] = WrappedTable(_CHAIN, id="chain")
+        self.faults: WrappedTable[str] = WrappedTable(_FAULTS, id="faults", classes="listed")
         self.link_pane, self.last = Pane(id="link", classes="pane"), Pane(id="last", classes="pane")
-        self._lab = lab
+        self.use_lists(self.link_pane, self.chain, self.faults)
+        if search.view.faults:
+            self.at = self.faults
         self._pointed = 0
 
     def body(self) -> ComposeResult:
         with Container(id="providers-body"):
             with Vertical(id="providers"):
-                yield self.chain
+                with Vertical(id="chain-box", classes="listed"):
+                    yield Pane(id="chain-head")
+                    yield self.chain
                 yield self.link_pane
             with Vertical(id="trials"):
                 yield self.faults
@@ -81,14 +87,7 @@ class ProvidersScreen(WorkbenchScreen):
     @property
     def selected(self) -> Sequence[ProviderState]:
         """The provider under the cursor, or the several of its row."""
-        rows, at = render.grouped(self.presenter.state.links), self.chain.cursor
-        return rows[at] if at < len(rows) else ()
-
-    def on_mount(self) -> None:
-        self.presenter.listen(self.draw)
-        # With its class first: a list that a narrow screen hides loses the focus that it was given.
-        self._go_to(self.faults if self.search.view.faults else self.chain)
-        self.draw()
+        return self.chain.selected or ()
 
     def on_screen_suspend(self) -> None:
         # The outcome of a probe is not shown any more; its thread ends by itself.
@@ -104,21 +103,9 @@ class ProvidersScreen(WorkbenchScreen):
     def draw_body(self) -> None:
         view, activity, state = self.search.view, self.search.activity, self.presenter.state
         rows = render.grouped(state.links)
-        self.chain.show(
-            lambda cells, cursor: Rows(
-                [render.header(cells)],
-                [render.link_row(row, state, cells, at == cursor) for at, row in enumerate(rows)],
-            )
-        )
-        self.faults.show(
-            lambda cells, cursor: Rows(
-                (),
-                [
-                    render.fault_rows(name, name in view.faults, cells, at == cursor)
-                    for at, name in enumerate(_NAMES)
-                ],
-            )
-        )
+        self.query_one("#chain-head", Pane).show(lambda cells: [render.header(cells)])
+        self.chain.show_wrapped(rows, partial(render.link_row, state))
+        self.faults.show_wrapped(_NAMES, partial(render.fault_rows, view.faults))
         title = "last query with this fault" if view.shown_faults else "last query"
         self.label(self.last, title, key_hint("compare", "compare in the lab") if view.query.strip() else "")
         self.last.show(lambda cells: render.last_query(view, cells))
@@ -127,39 +114,29 @@ class ProvidersScreen(WorkbenchScreen):
             # The first time, and when the external qmd comes in or leaves, the cursor goes to what searches.
             self._pointed = len(state.links)
             wanted = ("backend", "primary")
-            at = next((at for at, row in enumerate(rows) if row[0].role in wanted), 0)
-            self.chain.action_go(at - self.chain.cursor)
+            self.chain.point_at(next((row for row in rows if row[0].role in wanted), ()))
         other = (f" · {key_hint('next_list', name)}" * self.narrow for name in ("faults", "chain"))
-        self.label(self.chain, "chain", key_hint("probe", "probes now") + next(other))
+        box = self.query_one("#chain-box")
+        self.label(box, "chain", key_hint("probe", "probes now") + next(other))
         faults = f"{key_hint('toggle_fault', 'switches')} · {key_hint('clear_faults', 'stops all')}"
         self.label(self.faults, "faults", faults + next(other))
-        self._draw_link()
+        self.draw_selected()
         self.query_one("#status", Pane).show(lambda cells: [render.status(state, view, activity, cells)])
 
-    @on(CursorList.Moved, "#chain")
-    def _draw_link(self) -> None:
+    def draw_selected(self) -> None:
         group, state = self.selected, self.presenter.state
-        self.label(self.link_pane, render.title(group))
-        self.link_pane.show(partial(_details, group, state))
-
-    def action_next_list(self, step: int) -> None:  # noqa: ARG002
-        self._go_to(self.faults if not self.faults.has_focus else self.chain)
-
-    def _go_to(self, target: CursorList) -> None:
-        self.set_class(target is self.faults, "-trials")
-        self.set_focus(target)
-
-    def on_descendant_focus(self) -> None:
-        self.set_class(self.faults.has_focus, "-trials")
+        self.show_detail((group, state), render.title(group), partial(_details, group, state))
 
     def action_toggle_fault(self) -> None:
         """Simulate the fault under the cursor, or stop; the last query is answered again."""
         if not self.faults.has_focus:
-            self._go_to(self.faults)
+            self.go_to(self.faults)
             self.presenter.say(f"{key('toggle_fault')} switches the fault under the cursor")
             return
-        name, before = _NAMES[self.faults.cursor], self.search.view.faults
-        self._lab.switch_faults(before ^ {name})
+        if (name := self.faults.selected) is None:
+            return  # the filter leaves none
+        before = self.search.view.faults
+        self.lab.switch_faults(before ^ {name})
         if not self.search.view.query.strip():
             then = f"; {key('compare')}: type a query, it is searched with the fault"
         else:
@@ -168,7 +145,7 @@ class ProvidersScreen(WorkbenchScreen):
 
     def action_clear_faults(self) -> None:
         if self.search.view.faults:
-            self._lab.switch_faults(frozenset())
+            self.lab.switch_faults(frozenset())
             self.presenter.say("simulated faults: none")
         else:
             self.presenter.say("no fault is simulated")
@@ -181,7 +158,7 @@ class ProvidersScreen(WorkbenchScreen):
 
     @property
     def lower_pane(self) -> Pane:
-        return self.last if self.faults.has_focus else self.link_pane
+        return self.last if self.at is self.faults else self.link_pane
 
     def action_probe(self) -> None:
         if self.selected:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -12,15 +11,13 @@ from textual.containers import Container, Vertical
 
 from openclaw_mem_engine.api import FileDay, Moment, Session
 from openclaw_mem_tui.bindings import bindings
-from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.timeline import details, render
 from openclaw_mem_tui.features.timeline.presenter import GROUPS, TimelinePresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Reading
+from openclaw_mem_tui.render.spans import Reading
 from openclaw_mem_tui.screen import key_hint, markup
-from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table
@@ -58,26 +55,22 @@ _ABOUT = {
 }
 
 
-class TimelineScreen(ListScreen):
-    """Drawn from the state of the presenter. The chart too is about the row of the list with the focus."""
+class TimelineScreen(ListScreen[TimelinePresenter]):
+    """The chart too is about the row of the list with the focus."""
 
     WHERE, OPENED_BY, READING = "timeline", "show_timeline", READING
-    AUTO_FOCUS = "#moments"
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("timeline")  # type: ignore[assignment]
     HELP = "When memory was written and read, and which compactions had a flush before them."
 
     def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
-        super().__init__(search)
-        self._lab = lab
-        self.presenter = TimelinePresenter(search.service)
+        super().__init__(search, lab, TimelinePresenter(search.service))
         self.sessions: Table[Session | None] = Table(_SESSIONS, id="sessions", classes="listed")
         self.events: Table[Moment] = Table(_EVENTS, id="moments", classes="listed")
         self.days: Table[FileDay] = Table(_DAYS, id="days", classes="listed")
         self.use_lists(Pane(id="moment", classes="pane"), self.events, self.sessions, self.days)
         self._opened = False
         self._idle: frozenset[str] = frozenset()
-        self._filled: dict[str, Sequence[Any]] = {}
 
     def body(self) -> ComposeResult:
         yield Pane(id="facts")
@@ -92,11 +85,6 @@ class TimelineScreen(ListScreen):
         yield Pane(id="status")
 
     # -- life ---------------------------------------------------------------------------------------------
-
-    def on_mount(self) -> None:
-        self.presenter.listen(self.draw)
-        self.mark(self.events)
-        self.draw()
 
     def on_unmount(self) -> None:
         self.presenter.close()
@@ -116,33 +104,18 @@ class TimelineScreen(ListScreen):
         self.set_class(self.narrow and self.size.height < _LOW, "-low")
         self.set_class(self.narrow and _LOW <= self.size.height < _SLIM, "-slim")
         self.query_one("#facts", Pane).show(lambda cells: render.facts(state, cells))
-        self._fill(self.sessions, "sessions", state.sessions, render.session_row, render.session_words)
+        self.fill(self.sessions, "sessions", state.sessions, render.session_row, render.session_words)
         names = {one.id: one.name for one in state.whole.sessions} if state.whole and not state.chosen else {}
         if state.whole is not None and not self._opened:
             self._opened = True  # on an event with a curve: the last one is often a sync
             of_one = (at for at, moment in enumerate(state.moments) if state.session_of(moment))
             self.events.cursor = next(of_one, 0)
         row = partial(render.moment_row, names=names)
-        self._fill(self.events, "events", state.moments, row, partial(render.moment_words, names=names))
-        self._fill(self.days, "files by day", state.days, render.day_row)
+        self.fill(self.events, "events", state.moments, row, partial(render.moment_words, names=names))
+        self.fill(self.days, "files by day", state.days, render.day_row)
         self.label(self.events, subtitle=key_hint("kinds", f"events: {state.group}"))
         self.query_one("#status", Pane).show(lambda cells: [render.status(state, cells)])
         self.draw_selected()
-
-    def _fill(
-        self,
-        table: Table[Any],
-        name: str,
-        items: Sequence[Any],
-        row: Callable[..., Line],
-        words: Callable[[Any], str] | None = None,
-    ) -> None:
-        """Draw the rows of a list when they are others: all that are in sight are painted for that."""
-        if self._filled.get(name) is not items:
-            self._filled[name] = items
-            table.show_rows(items, row, words)
-            number = len(items) - (table is self.sessions)
-            self.label(table, f"{name} · {number:,}" if number > 0 else name)
 
     def draw_selected(self) -> None:
         """Chart and details of the selected row; drawn anew only when that is another one."""
@@ -229,22 +202,16 @@ class TimelineScreen(ListScreen):
             self.go_to(self.events)
             self.events.action_go(-self.events.cursor)
         elif query:
-            self._lab.query_line.value = query
-            self._lab.set_focus(self._lab.hits)
+            self.lab.query_line.value = query
+            self.lab.set_focus(self.lab.hits)
             self.app.action_show("search")  # type: ignore[attr-defined]
         elif path and self.search.service.draws_chunks:
-            from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
-
-            self.app.push_screen(ChunksScreen(self.search, path))
+            self.open_chunks(path)
         else:
             self.presenter.say("this event has no file and no query")
 
     def action_edit(self) -> None:
-        path, service = self._path(), self.search.service
-        if not path or not service.is_open:
+        if not (path := self._path()) or not self.search.service.is_open:
             self.presenter.say("this row has no file to edit")
-            return
-        outcome, ran = edit(self.app, service.settings, path, 1)
-        self.presenter.say(outcome)
-        if ran and not service.settings.sync.watch:
-            self._lab.resync(Job(tails=True))
+        else:
+            self.edit_note(path)

@@ -22,7 +22,6 @@ from openclaw_mem_engine.api import (
     fragment,
 )
 from openclaw_mem_tui.bindings import bindings, key
-from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.export import file_name, write
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.search.render import preview
@@ -32,7 +31,6 @@ from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import Reading, line, wrapped
 from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.screen import WorkbenchScreen
-from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
 
@@ -200,11 +198,7 @@ class WhyNotScreen(WorkbenchScreen):
         self.search_changed()
 
     def action_edit(self) -> None:
-        settings = self.search.service.settings
-        said, ran = edit(self.app, settings, self.passage.path, self.passage.line)
-        self.search.say(said)
-        if ran and not settings.sync.watch:
-            self.run_in(partial(self.search.sync.sync, Job()), "sync", exclusive=False)
+        self.edit_note(self.passage.path, self.passage.line)
 
 
 async def pick(screen: WorkbenchScreen, then: Callable[[Expected], None]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openclaw_mem_engine.api import Anatomy, AnatomyState, Piece
+from openclaw_mem_engine.api import Anatomy, AnatomyState, Piece, Row
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, line, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, Span, line, spread, width, wrapped
 
 _STATES: dict[AnatomyState, tuple[str, str]] = {
     "indexed": ("● the index holds this text", "good"),
@@ -66,6 +66,56 @@ def lines_of(piece: Piece) -> str:
     return (
         f"{piece.start_line}–{piece.end_line}" if piece.end_line > piece.start_line else str(piece.start_line)
     )
+
+
+Heads = list[tuple[int, int, str]]
+
+
+def facts(
+    anatomy: Anatomy, heads: Heads, chosen: int, query: str, found: Row | None, cells: int
+) -> list[Line]:
+    """All about the chunk at ``chosen`` that its text does not say; ``heads`` are the headings of the file,
+    ``query`` is the last one, with what it made of the chunk (None: not a candidate), "" where that is not
+    known."""
+    pieces, piece = anatomy.pieces, anatomy.pieces[chosen]
+    details, whole = Details(cells), range(piece.first, piece.last + 1)
+    lines = fmt.count(len(whole), "line")
+    details.say("size", f"{piece.tokens} tokens in {lines}", (f" (limit {anatomy.chunk_tokens})", "dim"))
+    repeats = [f"{piece.overlap} tokens of chunk {chosen}"] * (piece.overlap > 0)
+    if chosen + 1 < len(pieces) and (after := pieces[chosen + 1].overlap):
+        repeats.append(f"chunk {chosen + 2} repeats {after} of these")
+    details.say("repeats", "; ".join(repeats) or "nothing; nor is it repeated")
+    if anatomy.source != "sessions":
+        above: Heads = []
+        for head in (one for one in heads if one[0] <= piece.first):
+            above = [one for one in above if one[1] < head[1]] + [head]
+        path = " › ".join(fmt.inert(title, 60) for _, _, title in above)
+        at_head = bool(above) and above[-1][0] == piece.first
+        details.say("begins", ("at the heading " if at_head else "within ", "dim"), path or "no section")
+        inside = [fmt.inert(title, 60) for number, _, title in heads if piece.first < number <= piece.last]
+        if inside:
+            details.say("sections", (f"{len(inside)} begin in it: ", "dim"), ", ".join(inside))
+    if not piece.partial:
+        texts = [at for at in whole if anatomy.lines[at].text.strip()]
+        hidden = sum(at in anatomy.hidden for at in texts)
+        shown = (f"{hidden} of {fmt.count(len(texts), 'line')} by no search", "warn")
+        details.say("shown", shown if hidden else "some search shows each line whole")
+    ways = {"BM25": piece.keyword, "vectors": piece.embedded}
+    missing = " or ".join(name for name, yes in ways.items() if not yes)
+    by = " and ".join(name for name, yes in ways.items() if yes)
+    details.say("found by", by, (f"{by and '; '}not by {missing}" if missing else "", "warn"))
+    if query:
+        details.say("query", ("“", "faint"), fmt.inert(query, 80), ("”: ", "faint"), _outcome(found))
+    return details.lines
+
+
+def _outcome(row: Row | None) -> tuple[str, str]:
+    """What the last search made of a chunk."""
+    if row is None:
+        return "not a candidate", "dim"
+    if row.returned:
+        return f"{fmt.ranked(row.outcome.rank)}, score {fmt.score(row.final)}", "good"
+    return f"not returned ({fmt.numbers(fmt.message(row.outcome.reason or row.outcome.label))})", "bad"
 
 
 def text(anatomy: Anatomy, chosen: int, cells: int) -> list[Line]:
