@@ -96,7 +96,9 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
 
     def _cursor_style(self) -> Style:
         name = "rows--cursor" if self.has_focus else "rows--cursor-away"
-        return self.base_style + self.get_component_rich_style(name, partial=True)
+        if name not in self._styles_of:
+            self._styles_of[name] = self.base_style + self.get_component_rich_style(name, partial=True)
+        return self._styles_of[name]
 
     def action_go(self, step: int) -> None:
         target = max(0, min(len(self._spans) - 1, self.cursor + step))
