@@ -116,7 +116,7 @@ async def test_a_letter_with_the_same_answer_paints_no_pane_but_the_status(
         screen = lab(pilot.app)  # type: ignore[arg-type]
         await press(pilot, "space")
         assert screen.search.view.query == f"{DRILL} " and screen.search.view.answers
-        assert set(counted) <= {"lines", "status"} and counted["status"] <= 1, "what the search took"
+        assert set(counted) <= {"lines", "status"} and counted["status"] <= 1, "what it took"
 
 
 async def test_a_letter_paints_each_line_once_and_what_it_found_is_not_dimmed(
@@ -147,3 +147,16 @@ async def test_the_snippet_that_is_scrolled_to_its_best_line_is_not_painted_agai
         screen.show_snippet()
         await settled(pilot)
         assert not counted
+
+
+async def test_keys_that_wait_draw_the_details_once(
+    tmp_path: Path, counted: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with shown(tmp_path, counted, "escape") as pilot:
+        screen = lab(pilot.app)  # type: ignore[arg-type]
+        followed: list[object] = []
+        monkeypatch.setattr(screen.preview, "follow", lambda _, row, *given: followed.append(row))
+        for _ in range(4):
+            screen.hits.action_go(1)
+        await settled(pilot)
+        assert screen.hits.cursor == 4 and followed == [screen.hits.rows[4]]
