@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import fcntl
+import gc
 import os
 import pty
 import struct
@@ -39,6 +40,7 @@ from _bench import (
 )
 from textual.pilot import Pilot
 
+from openclaw_mem_engine.cli.main import NEW_OBJECTS
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_tui.app import Workbench
 
@@ -109,6 +111,8 @@ def main() -> None:
 
 
 def open_resident(settings: Settings, faults: frozenset[str]) -> Memory:
+    gc.freeze()  # as the command does, and sets how often garbage is collected
+    gc.set_threshold(NEW_OBJECTS)
     return Memory.open(settings, resident=True, faults=faults)
 
 

@@ -107,3 +107,56 @@ async def test_the_next_list_styles_the_two_lists_and_not_the_screen(
         await press(pilot, "tab")
         assert 0 < counted["styled"] <= 4, "two lists, by the focus, and each as its state of focus changes"
         assert not counted["layouts"]
+
+
+async def test_a_letter_with_the_same_answer_paints_no_pane_but_the_status(
+    tmp_path: Path, counted: Counter[str]
+) -> None:
+    async with shown(tmp_path, counted, "escape", "slash") as pilot:
+        screen = lab(pilot.app)  # type: ignore[arg-type]
+        await press(pilot, "space")
+        assert screen.search.view.query == f"{DRILL} " and screen.search.view.answers
+        assert set(counted) <= {"lines", "status"} and counted["status"] <= 1, "what it took"
+
+
+async def test_a_letter_paints_each_line_once_and_what_it_found_is_not_dimmed(
+    tmp_path: Path, counted: Counter[str]
+) -> None:
+    async with shown(tmp_path, counted, "escape", "slash") as pilot:
+        screen = lab(pilot.app)  # type: ignore[arg-type]
+        panes = [screen.hits, screen.waterfall, screen.preview, screen.verdict, screen.funnel]
+        before = {pane: [strip.text for strip in painted(pane)] for pane in panes}
+        counted.clear()
+        await press(pilot, "space", "s")
+        rendered = dict(counted)
+        assert rendered["hits"] and screen._stale_timer is None
+        for pane in panes:
+            after = [strip.text for strip in painted(pane)]
+            assert rendered.get(str(pane.id), 0) <= max(len(after), len(before[pane]))
+
+
+async def test_the_snippet_that_is_scrolled_to_its_best_line_is_not_painted_again(
+    tmp_path: Path, counted: Counter[str]
+) -> None:
+    async with shown(tmp_path, counted, "escape") as pilot:
+        screen = lab(pilot.app)  # type: ignore[arg-type]
+        while not screen.preview.scroll_offset.y:
+            assert screen.hits.cursor + 1 < len(screen.hits.rows), "no snippet needs to be scrolled"
+            await press(pilot, "j")
+        counted.clear()
+        screen.show_snippet()
+        await settled(pilot)
+        assert not counted
+
+
+async def test_keys_that_wait_draw_the_details_once(
+    tmp_path: Path, counted: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with shown(tmp_path, counted, "escape") as pilot:
+        screen = lab(pilot.app)  # type: ignore[arg-type]
+        followed: list[object] = []
+        monkeypatch.setattr(screen.preview, "follow", lambda _, row, *given: followed.append(row))
+        for _ in range(4):
+            screen.hits.action_go(1)
+        await settled(pilot)
+        assert screen.hits.cursor == 4 and followed == [screen.hits.rows[4]]

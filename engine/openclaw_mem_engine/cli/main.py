@@ -24,13 +24,13 @@ UNEXPECTED = 1
 DEBUG_VARIABLE = "OPENCLAW_MEM_DEBUG"
 #: New objects between two collections. With Python's 700 a search, which makes little but modules that
 #: stay, has a hundred of them.
-_NEW_OBJECTS = 50_000
+NEW_OBJECTS = 50_000
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code (``errors.py`` lists them). Never raises."""
     if argv is None:  # the process is ours
-        gc.set_threshold(_NEW_OBJECTS)
+        gc.set_threshold(NEW_OBJECTS)
         atexit.register(gc.freeze)  # what remains goes with the process, uncollected
         # More threads of NumPy only spin for products of our size.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

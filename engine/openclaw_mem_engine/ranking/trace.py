@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.dataclass import dataclass
@@ -176,7 +178,7 @@ class Trace:
 
     @property
     def returned(self) -> tuple[Row, ...]:
-        return tuple(row for row in self.rows if row.returned)
+        return tuple(takewhile(attrgetter("returned"), self.rows))
 
     @property
     def dropped(self) -> tuple[Row, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from openclaw_mem_engine.api import Matches, Pool
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.render.format import crop, crop_left, inert_lines, width_of
@@ -39,6 +41,7 @@ class Marker:
         """How many matches of a text are marked."""
         return sum(len(self.matches.ranges(line)) for line in inert_lines(text))
 
+    @lru_cache(maxsize=256)  # noqa: B019 - a marker is a value
     def best_line(self, text: str, room: int) -> Line:
         """The line of a chunk with most distinct terms, cropped around its first, dim but for the terms."""
         lines = (line.strip() for line in inert_lines(text[:8_000], 400)[:_LINES_LOOKED_AT])

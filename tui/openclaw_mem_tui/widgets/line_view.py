@@ -154,8 +154,11 @@ class Lines(ScrollView, can_focus=False):
         self._base = None
         super().notify_style_update()
 
-    def render_line(self, y: int) -> Strip:
+    def render_lines(self, crop: Region) -> list[Strip]:
         _ = self.drawn  # for the present width; says how many lines do not scroll
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
         return self.painted(y - self.fixed + (self.scroll_offset.y if y >= self.fixed else 0))
 
     def painted(self, index: int) -> Strip:
@@ -221,11 +224,15 @@ class Pane(Lines):
         self._drawer = drawer
 
     def show(self, drawer: Drawer) -> None:
-        """Draw with another function from now on (and scroll to its top)."""
+        """Draw with another function from now on (and scroll to the first line of it to be seen)."""
         self._drawer = drawer
         self.changed()
-        if self.scroll_offset.y:
-            self.scroll_to(y=0, animate=False, immediate=True)
+        if self.scroll_offset.y != (top := self.first_line()):
+            self.scroll_to(y=top, animate=False, immediate=True)
+
+    def first_line(self) -> int:
+        """Of what was drawn, the first line to be seen."""
+        return 0
 
     def draw(self, cells: int) -> Sequence[Line]:
         return self._drawer(cells)

@@ -61,6 +61,11 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         def control(self) -> CursorList:
             return self._list
 
+        def can_replace(self, message: Message) -> bool:
+            # Of keys that wait, the last one says where the cursor is.
+            same = isinstance(message, CursorList.Moved) and message.control is self.control
+            return same and type(self) is type(message) is CursorList.Moved
+
     class Chosen(Moved):
         """An item was clicked twice."""
 
@@ -96,7 +101,9 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
 
     def _cursor_style(self) -> Style:
         name = "rows--cursor" if self.has_focus else "rows--cursor-away"
-        return self.base_style + self.get_component_rich_style(name, partial=True)
+        if name not in self._styles_of:
+            self._styles_of[name] = self.base_style + self.get_component_rich_style(name, partial=True)
+        return self._styles_of[name]
 
     def action_go(self, step: int) -> None:
         target = max(0, min(len(self._spans) - 1, self.cursor + step))
@@ -104,12 +111,13 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
             self.scroll_relative(y=step, animate=False)  # to the lines above and below all items
             return
         before, self.cursor = self.cursor, target
+        # Straight to the screen, and before the list asks to be painted: it is painted with the details then.
+        self.screen.post_message(self.Moved(self))
         if self.DRAWS_ITEMS:
             self.changed()
         else:
             self._draw_again(before, target)
         self.follow()
-        self.post_message(self.Moved(self))
 
     def _draw_again(self, *items: int) -> None:
         """The lines of these items, and no others: most of the cost of a key is that of lines painted."""

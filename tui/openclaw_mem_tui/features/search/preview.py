@@ -74,27 +74,30 @@ class Preview(Pane):
         super().__init__(id=id, classes="pane")
         self.kind: Kind = "snippet"
         self.citations: Citations | None = None
-        self._followed: object = None  # what the snippet was drawn for
+        #: What the snippet was drawn for, and the pool that it is from.
+        self._followed: tuple[object, object] = (None, None)
         self._anchor: Anchor | None = None
 
     def follow(self, view: View, row: Row | None, marker: Marker, *, again: bool = False) -> None:
-        """Show what the agent gets of the selected row. Unless ``again`` nothing is drawn, whatever is shown,
-        while that, chunk, pool and citations are the same."""
+        """Show what the agent gets of the selected row. Unless ``again`` nothing is drawn while that,
+        chunk, marked words and citations are the same; other texts than the snippet go with their pool."""
         mode = self.citations or "auto"
         result = view.result(row.chunk_id) if row is not None else None
-        now = (row.chunk_id, row.shown, view.results_of(row.path)) if row is not None else ()
-        key = now, id(view.pool), mode, view.session_key
-        if key == self._followed and not again:
+        found = view.candidate(row.chunk_id) if row is not None else None
+        here = [got._replace(score=0.0) for got in view.results_of(row.path)] if row is not None else []
+        now = (found, row and row.shown, here, marker, mode, view.session_key)
+        before, self._followed = self._followed, (now, view.pool)
+        same = before if self.kind != "snippet" else (before[0], view.pool)
+        if same == self._followed and not again:
             return
-        self._followed = key
-        if row is None or view.candidate(row.chunk_id) is None:
+        if row is None or found is None:
             self.begin("snippet", "snippet", "")
             self.show(nothing)
             return
         text = agent_text(result, mode, view.session_key) if result is not None else ""
-        found = marker.count(text)
+        marked = marker.count(text)
         whole = fmt.count(len(result.chunk_ids), "chunk") if result and len(result.chunk_ids) > 1 else ""
-        matches = fmt.count(found, "match", "matches") if found else ""
+        matches = fmt.count(marked, "match", "matches") if marked else ""
         cut = "truncated" if row.shown.truncated else ""
         title = fmt.join(("snippet", whole, matches, cut))
         if result is None:
@@ -118,17 +121,23 @@ class Preview(Pane):
     def show(self, drawer: Drawer, anchor: Anchor | None = None) -> None:
         """``anchor`` names the line that must be in sight, at any size, until the user scrolls."""
         self._anchor = anchor
-        super().show(drawer)
-        self._bring_into_sight()  # in the same frame, unless the bounds of scrolling come with a new layout
+        super().show(drawer)  # scrolls, unless the bounds of scrolling come with a new layout
         self.call_after_refresh(self._bring_into_sight)
 
-    def _bring_into_sight(self) -> None:
+    def first_line(self) -> int:
+        return self._scrolled_from(0)
+
+    def _scrolled_from(self, top: int) -> int:
+        """The first line in sight that shows the anchor too: ``top`` where that does already."""
         height = self.size.height
         if self._anchor is None or height <= 0 or self.cells <= 0:
-            return
-        at, top = self._anchor(self.drawn), self.scroll_offset.y
-        if not top <= at < top + height:
-            self.scroll_to(y=max(0, at - 2), animate=False, immediate=True)
+            return top
+        at = self._anchor(self.drawn)
+        return top if top <= at < top + height else max(0, at - 2)
+
+    def _bring_into_sight(self) -> None:
+        if (now := self.scroll_offset.y) != (top := self._scrolled_from(now)):
+            self.scroll_to(y=top, animate=False, immediate=True)
 
     def let_go(self) -> None:
         """The user scrolls: the pane stays there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from textual import on
@@ -55,6 +56,7 @@ class SearchScreen(WorkbenchScreen):
         self.hint, self.verdict = Pane(id="hint"), Pane(id="verdict")
         self.lesson, self.strip, self.funnel = Pane(id="lesson"), Pane(id="strip"), Pane(id="funnel")
         self.notes, self.status_line = Brief(4, id="notes"), Pane(id="status")
+        self.status_line.show(lambda cells: [status.status(search.view, search.activity, cells, self._frame)])
         self.add_actions(QueryActions(self), HitActions(self), NoteActions(self), MoreActions(self))
         self.add_actions(WhyNotActions(self))
         self._initial_query, self._frame = initial_query, 0
@@ -66,22 +68,16 @@ class SearchScreen(WorkbenchScreen):
         self._lesson_opens = False  # the answer to a lesson opens on the row that the lesson is about
 
     def body(self) -> ComposeResult:
-        yield self.query_line
-        yield self.lesson
-        yield self.strip
-        yield self.verdict
-        yield self.funnel
+        yield from (self.query_line, self.lesson, self.strip, self.verdict, self.funnel)
         with Container(id="body"):
             yield self.hits
             with Vertical(id="side"):
-                yield self.waterfall
-                yield self.preview
+                yield from (self.waterfall, self.preview)
                 with Vertical(id="knob-box", classes="pane") as box:
                     self.label(box, "knobs", key_hint("knobs", "closes"))
                     yield self.knob_panel
                     yield self.hint
-        yield self.notes
-        yield self.status_line
+        yield from (self.notes, self.status_line)
 
     def on_mount(self) -> None:
         self.label(self.hits, "hits")
@@ -173,13 +169,16 @@ class SearchScreen(WorkbenchScreen):
     # -- state to screen ----------------------------------------------------------------------------------
 
     def search_changed(self) -> None:
-        before, view = self._view, self.search.view
+        before, self._view = self._view, self.search.view
         activity, self._activity = self._activity, self.search.activity
-        self._view = view
+        view = self.search.view
+        if self._stale_timer is not None and not view.pending:
+            self._stale_timer.stop()
+            self._stale_timer = None
         if self.is_mounted and view is not before:
             self._view_changed(before, view)
         if self.is_mounted and activity != self._activity:
-            self._activity_changed()
+            self._activity_changed(activity, self._activity)
 
     def _view_changed(self, before: View | None, view: View) -> None:
         if before is not None and same_rows(before, view):
@@ -207,19 +206,22 @@ class SearchScreen(WorkbenchScreen):
         self.show_row()
         self.draw()
 
-    def _activity_changed(self) -> None:
-        if self.search.view.trace is None:
-            self.hits.changed()
-        self.draw()
-        if self._clock is not None:
-            (self._clock.resume if self.search.activity.busy else self._clock.pause)()
+    def _activity_changed(self, before: status.Activity, now: status.Activity) -> None:
+        if self._clock is not None and (now.busy != before.busy or not now.busy):
+            (self._clock.reset if now.busy else self._clock.pause)()
+        if now != replace(before, searching=now.searching):
+            if self.search.view.trace is None:
+                self.hits.changed()
+            self.draw()
+        elif not now.searching:  # the first frame of the spinner says that it does: most are done before
+            self.status_line.changed()
 
     def draw(self) -> None:
         """The edges; the panes are drawn when the view changes."""
         super().draw()
         view, activity = self.search.view, self.search.activity
         self.query_line.label(view)
-        self.status_line.show(lambda cells: [status.status(view, activity, cells, self._frame)])
+        self.status_line.changed()
         notes = partial(status.soundness, view, activity, framed=self.has_class("-tall"))
         self.notes.set_class(bool(notes(80)), "-on")
         self.notes.show(notes)
@@ -285,6 +287,7 @@ class SearchScreen(WorkbenchScreen):
     def _mark_stale(self) -> None:
         self._stale_timer = None
         self.hits.set_stale(self.search.view.pending)
+        self.status_line.changed()
 
     def _tick(self) -> None:
         self._frame += 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from openclaw_mem_engine.api import KNOBS, PROFILES, Knobs, KnobSpec, KnobValue
 from openclaw_mem_tui.features.search.state import KNOB_NAMES, PROFILE
 from openclaw_mem_tui.render import format as fmt
@@ -16,12 +18,12 @@ _WAS, _ROOMY = 9, 2 + _NAME + _VALUE + 1 + _TRACK + 12
 _NAMED = 3
 
 
-def knob(name: str, knobs: Knobs, defaults: Knobs, cells: int, selected: bool) -> Line:
-    """One row: name, value, its position in the range, and the configured value where it differs."""
-    value: KnobValue = getattr(knobs, name)
-    default: KnobValue = getattr(defaults, name)
+@lru_cache(maxsize=256, typed=True)
+def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int, selected: bool) -> Line:
+    """One row: name, value, its position in the range, and the configured value where it differs. ``idle``:
+    turning it changes nothing."""
     changed = value != default
-    plain = "faint" if idle(name, knobs) else ""
+    plain = "faint" if idle else ""
     parts = [Span("▌ " if selected else "  ", "accent")]
     parts.append(Span(fmt.left(name.replace("_", " "), _NAME), plain or ("strong" if changed else "")))
     number = name != PROFILE and KNOBS[name].kind in ("int", "float")
@@ -75,7 +77,8 @@ def _track(name: str, value: KnobValue, cells: int) -> str:
 
 def panel(knobs: Knobs, defaults: Knobs, cells: int, cursor: int) -> list[Line]:
     """All rows, in the order of the engine's table."""
-    return [knob(name, knobs, defaults, cells, index == cursor) for index, name in enumerate(KNOB_NAMES)]
+    rows = ((name, getattr(knobs, name), getattr(defaults, name)) for name in KNOB_NAMES)
+    return [knob(*row, bool(idle(row[0], knobs)), cells, at == cursor) for at, row in enumerate(rows)]
 
 
 def idle(name: str, knobs: Knobs) -> str:
