@@ -99,6 +99,8 @@ def test_pieces_are_what_the_index_holds_and_cover_the_text(memory: Memory) -> N
             text = "\n".join(line.text for line in seen.lines[piece.first : piece.last + 1])
             assert (piece.text, piece.keyword, piece.embedded, piece.partial) == (text, True, True, False)
             assert piece.units == len(text) and piece.tokens == -(-len(text) // 4)
+        ids = {row.chunk_id for row in memory.search(NOTES[path]).trace.rows}
+        assert {piece.chunk_id for piece in seen.pieces} <= ids
     many = memory.anatomy("memory/long.md").pieces
     assert len(many) > 3 and many[0].shared == 0
     for before, piece in pairwise(many):
@@ -128,7 +130,7 @@ def test_what_is_not_indexed_is_shown_as_it_would_be(memory: Memory) -> None:
     (root / "memory" / "new.md").write_text("A new note.\n")
     new = memory.anatomy("memory/new.md")
     assert (new.state, new.stored, len(new.pieces)) == ("new", 0, 1)
-    assert not new.pieces[0].embedded and not new.pieces[0].keyword
+    assert not new.pieces[0].embedded and not new.pieces[0].keyword and new.pieces[0].chunk_id == ""
     (root / "MEMORY.md").write_text("Other text.\n")
     changed = memory.anatomy("MEMORY.md")
     assert changed.state == "changed" and changed.pieces[0].text == "Other text.\n"

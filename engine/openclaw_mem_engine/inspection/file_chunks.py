@@ -39,7 +39,7 @@ class Piece:
     are lines at its beginning that the piece before it has too, ``shared_units`` their length. ``partial``:
     it holds a part of a line that is too long for a chunk; ``shared`` then counts parts. ``units`` are UTF-16
     units; ``tokens`` is the estimate that chunks are cut by. ``keyword``: a keyword search can find it.
-    ``embedded``: the primary space has a vector of it."""
+    ``embedded``: the primary space has a vector of it. ``chunk_id`` is "" for one that is not in the index."""
 
     chunk_id: str
     first: int
@@ -186,9 +186,9 @@ def _as_indexed(stored: list[StoredChunk]) -> _Cut:
 
 def _pieces(store: IndexStore, cut: _Cut, stored: list[StoredChunk]) -> tuple[Piece, ...]:
     vectors = store.cached_vectors(chunk.hash for chunk in cut.chunks)
-    # By lines and text, not by id: the ids of chunks that are not in the index yet name no model.
-    found = store.in_full_text(chunk.chunk_id for chunk in stored)
-    searched = {_key(chunk) for chunk in stored if chunk.chunk_id in found}
+    # By lines and text, not by id: that of a chunk names its model, which is chosen when it is embedded.
+    ids = {_key(chunk): chunk.chunk_id for chunk in stored}
+    found = store.in_full_text(ids.values())
     made: list[Piece] = []
     for chunk, (first, last) in zip(cut.chunks, cut.spans, strict=True):
         partial = chunk.text != "\n".join(line.text for line in cut.lines[first : last + 1])
@@ -201,7 +201,7 @@ def _pieces(store: IndexStore, cut: _Cut, stored: list[StoredChunk]) -> tuple[Pi
             parts = parts[: overlap(ends, parts) if in_parts else max(0, before.last - first + 1)]
         made.append(
             Piece(
-                chunk.chunk_id,
+                ids.get(_key(chunk), ""),
                 first,
                 last,
                 chunk.start_line,
@@ -210,7 +210,7 @@ def _pieces(store: IndexStore, cut: _Cut, stored: list[StoredChunk]) -> tuple[Pi
                 len(parts),
                 utf16_length("\n".join(parts)),
                 partial,
-                _key(chunk) in searched,
+                ids.get(_key(chunk)) in found,
                 vectors.get(chunk.hash) is not None,
                 chunk.text,
             )
