@@ -211,7 +211,7 @@ def pack(state: RankingState, scores: LineScores) -> None:
 
 
 def _top(scores: LineScores, shares: Mapping[str, float]) -> float:
-    """The score of the best line of all. ``shares`` never rise: once none can be better, no line is scored."""
+    """The best score of a line. ``shares`` never rise: once none can be better, no more lines are scored."""
     top = 0.0
     for chunk_id, share in shares.items():
         if share + scores.most < top:
