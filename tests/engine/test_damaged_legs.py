@@ -15,7 +15,7 @@ from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
-from support.damage import alter, indexed, looked, raw
+from support.damage import alter, indexed, looked, raw, type_in
 from support.stores import new_store, put, unit
 
 DIMS = 8
@@ -119,6 +119,18 @@ def test_passages_that_are_none_are_damage(settings: Settings, statement: str) -
     alter(settings, statement)
     with Memory.open(settings) as memory, pytest.raises(IndexDamaged):
         memory.search("heron pond")
+
+
+def test_bytes_changed_in_a_passage_are_damage_and_never_an_answer(settings: Settings) -> None:
+    held = settings.index_path.read_bytes()
+    assert held.count(b"near the pond") == 1
+    settings.index_path.write_bytes(held.replace(b"near the pond", b"near the lake"))
+    with Memory.open(settings) as memory, pytest.raises(IndexDamaged, match="not what was stored") as damage:
+        memory.search("heron pond")
+    assert "`openclaw-mem index --force`" in str(damage.value)
+    type_in(settings, "openclaw-mem index --force")
+    with Memory.open(settings) as memory:
+        assert memory.search("heron pond").hits[0].snippet == "The heron lives near the pond."
 
 
 @pytest.mark.parametrize("column", ["mtime_ns", "size", "checked_ns"])

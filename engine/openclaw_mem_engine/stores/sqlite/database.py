@@ -38,7 +38,7 @@ class Advice(NamedTuple):
     """What the messages of one kind of index advise; the defaults are those of the builtin index."""
 
     again: str = "run `openclaw-mem index` again"
-    rebuild: str = "`openclaw-mem index --force` renames that file and builds a new index from them."
+    rebuild: str = "`openclaw-mem index --force` builds a new index from them."
     check: str = "`openclaw-mem doctor` checks it."
     repair: str = IndexUnavailable.repair
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from openclaw_mem_engine.errors import IndexUnavailable
-from openclaw_mem_engine.model import Note, Source, Space
+from openclaw_mem_engine.model import Note, Source, Space, text_hash
 from openclaw_mem_engine.stores.base import (
     UNLIMITED,
     Capabilities,
@@ -287,6 +287,8 @@ class SqliteReader:
         with decoding(self.path):
             if any(tuple(map(type, row)) != kinds for row in found):
                 raise ValueError("text or lines of a passage are of another kind than was stored")
+            if any(text_hash(row[6]) != row[5] for row in found):
+                raise ValueError("the text of a passage is not what was stored")
         return {row[0]: StoredChunk(*row) for row in found}
 
     def lexical(
