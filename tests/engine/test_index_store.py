@@ -21,7 +21,7 @@ from unittest import mock
 import apsw
 import pytest
 
-from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
+from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.model import text_hash
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.query import build_query
@@ -493,15 +493,14 @@ def _use_all(path: Path, *, resident: bool) -> bool:
 
 def test_an_index_of_a_newer_program_is_refused_before_it_is_touched(store: SqliteIndex, path: Path) -> None:
     store.close()
-    for change in ({"schema": 99}, {"tokeniser": "new"}):
+    for change in ({"schema": 99}, {"schema": 5, "tokeniser": "new"}):
         newer = json.dumps(json.loads(FINGERPRINT.to_json()) | change)
         connection = apsw.Connection(str(path))
         connection.execute("UPDATE meta SET value = ? WHERE key = 'fingerprint'", (newer,))
         connection.close()
-        with pytest.raises(
-            IndexUnavailable, match=r"another version.*Delete it and run `openclaw-mem index`"
-        ):
+        with pytest.raises(IndexUnavailable, match=r"newer program wrote.*Update this program") as refusal:
             SqliteIndex(path)
+        assert not isinstance(refusal.value, IndexDamaged), "`index --force` must not replace it"
     connection = apsw.Connection(str(path))
     assert connection.execute("SELECT count(*) FROM chunks").fetchall() == [(3,)]
     connection.close()

@@ -3,6 +3,7 @@ it was built with, what changed, what is behind."""
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable
@@ -118,6 +119,20 @@ def generation_after(value: str | None) -> int:
         return time.time_ns() // 1_000_000
 
 
+def schema_of(fingerprint: str) -> int:
+    """The schema that a fingerprint names, whatever else a newer program has put there; 0 for none."""
+    try:
+        return int(json.loads(fingerprint)["schema"])
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
+        return 0
+
+
+def newer(schema: int) -> str:
+    """What is said of an index with a later schema than this program knows."""
+    known = f"schema {schema}; this one knows {SCHEMA_VERSION}"
+    return f"A newer program wrote this index ({known}). Update this program; the index stays as it is."
+
+
 class Meta:
     """The rows of the table ``meta``; what is written goes through the caller's transaction."""
 
@@ -130,20 +145,15 @@ class Meta:
         return dict(self._db.read(sql) if connection is None else rows(connection, sql))
 
     def fingerprint(self) -> Fingerprint | None:
-        """See ``IndexContent``."""
-        text = self.all().get("fingerprint")
-        if text is None:
-            return None
-        try:
-            known = Fingerprint.from_json(text)
-            if known.schema > SCHEMA_VERSION:
-                raise ValueError(f"schema {known.schema}, this one knows {SCHEMA_VERSION}")
-            return known
-        except ValueError as error:
-            raise IndexUnavailable(
-                f"The index {self._db.path} was written by another version of this program ({error}). "
-                "Delete it and run `openclaw-mem index`: it is rebuilt from your notes."
-            ) from error
+        """See ``IndexContent``. Raises IndexDamaged when what is stored is no fingerprint."""
+        return self._decoded("fingerprint", "record of the build settings", self._built_with)
+
+    def _built_with(self, text: str | None) -> Fingerprint | None:
+        from openclaw_mem_engine.stores.findings import UPGRADE
+
+        if text is not None and (schema := schema_of(text)) > SCHEMA_VERSION:
+            raise IndexUnavailable(f"{self._db.path}: {newer(schema)} To update: `{UPGRADE}`.")
+        return None if text is None else Fingerprint.from_json(text)
 
     def generation(self) -> int:
         """See ``SearchStore``. Raises IndexDamaged when what is stored is no generation."""

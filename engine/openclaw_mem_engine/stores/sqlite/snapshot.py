@@ -3,7 +3,6 @@ the checks that need nothing but its file: SQLite itself, tables, facts, chunks.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -30,7 +29,14 @@ from openclaw_mem_engine.stores.sqlite.database import (
     rows,
 )
 from openclaw_mem_engine.stores.sqlite.files import connect_read_only
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES, NEEDED, generation_of, time_of
+from openclaw_mem_engine.stores.sqlite.schema import (
+    FULL_TEXT_TABLES,
+    NEEDED,
+    generation_of,
+    newer,
+    schema_of,
+    time_of,
+)
 
 #: Steps of SQLite's machine between two looks at the cancel token.
 _STEPS = 50_000
@@ -203,11 +209,10 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
             text = "The index has no record of its build settings, so it cannot be used."
             out.add("no-fingerprint", "error", text, repair=REBUILD)
         return
-    schema = _schema_of(fingerprint)
+    schema = schema_of(fingerprint)
     out.detail += f", schema {schema or 'unknown'}"
     if schema > SCHEMA_VERSION:
-        text = f"A newer program wrote this index (schema {schema}; this one knows {SCHEMA_VERSION})."
-        out.add("newer-schema", "error", text, repair=UPGRADE)
+        out.add("newer-schema", "error", newer(schema), repair=UPGRADE)
         return
     try:
         snap.fingerprint()
@@ -216,14 +221,6 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
         # Forgotten first: an index without a fingerprint can be rebuilt and keeps its embeddings. Not "&&":
         # what is left is an error until it was rebuilt.
         out.add("fingerprint-unreadable", "error", text, repair=f"{FIX}; {REBUILD}")
-
-
-def _schema_of(fingerprint: str) -> int:
-    """The schema that a fingerprint names, whatever else a newer program has put there; 0 for none."""
-    try:
-        return int(json.loads(fingerprint)["schema"])
-    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
-        return 0
 
 
 def check_chunks(snap: Snapshot, out: Outcome) -> None:
