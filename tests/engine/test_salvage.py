@@ -108,6 +108,31 @@ def test_the_rest_is_lost_where_the_last_page_is(tmp_path: Path) -> None:
     assert 480 <= saved_from(path, vectors) < 500
 
 
+@pytest.mark.parametrize("left, least", [(0.9, 2000), (0.5, 1000)])
+def test_of_a_file_that_was_cut_off_the_rest_is_saved(tmp_path: Path, left: float, least: int) -> None:
+    """SQLite reads nothing of a file that is shorter than its header says."""
+    path = tmp_path / "main.sqlite"
+    vectors = filled(path, 2500)
+    with path.open("r+b") as file:
+        file.truncate(int(path.stat().st_size * left))
+    with pytest.raises(apsw.CorruptError), closing(apsw.Connection(str(path))) as connection:
+        connection.execute("SELECT count(*) FROM embedding_cache").fetchall()
+    assert saved_from(path, vectors) > least
+
+
+@pytest.mark.parametrize("copy", ["spaces", "sqlite_autoindex_spaces_1"])
+def test_spaces_have_their_names_twice(tmp_path: Path, copy: str) -> None:
+    path = tmp_path / "main.sqlite"
+    vectors = filled(path, 500)
+    with closing(apsw.Connection(str(path))) as connection:
+        sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
+        ((page,),) = connection.execute(sql, (copy,)).fetchall()
+    with path.open("r+b") as file:
+        file.seek((int(page) - 1) * PAGE)
+        file.write(bytes(PAGE))
+    assert saved_from(path, vectors) == 500
+
+
 @pytest.mark.parametrize("how", ["root", "first page", "no database", "empty", "cut", "no file"])
 def test_where_nothing_can_be_read_nothing_is_saved(tmp_path: Path, how: str) -> None:
     path = tmp_path / "main.sqlite"

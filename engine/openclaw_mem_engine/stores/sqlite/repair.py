@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,14 +30,19 @@ if TYPE_CHECKING:
 #: Reading ends after so many seconds, with the rows found by then: a failing disk reads slowly.
 SALVAGE_S = 60.0
 
+#: So many times a file may have been as long as what is left of it.
+_MOST_CUT = 20
 _LAST_ROW = 2**62
 _TOGETHER = 1_000
 #: What reading a damaged page may raise: SQLite's errors, bytes that are no text, impossible lengths.
 _DAMAGE = (apsw.Error, UnicodeDecodeError, MemoryError)
 # Not "rowid > ?": SQLite begins to search on that row's page, which may be damaged.
 _SQL = f"""SELECT e.id, provider, model, provider_key, hash, embedding, checksum
-    FROM embedding_cache e CROSS JOIN spaces s ON s.id = e.space
+    FROM embedding_cache e CROSS JOIN temp.names s ON s.id = e.space
     WHERE e.id >= ? + 1 AND e.id <= ? AND {AS_WRITTEN} ORDER BY e.id"""
+# The table has one copy of the names of its spaces, its index another.
+_NAMES = "CREATE TEMP TABLE IF NOT EXISTS names AS SELECT id, provider, model, provider_key FROM spaces"
+_COPIES = ("NOT INDEXED", "INDEXED BY sqlite_autoindex_spaces_1")
 _EARLIER_SQL = f"{earlier.ROWS.format('embedding_cache')} AND rowid >= ? + 1 AND rowid <= ? ORDER BY rowid"
 
 
@@ -107,6 +112,7 @@ def save_embeddings(damaged: Path, index: Path, seconds: float = SALVAGE_S) -> i
 
 def _whole_rows(damaged: Path, until: float) -> Iterator[tuple[Space, str, Vector | None]]:
     """Space, text hash and vector (None: the text has none) of the rows that are as we write them."""
+    _lengthen(damaged)
     try:
         # For writing, although nothing is written: what is still in the log is not read without.
         connection = apsw.Connection(str(damaged), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -115,6 +121,9 @@ def _whole_rows(damaged: Path, until: float) -> Iterator[tuple[Space, str, Vecto
     except apsw.Error:
         return
     try:
+        for copy in _COPIES:
+            with suppress(*_DAMAGE):
+                connection.execute(f"{_NAMES} {copy}")
         sql = _EARLIER_SQL if earlier.is_earlier(connection) else _SQL
         for row in _readable(connection, sql, 0, _LAST_ROW, until):
             content, blob, checksum = row[4:7]
@@ -127,6 +136,16 @@ def _whole_rows(damaged: Path, until: float) -> Iterator[tuple[Space, str, Vecto
         return  # not even the names of its tables can be read
     finally:
         connection.close()
+
+
+def _lengthen(damaged: Path) -> None:
+    """Give a file that was cut off the length that its header says, without which SQLite reads nothing of it;
+    not one of which hardly anything is left: then the header may be what is damaged."""
+    with suppress(OSError), damaged.open("r+b") as file:
+        head, size = file.read(32), damaged.stat().st_size
+        length = int.from_bytes(head[16:18], "big") * int.from_bytes(head[28:32], "big")
+        if size < length < _MOST_CUT * size:
+            file.truncate(length)
 
 
 def _readable(
