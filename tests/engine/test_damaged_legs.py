@@ -15,7 +15,7 @@ from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
-from support.damage import alter, indexed, looked, raw, type_in
+from support.damage import alter, indexed, looked, raw, type_in, zero
 from support.stores import new_store, put, unit
 
 DIMS = 8
@@ -131,6 +131,16 @@ def test_bytes_changed_in_a_passage_are_damage_and_never_an_answer(settings: Set
     type_in(settings, "openclaw-mem index --force")
     with Memory.open(settings) as memory:
         assert memory.search("heron pond").hits[0].snippet == "The heron lives near the pond."
+
+
+def test_what_a_search_without_its_chunks_advises_repairs_them(settings: Settings) -> None:
+    zero("chunks", settings)
+    with Memory.open(settings) as memory, pytest.raises(IndexDamaged, match="`openclaw-mem index --force`"):
+        memory.search("heron pond")
+    type_in(settings, "openclaw-mem index --force")
+    with Memory.open(settings) as memory:
+        assert memory.search("heron pond").warnings == ()
+    assert looked(settings, deep=True).errors == 0
 
 
 @pytest.mark.parametrize("column", ["mtime_ns", "size", "checked_ns"])

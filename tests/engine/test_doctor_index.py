@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from openclaw_mem_engine.stores.findings import Outcome
 from openclaw_mem_engine.stores.sqlite.snapshot import check_version
 from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
 from openclaw_mem_engine.sync.report import SyncRequest
-from support.damage import alter, codes, indexed, looked, named, raw, sync, type_in
+from support.damage import alter, codes, indexed, looked, named, raw, sync, type_in, zero
 from support.stores import content
 
 
@@ -82,8 +83,25 @@ def cut_off(settings: Settings) -> None:
         file.truncate(4096 * 5)
 
 
+#: Tables and indexes a page of which the integrity check reports, or cannot even get past.
+PAGES = (
+    "chunks",
+    "chunks_fts_data",
+    "embedding_cache",
+    "chunk_lines",
+    "unshown",
+    "idx_chunks_path",
+    "spaces",
+)
+
+
 def statements(*sql: str, bound: tuple[Any, ...] = ()) -> Callable[[Settings], None]:
     return lambda settings: alter(settings, *sql, bound=bound)
+
+
+def full_text_holes(settings: Settings) -> None:
+    """The inner table that holds the words loses what it has."""
+    alter(settings, "DELETE FROM chunks_fts_data WHERE id > 10")
 
 
 def two_of_one_id(settings: Settings) -> None:
@@ -103,6 +121,8 @@ NEEDS_REBUILD: dict[str, tuple[str, Callable[[Settings], None]]] = {
     "overwritten pages": ("damaged", overwrite_pages),
     "another file": ("damaged", not_a_database),
     "a file cut off": ("damaged", cut_off),
+    "a full-text table with holes": ("damaged", full_text_holes),
+    **{f"a page of {name} zeroed": ("damaged", partial(zero, name)) for name in PAGES},
     "no chunks table": ("tables-missing", statements("DROP TABLE chunks")),
     "no fingerprint": ("no-fingerprint", statements("DELETE FROM meta WHERE key = 'fingerprint'")),
     "an unreadable fingerprint": (
@@ -125,6 +145,9 @@ NEEDS_REBUILD: dict[str, tuple[str, Callable[[Settings], None]]] = {
 }
 
 
+FORCED = ("tables-missing", "no-fingerprint", "altered-chunks", "duplicate-ids")
+
+
 @pytest.mark.parametrize("kind", NEEDS_REBUILD)
 def test_damage_that_only_a_rebuild_mends(kind: str, settings: Settings) -> None:
     whole = content(settings.index_path)
@@ -134,9 +157,10 @@ def test_damage_that_only_a_rebuild_mends(kind: str, settings: Settings) -> None
     assert code in codes(report)
     found = next(finding for finding in report.findings if finding.code == code)
     assert found.severity == "error"
-    assert found.repair.endswith("openclaw-mem index" + " --force" * (code != "chunks-lost"))
+    assert found.repair.endswith("openclaw-mem index" + " --force" * (code in FORCED))
     assert report.findings[0].severity == "error", "the worst stands first"
-    type_in(settings, found.repair)
+    for command in found.repair.split(" && "):
+        type_in(settings, command)
     assert codes(looked(settings, deep=True)) <= {"damaged-aside"}
     assert content(settings.index_path) == whole
 
@@ -172,8 +196,9 @@ def test_an_unreadable_fingerprint_does_not_cost_the_embeddings(settings: Settin
         "UPDATE meta SET value = '[]' WHERE key = 'fingerprint'",
     )
     entries = looked_up(settings, "SELECT count(*) FROM embedding_cache")
-    type_in(settings, named(looked(settings), "fingerprint-unreadable").repair)
-    assert codes(looked(settings, deep=True)) == {"dead-spaces"}
+    for command in named(looked(settings), "fingerprint-unreadable").repair.split(" && "):
+        type_in(settings, command)
+    assert codes(looked(settings, deep=True)) == {"dead-spaces", "damaged-aside"}
     assert looked_up(settings, "SELECT count(*) FROM embedding_cache") == entries
 
 
@@ -217,11 +242,6 @@ def full_text_lies(settings: Settings) -> None:
     )
 
 
-def full_text_holes(settings: Settings) -> None:
-    """The inner table that holds the words loses what it has."""
-    alter(settings, "DELETE FROM chunks_fts_data WHERE id > 10")
-
-
 MENDED: dict[str, tuple[str, Callable[[Settings], None]]] = {
     "chunks without full-text rows": (
         "full-text-missing",
@@ -241,7 +261,6 @@ MENDED: dict[str, tuple[str, Callable[[Settings], None]]] = {
     ),
     "full-text rows with other words": ("full-text-lost", full_text_lies),
     "no full-text table": ("full-text-tables", statements("DROP TABLE chunks_fts")),
-    "a full-text table with holes": ("full-text-damaged", full_text_holes),
     "NaN in the cache": ("cache-values", nan_in_cache),
     "zeros in the cache": ("cache-values", zeros_in_cache),
     "a vector cut short": ("cache-dims", short_blob),
@@ -449,18 +468,18 @@ def test_words_that_wait_for_an_abler_process_are_a_warning(settings: Settings) 
     assert content(settings.index_path) == whole
 
 
-def test_an_index_with_damaged_pages_is_not_written_to(settings: Settings) -> None:
-    alter(
-        settings,
-        "DELETE FROM chunks_fts WHERE rowid = 1",
-        "UPDATE meta SET value = 'x' WHERE key = 'generation'",
-    )
-    overwrite_pages(settings)
+def test_an_index_with_damaged_pages_is_set_aside_as_it_is(settings: Settings) -> None:
+    alter(settings, "UPDATE meta SET value = 'x' WHERE key = 'generation'")
+    zero("chunks_fts_data", settings)
     before = settings.index_path.read_bytes()
     report = looked(settings)
-    assert "damaged" in codes(report)
-    assert fix(settings, report) == []
-    assert settings.index_path.read_bytes() == before
+    assert codes(report) == {"damaged"}, "what else such an index says of itself is not asked"
+    (done,) = fix(settings, report)
+    entries = looked_up(settings, "SELECT count(*) FROM embedding_cache")[0][0]
+    assert done == f"the damaged index is now main.sqlite.damaged; the new one has {entries} embeddings of it"
+    assert settings.index_path.with_name("main.sqlite.damaged").read_bytes() == before
+    with Memory.open(settings) as memory:
+        assert memory.sync().embedded == 0 < entries
 
 
 # -- how it is done --------------------------------------------------------------------------------------

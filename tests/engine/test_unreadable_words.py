@@ -27,7 +27,7 @@ DROPPED = ("DROP TABLE chunks_fts",)
 LOST = ("PRAGMA writable_schema = ON", "DELETE FROM sqlite_schema WHERE name = 'chunks_fts_config'")
 DAMAGE = {
     "dropped": (DROPPED, "openclaw-mem doctor --fix"),
-    "lost from the schema": (LOST, "openclaw-mem index --force"),
+    "lost from the schema": (LOST, "openclaw-mem doctor --fix"),
 }
 
 
@@ -72,6 +72,7 @@ def test_the_note_names_the_command_that_helps(
         assert memory.status().full_text, "this SQLite has full-text search, whatever the file is like"
         assert "words-damaged" in {note.code for note in memory.status().notes}
         type_in(settings, command)
+        memory.sync()  # of an index that was replaced the next search does that
         answer = memory.search("heron pond", PLAIN)
         assert answer.warnings == () and notes_of(memory) == set()
         assert words(memory, "heron") == ["memory/animals/heron.md"]
@@ -127,6 +128,7 @@ def test_keywords_alone_and_none_to_be_had_is_an_error(
         memory.search("heron pond", PLAIN)
     type_in(settings, command)
     with Memory.open(settings) as memory:
+        memory.sync()
         assert words(memory, "heron") == ["memory/animals/heron.md"]
 
 

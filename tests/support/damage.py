@@ -119,6 +119,17 @@ def alter(settings: Settings, *statements: str, bound: tuple[Any, ...] = ()) -> 
             connection.execute(statement, bound)
 
 
+def zero(name: str, settings: Settings) -> None:
+    """Leave nothing of the last page of a table or index."""
+    with raw(settings) as connection:
+        sql = "SELECT max(pageno), max(pgsize) FROM dbstat WHERE name = ? AND pagetype = 'leaf'"
+        held: list[Any] = connection.execute(sql, (name,)).fetchall()
+    ((page, size),) = held
+    with settings.index_path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(bytes(size))
+
+
 def looked(settings: Settings, *, deep: bool = False) -> DoctorReport:
     """What the doctor says."""
     lineup = ProviderSet(settings, read_only=True)

@@ -31,15 +31,18 @@ from openclaw_mem_engine.ranking.unshown import Unshown
 from openclaw_mem_engine.stores.findings import (
     INDEX,
     REBUILD,
+    REPLACE,
     SEVERITIES,
     Check,
     DoctorReport,
     Finding,
     Outcome,
+    counted,
 )
 from openclaw_mem_engine.stores.sqlite.checks import diagnose
 from openclaw_mem_engine.stores.sqlite.files import index_is_there, refuse_foreign, unreachable
 from openclaw_mem_engine.stores.sqlite.repair import repair as repair_index
+from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
 from openclaw_mem_engine.stores.sqlite.snapshot import check_version
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.fingerprint import fingerprint_of, needs_rebuild
@@ -49,8 +52,10 @@ from openclaw_mem_engine.sync.lock import Killed, SyncLock
 LOCK_WAIT_S = 10.0
 
 #: With one of these nothing is written to the index file but by a rebuild from the notes.
-_REBUILD_ONLY = """damaged unreadable newer-schema tables-missing no-fingerprint altered-chunks duplicate-ids
+_REBUILD_ONLY = """unreadable newer-schema tables-missing no-fingerprint altered-chunks duplicate-ids
     chunks-lost""".split()
+#: With one of these the index is replaced by one that holds its embeddings.
+_REPLACED = {"damaged", "fingerprint-unreadable"}
 #: What a damaged page may raise while it is read: SQLite's errors, and ours over NULLs and nonsense.
 _DAMAGE = (apsw.Error, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
 _STOPPED = "The checks were stopped."
@@ -89,18 +94,22 @@ def fix(
     killed: Killed = lambda *_: None,
 ) -> list[str]:
     """Repair what ``examine`` found and can be repaired; what was done, in words. Notes are not touched, and
-    nothing is embedded. An index whose pages are damaged, or that a newer program wrote, is not written to.
-    ``killed``: see ``SyncLock``. Raises SyncBusy when another process keeps the index, IndexUnavailable when
-    it cannot be written, Cancelled while it waits for the lock: nothing is repaired then."""
+    nothing is embedded. A damaged index is set aside, and replaced by one with its embeddings, which the next
+    sync fills; one that a newer program wrote is not written to. ``killed``: see ``SyncLock``. Raises
+    SyncBusy when another process keeps the index, IndexUnavailable when it cannot be written, Cancelled while
+    it waits for the lock: nothing is repaired then."""
     codes = {finding.code for finding in report.fixable}
-    of_index = codes - locations.LOCATION_CODES
     if not codes:
         return []
     refuse_foreign(settings.index_path)
     with SyncLock(settings.index_path, "repairing", killed=killed).holding(LOCK_WAIT_S, cancel):
         done = locations.repair_locations(settings, codes)
-        if of_index:
-            done += repair_index(settings.index_path, of_index)
+        if codes & _REPLACED:
+            damaged, saved = replace_damaged(settings.index_path)
+            embeddings = counted(saved, "embedding")
+            done.append(f"the damaged index is now {damaged.name}; the new one has {embeddings} of it")
+        elif codes - locations.LOCATION_CODES:
+            done += repair_index(settings.index_path)
         return done
 
 
@@ -164,7 +173,7 @@ class Examination:
                     continue
                 self._run(name, check)
                 unusable = name == "index" and (self.opened is None or self.found("no-access"))
-                if unusable or self.found("tables-missing", "earlier-tables", "newer-schema"):
+                if unusable or self.found("damaged", "tables-missing", "earlier-tables", "newer-schema"):
                     return
         finally:
             if self.opened is not None:
@@ -201,11 +210,9 @@ class Examination:
                 out.add("unreachable", "error", text)
         except _DAMAGE as error:
             out.detail = f"could not be done: {error}"
-            done = not self.found("damaged", *(["full-text-damaged"] if name == "full text" else []))
-            if done:  # otherwise a finding already says why
-                what = f"({type(error).__name__}: {error})"
-                text = f"The check of {name} found something that cannot be read {what}."
-                out.add("unreadable", "error", text, repair=REBUILD)
+            what = f"({type(error).__name__}: {error})"
+            text = f"The check of {name} found something that cannot be read {what}."
+            out.add("unreadable", "error", text, repair=REBUILD)
         self.checks.append(out.check(name, ok=done))
         self.findings += out.findings
 
@@ -228,7 +235,7 @@ def _open_index(run: Examination, out: Outcome) -> None:
             out.add("not-there", "info", f"There is no index yet: {path}.", repair=INDEX)
     except IndexDamaged as error:
         out.detail = "cannot be read"
-        out.add("damaged", "error", str(error), repair=REBUILD)
+        out.add("damaged", "error", str(error), repair=REPLACE)
     except IndexUnavailable as error:
         out.detail = "cannot be opened"
         if not run.found("no-access"):  # that says why

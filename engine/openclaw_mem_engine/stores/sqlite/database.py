@@ -62,7 +62,7 @@ def explained(path: Path, advice: Advice = _ADVICE) -> Iterator[None]:
         # On a full disk SQLite has rolled back by itself, and our rollback fails with a second error: the
         # first one is named.
         named = _named(error, path, advice)
-        named.repair = repair_of(error) if advice is _ADVICE else advice.repair
+        named.repair = advice.repair
         raise named from error
     except UnicodeDecodeError as error:  # text that SQLite gives unchanged from a damaged page
         raise _damaged(error, path, advice) from error
@@ -75,14 +75,6 @@ def decoding(path: Path, advice: Advice = _ADVICE) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         raise _damaged(error, path, advice) from error
-
-
-def repair_of(error: apsw.Error) -> str:
-    """What repairs a derived table that gives this error: the doctor finds one that cannot even be opened to
-    be damage of the file."""
-    if "vtable constructor failed" in str(error):
-        return "`openclaw-mem index --force` rebuilds the index from your notes."
-    return IndexUnavailable.repair
 
 
 def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:

@@ -25,7 +25,7 @@ from openclaw_mem_engine.stores.base import (
 )
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
 from openclaw_mem_engine.stores.sqlite import lines, unshown
-from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained, repair_of
+from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained
 from openclaw_mem_engine.stores.sqlite.files import bytes_of
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
 from openclaw_mem_engine.stores.sqlite.schema import (
@@ -190,7 +190,7 @@ class SqliteReader:
         if trouble is not None:
             yield (
                 "words-damaged",
-                f"The full-text tables cannot all be read ({trouble}). {repair_of(trouble)}",
+                f"The full-text tables cannot all be read ({trouble}). {IndexUnavailable.repair}",
             )
         elif self._refillable(flags):
             text = "Rows that another process could not write are missing: run `openclaw-mem index`."

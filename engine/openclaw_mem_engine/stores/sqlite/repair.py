@@ -7,7 +7,7 @@ Notes are not touched, and nothing is embedded: what is missing afterwards is ma
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,6 @@ from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.findings import counted
 from openclaw_mem_engine.stores.scoring import unit_vector
 from openclaw_mem_engine.stores.sqlite import earlier
-from openclaw_mem_engine.stores.sqlite.database import Database
 from openclaw_mem_engine.stores.sqlite.files import aside_path, remove, set_aside
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.stores.sqlite.vectors import AS_WRITTEN, as_written
@@ -46,17 +45,9 @@ _COPIES = ("NOT INDEXED", "INDEXED BY sqlite_autoindex_spaces_1")
 _EARLIER_SQL = f"{earlier.ROWS.format('embedding_cache')} AND rowid >= ? + 1 AND rowid <= ? ORDER BY rowid"
 
 
-def repair(path: Path, codes: Collection[str]) -> list[str]:
-    """Rebuild the index file from its own files, chunks and cached embeddings; what was done, in words.
-
-    Of ``codes``, those of the findings, "fingerprint-unreadable" makes it forget what it was built with,
-    which is all that is done then. The caller keeps other writers away. Raises IndexUnavailable; nothing has
-    changed then.
-    """
-    if "fingerprint-unreadable" in codes:  # such an index cannot be opened, and is rebuilt without one
-        with closing(Database(path, extension=False)) as database, database.transaction() as connection:
-            connection.execute("DELETE FROM meta WHERE key = 'fingerprint'")
-        return ["the record of the build settings was removed; a rebuild writes it"]
+def repair(path: Path) -> list[str]:
+    """Rebuild the index file from its own files, chunks and cached embeddings; what was done, in words. The
+    caller keeps other writers away. Raises IndexUnavailable; nothing has changed then."""
     with closing(SqliteIndex(path, extension=False)) as old:
         known = old.fingerprint()
         if known is None:

@@ -16,6 +16,7 @@ from openclaw_mem_engine.stores.findings import (
     FIX,
     INDEX,
     REBUILD,
+    REPLACE,
     UPGRADE,
     Outcome,
     counted,
@@ -149,17 +150,15 @@ def check_version(out: Outcome, version: Sequence[int] = ()) -> None:
 
 def check_integrity(snap: Snapshot, out: Outcome) -> None:
     """SQLite's own look at every page, every index and every full-text structure."""
-    said = [str(row[0]) for row in snap.rows(f"PRAGMA integrity_check({_COMPLAINTS})")]
+    try:
+        said = [str(row[0]) for row in snap.rows(f"PRAGMA integrity_check({_COMPLAINTS})")]
+    except (apsw.CorruptError, apsw.SQLError, UnicodeDecodeError) as error:  # where it cannot even go on
+        said = [str(error)]
     if said == ["ok"]:
         out.detail = f"integrity_check ok over {counted(snap.number('PRAGMA page_count'), 'page')}"
         return
     out.detail = f"integrity_check has {counted(len(said), 'error')}"
-    # A complaint over a full-text table alone leaves the chunks whole, from which that table can be refilled.
-    if all(FULL_TEXT_TABLES["plain"] in line and not line.startswith(("Tree", "***")) for line in said):
-        text = "The full-text tables are damaged."
-        out.add("full-text-damaged", "error", text, said, FIX)
-    else:
-        out.add("damaged", "error", "SQLite finds the index file damaged.", said, REBUILD)
+    out.add("damaged", "error", "SQLite finds the index file damaged.", said, REPLACE)
 
 
 def check_tables(snap: Snapshot, out: Outcome) -> None:
@@ -218,9 +217,7 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
         snap.fingerprint()
     except ValueError:
         text = "What the index was built with cannot be read."
-        # Forgotten first: an index without a fingerprint can be rebuilt and keeps its embeddings. Not "&&":
-        # what is left is an error until it was rebuilt.
-        out.add("fingerprint-unreadable", "error", text, repair=f"{FIX}; {REBUILD}")
+        out.add("fingerprint-unreadable", "error", text, repair=REPLACE)
 
 
 def check_chunks(snap: Snapshot, out: Outcome) -> None:
