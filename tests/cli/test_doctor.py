@@ -214,13 +214,15 @@ def test_a_file_that_is_no_database_is_told_with_a_way_out(call: Call, world: Wo
     call("index")
     (index,) = world.indexes
     index.write_bytes(b"nothing of the kind" * 500)
-    said = call("doctor", "--fix")
-    assert said.code == 6 and "repair: openclaw-mem index --force" in said.out
-    assert said.out.endswith("not repaired: damaged: `openclaw-mem index --force`.\n")
+    said = call("doctor")
+    assert said.code == 6 and "repair: openclaw-mem doctor --fix && openclaw-mem index" in said.out
     plan = call("index", "--dry-run", "--force", "--json")
     assert plan.code == 0 and plan.json["chunks"] == 4, "a plan of what repairs the index"
     assert call("index", "--dry-run").code == 6 and index.read_bytes().startswith(b"nothing")
-    assert call("index", "--force").code == 0
+    said = call("doctor", "--fix")
+    assert said.code == 0 and "the damaged index is now main.sqlite.damaged; the new one has 0" in said.out
+    assert said.out.endswith("not repaired: files-unlisted: `openclaw-mem index`.\n")
+    assert call("index").code == 0
     assert call("doctor", "--json").json["findings"][0]["code"] == "damaged-aside"
 
 
