@@ -28,8 +28,8 @@ def verdict(pool: Pool, trace: Trace) -> str:
 
 
 def found(pool: Pool, trace: Trace) -> str:
-    """How many results and why none, whether the first one hides its best line, and how many candidates the
-    score cut drops."""
+    """How many results and why none, whether the first one hides its best line, and how many candidates
+    ``min_score`` drops."""
     count = len(trace.results)
     absent = _absent_words(pool, trace.knobs)
     head = _counted(count, "result") if count else _nothing(pool, trace)
@@ -145,7 +145,7 @@ def _truncated(trace: Trace) -> str:
 
 
 def _below(trace: Trace) -> str:
-    """How many candidates the score cut drops."""
+    """How many candidates ``min_score`` drops."""
     below = sum(row.outcome.stage == "min_score" for row in trace.dropped)
     return (
         f"{below:,} {'is' if below == 1 else 'are'} below min_score {trace.knobs.min_score:g}"
@@ -155,7 +155,7 @@ def _below(trace: Trace) -> str:
 
 
 def would_add(trace: Trace) -> str:
-    """Keyword matches that the score cut drops though results are free for them, and that a newer default
+    """Keyword matches that ``min_score`` drops though results are free for them, and that a newer default
     returns; empty where there are none."""
     knobs = trace.knobs
     if trace.cut is None or knobs.keyword_rescue == "fill":
