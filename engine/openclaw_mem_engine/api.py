@@ -141,6 +141,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.verdict import Fate as Fate
     from openclaw_mem_engine.verdict import fate as fate
     from openclaw_mem_engine.verdict import found as found
+    from openclaw_mem_engine.verdict import unrelated as unrelated
     from openclaw_mem_engine.verdict import unsearched as unsearched
     from openclaw_mem_engine.verdict import would_add as would_add
     from openclaw_mem_engine.why_not import Change as Change

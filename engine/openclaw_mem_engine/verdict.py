@@ -3,12 +3,13 @@ passage in it. Both are made from facts that pool and trace hold, so they are tr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from openclaw_mem_engine.model import Note
+from openclaw_mem_engine.ranking.kinds import evidence
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.ranking.pool import CandidateList, Pool
 from openclaw_mem_engine.ranking.trace import Trace
 
 
@@ -27,8 +28,8 @@ def verdict(pool: Pool, trace: Trace) -> str:
 
 
 def found(pool: Pool, trace: Trace) -> str:
-    """How many results and why none, whether the first one hides its best line, and how many candidates the
-    score cut drops."""
+    """How many results and why none, whether the first one hides its best line, and how many candidates
+    ``min_score`` drops."""
     count = len(trace.results)
     absent = _absent_words(pool, trace.knobs)
     head = _counted(count, "result") if count else _nothing(pool, trace)
@@ -57,7 +58,7 @@ def fate(trace: Trace, path: str, line: int) -> Fate:
 
 def unsearched(notes: Iterable[Note]) -> str:
     """Why nothing was searched at all; empty when something was."""
-    why = (note.text for note in notes if note.code in ("scope-denied", "no-collection"))
+    why = (note.text for note in notes if note.code in ("scope-denied", "no-collection", "no-notes"))
     return next(why, "").removesuffix(".")
 
 
@@ -80,12 +81,14 @@ def _first(trace: Trace) -> str:
 
 def _nothing(pool: Pool, trace: Trace) -> str:
     """Why there is no result."""
+    if why := unsearched(pool.notes):
+        return why
+    if unrelated(pool, trace.knobs):
+        return "Nothing seems to be there"
     best = next((row for row in trace.dropped if row.final is not None), None)
     if best is not None and best.final is not None and best.outcome.stage == "min_score":
         limit = f"below min_score {trace.knobs.min_score:g}"
         return f"Nothing passes: best was {best.final:.2f} at {best.location}, {limit}"
-    if why := unsearched(pool.notes):
-        return why
     fresh = pool.freshness
     if (fresh is not None and fresh.state == "empty") or not pool.lists:
         return "Nothing found: nothing could be searched"
@@ -99,9 +102,29 @@ def _absent_words(pool: Pool, knobs: Knobs) -> str:
     vector = pool.first("vector", knobs.space_number)
     if not lexical or any(lst.rows for lst in lexical) or vector is None or not vector.rows:
         return ""
-    every = knobs.lexical_form == "and" and len(lexical[0].words) > 1
-    text = "no passage holds every searched word" if every else "no searched word occurs in the index"
-    return f"{text}, best cosine {vector.rows[0].raw:z.2f}"
+    text = (
+        "no passage holds every searched word"
+        if _every(lexical, knobs)
+        else "no searched word occurs in the index"
+    )
+    weak = f", below {vector.floor:g} (weak)" if unrelated(pool, knobs) else ""
+    return f"{text}, best cosine {vector.rows[0].raw:z.2f}{weak}"
+
+
+def unrelated(pool: Pool, knobs: Knobs) -> bool:
+    """Whether no candidate has to do with the query: no word of it occurs, and no cosine of a chunk or line
+    reaches the floor of the weak. False where that is not known, or there is no candidate."""
+    fitting = [lst for lst in pool.lists if lst.space_number in (None, knobs.space_number)]
+    lexical = [lst for lst in fitting if lst.kind == "lexical"]
+    if not lexical or _every(lexical, knobs) or all(lst.floor is None for lst in fitting):
+        return False
+    found = evidence(fitting, pool, list(pool.candidates))
+    return bool(found) and not any(relevant for relevant, _ in found.values())
+
+
+def _every(lexical: Sequence[CandidateList], knobs: Knobs) -> bool:
+    """Whether a passage had to hold all of several words."""
+    return knobs.lexical_form == "and" and len(lexical[0].words) > 1
 
 
 def _truncated(trace: Trace) -> str:
@@ -122,7 +145,7 @@ def _truncated(trace: Trace) -> str:
 
 
 def _below(trace: Trace) -> str:
-    """How many candidates the score cut drops."""
+    """How many candidates ``min_score`` drops."""
     below = sum(row.outcome.stage == "min_score" for row in trace.dropped)
     return (
         f"{below:,} {'is' if below == 1 else 'are'} below min_score {trace.knobs.min_score:g}"
@@ -132,7 +155,7 @@ def _below(trace: Trace) -> str:
 
 
 def would_add(trace: Trace) -> str:
-    """Keyword matches that the score cut drops though results are free for them, and that a newer default
+    """Keyword matches that ``min_score`` drops though results are free for them, and that a newer default
     returns; empty where there are none."""
     knobs = trace.knobs
     if trace.cut is None or knobs.keyword_rescue == "fill":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import stat
+from contextlib import closing
 from typing import Any
 
 import apsw
@@ -36,6 +37,37 @@ def test_without_an_index_none_is_made(call: Call, world: World) -> None:
     said = call("doctor", "--fix")
     assert said.code == 0 and "repair: openclaw-mem index" in said.out
     assert world.indexes == [] and not world.data.exists()
+
+
+def test_a_missing_workspace_is_an_error_and_names_no_command_that_needs_one(bare: Call) -> None:
+    said = bare("doctor", "--workspace", "nowhere")
+    assert said.code == 6 and "error workspace: The workspace " in said.out
+    assert "--workspace DIR, or try `openclaw-mem demo`." in said.out and "1 error, " in said.out
+    assert "info not-there" in said.out and "repair: " not in said.out
+
+
+def test_a_damaged_index_is_one_finding_and_its_rebuild_does_not_advise_itself(
+    call: Call, world: World
+) -> None:
+    call("index")
+    (index,) = world.indexes
+    with closing(apsw.Connection(str(index))) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        sql = "SELECT pageno FROM dbstat WHERE name = 'chunks'"
+        pages = [row[0] for row in connection.execute(sql)]
+        ((size,),) = connection.execute("PRAGMA page_size")
+    with index.open("r+b") as file:
+        for page in pages:
+            file.seek((page - 1) * size)
+            file.write(bytes(size))
+    said = call("doctor", "--fix")
+    assert said.code == 6 and said.out.count("repair: openclaw-mem index --force") == 1
+    assert "of this kind, the first: The check of integrity " in said.out
+    assert said.out.endswith("not repaired: unreadable: `openclaw-mem index --force`.\n")
+    index.write_bytes(b"nothing of the kind" * 500)
+    rebuilt = call("index", "--force")
+    assert rebuilt.code == 0 and "a new one is built from your notes" in rebuilt.err
+    assert "index --force" not in rebuilt.err
 
 
 def test_damage_leaves_with_6_and_its_repair(call: Call, world: World) -> None:

@@ -47,3 +47,5 @@ def test_what_is_no_memory_is_named(call: Call) -> None:
     for path in ("nope.md", "/etc/passwd"):
         said = call("chunks", path)
         assert said.code == 2 and "neither in the index nor a memory file" in said.err
+        assert "`openclaw-mem files` lists all files." in " ".join(said.err.split())
+    assert "Did you mean MEMORY.md?" in call("chunks", "MEMORY.mdx").err

@@ -132,6 +132,23 @@ def test_nothing_passes_names_the_best_and_a_setting_that_shows_it(call: Call) -
     assert "memory/2026-02-20.md" in call("search", "router", "--set", advice).out
 
 
+def test_a_query_about_nothing_in_the_notes_is_not_advised_to_return_noise(call: Call) -> None:
+    said = call("search", "xyzzyq").out.splitlines()[0]
+    assert said.startswith("Nothing seems to be there; no searched word occurs in the index, best cosine ")
+    assert said.endswith(", below 0.32 (weak).") and "min_score" not in said
+
+
+def test_a_workspace_without_a_note_is_said(bare: Call, world: World) -> None:
+    empty = world.root / "empty"
+    empty.mkdir()
+    for _ in range(2):
+        said = bare("search", "router", "--workspace", str(empty))
+        assert said.code == 0 and said.out.startswith(f"There is no note in {empty}: ")
+    note = empty / "MEMORY.md"
+    note.write_text("# M\n- the router hums\n", "utf-8")
+    assert "no note" not in bare("search", "zzzqq", "--provider", "none", "--workspace", str(empty)).out
+
+
 def test_nothing_matches_at_all(call: Call) -> None:
     said = call("search", "zzzzqq", "--provider", "none")
     assert said.code == 0

@@ -56,6 +56,12 @@ def test_a_missing_workspace_is_exit_5_and_leaves_nothing_behind(bare: Call, wor
         said = bare(*argv, "--workspace", "nowhere")
         assert (said.code, said.out) == (5, "")
         assert f"The workspace {world.root / 'nowhere'} does not exist." in said.err
+        assert "--workspace DIR" in said.err and "`openclaw-mem demo`" in said.err
+        note = bare(*argv, "--workspace", str(world.write("MEMORY.md", "# M\n")))
+        assert (note.code, note.out) == (5, "")
+        assert note.err.endswith(
+            f"MEMORY.md is a file. Name the folder that holds it: --workspace {world.workspace}\n"
+        )
     assert not world.data.exists()
 
 

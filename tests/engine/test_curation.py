@@ -122,6 +122,17 @@ def test_a_duplicate_is_removed_and_the_line_that_says_more_stays() -> None:
     assert found[0].id == of("\n".join(["intro", *lines]))[0].id  # moving lines keeps the id
 
 
+def test_the_same_line_below_another_heading_is_a_duplicate_if_it_says_enough_by_itself() -> None:
+    line = "- Dentist: Dr. Vogel, phone 040-555-0134\n"
+    found = of(f"# M\n\n## People\n{line}\n## Preferences\n- Tea\n{line}", {})
+    assert kinds(found) == ["duplicate"]
+    assert found[0].title == "line 8 of MEMORY.md repeats line 4: remove it"
+    assert found[0].evidence[2] == "below “Preferences” and “People”"
+    for short in ("- Backup runs at 02:00\n", "- Host\n  - office in the north wing, phone 040-555-0134\n"):
+        other = short.replace("Host", "Guest")
+        assert of(f"# M\n\n## NAS\n{short}\n## Laptop\n{other}", {}) == [], "it is about what is above it"
+
+
 @pytest.mark.parametrize("more", ["", " on Mondays with the big laser cutter"])
 def test_the_same_words_in_another_order_are_no_duplicate(more: str) -> None:
     assert of(f"- Ines trains Tobi weekly{more}\n- Tobi trains Ines weekly{more}\n") == []

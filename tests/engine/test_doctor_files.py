@@ -13,6 +13,7 @@ import pytest
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.base import FileChange, FileState, StoredChunk
+from openclaw_mem_engine.stores.findings import REBUILD, Finding, folded
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.workspace.reading import BOOTSTRAP_LIMIT, bootstrap_cut
 from support.damage import NOTES, age, alter, codes, indexed, looked, named, sync, type_in
@@ -103,6 +104,16 @@ def test_a_workspace_that_is_gone_is_an_error(settings: Settings) -> None:
     report = looked(settings)
     assert "does not exist" in named(report, "workspace").text
     assert report.errors == 1
+
+
+def test_findings_of_one_code_and_repair_are_one_with_a_count() -> None:
+    rows = [Finding("unreadable", "error", f"The check {n} failed.", ("row 1",), REBUILD) for n in range(8)]
+    other = Finding("unreadable", "error", "Another way out.", (), "mv x")
+    one, two = folded([*rows[:1], other, *rows[1:]])
+    assert two == other
+    assert one.text == "8 of this kind, the first: The check 0 failed."
+    assert one.evidence == ("row 1", *(f"The check {n} failed." for n in range(1, 5)))
+    assert (one.code, one.severity, one.repair) == ("unreadable", "error", REBUILD)
 
 
 def test_transcripts_are_compared_as_far_as_they_are_indexed(tmp_path: Path) -> None:
@@ -232,11 +243,11 @@ def test_text_beyond_every_snippet_is_a_warning_with_advice(tmp_path: Path) -> N
     head = replace(settings, query=replace(settings.query, profile="documented"))
     report = looked(head)
     found = named(report, "never-shown")
-    assert found.severity == "warning" and "beyond the first 700 characters" in found.text
-    assert 'chunking = {"tokens": 175, "overlap": 35}' in found.text and ".733" in found.text
+    assert found.severity == "warning" and "the first 700 characters of a chunk" in found.text
+    assert 'chunking = {"tokens": 175, "overlap": 35}' in found.text and "query.snippet" in found.text
     (line,) = found.evidence
     hidden = report.unshown["memory/long.md"]
-    assert " % of the text of your notes is in no search result, whatever the query: " in found.text
+    assert " % of the text of your notes is in no search result, whatever the query. " in found.text
     assert line == f"memory/long.md: {hidden.text}" and hidden.hidden_lines > 40
     assert report.to_dict()["unshown"]["files"] == {"memory/long.md": hidden.to_dict()}
 

@@ -22,7 +22,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.profiles import PROFILES, profile
 from openclaw_mem_engine.state.expected import EXPECTED_FILE
-from openclaw_mem_engine.verdict import fate, verdict
+from openclaw_mem_engine.verdict import fate, unrelated, verdict
 from support.memories import copy_indexed, open_memory
 
 NOON = datetime.datetime.combine(ANCHOR, datetime.time(12), datetime.UTC).timestamp()
@@ -115,8 +115,14 @@ def test_the_sentence_names_what_openclaw_returns_by_now(demo: Memory) -> None:
 
 def test_nothing_relevant_and_nothing_searched(demo: Memory) -> None:
     none = demo.search("xyzzy plugh")
-    assert none.verdict.startswith("Nothing passes: best was 0.")
-    assert "no searched word occurs in the index, best cosine 0.13" in none.verdict
+    assert none.verdict == (
+        "Nothing seems to be there; no searched word occurs in the index, best cosine 0.13, below 0.32 (weak)"
+    )
+    assert unrelated(none.pool, none.trace.knobs)
+    # Where passages hold some of the words but none holds all, or no floor was measured, it is not known.
+    assert not unrelated(none.pool, Knobs().set({"lexical_form": "and"}))
+    unmeasured = replace(none.pool, lists=tuple(replace(lst, floor=None) for lst in none.pool.lists))
+    assert verdict(unmeasured, none.trace).startswith("Nothing passes: best was 0.")
     lists = tuple(
         replace(lst, rows=tuple(row._replace(raw=-0.001) for row in lst.rows)) for lst in none.pool.lists
     )

@@ -90,11 +90,13 @@ def test_what_a_file_says(ws: Path) -> None:
 
 
 def test_a_missing_workspace_is_an_error_that_helps(tmp_path: Path) -> None:
-    with pytest.raises(WorkspaceError, match=r"does not exist\. Create it"):
+    with pytest.raises(WorkspaceError, match=r"does not exist\. Name the folder .* `openclaw-mem demo`"):
         list_memory(tmp_path / "none")
     (tmp_path / "file").write_text("")
-    with pytest.raises(WorkspaceError, match="is not a folder"):
+    with pytest.raises(WorkspaceError, match=f"is a file.* --workspace {tmp_path}"):
         list_memory(tmp_path / "file")
+    with pytest.raises(WorkspaceError, match=r"is not a folder\. Name the folder"):
+        list_memory(tmp_path / "file" / "below")
     with pytest.raises(WorkspaceError, match="cannot be opened"):
         list_memory(Path(str(tmp_path) + "\0"))
     (tmp_path / "circle").symlink_to(tmp_path / "circle")

@@ -229,7 +229,9 @@ async def test_keys_and_chips_are_clicked_and_steps_of_knobs_go_back(tmp_path: P
         after = view().knobs
         assert after.min_score > before.min_score
         await press(pilot, "z")
-        assert view().knobs == before and "undo: min score .35; Z" in screen.status_line.text
+        assert (
+            view().knobs == before and "undo: back to min score .35; Z redoes it" in screen.status_line.text
+        )
         await press(pilot, "z")
         assert "nothing to undo" in screen.status_line.text
         await press(pilot, "Z")

@@ -267,6 +267,13 @@ def test_nothing_passes_is_explained() -> None:
     assert "lower min score, set keyword rescue" in texts(funnel.nothing(view))
 
 
+def test_a_workspace_without_notes_is_no_matter_of_words() -> None:
+    found = world.view(bm25=(), vector=(), texts=())
+    assert found.trace is not None
+    noted = replace(found.trace, notes=(Note("no-notes", "There is no note in x."),))
+    assert texts(funnel.nothing(replace(found, trace=noted))) == "There is no note to search."
+
+
 def test_nothing_found_is_explained() -> None:
     view = world.view(bm25=(), vector=(), texts=())
     assert "No passage has a vector, and no passage contains any of the words." in texts(funnel.nothing(view))

@@ -111,7 +111,8 @@ def _report_lines(report: DoctorReport, done: Sequence[str], asked: bool) -> Ite
     left = [finding for finding in report.findings if finding.repair and finding.severity != "info"]
     if asked and left:
         repairs = dict.fromkeys(f"`{finding.repair}`" for finding in left)
-        total += f"\nnot repaired: {', '.join(finding.code for finding in left)}: {', '.join(repairs)}."
+        names = dict.fromkeys(finding.code for finding in left)
+        total += f"\nnot repaired: {', '.join(names)}: {', '.join(repairs)}."
     elif report.fixable:
         total += f" `openclaw-mem doctor --fix` repairs {len(report.fixable):,} of them."
     yield from ("", total)

@@ -42,7 +42,7 @@ def run(arguments: Namespace) -> int:
         from openclaw_mem_engine.sync.coordinator import set_aside
 
         damaged, saved = set_aside(settings, error)
-        say(f"{error} It is now {damaged.name}; a new index is built.")
+        say(f"The damaged index was renamed to {damaged.name}; a new one is built from your notes.")
         say(f"{count(saved, 'embedding was', 'embeddings were')} saved from the damaged index.")
         report = _sync(settings, SyncRequest(tails=True))
     lines = report_lines(report, chunks=not settings.qmd_in_process)

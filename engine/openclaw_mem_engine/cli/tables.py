@@ -41,6 +41,7 @@ from openclaw_mem_engine.explain import (
 )
 from openclaw_mem_engine.ranking.lines import note_lines
 from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.verdict import unrelated
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.answer import Answer, Hit
@@ -131,11 +132,13 @@ def _dropped_lines(answer: Answer) -> Iterator[str]:
 
 
 def verdict_line(answer: Answer) -> str:
-    """What was found, in one sentence; where nothing passes the score cut, which one the best would pass."""
+    """What was found, in one sentence; where nothing passes ``min_score``, which one the best would pass:
+    not where that would return noise."""
     text, trace = one_line(answer.verdict), answer.trace
     best = next((row for row in trace.dropped if row.final is not None), None)
     # No cut lets a score below zero pass.
-    if trace.results or best is None or (best.final or 0.0) < 0 or best.outcome.stage != "min_score":
+    lower = best is not None and (best.final or 0.0) >= 0 and best.outcome.stage == "min_score"
+    if best is None or not lower or trace.results or unrelated(answer.pool, trace.knobs):
         return f"{text}."
     return f"{text}; try --set min_score={math.floor((best.final or 0.0) * 20) / 20:g}"
 

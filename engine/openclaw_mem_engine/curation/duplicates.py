@@ -22,6 +22,8 @@ from openclaw_mem_engine.notes.edit import NoteEdit
 FEWEST_WORDS = 3
 #: The same below different headings, where an entry may mean different things.
 FEWEST_WORDS_ELSEWHERE = 6
+#: The same of one that is repeated word for word and is not part of another entry.
+FEWEST_WORDS_VERBATIM = 4
 #: Words that an entry may have more than the one it repeats and still be called a repetition of it.
 MOST_EXTRA = 12
 
@@ -52,7 +54,8 @@ def duplicates(material: Material) -> Iterator[NoteCandidate]:
         words = _saying(fact.text)
         if len(words) < FEWEST_WORDS:
             continue
-        below = fact.below if len(words) < FEWEST_WORDS_ELSEWHERE else ""
+        fewest = FEWEST_WORDS_ELSEWHERE if " / " in fact.below else FEWEST_WORDS_VERBATIM
+        below = fact.below if len(words) < fewest else ""
         kept = first.setdefault((fact.key, below), fact)
         if kept is not fact:
             if not fact.has_nested:
@@ -97,11 +100,13 @@ def _in_order(words: Iterable[str], others: Iterable[str]) -> bool:
 
 
 def _candidate(path: str, text: str, fact: FactLine, kept: FactLine) -> NoteCandidate:
+    both = tuple(f"{one.location}: {short(one.text, QUOTED)}" for one in (fact, kept))
+    apart = () if fact.below == kept.below else (f"below “{short(fact.below)}” and “{short(kept.below)}”",)
     return NoteCandidate(
         candidate_id("duplicate", fact.key, kept.key),
         "duplicate",
         f"line {fact.number} of {path} repeats line {kept.number}: remove it",
-        tuple(f"{one.location}: {short(one.text, QUOTED)}" for one in (fact, kept)),
+        (*both, *apart),
         (NoteEdit(path, text, without_lines(text, range(fact.number, fact.last + 1)), "curate: duplicate"),),
         fact.location,
     )

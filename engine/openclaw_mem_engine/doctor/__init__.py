@@ -38,6 +38,7 @@ from openclaw_mem_engine.stores.findings import (
     Finding,
     Outcome,
     counted,
+    folded,
 )
 from openclaw_mem_engine.stores.sqlite.checks import diagnose
 from openclaw_mem_engine.stores.sqlite.files import index_is_there, refuse_foreign, unreachable
@@ -83,7 +84,9 @@ def examine(
             else finding
             for finding in findings
         ]
-    return DoctorReport(tuple(findings), tuple(examination.checks), deep, examination.unshown)
+    if examination.found("workspace"):  # without notes none of these commands can do anything
+        findings = [replace(f, repair="") if f.repair.startswith(INDEX) else f for f in findings]
+    return DoctorReport(folded(findings), tuple(examination.checks), deep, examination.unshown)
 
 
 def fix(
@@ -196,7 +199,8 @@ class Examination:
             raise Cancelled(_STOPPED) from error
         except WorkspaceError as error:
             out.detail = "the workspace cannot be read"
-            out.add("workspace", "error", str(error))
+            if not self.found("workspace"):
+                out.add("workspace", "error", str(error))
         except IndexUnavailable as error:
             done, out.detail = False, "could not be done"
             out.add("unavailable", "error", str(error))

@@ -46,11 +46,6 @@ _DATABASE = re.compile(r"\.(?:sqlite3?|db|lance|jsonl)(?:-wal|-shm|-journal)?\Z"
 #: What an exported conversation begins with: that of the session hook, and that of a transcript export.
 _EXPORT = re.compile(r"# Session(?:: .*\n\n?- \*\*Session Key\*\*: | \S+\n\n(?:User|Assistant): )")
 _MANY = 0.5
-#: What chunks that are no longer than a snippet bring and cost.
-_MEASURED = (
-    "Measured with 175 and 35, on 90 questions over real notes and 1,018 over diaries: 74 % and 89 % of what "
-    "packed lines bring; the passage is among six results for .733 of the real questions instead of .778."
-)
 _STORED = """SELECT id, path, source, start_line, end_line, lower(hex(hash)), text FROM chunks
     WHERE path = ? AND source = ?"""
 #: The most entries below memory/ that are searched for databases.
@@ -228,9 +223,9 @@ def check_snippets(settings: Settings, snap: Examined, out: Outcome) -> dict[str
     if hidden and knobs.snippet == "head":
         hidden.sort(key=lambda path: -files[path].hidden_characters)
         text = (
-            f"{percent(whole.share)} of the text of your notes is in no search result, whatever the query: "
+            f"{percent(whole.share)} of the text of your notes is in no search result, whatever the query. "
         )
-        text += f"beyond the first {knobs.snippet_chars:,} characters of every chunk that holds it, in "
+        text += f"A result shows the first {knobs.snippet_chars:,} characters of a chunk; longer ones are in "
         text += f"{counted(len(hidden), 'file')}. "
         text += _advice(settings, knobs)
         out.add("never-shown", "warning", text, (f"{path}: {files[path].text}" for path in hidden))
@@ -238,13 +233,13 @@ def check_snippets(settings: Settings, snap: Examined, out: Outcome) -> dict[str
 
 
 def _advice(settings: Settings, knobs: Knobs) -> str:
-    """The configuration that shows more, and its measured price."""
-    best = 'query.snippet = "packed", as in the profile workbench, shows the best lines of many chunks.'
+    """The configuration that shows more; docs/ranking.md, "Snippets", has what it brings and costs."""
+    best = 'To show the best lines of chunks instead: query.snippet = "packed", as in the profile workbench.'
     tokens = knobs.snippet_chars // UNITS_PER_TOKEN
     if settings.chunking.tokens <= tokens:
         return best
     sizes = json.dumps({"tokens": tokens, "overlap": tokens // 5})
-    return f"{best} For OpenClaw itself: agents.defaults.memorySearch.chunking = {sizes}. {_MEASURED}"
+    return f"{best} For OpenClaw itself, shorter chunks: agents.defaults.memorySearch.chunking = {sizes}."
 
 
 # -- what is no memory, and what is too much of it ----------------------------------------------------------

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.errors import OpenClawMemError, WorkspaceError
+from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.lifecycle.flush import threshold_of
 from openclaw_mem_engine.lifecycle.sessions import read_sessions
 from openclaw_mem_engine.redact import credentials
@@ -62,14 +62,10 @@ def check_flush(settings: Settings, out: Outcome) -> None:
 
 def check_credentials(settings: Settings, out: Outcome) -> None:
     """No note holds what looks like a password or key, or is another file as well. Values are never
-    repeated."""
+    repeated. Raises WorkspaceError."""
     found: list[str] = []
     linked: list[str] = []
-    try:
-        listing = notes_of(settings)
-    except WorkspaceError:
-        out.detail = "the workspace cannot be read"  # said by the check of files
-        return
+    listing = notes_of(settings)
     for file in listing.files:
         try:
             text = read_note(file.absolute, max_bytes=settings.max_file_bytes).text

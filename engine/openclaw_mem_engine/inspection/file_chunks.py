@@ -16,6 +16,7 @@ from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
 from openclaw_mem_engine.sync.changes import awaits_more, listed
 from openclaw_mem_engine.sync.index_update import SourceText, chunk_of, read_source, spans_of
 from openclaw_mem_engine.workspace.opening import NoteRefused
+from openclaw_mem_engine.workspace.reading import suggest_paths
 from openclaw_mem_engine.workspace.rules import source_of
 
 #: ``indexed``: the index holds these chunks; of a transcript that has grown too little to be read again, they
@@ -119,7 +120,9 @@ def anatomy(settings: Settings, store: IndexStore, primary: Embedder | None, pat
     why = next((skipped.reason for skipped in listing.skipped if skipped.path == path), "")
     if file is None:
         if state is None and not stored and not why:
-            raise UsageError(f"{path} is neither in the index nor a memory file on disk.")
+            near = suggest_paths(path, [file.path for file in listing.files], 3) if is_text else []
+            hint = f"Did you mean {' or '.join(near)}?" if near else "`openclaw-mem files` lists all files."
+            raise UsageError(f"{path} is neither in the index nor a memory file on disk. {hint}")
         source = state.source if state is not None else source_of(path)
         return shown(source, "refused" if why else "gone", _as_indexed(stored), why)
     try:

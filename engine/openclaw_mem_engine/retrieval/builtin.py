@@ -21,7 +21,12 @@ from openclaw_mem_engine.retrieval import (
     PassageQuestion,
 )
 from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder, candidate_of
-from openclaw_mem_engine.retrieval.freshness import FreshnessTracker, note_by_products, note_staleness
+from openclaw_mem_engine.retrieval.freshness import (
+    FreshnessTracker,
+    note_by_products,
+    note_no_notes,
+    note_staleness,
+)
 from openclaw_mem_engine.retrieval.keywords import keyword_query
 from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
 from openclaw_mem_engine.retrieval.scoped import checked_query
@@ -299,6 +304,8 @@ class BuiltinBackend:
         stop_if_cancelled(cancel, SEARCH_STOPPED)
         freshness, notes = self._freshness.known, [*found.notes]
         note_staleness(freshness, notes)
+        if not found.candidates and not self.store.counts().files:
+            note_no_notes(self.settings, freshness, notes)
         note_by_products(found.candidates.values(), notes)
         return Pool(
             found.query,

@@ -139,6 +139,13 @@ class FreshnessTracker:
         )
 
 
+def note_no_notes(settings: Settings, known: Freshness | None, notes: list[Note]) -> None:
+    """Tell in ``notes`` that the workspace of an index without files holds none either."""
+    if known is not None and known.state == "fresh" and "memory" in settings.sources:
+        text = f"There is no note in {settings.workspace}: memory is MEMORY.md, memory/*.md and extra paths."
+        notes.append(Note("no-notes", text, "warning"))
+
+
 def note_staleness(known: Freshness | None, notes: list[Note]) -> None:
     """Tell in ``notes`` what an answer from such an index may lack."""
     if known is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal
 
@@ -50,11 +50,13 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class Check:
     """One thing that was examined. ``worst`` is the severity of what it found: "info" when that is nothing,
-    "error" also when it could not be done; ``detail`` is what was seen, with numbers."""
+    "error" also when it could not be done; ``detail`` is what was seen, with numbers. ``found`` counts its
+    findings."""
 
     name: str
     worst: Severity
     detail: str
+    found: int = 0
 
     @property
     def ok(self) -> bool:
@@ -110,7 +112,25 @@ class Outcome:
     def check(self, name: str, *, ok: bool = True) -> Check:
         """The check as it went; not ``ok`` when it could not be done to its end."""
         found = {"info" if ok else "error", *(finding.severity for finding in self.findings)}
-        return Check(name, next(severity for severity in SEVERITIES if severity in found), self.detail)
+        worst = next(severity for severity in SEVERITIES if severity in found)
+        return Check(name, worst, self.detail, len(self.findings))
+
+
+def folded(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings, in order; those of one code with the same repair as one, with their number, and the
+    texts of the others as evidence."""
+    kinds: dict[tuple[object, ...], list[Finding]] = {}
+    for finding in findings:
+        kind = finding.code, finding.severity, finding.repair, finding.fixable
+        kinds.setdefault(kind, []).append(finding)
+    return tuple(_folded(first, more) for first, *more in kinds.values())
+
+
+def _folded(first: Finding, more: Sequence[Finding]) -> Finding:
+    if not more:
+        return first
+    evidence = (*first.evidence, *(finding.text for finding in more))[:EVIDENCE]
+    return replace(first, text=f"{len(more) + 1} of this kind, the first: {first.text}", evidence=evidence)
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import date
@@ -115,14 +116,18 @@ def open_workspace(root: Path | str) -> Workspace:
     """Find the real folder of a workspace (which may be configured as a link). Raises ``WorkspaceError`` when
     it is missing, not a folder, or cannot be entered."""
     given = os.path.abspath(root)  # takes `..` out as text, as the rules want
-    hint = "Create it, or point the workspace setting at the folder that holds MEMORY.md or memory/."
+    hint = "Name the folder that holds MEMORY.md or memory/ with --workspace DIR, or try `openclaw-mem demo`."
     try:
         real = os.path.realpath(given, strict=True)
         os.scandir(real).close()
     except FileNotFoundError:
         raise WorkspaceError(f"The workspace {given} does not exist. {hint}") from None
     except NotADirectoryError:
-        raise WorkspaceError(f"The workspace {given} is not a folder. {hint}") from None
+        text = f"The workspace {given} is not a folder. {hint}"
+        if Path(given).is_file():
+            folder = shlex.quote(os.path.dirname(given))
+            text = f"The workspace {given} is a file. Name the folder that holds it: --workspace {folder}"
+        raise WorkspaceError(text) from None
     except PermissionError:
         raise WorkspaceError(f"The workspace {given} may not be read. Change its permissions.") from None
     except (OSError, ValueError) as error:

@@ -250,9 +250,9 @@ def _why_no_cut(state: RankingState) -> str | None:
     if state.knobs.text_score == "ratio" and state.knobs.fusion == "weighted":
         return None  # made of bm25 itself
     if state.knobs.fusion == "rrf":
-        return "RRF scores come from ranks, not relevance: the score cut does not apply"
+        return "RRF scores come from ranks, not relevance: min_score does not apply"
     if state.lists and all(lst.kind.by_words for lst in state.lists):
-        return f"{state.lists[0].kind.only}: scores come from ranks, the score cut does not apply"
+        return f"{state.lists[0].kind.only}: scores come from ranks, min_score does not apply"
     return None
 
 

@@ -70,10 +70,11 @@ class IndexState:
 
     @property
     def findings(self) -> tuple[Finding | Check | tuple[Check, ...], ...]:
-        """The findings of the doctor, the worst first, checks that failed, and those that passed as one."""
+        """The findings of the doctor, the worst first, checks that failed without one, and those that passed
+        as one."""
         if self.report is None:
             return ()
-        failed = [check for check in self.report.checks if not check.ok]
+        failed = [check for check in self.report.checks if not (check.ok or check.found)]
         passed = tuple(check for check in self.report.checks if check.ok)
         return (*self.report.findings, *failed, *([passed] if passed else []))
 

@@ -294,7 +294,7 @@ def last_query(view: View, cells: int) -> list[Line]:
 
 
 def _more_without_cut(view: View) -> str:
-    """Why there are more results than in the baseline, where the score cut took them away there."""
+    """Why there are more results than in the baseline, where ``min_score`` took them away there."""
     now, before = view.trace, view.baseline.trace if view.baseline is not None else None
     if now is None or before is None or before.cut is None or now.cut is not None:
         return ""

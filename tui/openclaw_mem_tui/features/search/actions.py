@@ -167,18 +167,18 @@ class HitActions(_Actions):
         self._search.say(f"all knobs reset to the configuration; {key_of('undo_knob')} undoes it")
 
     def action_undo_knob(self) -> None:
-        self._step(self._search.steps.undo, "undo", "redo_knob")
+        self._step(self._search.steps.undo, "undo", "back to ", f"{key_of('redo_knob')} redoes it")
 
     def action_redo_knob(self) -> None:
-        self._step(self._search.steps.redo, "redo", "undo_knob")
+        self._step(self._search.steps.redo, "redo", "", f"{key_of('undo_knob')} undoes it")
 
-    def _step(self, move: Callable[[Knobs], Knobs | None], word: str, other: str) -> None:
+    def _step(self, move: Callable[[Knobs], Knobs | None], word: str, back: str, other: str) -> None:
         before = self._search.view.knobs
         if (knobs := move(before)) is None:
             self._search.say(f"nothing to {word}")
             return
         self._screen.tune(knobs, by_step=True)
-        self._search.say(f"{word}: {changed_words(before, knobs)}; {key_of(other)} reverses it")
+        self._search.say(f"{word}: {back}{changed_words(before, knobs)}; {other}")
 
     def action_knob(self, name: str) -> None:
         """Open the panel on one knob."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclaw_mem_engine.api import Knobs, Stage, Trace, returned_words
+from openclaw_mem_engine.api import Knobs, Stage, Trace, returned_words, unrelated
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.bindings import typed_key
 from openclaw_mem_tui.features.search.lessons import Guide
@@ -150,6 +150,8 @@ def nothing(view: View) -> list[Line]:
     if any(note.code == "scope-denied" for note in trace.notes):
         searched = line(("Not searched: the scope denies this session.", "strong"))
         return [searched, line((key_of("session"), "key"), (" chooses the session that asks.", "dim"))]
+    if any(note.code == "no-notes" for note in trace.notes):
+        return [line(("There is no note to search.", "strong"))]
     if not trace.rows:
         return [line(("Nothing matches.", "strong")), line((_unmatched(trace), "dim"))]
     cut, total = trace.cut, _in_pool(trace)
@@ -159,10 +161,11 @@ def nothing(view: View) -> list[Line]:
             line((key_of("mode"), "key"), (" changes the mode; below are rows of the other list.", "dim")),
         ]
     if cut is not None and cut.left == 0:
+        noise = view.pool is not None and unrelated(view.pool, trace.knobs)
         return [
             line(" ", (key_of(name), "key"), (text, "dim"))
             for name, text in (
-                ("knobs", " opens the knobs: lower min score, set keyword rescue."),
+                *([] if noise else [("knobs", " opens the knobs: lower min score, set keyword rescue.")]),
                 ("why_not", " says of the selected passage why not, and which change returns it."),
             )
         ]
