@@ -157,7 +157,10 @@ async def test_the_help_is_filtered_and_runs_what_it_lists(tmp_path: Path) -> No
         assert app.screen is lab(app) and lab(app).search.view.pin is not None
         await press(pilot, "question_mark", "slash", *"last row", "enter", "enter")
         assert lab(app).hits.cursor == len(lab(app).hits.rows) - 1, "of the list, not of the help"
-        await press(pilot, "question_mark", "f", *"x", "escape", "escape")
+        await press(pilot, "question_mark", "f", *"f", "enter")
+        first = app.screen.query_one("#help-rows", WrappedTable).selected
+        assert first is not None and first.action == "filter", "the row of this key"
+        await press(pilot, "escape", "f", *"x", "escape", "escape")
         assert app.screen is lab(app)
 
 
