@@ -6,7 +6,7 @@ returns; docs/json.md lists the codes, so they are stable.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 
 class OpenClawMemError(Exception):
@@ -77,3 +77,13 @@ class Cancelled(OpenClawMemError):
     """The caller asked a long operation to stop; what was finished before stays."""
 
     exit_code = 130
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`` Did you mean x?`` for a name that is not among the known ones; "" when none is like it."""
+    from difflib import get_close_matches  # only for those who mistyped
+
+    names = list(known)
+    tries = ((1, 0.9), (3, 0.7), (1, 0.5))
+    near = next(filter(None, (get_close_matches(name, names, most, cutoff) for most, cutoff in tries)), [])
+    return f" Did you mean {', '.join(near)}?" if near else ""

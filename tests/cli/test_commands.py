@@ -110,7 +110,8 @@ def test_get_of_a_missing_file_is_empty_and_suggests(call: Call) -> None:
         "no such memory file: memory/projects/grenhouse.md. Did you mean memory/projects/greenhouse.md"
         in said.err
     )
-    assert call("get", "memory/qqqqqqqq.md").err.endswith("no such memory file: memory/qqqqqqqq.md.\n")
+    unlike = " ".join(call("get", "memory/qqqqqqqq.md").err.split())
+    assert unlike.endswith(": memory/qqqqqqqq.md. `openclaw-mem files` lists all memory files.")
 
 
 def test_get_past_the_end_says_how_long_the_file_is(call: Call) -> None:

@@ -285,13 +285,13 @@ def test_in_a_process_of_its_own(world: World) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_keys_that_the_workbench_refuses_are_a_warning(call: Call, world: World) -> None:
+def test_keys_that_the_workbench_does_not_use_are_a_warning_each(call: Call, world: World) -> None:
     call("index")
     ours = world.home / ".config/openclaw-mem/config.toml"
     ours.parent.mkdir(parents=True)
     for keys, why in (
-        ('rebuild = "r"', "r would be sync_now and rebuild, on screen index. Give one of them another key."),
-        ('rebiuld = "f9"', "'rebiuld' is no id of a key"),
+        ('rebuild = "r"', "r would be sync_now and rebuild, on screen index. Both keep their default keys"),
+        ('rebiuld = "f9"', "'rebiuld' is no id of a key. Did you mean rebuild?"),
         ('rebuild = "f9"', ""),
     ):
         ours.write_text(f"[keys]\n{keys}\n", "utf-8")

@@ -10,7 +10,9 @@ import re
 import pytest
 
 from openclaw_mem_engine.answer import Matches, stem
+from openclaw_mem_engine.cli.arguments import PROFILE_NAMES
 from openclaw_mem_engine.cli.tables import emphasised
+from openclaw_mem_engine.ranking.profiles import PROFILES
 from openclaw_mem_engine.ranking.trace import Operand, recompute
 from support.commands import Call, World
 
@@ -251,6 +253,8 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
         (["search"], "A query is required"),
         (["search", "  "], "A query is required"),
         (["search", "x", "--set", "dcay=on"], "Did you mean decay"),
+        (["search", "x", "--profile", "workbnch"], "'workbnch'. Did you mean workbench? Known: documented"),
+        (["serch", "x"], "There is no command 'serch'. Did you mean search? `openclaw-mem --help` lists"),
         (["search", "x", "--set", "decay"], "write knob=value"),
         (["search", "x", "--set", "decay=perhaps"], "allowed is on or off"),
         (["search", "x", "--max-results", "0"], "max_results cannot be '0'"),
@@ -262,7 +266,7 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
         (["search", "x", "--explain", "--format", "lines"], "is not available"),
         (["search", "x", "-0"], "choose files or lines"),
         (["search", "x", "--frobnicate"], "unrecognized arguments"),
-        (["frobnicate"], "invalid choice"),
+        (["frobnicate"], "There is no command 'frobnicate'"),
         (["get", "MEMORY.md", "--lines", "many"], "--lines cannot be 'many'"),
         (["demo", "--workspace", "/tmp"], "leave --workspace out"),
         (["search", "x", "--provider", "magic"], "--provider is 'magic'"),
@@ -356,3 +360,7 @@ def test_a_truncated_hit_names_the_line_that_is_cut_off(call: Call, world: World
     assert "(truncated)" in call(*args, "--format", "md").out
     packed = call("search", "zeppelin", "--profile", "workbench").out
     assert "zeppelin" in packed and "truncated" not in packed
+
+
+def test_the_help_names_every_profile() -> None:
+    assert ", ".join(PROFILES) == PROFILE_NAMES

@@ -36,7 +36,10 @@ def test_the_options_of_a_search_count(call: Call) -> None:
 def test_a_note_that_is_not_there_is_refused_with_suggestions(call: Call) -> None:
     said = call("why-not", "router", "memory/projects/grenhouse.md")
     assert said.code == 4 and not said.out
-    assert said.err.rstrip().endswith("Did you mean memory/projects/greenhouse.md?"), "after the reason"
+    assert said.err.rstrip().endswith("no such memory file. Did you mean memory/projects/greenhouse.md?")
+    said = call("why-not", "router", "nope.md")
+    assert said.code == 4 and "nope.md: this path is not memory: only MEMORY.md" in said.err
+    assert "extra paths are. `openclaw-mem files` lists all memory files." in " ".join(said.err.split())
 
 
 def test_a_line_beyond_the_end_is_wrong_usage(call: Call) -> None:

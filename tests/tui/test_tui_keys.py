@@ -8,9 +8,8 @@ import lab_world as world
 import pytest
 from lab_world import LARGE, SMALL, lab, press, settled
 
-from openclaw_mem_engine.api import ConfigError, Knobs
+from openclaw_mem_engine.api import Knobs
 from openclaw_mem_tui import bindings
-from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.search.history import Steps
@@ -157,7 +156,10 @@ async def test_the_help_is_filtered_and_runs_what_it_lists(tmp_path: Path) -> No
         assert app.screen is lab(app) and lab(app).search.view.pin is not None
         await press(pilot, "question_mark", "slash", *"last row", "enter", "enter")
         assert lab(app).hits.cursor == len(lab(app).hits.rows) - 1, "of the list, not of the help"
-        await press(pilot, "question_mark", "f", *"x", "escape", "escape")
+        await press(pilot, "question_mark", "f", *"f", "enter")
+        first = app.screen.query_one("#help-rows", WrappedTable).selected
+        assert first is not None and first.action == "filter", "the row of this key"
+        await press(pilot, "escape", "f", *"x", "escape", "escape")
         assert app.screen is lab(app)
 
 
@@ -270,23 +272,49 @@ async def test_keys_of_the_user_work_and_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "reason"),
     [
-        ({"baselin": "f5"}, "'baselin' is no id of a key. The ids are: accept, "),
+        (
+            {"baselin": "f5"},
+            "'baselin' is no id of a key. Did you mean baseline? docs/keys.md lists the ids.",
+        ),
+        ({"why_nott": "ctrl+w"}, "Did you mean why_not? docs"),
         ({"baseline": "d"}, "d would be dropped and baseline, on screen search"),
         ({"rebuild": "j"}, "j would be down and rebuild, on screen index"),
         ({"quit": "z"}, "z would be undo_knob and quit, on screen search"),
         ({"more": "h"}, "h would be less and more, on screen knobs"),
-        ({"baseline": ""}, "baseline has no key"),
+        ({"baseline": ""}, 'baseline has no key. Write for example baseline = "f5". It keeps b.'),
         ({"baseline": "ctrl+q"}, "ctrl+q has a fixed meaning"),
         ({"quit": "ctrl+c"}, "ctrl+c has a fixed meaning"),
         ({"baseline": "pagedwn"}, "'pagedwn' is no key"),
         ({"baseline": "shift+x"}, "Write X"),
     ],
 )
-def test_a_clash_or_an_unknown_id_is_refused(keys: dict[str, str], reason: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        Workbench(world.failing(ConfigError("")), keys=keys)
-    assert reason in str(refused.value) and "config.toml" in str(refused.value)
-    assert bindings.key("baseline") == "b", "nothing has changed"
+def test_a_clash_or_an_unknown_id_is_not_used(keys: dict[str, str], reason: str) -> None:
+    keymap, (refused,) = take_keys({**keys, "export": "f12"})
+    assert reason in refused and refused.startswith("[keys] of config.toml: ")
+    assert keymap == {"export": "f12"}, "the other lines are used"
+    assert all(bindings.action(name) == bindings.DECLARED[name] for name in keys if name in bindings.DECLARED)
+
+
+def test_after_a_clash_both_have_their_default_and_what_then_clashes_too() -> None:
+    keymap, refused = take_keys({"baseline": "f5", "clear_baseline": "f5", "columns": "b", "why_not": "d"})
+    assert keymap == {} and len(refused) == 3, refused
+    assert bindings.key("close_why_not") == "w", "it follows why_not"
+    assert {bindings.key(name) for name in ("baseline", "clear_baseline", "columns")} == {"b", "B", "v"}
+
+
+async def test_the_workbench_opens_with_mistakes_in_its_keys_and_names_all(tmp_path: Path) -> None:
+    wrong = {"why_nott": "ctrl+w", "baseline": "pagedwn", "columns": "f5"}
+    app = world.workbench(tmp_path, initial_query=DRILL, keys=wrong)
+    async with app.run_test(size=SMALL) as pilot:
+        await settled(pilot)
+        shown = lab(app).notes.text
+        assert "[keys] of config.toml: 'why_nott' is no id" in shown and "1 more: !" in shown
+        mode = lab(app).hits.mode
+        await press(pilot, "f5")
+        assert lab(app).hits.mode != mode, "the line without a mistake"
+        await press(pilot, "exclamation_mark")
+        listed = " ".join(pane.text for pane in app.screen.query(Pane)).split()
+        assert "why_not?" in listed and "'pagedwn'" in listed
 
 
 def test_keys_of_every_kind_are_taken_and_the_way_back_has_the_key_of_the_way_in() -> None:

@@ -26,7 +26,7 @@ from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.render import preview as preview_lines
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.features.search.state import KNOB_NAMES
-from openclaw_mem_tui.widgets.dialogs import HelpScreen, PickScreen
+from openclaw_mem_tui.widgets.dialogs import HelpScreen, Palette, PickScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Lines
 
@@ -131,7 +131,10 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
         titles = [command.title for command in pilot.app.get_system_commands(screen)]
         assert "Open or close the knob panel" in titles and "Theme" in titles
         assert not any("lesson" in title for title in titles)
-        await press(pilot, "colon", *"knob panel", "enter")
+        await press(pilot, "ctrl+p", *"theme")
+        palette = pilot.app.screen
+        assert isinstance(palette, Palette) and palette._choices[0].title == "Theme"
+        await press(pilot, "escape", "colon", *"knob panel", "enter")
         assert pilot.app.screen is screen and screen.knobs_open
         await press(pilot, "ctrl+p")
         first, *others = pilot.app.screen.query_one("Choices").text.splitlines()  # type: ignore[attr-defined]

@@ -169,6 +169,15 @@ def test_fuzzy_finds_letters_in_order_compact_first() -> None:
     assert "heron" not in found and found[0] == "r t v l compact" and "router vlan" in found
 
 
+def test_fuzzy_has_the_key_then_the_start_of_a_word_then_what_has_blanks_between() -> None:
+    titles = ["Why not for any line of the memory", "Mode", "Theme", "Other themes"]
+    assert fuzzy("theme", titles) == ["Theme", "Other themes", titles[0]]
+    assert fuzzy("hem", titles) == ["Theme", "Other themes", titles[0]]
+    assert fuzzy("memo", titles) == [titles[0]], "no letters of words in another order"
+    assert fuzzy("m", titles, {"Theme": "M", titles[0]: "m ctrl+m"})[:2] == [titles[0], "Mode"]
+    assert fuzzy("", titles) == titles
+
+
 def test_a_presenter_publishes_changes_and_only_those() -> None:
     async def refresh() -> None:
         pass

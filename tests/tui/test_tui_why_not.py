@@ -128,10 +128,41 @@ async def test_expected_passages_stay_and_their_moves_are_reported(tmp_path: Pat
         await press(pilot, "escape")
         assert "✗ memory/2025-09-05.md:3 out rank 2, only the top 1 is returned" in search.verdict.text
     async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, search):
-        assert search.search.view.expected == (Expected("memory/2025-09-05.md", 3),)
+        assert search.search.view.expected == {Expected("memory/2025-09-05.md", 3): DRILL}
         assert "✓ memory/2025-09-05.md:3 rank 2" in search.verdict.text
         await press(pilot, "j", "full_stop")
-        assert "expected" not in search.verdict.text and search.search.view.expected == ()
+        assert "expected" not in search.verdict.text and search.search.view.expected == {}
+
+
+async def test_an_expected_passage_is_of_its_query_and_any_is_stopped_from_the_list(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, search):
+        passage = Expected("memory/2025-09-05.md", 3)
+        await press(pilot, "j", "full_stop")
+        search.query_line.value = "heron"
+        await settled(pilot)
+        assert f"expected  {passage.location} at “{DRILL}”" in search.verdict.text
+        assert "✗" not in search.verdict.text
+        await press(pilot, "full_stop")
+        assert len(search.search.view.expected) == 2
+        assert search.verdict.text.count("rank 1") == 1 and "and 1 at other queries" in search.verdict.text
+        await press(pilot, "comma")
+        picks = pilot.app.screen
+        assert isinstance(picks, PickScreen)
+        assert [choice.detail for choice in picks._choices].count(f"“{DRILL}”") == 1
+        down = [choice.key for choice in picks._choices].index(passage.location)
+        await press(pilot, *["j"] * down, "enter")
+        assert [*search.search.view.expected.values()] == ["heron"]
+        assert "other queries" not in search.verdict.text
+
+
+async def test_lines_of_one_chunk_are_one_expectation(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, search):
+        row = search.search.view.trace.returned[0]  # type: ignore[union-attr]
+        first, second = Expected(row.path, row.start_line), Expected(row.path, row.end_line)
+        assert first != second
+        search.search.expect({first: DRILL, second: DRILL})
+        await settled(pilot)
+        assert search.verdict.text.count("✓") == 1 and "rank 1" in search.verdict.text
 
 
 async def test_without_a_query_there_is_nothing_to_ask(tmp_path: Path) -> None:

@@ -75,8 +75,8 @@ class Workbench(App[int]):
         user's own themes. ``session_key`` is that of the session that asks ("": a direct chat). ``clock``
         gives epoch seconds. ``reload`` reads the configuration again, where it may be written.
         ``memo`` holds what the last session left, and takes what this one does. ``keys`` replace those of
-        actions, by their ids (raises ConfigError: ``user_keys.take_keys``)."""
-        keymap = take_keys(keys or {})
+        actions, by their ids; what of them cannot be used is shown."""
+        keymap, refused_keys = take_keys(keys or {})
         super().__init__()
         self.set_keymap(keymap)
         self.service = Service(memory_factory, clock, reload)
@@ -94,6 +94,8 @@ class Workbench(App[int]):
         usual = theme or os.environ.get("TEXTUAL_THEME") or DEFAULT
         again = left.theme if left.usual_theme == usual and left.theme in self.available_themes else ""
         self._choose_theme(again or usual, theme_folder)
+        unused = (*refused_keys, *filter(None, [self.theme_trouble]))
+        self.search.sync.update(unused=unused)
         #: Titles of the actions that were picked in the palette, the last one first.
         self._recent = left.recent
         #: What was configured, and what that gave; the screen that is shown first.
@@ -146,8 +148,6 @@ class Workbench(App[int]):
                 loop.add_signal_handler(number, self.exit, 128 + number)
 
     def on_mount(self) -> None:
-        if self.theme_trouble:
-            self.search.say(self.theme_trouble)
         if self._first_screen:
             self.call_after_refresh(self.action_show, self._first_screen)
         if self._memo is not None:

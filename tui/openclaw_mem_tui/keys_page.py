@@ -24,7 +24,7 @@ This page is made from `tui/openclaw_mem_tui/bindings.py`:
 
 FIXED = """## Fixed keys
 
-`[keys]` in `config.toml` changes the keys above. These stay as they are:
+`[keys]` in `config.toml` changes the keys above, by their ids. These stay as they are:
 
 | Where | Keys |
 |---|---|"""
@@ -44,9 +44,12 @@ def keys_page() -> str:
     """A table for each group, with the keys as they are declared."""
     parts = [HEAD]
     for group in GROUPS:
-        shown = [action for action in ACTIONS if action.group == group and action.shown]
-        rows = [f"| {' '.join(f'`{key}`' for key in a.shown.split())} | {a.help} |" for a in shown]
-        parts.append("\n".join((f"## {group}", "", "| Key | Does |", "|---|---|", *rows)))
+        shown = [action for action in ACTIONS if action.group == group]
+        rows = [
+            f"| {' '.join(f'`{key}`' for key in (a.shown or signs(a.keys)).split())} | {a.help} | `{a.id}` |"
+            for a in shown
+        ]
+        parts.append("\n".join((f"## {group}", "", "| Key | Does | Id |", "|---|---|---|", *rows)))
     fixed = [f"| {where} | {_fixed(bound.BINDINGS)} |" for where, bound in _WITH_FIXED.items()]
     parts.append("\n".join((FIXED, *fixed)))
     return "\n\n".join(parts) + "\n"

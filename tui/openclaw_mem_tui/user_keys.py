@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from openclaw_mem_engine.api import ConfigError
+from openclaw_mem_engine.api import did_you_mean
 from openclaw_mem_tui.bindings import DECLARED, PARTS, Action, use
 
 #: Actions that end or repeat what another one begins have its key, unless they are given one of their own.
@@ -32,33 +32,54 @@ _SIGNS = {
 _NAMES = {sign: name for name, sign in _SIGNS.items()}
 
 
-def take_keys(keys: Mapping[str, str], origin: str = "[keys] of config.toml") -> dict[str, str]:
+def take_keys(
+    keys: Mapping[str, str], origin: str = "[keys] of config.toml"
+) -> tuple[dict[str, str], tuple[str, ...]]:
     """Use these keys, by the id of an action (several with commas), and the declared ones for the others; the
-    keymap for Textual. Raises what ``with_keys`` raises; then nothing changes."""
-    made, keymap = with_keys(keys, origin)
+    keymap for Textual, and what ``with_keys`` refuses."""
+    made, keymap, refused = with_keys(keys, origin)
     use(made)
-    return keymap
+    return keymap, refused
 
 
-def with_keys(keys: Mapping[str, str], origin: str) -> tuple[dict[str, Action], dict[str, str]]:
-    """The actions with these keys, and what differs. ``origin`` is where they were configured. Raises
-    ConfigError for an unknown id, for no key, for one that can never work or that two actions of a screen
-    would share."""
+def with_keys(
+    keys: Mapping[str, str], origin: str
+) -> tuple[dict[str, Action], dict[str, str], tuple[str, ...]]:
+    """The actions with these keys, what differs, and a sentence for each line that is not used: an unknown
+    id, no key, one that can never work or that two actions of a screen would share. ``origin`` is where they
+    were configured."""
+    refused, good = list[str](), dict[str, str]()
+    for name, text in keys.items():
+        names = [_NAMES.get(one.strip(), one.strip()) for one in re.split(r",(?=.)", text)]
+        keeps = f"It keeps {signs(DECLARED[name].keys)}." if name in DECLARED else ""
+        if name not in DECLARED:
+            hint = did_you_mean(name, DECLARED)
+            refused.append(f"{name[:80]!r} is no id of a key.{hint} docs/keys.md lists the ids.")
+        elif not all(names):
+            refused.append(f'{name} has no key. Write for example {name} = "f5". {keeps}')
+        elif wrong := next(filter(None, (_refusal(one, name) for one in names)), ""):
+            refused.append(f"{name}: {wrong}. {keeps}")
+        else:
+            good[name] = ",".join(names)
+    made, keymap = _made(good)
+    while clash := _clash(tuple(made.values())):
+        sign, screen, *both = clash
+        for one in both:
+            good.pop(one if one in good else _TWINS.get(one, one), None)
+        refused.append(
+            f"{sign} would be {both[0]} and {both[1]}, on screen {screen}. Both keep their default keys: "
+            "give one of them another key."
+        )
+        made, keymap = _made(good)
+    return made, keymap, tuple(f"{origin}: {text}" for text in refused)
+
+
+def _made(keys: Mapping[str, str]) -> tuple[dict[str, Action], dict[str, str]]:
     made, keymap = dict(DECLARED), dict[str, str]()
     for name, text in keys.items():
-        if name not in DECLARED:
-            known = ", ".join(sorted(DECLARED))
-            raise ConfigError(f"{origin}: {name[:80]!r} is no id of a key. The ids are: {known}.")
-        names = [_NAMES.get(one.strip(), one.strip()) for one in re.split(r",(?=.)", text)]
-        if not all(names):
-            raise ConfigError(f'{origin}: {name} has no key. Write for example {name} = "f5".')
-        if wrong := next(filter(None, (_refusal(one, name) for one in names)), ""):
-            raise ConfigError(f"{origin}: {name}: {wrong}.")
         for twin in (name, *(own for own, other in _TWINS.items() if other == name and own not in keys)):
-            keymap[twin] = ",".join(names)
-            made[twin] = made[twin]._replace(keys=keymap[twin], shown=signs(keymap[twin]))
-    if clash := _clash(tuple(made.values())):
-        raise ConfigError(f"{origin}: {clash}. Give one of them another key.")
+            keymap[twin] = text
+            made[twin] = made[twin]._replace(keys=text, shown=signs(text))
     return made, keymap
 
 
@@ -81,8 +102,8 @@ def _refusal(key: str, name: str) -> str:  # why it can never work, or ""
     return f"{key[:80]!r} is no key. Write a sign, or a name such as f5, pagedown or ctrl+g"
 
 
-def _clash(made: tuple[Action, ...]) -> str:
-    """The first key that two actions share where both would work."""
+def _clash(made: tuple[Action, ...]) -> tuple[str, str, str, str] | None:
+    """The first key that two actions share where both would work, the screen, and both."""
     screens = dict.fromkeys(word for a in made for word in sorted(a.parts - PARTS))
     for where in ("knobs", *screens):
         here = {where, "lists", *(["everywhere"] if where != "knobs" else [])}
@@ -90,5 +111,5 @@ def _clash(made: tuple[Action, ...]) -> str:
         for a in made:
             for one in a.keys.split(",") if here & a.parts else ():
                 if taken.setdefault(one, a.id) != a.id:
-                    return f"{_SIGNS.get(one, one)} would be {taken[one]} and {a.id}, on screen {where}"
-    return ""
+                    return _SIGNS.get(one, one), where, taken[one], a.id
+    return None

@@ -35,9 +35,11 @@ _FAULT = many(
     "embeddings-429, embeddings-timeout, embeddings-garbage, zero-vector, wrong-dimension, no-sqlite-vec, "
     "no-fts5, qmd-missing, qmd-timeout, qmd-json, qmd-exit",
 )
+#: The profiles, which would cost time to load for a help text.
+PROFILE_NAMES = "documented, openclaw-2026.2, workbench, qmd-process, qmd-documented, qmd-2.8"
 #: How to rank, and from which index.
 _RANKING = (
-    option("--profile", metavar="P", help="documented, openclaw-2026.2, workbench, qmd-documented, qmd-2.8"),
+    option("--profile", metavar="P", help=PROFILE_NAMES),
     option("--max-results", metavar="N", help="how many passages (default 6)"),
     option("--min-score", metavar="X", help="cut below this score (default 0.35)"),
     shared.SET_KNOB,

@@ -135,8 +135,8 @@ def _list(arguments: Namespace) -> int:
     from openclaw_mem_engine.config.show import describe, to_dict
 
     settings = settings_of(arguments)
-    if trouble := wrong_keys(settings):
-        settings = replace(settings, warnings=(*settings.warnings, Note("keys", trouble, "warning")))
+    refused = (Note("keys", text, "warning") for text in wrong_keys(settings))
+    settings = replace(settings, warnings=(*settings.warnings, *refused))
     knobs = configured_knobs(settings).to_dict()
     data = to_dict(settings)
     rows = [_with_knob(settings, row, knobs) for row in describe(settings)]

@@ -44,8 +44,8 @@ def run(arguments: Namespace) -> int:
 
     with closing(Journal(settings)) as journal:
         report, done = _examined(settings, journal, deep=arguments.deep, fix=arguments.fix)
-    if trouble := wrong_keys(settings):
-        findings = (*report.findings, Finding("keys", "warning", trouble))
+    if refused := wrong_keys(settings):
+        findings = (*report.findings, *(Finding("keys", "warning", text) for text in refused))
         report = replace(report, findings=tuple(sorted(findings, key=lambda f: SEVERITIES.index(f.severity))))
     data = {"indexPath": settings.index_name} | report.to_dict() | {"fixed": done}
     show(data, _report_lines(report, done, arguments.fix), as_json=arguments.json)

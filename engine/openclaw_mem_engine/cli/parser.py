@@ -11,7 +11,7 @@ from openclaw_mem_engine import __version__
 from openclaw_mem_engine.cli.arguments import COMMANDS, COMMON
 from openclaw_mem_engine.cli.command_table import Command
 from openclaw_mem_engine.cli.terminal import out
-from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.errors import UsageError, did_you_mean
 from openclaw_mem_engine.sanitize import visible
 
 _FIRST_STEPS = """\
@@ -36,6 +36,14 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{visible(message)}. See `{self.prog} --help`.")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            hint = did_you_mean(value, action.choices)
+            raise UsageError(
+                f"There is no command {visible(value)[:60]!r}.{hint} `{self.prog} --help` lists the commands."
+            )
+        super()._check_value(action, value)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         # Before 3.13 the value of `--query=--` would be an empty list.

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.memory import Memory
     from openclaw_mem_engine.model import Excerpt
     from openclaw_mem_engine.ranking.knobs import Knobs
+    from openclaw_mem_engine.workspace.opening import NoteRefused
 
 
 def run(arguments: Namespace) -> int:
@@ -248,10 +249,9 @@ def run_get(arguments: Namespace) -> int:
     try:
         excerpt = _read(settings, where.path, start, lines)
     except NoteRefused as refusal:
-        near = near_names(settings, where.path) if refusal.kind in ("not-memory", "not-markdown") else ""
-        raise PathRefused(f"{refusal} {near}".rstrip()) from refusal
+        raise refused(settings, refusal, where.path) from refusal
     if not excerpt.found:
-        say(f"no such memory file: {where.path}. {near_names(settings, where.path)}".rstrip())
+        say(f"no such memory file: {where.path}. {_near_names(settings, where.path)}")
     elif not excerpt.text and start is not None and start > excerpt.total_lines:
         say(f"{excerpt.path} has {excerpt.total_lines} lines.")
     if arguments.json:
@@ -278,10 +278,16 @@ def _read(settings: Settings, path: str, start: int | None, lines: int | None) -
     return excerpts[0]
 
 
-def near_names(settings: Settings, wrong: str) -> str:
-    """A question that names files of similar names; empty when there are none."""
+def refused(settings: Settings, refusal: NoteRefused, wrong: str) -> PathRefused:
+    """The refusal of the path that was asked for, with what to do next where another path is needed."""
+    elsewhere = refusal.kind in ("missing", "not-memory", "not-markdown")
+    return PathRefused(f"{refusal}. {_near_names(settings, wrong) if elsewhere else ''}".rstrip())
+
+
+def _near_names(settings: Settings, wrong: str) -> str:
+    """A question that names files of similar names, or where all of them are listed."""
     from openclaw_mem_engine.sync.changes import listed
     from openclaw_mem_engine.workspace.reading import suggest_paths
 
     near = suggest_paths(wrong, [file.path for file in listed(settings).files], 3)
-    return f"Did you mean {' or '.join(near)}?" if near else ""
+    return f"Did you mean {' or '.join(near)}?" if near else "`openclaw-mem files` lists all memory files."

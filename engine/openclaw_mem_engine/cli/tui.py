@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cli.opening import faults_of, settings_of
 from openclaw_mem_engine.cli.terminal import crop, is_terminal, one_line, say, width
 from openclaw_mem_engine.config.sources import user_folders
-from openclaw_mem_engine.errors import ConfigError, UsageError
+from openclaw_mem_engine.errors import UsageError
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
@@ -47,17 +47,13 @@ def run(arguments: Namespace) -> int:
     )
 
 
-def wrong_keys(settings: Settings) -> str:
-    """Why the workbench refuses the keys of this configuration; empty when it takes them."""
+def wrong_keys(settings: Settings) -> tuple[str, ...]:
+    """What the workbench does not use of the keys of this configuration, and why."""
     if not settings.keys:
-        return ""
+        return ()
     from openclaw_mem_tui.user_keys import with_keys
 
-    try:
-        with_keys(settings.keys, f"{settings.origins['keys'].where}: the workbench does not open")
-    except ConfigError as error:
-        return str(error)
-    return ""
+    return with_keys(settings.keys, settings.origins["keys"].where)[2]
 
 
 def can_draw() -> bool:

@@ -9,10 +9,10 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
-from openclaw_mem_engine.cli.search import brought_up_to_date, knobs_of, near_names, query_of
+from openclaw_mem_engine.cli.search import brought_up_to_date, knobs_of, query_of, refused
 from openclaw_mem_engine.cli.terminal import one_line, setting_text, show, stoppable, strong, width
 from openclaw_mem_engine.commands import advice
-from openclaw_mem_engine.errors import PathRefused, UsageError
+from openclaw_mem_engine.errors import UsageError
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.why_not import Change, WhyNot
@@ -38,8 +38,7 @@ def run(arguments: Namespace) -> int:
         try:
             answer = memory.why_not(query, where.path, where.start_line, knobs, token, arguments.session_key)
         except NoteRefused as refusal:
-            near = near_names(settings, where.path) if refusal.kind != "outside" else ""
-            raise PathRefused(f"{refusal} {near}".rstrip()) from refusal
+            raise refused(settings, refusal, where.path) from refusal
     show(answer.to_dict(), _lines(answer, min(width(), 100)), as_json=arguments.json)
     return 0
 

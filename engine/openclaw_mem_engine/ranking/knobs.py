@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any, Literal, get_args, get_type_hints
 
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.errors import UsageError, did_you_mean
 from openclaw_mem_engine.ranking.knob_spec import SPEC, knob, value_text
 from openclaw_mem_engine.ranking.knob_spec import KnobSpec as KnobSpec
 from openclaw_mem_engine.ranking.knob_spec import KnobValue as KnobValue
@@ -270,9 +270,5 @@ def spec(name: str) -> KnobSpec:
     try:
         return KNOBS[name]
     except KeyError:
-        from difflib import get_close_matches
-
-        names = [*KNOBS, "profile"]
-        near = get_close_matches(name, names, 3, 0.7) or get_close_matches(name, names, 1, 0.5)
-        hint = f" Did you mean {', '.join(near)}?" if near else ""
+        hint = did_you_mean(name, [*KNOBS, "profile"])
         raise UsageError(f"There is no knob {name!r}.{hint} Known: profile, {', '.join(KNOBS)}.") from None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.errors import UsageError, did_you_mean
 from openclaw_mem_engine.ranking.knob_spec import value_text
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
 
@@ -112,7 +112,8 @@ def profile(name: str) -> Knobs:
     try:
         return PROFILES[name.strip().lower()].knobs
     except KeyError:
-        raise UsageError(f"There is no profile {name!r}. Known: {', '.join(PROFILES)}.") from None
+        hint = did_you_mean(name, PROFILES)
+        raise UsageError(f"There is no profile {name!r}.{hint} Known: {', '.join(PROFILES)}.") from None
 
 
 def reference() -> str:

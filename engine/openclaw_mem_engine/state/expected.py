@@ -1,5 +1,5 @@
-"""Passages that the user expects in answers: paths and lines, kept for each agent and workspace. The text of
-a note is not stored: a line that moves is another passage."""
+"""Passages that the user expects in answers: paths, lines and the query of each, kept for each agent and
+workspace. The text of a note is not stored: a line that moves is another passage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ CREATE TABLE expected(
   PRIMARY KEY(agent, workspace, path, line)
 ) STRICT, WITHOUT ROWID;
 """
-SCHEMA = Schema((_TABLE,), "expected-passages", "info", "expected passages", "which passages are expected")
+_QUERY = "ALTER TABLE expected ADD COLUMN query TEXT NOT NULL DEFAULT '';"
+SCHEMA = Schema(
+    (_TABLE, _QUERY), "expected-passages", "info", "expected passages", "which passages are expected"
+)
 
 
 class ExpectedPassages(StateRecords):
@@ -31,14 +34,20 @@ class ExpectedPassages(StateRecords):
 
     def read(self) -> tuple[Expected, ...]:
         """All, sorted by path and line. Makes no file."""
-        sql = "SELECT path, line FROM expected WHERE agent = ? AND workspace = ? ORDER BY path, line"
-        return tuple(self._file.read(sql, self._of, lambda row: Expected(str(row[0]), int(row[1]))))
+        return tuple(self.queries())
 
-    def toggle(self, passage: Expected) -> bool:
-        """Expect a passage from now on, or no longer; whether it is expected now."""
+    def queries(self) -> dict[Expected, str]:
+        """All, sorted, with the query at which each was expected ("": of any). Makes no file."""
+        sql = "SELECT path, line, query FROM expected WHERE agent = ? AND workspace = ? ORDER BY path, line"
+        found = self._file.read(sql, self._of, lambda row: (Expected(str(row[0]), int(row[1])), str(row[2])))
+        return dict(found)
+
+    def toggle(self, passage: Expected, query: str = "") -> bool:
+        """Expect a passage in answers to this query ("": to any) from now on, or no longer in any; whether it
+        is expected now."""
         if passage in self.read():
             sql = "DELETE FROM expected WHERE agent = ? AND workspace = ? AND path = ? AND line = ?"
+            self._file.write(sql, (*self._of, *passage))
         else:
-            sql = "INSERT INTO expected VALUES(?, ?, ?, ?)"
-        self._file.write(sql, (*self._of, *passage))
+            self._file.write("INSERT INTO expected VALUES(?, ?, ?, ?, ?)", (*self._of, *passage, query))
         return passage in self.read()

@@ -179,7 +179,7 @@ def locate_note(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -
         raise NoteRefused("not-memory", asked, f"is in {printable(ignored)}, which is no memory folder")
     if workspace.inside(spellings[0]) is None and workspace.inside(spellings[1]) is None:
         raise NoteRefused("outside", asked, "is outside of the workspace and of the extra paths")
-    reason = "is not memory: only MEMORY.md, memory.md, files below memory/ and the extra paths are"
+    reason = "this path is not memory: only MEMORY.md, memory.md, files below memory/ and the extra paths are"
     raise NoteRefused("not-memory", asked, reason)
 
 

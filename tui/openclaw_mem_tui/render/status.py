@@ -36,7 +36,8 @@ class Activity:
     """What runs behind the screen. ``done``/``total`` count what ``label`` says (0: not known) of a task
     that runs, ``left`` are the seconds that it still takes (None: unknown); ``said`` is the last thing
     that happened, until something else does; ``noted`` are the notes of the last sync, until the next
-    query; ``errors`` are those that the doctor found last, until the index is built anew."""
+    query; ``unused`` says what of the configuration the workbench does not use; ``errors`` are those that the
+    doctor found last, until the index is built anew."""
 
     phase: Phase = "opening"
     task: Task = "sync"
@@ -48,6 +49,7 @@ class Activity:
     said: str = ""
     trouble: str = ""
     noted: str = ""
+    unused: tuple[str, ...] = ()
     errors: int = 0
     freshness: Freshness | None = None
     files: int = 0
@@ -132,6 +134,10 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
     for sign, text in ((_FAILED, view.error), (_WARNING, activity.trouble), (_INFO, activity.noted)):
         if text:
             made.extend(wrapped(_signed(sign, text), cells, 3))
+    if activity.unused:
+        more = len(activity.unused) - 1
+        end = line((f" {more} more: " if more else " "), (key("messages"), "key"))
+        made.append(spread(_signed(_WARNING, activity.unused[0]), end, cells))
     if view.trace is None:
         return made
     # The banner names the faults, the sentence above the hits a denial; that no provider records are kept
@@ -162,7 +168,8 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
 
 def messages(view: View, activity: Activity, cells: int, others: Sequence[str] = ()) -> list[Line]:
     """Every message in full: errors, troubles, ``others``, notes, why a fallback answers, what was said."""
-    known = [(_FAILED, view.error), (_WARNING, activity.trouble), *((_WARNING, text) for text in others)]
+    known = [(_FAILED, view.error), (_WARNING, activity.trouble)]
+    known += [(_WARNING, text) for text in (*activity.unused, *others)]
     notes = view.trace.notes if view.trace is not None else ()
     if view.pool is not None and not any(reason(view.pool) in note.text for note in notes):
         known.append((_WARNING, reason(view.pool)))

@@ -176,14 +176,13 @@ class Palette(PickScreen):
     def __init__(self, commands: Sequence[Choice], recent: Sequence[str]) -> None:
         by_key = {command.key: command for command in commands}
         last = [by_key[key]._replace(section="recent") for key in recent if key in by_key]
-        order = [group for group in GROUPS if any(command.section == group for command in commands)]
-        others = sorted(commands, key=lambda command: order.index(command.section))
+        others = sorted(commands, key=lambda command: GROUPS.index(command.section))
+
+        known = [*last, *(command for command in others if command.key not in recent)]
+        keys = {command.key: command.detail for command in commands}
 
         def find(text: str) -> list[Choice]:
-            titles = fuzzy(text, [command.title for command in commands]) if text.strip() else []
-            named = {command.title: command for command in commands}
-            known = [*last, *(command for command in others if command.key not in recent)]
-            return [named[title] for title in titles] if text.strip() else known
+            return [by_key[title] for title in fuzzy(text, keys, keys)] if text.strip() else known
 
         super().__init__("palette", find, filtered=True, empty="no action of this name")
 
@@ -259,11 +258,10 @@ def _help_rows(actions: Sequence[Action], where: str, reading: Reading | None) -
             return 4 if action.group == "Lists" else 2
         return int(action.group not in own)
 
-    groups = {group: at for at, group in enumerate(GROUPS)}
     backs = {back for back, _ in _PAIRS.values() if back in by_id}
     made = [HelpRow(*sign, reading[0]) for sign in (*reading[1], _GLOSSARY)] if reading else []
     before, after = list[HelpRow](), list[HelpRow]()
-    for one in sorted(actions, key=lambda a: (part(a), groups[a.group])):
+    for one in sorted(actions, key=lambda a: (part(a), GROUPS.index(a.group))):
         back, text = _PAIRS.get(one.id, ("", one.help))
         signs = zip_longest(one.shown.split(), by_id[back].shown.split() if back in by_id else ())
         sign = " ".join(key for pair in signs for key in pair if key)
@@ -272,6 +270,13 @@ def _help_rows(actions: Sequence[Action], where: str, reading: Reading | None) -
             (after if part(one) > 3 else before).append(row)
     rows = [*before, *made, *after]
     return [row._replace(first=not at or rows[at - 1].group != row.group) for at, row in enumerate(rows)]
+
+
+class HelpRows(WrappedTable[HelpRow]):
+    """The row of a key that is typed as a filter is the first."""
+
+    def _matching(self) -> list[HelpRow]:
+        return sorted(super()._matching(), key=lambda row: self.wanted not in row.sign.lower().split())
 
 
 class HelpScreen(Dialog[str | None]):
@@ -288,7 +293,7 @@ class HelpScreen(Dialog[str | None]):
     def __init__(self, about: str, reading: Reading, actions: Sequence[Action], where: str) -> None:
         self._reading, self._actions, self._where = reading, actions, where
         self._beside: bool | None = None
-        self._rows: WrappedTable[HelpRow] = WrappedTable("", id="help-rows")
+        self._rows = HelpRows("", id="help-rows")
         said = Pane(lambda cells: wrapped(line((about, "dim")), cells) if about else (), id="help-about")
         self._legend = Pane(self._signs, id="help-legend")
         super().__init__(Vertical(said, FilterLine(), Horizontal(self._rows, self._legend)), "help", "")
@@ -341,6 +346,5 @@ class HelpScreen(Dialog[str | None]):
 
     @on(CursorList.Chosen)
     def action_choose(self) -> None:
-        row = self._rows.selected
-        if row is not None and row.action:
+        if (row := self._rows.selected) is not None and row.action:
             self.dismiss(row.action)

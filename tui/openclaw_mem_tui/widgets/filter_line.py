@@ -13,7 +13,7 @@ class FilterLine(Input):
     """Hidden but while it is typed in. Enter and arrow down go back to the list, which stays filtered; escape
     shows every row again."""
 
-    HELP = "Type words: a row stays when it has all of them. The order of the rows never changes."
+    HELP = "Type words: a row stays when it has all of them. The help has the row of a key first."
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("enter,down,up", "close(False)", "back to the list", show=False),
         Binding("escape", "close(True)", "shows every row", show=False),

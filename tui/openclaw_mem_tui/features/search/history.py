@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from difflib import SequenceMatcher
+from types import MappingProxyType
 
 from openclaw_mem_engine.api import Knobs
 from openclaw_mem_engine.dataclass import dataclass
@@ -82,15 +84,26 @@ class Steps:
         self.undone.clear()
 
 
-def fuzzy(text: str, items: Iterable[str]) -> list[str]:
-    """The items that hold all characters of the text in order; compact matches first, else given order."""
-    wanted = "".join(text.lower().split())
+def fuzzy(text: str, items: Iterable[str], keys: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """The items that hold all characters of the text in order: the one with this key, those of which a word
+    starts with the text, that hold it, that hold it but for the blanks; then scattered letters, compact ones
+    first. Else in the given order. ``keys`` of an item, as they are displayed."""
+    typed = " ".join(text.split())
+    wanted = typed.lower()
+    packed = wanted.replace(" ", "")
+    starts = re.compile(rf"(?<!\w){re.escape(wanted)}")
     found = []
     for order, item in enumerate(items):
         low = item.lower()
         letters = iter(low)
-        if wanted in low.replace(" ", ""):
+        if typed in keys.get(item, "").split():
+            found.append((-1.0, order, item))
+        elif starts.search(low):
             found.append((0.0, order, item))
-        elif all(char in letters for char in wanted):
-            found.append((1 - SequenceMatcher(None, wanted, low).ratio(), order, item))
+        elif wanted in low:
+            found.append((1.0, order, item))
+        elif packed in low.replace(" ", ""):
+            found.append((2.0, order, item))
+        elif all(char in letters for char in packed):
+            found.append((4 - SequenceMatcher(None, packed, low).ratio(), order, item))
     return [item for _, _, item in sorted(found)]

@@ -7,6 +7,7 @@ The screen runs the coroutines as workers and draws what is published. Errors ne
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from openclaw_mem_tui.service import NO_FAULTS, Service
 from openclaw_mem_tui.sync_controller import Job, SyncController
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Memory, Note, Pool
+    from openclaw_mem_engine.api import Pool
 
 #: Quiet time after a key press before a search begins, in seconds.
 DEBOUNCE = 0.06
@@ -99,7 +100,7 @@ class SearchPresenter(Presenter[View]):
         settings = self.service.settings
         self.sync.header = replace(self.sync.header, agent=settings.agent, workspace=str(settings.workspace))
         self.sync.update(phase="ready")
-        expected = await self.service.read(lambda memory: memory.expected.read())
+        expected = await self.service.read(lambda memory: memory.expected.queries())
         opened = state.opened(self.view, self.service.knobs, self.service.backend)
         view = replace(opened, expected=expected, settings=settings)
         view, self.continued = continued(view, self.remembered)
@@ -173,20 +174,9 @@ class SearchPresenter(Presenter[View]):
         self._show(state.tuned(replace(self.view, defaults=knobs), self.view.knobs))
         return state.needs_baseline_pool(self.view)
 
-    async def toggle_expected(self, passage: Expected) -> None:
-        """Expect a passage in every answer from now on, or no longer."""
-
-        def toggle(memory: Memory) -> tuple[bool, tuple[Expected, ...], Note | None]:
-            return memory.expected.toggle(passage), memory.expected.read(), memory.expected.note
-
-        try:
-            now, expected, note = await self.service.read(toggle)
-        except OpenClawMemError as error:
-            self.trouble(str(error))
-            return
+    def expect(self, expected: Mapping[Expected, str]) -> None:
+        """These passages are expected from now on, each at its query."""
         self._show(replace(self.view, expected=expected))
-        change = f"{passage.location} is {'expected now' if now else 'no longer expected'}"
-        self.say(change if note is None else f"{change}. {note.text}")
 
     async def refresh(self) -> None:
         """Ask the same again, after the index has changed."""

@@ -3,7 +3,8 @@ Everything on the screen is drawn from one ``View``. Ranking is asked of the eng
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import field, replace
 from operator import attrgetter
 from typing import Literal
 
@@ -47,8 +48,9 @@ class View:
     baseline (for a lesson). ``faults`` are switched on, ``pool_faults`` are those under which the shown rows
     were found: then the baseline is what the same knobs make of ``other_pool``, that of the memory without
     faults; else ``other_pool`` is that of the baseline's knobs, where they need one of their own.
-    ``expected`` passages are reported in every answer; ``earlier`` is the answer to the same query before.
-    ``backend`` answers; ``scoring``: rerank scores of the shown rows are on their way. ``settings`` decide
+    ``expected`` passages are reported in every answer to the query of each ("": to any); ``earlier`` is the
+    answer to the same query before. ``backend`` answers; ``scoring``: rerank scores of the shown rows are on
+    their way. ``settings`` decide
     how an answer of the built-in index is ranked when another backend is configured (None: as any).
     ``session_key`` is that of the session that asks, which scope and citations depend on ("": a direct chat).
     """
@@ -67,7 +69,7 @@ class View:
     faults: frozenset[str] = frozenset()
     pool_faults: frozenset[str] = frozenset()
     other_pool: Pool | None = None
-    expected: tuple[Expected, ...] = ()
+    expected: Mapping[Expected, str] = field(default_factory=dict)
     earlier: Trace | None = None
     backend: str = ""
     scoring: bool = False

@@ -6,9 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.features.why_not.expect import holds, stop_any, toggle
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Expected, Knobs, Row
+    from openclaw_mem_engine.api import Expected, Knobs
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 
@@ -35,12 +36,14 @@ class WhyNotActions:
 
     def action_expect(self) -> None:
         search = self._screen.search
-        row, passage = self._screen.hits.selected, self._selected()
-        if row is None or passage is None:
+        if (passage := self._selected()) is None:
             search.say(f"no passage is selected: {key('why_not_any')} finds any line")
             return
-        held = (expected for expected in search.view.expected if _holds(row, expected))
-        self._screen.run_in(partial(search.toggle_expected, next(held, passage)), "expect")
+        self._screen.run_in(partial(toggle, search, passage), "expect")
+
+    def action_expected(self) -> None:
+        if self._screen.search.service.is_open:
+            stop_any(self._screen)
 
     def _selected(self) -> Expected | None:
         from openclaw_mem_tui.features.why_not.picker import passage_of
@@ -63,12 +66,8 @@ class WhyNotActions:
                 search.unlisten(point)
             elif view.answers and view.trace is not None:
                 search.unlisten(point)
-                self._screen.hits.point_at([row for row in view.trace.returned if _holds(row, passage)])
+                self._screen.hits.point_at([row for row in view.trace.returned if holds(row, passage)])
 
         self._screen.tune(knobs)
         search.listen(point)
         point()
-
-
-def _holds(row: Row, passage: Expected) -> bool:
-    return row.path == passage.path and row.start_line <= passage.line <= row.end_line

@@ -26,6 +26,7 @@ from openclaw_mem_tui.features.search.export import file_name, write
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.search.render import preview
 from openclaw_mem_tui.features.why_not import render
+from openclaw_mem_tui.features.why_not.expect import toggle
 from openclaw_mem_tui.features.why_not.picker import lines_of, picker
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import Reading, line, wrapped
@@ -188,7 +189,7 @@ class WhyNotScreen(WorkbenchScreen):
             self.search.say(f"wrote {path}")
 
     def action_expect(self) -> None:
-        self.run_in(partial(self.search.toggle_expected, self.passage), "expect")
+        self.run_in(partial(toggle, self.search, self.passage), "expect")
 
     def action_pick_passage(self) -> None:
         self.run_in(partial(pick, self, self._ask), "pick")

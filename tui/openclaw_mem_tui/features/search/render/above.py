@@ -34,13 +34,22 @@ def _sentence(text: str, role: str, cells: int, most: int) -> list[Line]:
 
 
 def _expected(view: View, trace: Trace, cells: int) -> Line:
-    """Every expected passage with its rank, what became of it, and how that differs from the baseline, or
-    from the answer to the same query before."""
+    """Every expected passage of this query with its rank, what became of it, and how that differs from the
+    baseline, or from the answer to the same query before; how many there are of other queries."""
     before = view.baseline.trace if view.compares and view.baseline is not None else view.earlier
-    alone = len(view.expected) == 1
+    here = [passage for passage, query in view.expected.items() if query in ("", view.query.strip())]
+    others = len(view.expected) - len(here)
+    if not here:
+        ((passage, query), *more) = view.expected.items()
+        what = f"{_name(passage, cells)} at “{query}”" if not more else f"{others} at other queries"
+        return fit(line((f" expected  {fmt.inert(what)}", "faint")), cells - 1)
+    fates = {passage: fate(trace, *passage) for passage in here}
+    # Lines of one chunk have one rank.
+    shown = {(p.path, f.rank or p.line, f.rank is None): p for p, f in reversed(fates.items())}
+    alone = len(shown) == 1
     parts = [Span(" expected", "dim")]
-    for passage in view.expected:
-        now = fate(trace, *passage)
+    for passage in sorted(shown.values()):
+        now = fates[passage]
         moved = _moved(fate(before, *passage), now) if before is not None else ""
         role = {"▲": "good", "n": "good", "▼": "bad", "o": "bad"}.get(moved[:1], "faint")
         hidden = "" if now.shown else ", not shown"
@@ -52,6 +61,7 @@ def _expected(view: View, trace: Trace, cells: int) -> Line:
             (f" {moved}" if moved else "", role),
             (f" {fmt.numbers(fmt.inert(short))}", "dim"),
         )
+    parts += line((f"  and {others} at other queries" if others else "", "faint"))
     return fit(parts, cells - 1)
 
 
