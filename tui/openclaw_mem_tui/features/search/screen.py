@@ -305,10 +305,6 @@ class SearchScreen(WorkbenchScreen):
     def current_list(self) -> CursorList:
         return self.hits
 
-    def action_scroll_pane(self, lines: int) -> None:
-        self.preview.let_go()
-        super().action_scroll_pane(lines)
-
     @property
     def lower_pane(self) -> Pane:
         waterfall = self.has_class("-narrow") and not self.has_class("-pane-preview")
