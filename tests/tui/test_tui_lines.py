@@ -16,7 +16,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Signal
 from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.ranking.trace import recompute
-from openclaw_mem_tui.features.search import state
+from openclaw_mem_tui.features.search import start_page, state
 from openclaw_mem_tui.features.search.export import in_cells
 from openclaw_mem_tui.features.search.lessons import lesson_lines
 from openclaw_mem_tui.features.search.preview import agent_text
@@ -298,7 +298,7 @@ FRESH = Freshness("fresh", 1, 1.0)
 )
 def test_landing_always_says_something(activity: Activity, expected: str) -> None:
     empty = state.View(Knobs(), Knobs())
-    assert expected in texts(funnel.landing(empty, activity, None))
+    assert expected in texts(start_page.what(empty, activity))
 
 
 # -- preview ----------------------------------------------------------------------------------------------

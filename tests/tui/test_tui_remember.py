@@ -21,6 +21,7 @@ from openclaw_mem_engine.state.workbench import WorkbenchState
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.widgets.dialogs import Choices, ConfirmScreen
+from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane
 
 NOTES = {
@@ -112,6 +113,26 @@ async def test_a_configuration_that_cannot_be_written_is_said(tmp_path: Path) ->
         assert "its own settings" in screen.search.activity.said
 
 
+@pytest.mark.parametrize("size", [LARGE, (80, 24), (60, 20)])
+async def test_a_heading_of_the_start_page_is_asked_with_enter(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with running(tmp_path, size) as (pilot, screen):
+        assert "▌ Router moved" in screen.hits.text
+        await press(pilot, "escape", "j", "j")
+        in_sight = [screen.hits.render_line(y).text.rstrip() for y in range(screen.hits.size.height)]
+        assert any(text.startswith("▌ Home network  ") for text in in_sight)
+        assert sum("▌" in text for text in in_sight) == 1
+        assert "leaves it, f1 is the help. Outside of it:" in " ".join(screen.hits.text.split())
+        keys = screen.query_one(KeyBar).text
+        assert "/ search   p knobs   enter ask" in keys and "? help" in keys
+        assert not any(word in keys for word in ("why not", "edit", "dropped", "filter", "note"))
+        await press(pilot, "k", "enter")
+        assert screen.search.view.query == "Backup of the NAS" == screen.query_line.value
+        assert screen.hits.selected is not None and screen.query_one("#side").display
+        assert "enter note" in screen.query_one(KeyBar).text and screen.hits.border_title == "hits"
+        await press(pilot, "0")
+        assert "▌ Router moved" in screen.hits.text and "enter ask" in screen.query_one(KeyBar).text
+
+
 async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
     memo = WorkbenchState(tmp_path / "data", "main", tmp_path / "workspace")
     async with running(tmp_path) as (pilot, screen):
@@ -122,6 +143,7 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
             "Home network",
         ]
         assert "memory/2026-03-02.md" in screen.hits.text
+        assert not screen.query_one("#side").display, "no box without a row"
         await press(pilot, "/")
         assert screen.query_line.value == "", "the key that the page names goes to the line, also from there"
         await press(pilot, "ctrl+r", *"nas", "enter")

@@ -15,7 +15,7 @@ from openclaw_mem_tui.features.why_not.picker import MemoryLine, lines_of, match
 from openclaw_mem_tui.features.why_not.screen import WhyNotScreen
 from openclaw_mem_tui.widgets.dialogs import HelpScreen, PickScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
-from openclaw_mem_tui.widgets.line_view import Pane
+from openclaw_mem_tui.widgets.line_view import Lines, Pane
 
 
 def opened(pilot: Pilot[int]) -> WhyNotScreen:
@@ -77,6 +77,51 @@ async def test_a_returned_row_needs_no_change(tmp_path: Path) -> None:
         assert not list((tmp_path / "data").glob("exports/*"))
         await press(pilot, "escape")
         assert pilot.app.screen is lab(pilot.app)  # type: ignore[arg-type]
+
+
+def seen(pane: Lines) -> list[str]:
+    """The lines of a pane that are in sight."""
+    return [pane.render_line(y).text.rstrip() for y in range(pane.size.height)]
+
+
+async def test_the_asked_line_is_in_sight_and_marked(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, _):
+        await press(pilot, "W", *"MEMORY.md:38", "enter")
+        screen = opened(pilot)
+        text = screen.query_one("#passage", Pane)
+        assert screen.passage.line == 38 and len(text.drawn) > text.size.height
+        assert [line[:5] for line in seen(text) if "▸" in line] == [" 38 ▸"]
+        top = text.scroll_offset.y
+        assert text.drawn[top + 2][0].text.strip() == "38" or top == text.max_scroll_y
+        await press(pilot, "K", "K", "K", "K", "K", "K")
+        assert text.scroll_offset.y < top - 5, "the user scrolls away from it"
+
+
+async def test_notices_are_not_among_the_changes(tmp_path: Path) -> None:
+    faults = frozenset({"embeddings-401"})
+    async with running(tmp_path, initial_query=DRILL, faults=faults) as (pilot, _):
+        await press(pilot, "w")
+        screen = opened(pilot)
+        assert screen.answer is not None and screen.answer.returned
+        assert screen.changes.border_title == "changes"
+        assert screen.changes.text == "  nothing to change: it is returned"
+        notes = screen.query_one("#notes", Pane)
+        assert "BM25 only" in notes.text and notes.size.height == len(notes.drawn)
+
+
+async def test_changes_that_do_not_fit_are_reached_with_both_keys(tmp_path: Path) -> None:
+    async with running(tmp_path, (80, 20), initial_query=DRILL) as (pilot, _):
+        await press(pilot, "j", "j", "w")
+        screen = opened(pilot)
+        assert not screen.query_one("#passage", Pane).display
+        assert "scrolls" in str(screen.changes.border_subtitle)
+        last = screen.changes.text.splitlines()[-1].rstrip()
+        assert last not in seen(screen.changes)
+        await press(pilot, "J", "J", "J")
+        assert last in seen(screen.changes)
+        await pilot.resize_terminal(80, 44)
+        await settled(pilot)
+        assert screen.query_one("#passage", Pane).display and not screen.changes.border_subtitle
 
 
 async def test_x_writes_the_change_as_configuration(tmp_path: Path) -> None:
@@ -182,7 +227,7 @@ async def test_every_size_shows_the_first_no(tmp_path: Path, size: tuple[int, in
         assert any("✗" in asked.render_line(y).text for y in range(asked.size.height))
         steps = screen.query_one("#walk", Pane)
         assert any("✗" in steps.render_line(y).text for y in range(steps.size.height))
-        assert screen.changes.region.height > 3
+        assert screen.changes.region.height >= 3
         folded = "steps passed: file, listed" in steps.text
         assert folded == (size[1] < 30) and len(steps.drawn) <= max(2, size[1] // 2 - 5) + 2
 

@@ -324,12 +324,14 @@ class WorkbenchScreen(Screen[None]):
         self.app.push_screen(TextScreen("messages", drawer))
 
     @property
-    def lower_pane(self) -> Pane:
+    def lower_pane(self) -> Lines:
         """What J and K scroll."""
         return self.query_one(".pane", Pane)
 
     def action_scroll_pane(self, lines: int) -> None:
-        self.lower_pane.scroll_relative(y=lines, animate=False)
+        if isinstance(pane := self.lower_pane, Pane):
+            pane.let_go()
+        pane.scroll_relative(y=lines, animate=False)
 
     def action_leave(self) -> None:
         """One step back: the filter of the list, what runs, the screen."""

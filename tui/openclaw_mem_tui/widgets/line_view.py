@@ -207,6 +207,8 @@ class Lines(ScrollView, can_focus=False):
 
 #: Lines for a width in cells.
 Drawer = Callable[[int], Sequence[Line]]
+#: Of the drawn lines, the one to scroll to.
+Anchor = Callable[[Sequence[Line]], int]
 
 
 def nothing(cells: int) -> Sequence[Line]:  # noqa: ARG001 - the shape of every drawer
@@ -222,17 +224,39 @@ class Pane(Lines):
     ) -> None:
         super().__init__(id=id, classes=classes)
         self._drawer = drawer
+        self._anchor: Anchor | None = None
 
-    def show(self, drawer: Drawer) -> None:
-        """Draw with another function from now on (and scroll to the first line of it to be seen)."""
-        self._drawer = drawer
+    def show(self, drawer: Drawer, anchor: Anchor | None = None) -> None:
+        """Draw with another function from now on, from its first line. ``anchor`` names the line that must be
+        in sight, at any size, until the user scrolls."""
+        self._drawer, self._anchor = drawer, anchor
         self.changed()
-        if self.scroll_offset.y != (top := self.first_line()):
+        self._scroll_from(0)
+        if anchor is not None:  # the bounds of scrolling may come with a new layout
+            self.call_after_refresh(self._bring_anchor_into_sight)
+
+    def _scroll_from(self, top: int) -> None:
+        """``top`` is the first line in sight, where that shows the anchor too."""
+        height = self.size.height
+        if self._anchor is not None and height > 0 and self.cells > 0:
+            at = self._anchor(self.drawn)
+            top = top if top <= at < top + height else max(0, at - min(2, height - 1))
+        if self.scroll_offset.y != top:
             self.scroll_to(y=top, animate=False, immediate=True)
 
-    def first_line(self) -> int:
-        """Of what was drawn, the first line to be seen."""
-        return 0
+    def _bring_anchor_into_sight(self) -> None:
+        self._scroll_from(self.scroll_offset.y)
+
+    def let_go(self) -> None:
+        """The user scrolls: the pane stays there."""
+        self._anchor = None
+
+    on_mouse_scroll_down = on_mouse_scroll_up = let_go
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        if self._anchor is not None:
+            self.call_after_refresh(self._bring_anchor_into_sight)
 
     def draw(self, cells: int) -> Sequence[Line]:
         return self._drawer(cells)

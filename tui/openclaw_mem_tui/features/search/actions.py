@@ -15,6 +15,7 @@ from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.remembered import start_anew
 from openclaw_mem_tui.features.search.render import preview as render
 from openclaw_mem_tui.features.search.render.knobs import changed_words
+from openclaw_mem_tui.features.search.start_page import asks
 from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, KNOB_NAMES, nudged
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.screen import key_hint
@@ -215,6 +216,10 @@ class NoteActions(_Actions):
         return row, candidate
 
     def action_get(self) -> None:
+        if (query := asks(self._search, self._hits.cursor)) is not None:
+            self._search.history.add(query)
+            self._screen.query_line.value = query
+            return
         self._screen.run_in(self._get, "get")
 
     async def _get(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from rich.style import Style
 
@@ -12,7 +13,7 @@ from openclaw_mem_tui.features.search.render import funnel, hits
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render.spans import Line, Span, fit, text_of
 from openclaw_mem_tui.render.terms import Marker
-from openclaw_mem_tui.widgets.lists import CursorList, has_words
+from openclaw_mem_tui.widgets.lists import CursorList, Rows, has_words
 
 #: The pane from which on what is returned takes two lines, in cells and lines.
 _TWO_CELLS, _TWO_LINES = 66, 18
@@ -26,10 +27,11 @@ class HitList(CursorList):
     CAN_FILTER, DRAWS_ITEMS = True, False
     UNCHANGED = " rows, ranks unchanged"
 
-    def __init__(self, landing: Callable[[], Sequence[Line]], *, id: str | None = None) -> None:
-        """``landing`` draws what is shown before there is a query."""
+    def __init__(self, landing: Callable[[int], Sequence[Sequence[Any]]], *, id: str | None = None) -> None:
+        """``landing`` draws what is shown before there is a query: lines above rows, the lines of each row,
+        and lines below them, for a width."""
         super().__init__(id=id)
-        self._landing = landing
+        self._maker = lambda cells, _: Rows(*landing(cells))
         self.view: View | None = None
         self.marker = Marker.of(None)
         self.mode: Columns = "scores"
@@ -153,7 +155,7 @@ class HitList(CursorList):
         """Only what is around the rows; the rows themselves are made when they become visible."""
         if self.view is None or self.view.trace is None:
             self._plan = None
-            return self._landing()
+            return super().draw(cells)
         self._plan = hits.layout(self.view, self.mode, cells)
         two = not self._plan.text and cells >= _TWO_CELLS and self.size.height >= _TWO_LINES
         if two != self._two:
@@ -176,6 +178,8 @@ class HitList(CursorList):
             return hits.header(self._plan), self.base_style
         spans, base = super().line_at(index)
         at = self._row_of.get(index)
+        if self._plan is None and any(index == first for first, _ in self._spans[self.cursor :][:1]):
+            return (Span("▌ ", "accent"), *spans[1:]), base
         if at is None or self._plan is None or self.view is None:
             return spans, base
         selected = at == self.cursor

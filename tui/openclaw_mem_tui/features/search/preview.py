@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
 from typing import Literal
 
 from rich.style import Style
-from textual import events
 
 from openclaw_mem_engine.api import Result, Row, present_snippet, shows_citation
 from openclaw_mem_tui.bindings import action
@@ -18,10 +16,7 @@ from openclaw_mem_tui.render.spans import Line, Span
 from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
 from openclaw_mem_tui.widgets.edges import KeyBar
-from openclaw_mem_tui.widgets.line_view import Drawer, Pane, nothing
-
-#: Of the drawn lines, the one to scroll to.
-Anchor = Callable[[Sequence[Line]], int]
+from openclaw_mem_tui.widgets.line_view import Pane, nothing
 
 Kind = Literal["snippet", "get", "markdown"]
 
@@ -76,7 +71,6 @@ class Preview(Pane):
         self.citations: Citations | None = None
         #: What the snippet was drawn for, and the pool that it is from.
         self._followed: tuple[object, object] = (None, None)
-        self._anchor: Anchor | None = None
 
     def follow(self, view: View, row: Row | None, marker: Marker, *, again: bool = False) -> None:
         """Show what the agent gets of the selected row. Unless ``again`` nothing is drawn while that,
@@ -117,38 +111,6 @@ class Preview(Pane):
         assert isinstance(screen, WorkbenchScreen)
         screen.query_one(KeyBar).rename("snippet" if kind == "get" else action("get").footer)
         screen.label(self, title, subtitle)
-
-    def show(self, drawer: Drawer, anchor: Anchor | None = None) -> None:
-        """``anchor`` names the line that must be in sight, at any size, until the user scrolls."""
-        self._anchor = anchor
-        super().show(drawer)  # scrolls, unless the bounds of scrolling come with a new layout
-        self.call_after_refresh(self._bring_into_sight)
-
-    def first_line(self) -> int:
-        return self._scrolled_from(0)
-
-    def _scrolled_from(self, top: int) -> int:
-        """The first line in sight that shows the anchor too: ``top`` where that does already."""
-        height = self.size.height
-        if self._anchor is None or height <= 0 or self.cells <= 0:
-            return top
-        at = self._anchor(self.drawn)
-        return top if top <= at < top + height else max(0, at - 2)
-
-    def _bring_into_sight(self) -> None:
-        if (now := self.scroll_offset.y) != (top := self._scrolled_from(now)):
-            self.scroll_to(y=top, animate=False, immediate=True)
-
-    def let_go(self) -> None:
-        """The user scrolls: the pane stays there."""
-        self._anchor = None
-
-    on_mouse_scroll_down = on_mouse_scroll_up = let_go
-
-    def on_resize(self, event: events.Resize) -> None:
-        super().on_resize(event)
-        # The bounds of scrolling are those of the new size only after the layout.
-        self.call_after_refresh(self._bring_into_sight)
 
     def notify_style_update(self) -> None:
         self._drawn_for = -1  # rendered Markdown holds the colours of the theme

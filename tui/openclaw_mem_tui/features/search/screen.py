@@ -24,13 +24,14 @@ from openclaw_mem_tui.features.search.query_line import QueryLine
 from openclaw_mem_tui.features.search.render import above, funnel, hits
 from openclaw_mem_tui.features.search.render.knobs import hint
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
-from openclaw_mem_tui.features.search.start_page import landing
+from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, landing
 from openclaw_mem_tui.features.search.state import View, nudged, reset, same_rows
 from openclaw_mem_tui.features.why_not.actions import WhyNotActions
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import Reading
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
 from openclaw_mem_tui.sync_controller import Job
+from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Brief, Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList
 
@@ -80,7 +81,6 @@ class SearchScreen(WorkbenchScreen):
         yield from (self.notes, self.status_line)
 
     def on_mount(self) -> None:
-        self.label(self.hits, "hits")
         self.label(self.waterfall, "waterfall")
         self._clock = self.set_interval(_FRAME, self._tick)
         if self._initial_query:
@@ -218,7 +218,11 @@ class SearchScreen(WorkbenchScreen):
 
     def draw(self) -> None:
         """The edges; the panes are drawn when the view changes."""
+        self.set_class(blank := is_blank(self.search), "-landing")
+        self.label(self.hits, "start" if blank else "hits")
         super().draw()
+        if blank:
+            self.query_one(KeyBar).rename("ask")
         view, activity = self.search.view, self.search.activity
         self.query_line.label(view)
         self.status_line.changed()
@@ -305,10 +309,6 @@ class SearchScreen(WorkbenchScreen):
     def current_list(self) -> CursorList:
         return self.hits
 
-    def action_scroll_pane(self, lines: int) -> None:
-        self.preview.let_go()
-        super().action_scroll_pane(lines)
-
     @property
     def lower_pane(self) -> Pane:
         waterfall = self.has_class("-narrow") and not self.has_class("-pane-preview")
@@ -323,7 +323,7 @@ class SearchScreen(WorkbenchScreen):
         return ("Legend", hits.legend(self.search.view.trace))
 
     def idle_keys(self) -> frozenset[str]:
-        return frozenset() if self.search.guide is not None else frozenset({"guide", "next_lesson"})
+        return idle_keys(self.search, self.hits.cursor)
 
     # -- events -------------------------------------------------------------------------------------------
 

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.api import OpenClawMemError
-from openclaw_mem_tui.features.search.render import funnel
+from openclaw_mem_tui.bindings import key, offered, typed_key
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, line
+from openclaw_mem_tui.render.spans import Line, line, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Memory
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
+    from openclaw_mem_tui.features.search.state import View
+    from openclaw_mem_tui.render.status import Activity
 
 #: Suggestions, notes that are looked into, and lines of each.
 _MOST, _NOTES, _LINES = 6, 12, 80
@@ -21,6 +23,13 @@ _HEADING = re.compile(r"#{1,4}\s+(.*?)\s*#*\s*")
 #: Headings that say nothing about a note: dates, times, numbers, and one short word.
 _SAYS_NOTHING = re.compile(
     r"[\d\W_]*|\w{1,3}|(?:notes?|log|todo|memory|facts|summary|misc|done|decisions)", re.I
+)
+
+_KEYS = (
+    ("focus_query", "edit the query"),
+    ("knobs", "change the ranking knobs"),
+    ("history", "earlier queries"),
+    ("help", "all keys and the legend"),
 )
 
 
@@ -64,21 +73,92 @@ def _headings(memory: Memory, path: str) -> Iterator[str]:
             yield heading[1]
 
 
-def landing(search: SearchPresenter) -> list[Line]:
-    """The hit list before there is a query."""
-    lines = funnel.landing(search.view, search.activity, search.guide)
-    page, idle = search.start_page, search.activity.phase == "ready" and not search.view.query.strip()
-    return [*lines, *_rows(page)] if idle else lines
+def asks(search: SearchPresenter, at: int) -> str | None:
+    """The query of a row of the start page; None where there is no such row."""
+    shown = search.start_page.suggestions if _is_idle(search.view, search.activity) else ()
+    return shown[at][0] if at < len(shown) else None
 
 
-def _rows(page: StartPage) -> list[Line]:
-    made: list[Line] = []
+def is_blank(search: SearchPresenter) -> bool:
+    """Whether the start page is all there is to see. The demo begins with a lesson, which is in the history
+    then."""
+    begun = search.guide is None or bool(search.history.queries)
+    return begun and search.view.trace is None and not search.view.query.strip()
+
+
+def idle_keys(search: SearchPresenter, at: int) -> frozenset[str]:
+    """Ids of actions of the lab that do nothing now: without lessons, without a query, with no heading in row
+    ``at``."""
+    lessons = {"guide", "next_lesson"}
+    idle = set[str]() if search.guide is not None else lessons
+    if is_blank(search):
+        acting = {"focus_query", "history", "knobs", "help", "quit", *lessons}
+        acting |= {"get"} if asks(search, at) is not None else set()
+        idle = idle | {action.id for action in offered("search")} - acting
+    return frozenset(idle)
+
+
+def _is_idle(view: View, activity: Activity) -> bool:
+    return view.trace is None and activity.phase == "ready" and not (view.error or view.query.strip())
+
+
+def landing(search: SearchPresenter, cells: int) -> tuple[list[Line], list[list[Line]], list[Line]]:
+    """The hit list before there is a query: what can be searched, queries to begin with, and the keys."""
+    view, activity, page = search.view, search.activity, search.start_page
+    head, items, foot = what(view, activity), list[list[Line]](), list[Line]()
+    if not _is_idle(view, activity):
+        page = StartPage()
     if page.suggestions:
-        head = ("Headings of your notes ", "strong")
-        made += [(), line("  ", head, ("ctrl+r", "key"), (" asks one", "dim"))]
+        first = ("Headings of your notes", "strong")
+        head += [(), line("  ", first, "  ", (key("get"), "key"), (" asks one", "dim"))]
+        wide = min(60, cells // 2)
         for query, path in page.suggestions:
-            origin = (fmt.crop_left(fmt.inert(path), 28), "dim")
-            made.append(line("  ", fmt.left(fmt.inert(query), 34), " ", origin))
+            origin = (fmt.crop_left(fmt.inert(path), max(4, cells - wide - 4)), "dim")
+            items.append([line("  ", fmt.left(fmt.inert(query), wide), " ", origin)])
     if page.doctor:
-        made += [(), line("  ", (fmt.inert(page.doctor), "warn"), (" 3", "key"), (" shows it", "dim"))]
-    return made
+        opens = (key("show_index"), "key")
+        said = line("  ", (fmt.inert(page.doctor), "warn"), " ", opens, (" shows it", "dim"))
+        foot += [(), *wrapped(said, cells, 2)]
+    if not (view.error or view.query.strip() or activity.phase == "failed"):
+        foot += _keys(search.guide is not None, cells)
+    return head, items, foot
+
+
+def what(view: View, activity: Activity) -> list[Line]:
+    """What can be searched, or why nothing can."""
+    if activity.phase == "failed":
+        return [
+            (),
+            line("  ", ("The index cannot be opened.", "strong")),
+            line(("  The reason is below. ", "dim"), (key("sync"), "key"), (" tries again.", "dim")),
+        ]
+    if view.error:
+        return [(), line("  ", ("The search failed; the reason is below.", "strong"))]
+    if view.query.strip():
+        return [(), line("  ", ("Searching…", "dim"))]
+    if activity.phase == "opening":
+        text = "Opening the index. You can type already."
+    elif activity.phase == "syncing":
+        text = "Reading the notes. You can type already."
+    elif activity.freshness is None:
+        text = "Reading the index. You can type already."
+    elif not activity.files:
+        text = "There is no note to search yet: write MEMORY.md or memory/*.md."
+    else:
+        files, chunks = fmt.count(activity.files, "file"), fmt.count(activity.chunks, "chunk")
+        text = f"{files}, {chunks} to search."
+    return [(), line("  ", (text, "strong"))]
+
+
+def _keys(guided: bool, cells: int) -> list[Line]:
+    typed = typed_key("help")
+    in_line = line(
+        ("  In the query line: type to search, ", "dim"),
+        (key("cancel"), "key"),
+        (" leaves it", "dim"),
+        *([(", ", "dim"), (typed, "key"), (" is the help", "dim")] if typed else []),
+        (".", "dim"),
+    )
+    keys = [*_KEYS, *([("guide", "the lessons of the demo")] if guided else [])]
+    outside = [line("  ", (fmt.left(key(name), 7), "key"), (text, "dim")) for name, text in keys]
+    return [(), *wrapped(in_line, cells, 2), line(("  Outside of it:", "dim")), *outside]

@@ -10,6 +10,8 @@ _NAME = 12
 _SETTING = 34
 #: Cells from which a note names every setting that was tried.
 _ROOMY = 90
+#: The code of the note which settings were tried; the others are of the search, not of a change.
+_TRIED = "no-change"
 #: Displaced passages that are named; the others are counted.
 _NAMED = 2
 
@@ -53,18 +55,19 @@ def change_rows(
     """What is said of all, every change of knobs with the rank that it gives and what it costs, and below
     them the changes of the text, which no key makes."""
     # Which settings were tried takes lines that a narrow screen does not have.
-    notes = [
-        f"{note.text.partition(': ')[0]}." if note.code == "no-change" and cells < _ROOMY else note.text
+    tried = [
+        f"{note.text.partition(': ')[0]}." if cells < _ROOMY else note.text
         for note in answer.notes
+        if note.code == _TRIED
     ]
-    head = [row for text in notes for row in _note("· ", text, cells)]
+    head = [row for text in tried for row in _note("· ", text, cells)]
     items = [_item(change, knobs, cells - 1, at == cursor) for at, change in enumerate(answer.changes)]
     foot = [row for change in answer.text_changes for row in _note("note  ", change.text, cells)]
     if not items:
         head, foot = foot + head, []
     if not (items or head or foot):
         none = "nothing to change: it is returned" if answer.returned else "no change found"
-        head = [line((none, "dim"))]
+        head = [line((f"  {none}", "dim"))]
     return head, items, foot
 
 

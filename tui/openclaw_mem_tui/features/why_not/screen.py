@@ -31,8 +31,8 @@ from openclaw_mem_tui.features.why_not.picker import lines_of, picker
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import Reading, line, wrapped
 from openclaw_mem_tui.render.terms import Marker
-from openclaw_mem_tui.screen import WorkbenchScreen
-from openclaw_mem_tui.widgets.line_view import Pane, nothing
+from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
+from openclaw_mem_tui.widgets.line_view import Brief, Lines, Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
 
 READING: Reading = (
@@ -45,6 +45,11 @@ READING: Reading = (
         ("note", "a change of the text, not of a knob"),
     ),
 )
+
+
+#: The lines of one row each around the panes, and the lines of a frame.
+_EDGES = ("top", "status", "keys")
+_FRAME = 2
 
 
 class WhyNotScreen(WorkbenchScreen):
@@ -73,6 +78,7 @@ class WhyNotScreen(WorkbenchScreen):
 
     def body(self) -> ComposeResult:
         yield Pane(id="asked")
+        yield Brief(2, id="notes")
         yield Pane(id="walk", classes="pane")
         yield self.changes
         yield Pane(id="passage", classes="pane")
@@ -91,11 +97,9 @@ class WhyNotScreen(WorkbenchScreen):
     async def _walk(self) -> None:
         view = self.search.view
         try:
-            self.answer = await self.search.service.why_not(
-                view.query, self.passage, view.knobs, view.session_key
-            )
-            self._knobs, self.trouble = view.knobs, ""
-            self._text = await self._read_passage(self.answer.passage)
+            answer = await self.search.service.why_not(view.query, self.passage, view.knobs, view.session_key)
+            self._text = await self._read_passage(answer.passage)
+            self.answer, self._knobs, self.trouble = answer, view.knobs, ""
         except OpenClawMemError as error:
             self.answer, self.trouble = None, str(error)
         self.changes.cursor = 0
@@ -111,9 +115,9 @@ class WhyNotScreen(WorkbenchScreen):
             return str(error)
 
     @property
-    def lower_pane(self) -> Pane:
-        text = self.query_one("#passage", Pane)
-        return text if text.max_scroll_y > 0 else super().lower_pane
+    def lower_pane(self) -> Lines:
+        panes: tuple[Lines, ...] = (self.query_one("#passage", Pane), self.changes)
+        return next((pane for pane in panes if pane.display and pane.max_scroll_y > 0), super().lower_pane)
 
     @on(CursorList.Moved)
     def draw_keys(self) -> None:
@@ -123,9 +127,14 @@ class WhyNotScreen(WorkbenchScreen):
         answer, view, activity = self.answer, self.search.view, self.search.activity
         asked, steps = self.query_one("#asked", Pane), self.query_one("#walk", Pane)
         asked.show(lambda cells: render.heading(view.query, answer, self.passage.location, cells))
-        steps.border_title, self.changes.border_title = "walk", "changes that would return it"
-        shown = self.query_one("#passage", Pane)
-        shown.border_title = "passage, as it is on disk"
+        self.label(steps, "walk")
+        held = answer is not None and answer.changes
+        self.label(self.changes, "changes that would return it" if held else "changes")
+        notes, shown = self.query_one("#notes", Brief), self.query_one("#passage", Pane)
+        notices = partial(status.soundness, view, activity, framed=True)
+        notes.set_class(bool(notices(80)), "-on")
+        notes.show(notices)
+        self.label(shown, "passage, as it is on disk")
         self.query_one("#status", Pane).show(lambda cells: [status.status(view, activity, cells)])
         if answer is None:
             self._drawn = None
@@ -136,13 +145,14 @@ class WhyNotScreen(WorkbenchScreen):
             return
         if answer is not self._drawn:  # else it stays scrolled as it is
             self._drawn = answer
-            got, marker = self._text, Marker.of(view.pool)
+            got, marker, at = self._text, Marker.of(view.pool), self.passage.line
             shown.show(
                 lambda cells: (
                     preview.refusal(got, cells)
                     if isinstance(got, str)
-                    else preview.passage(got, marker, cells)
-                )
+                    else preview.passage(got, at, marker, cells)
+                ),
+                preview.evidence,
             )
             height = self.size.height
             room = height * 9 // 20 - 2 if self.has_class("-tall") else max(2, height // 2 - 5)
@@ -151,6 +161,22 @@ class WhyNotScreen(WorkbenchScreen):
             self.changes.show(
                 lambda cells, cursor: Rows(*render.change_rows(answer, self._knobs, cells, cursor))
             )
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        """Show the passage, its frame and a line of it at least, where all lines of the others are shown; and
+        say it where the changes have more lines than are shown."""
+        if not self.is_current:
+            return  # closed meanwhile, or covered: it is drawn again when it is shown again
+        above = sum(len(self.query_one(name, Pane).drawn) for name in ("#asked", "#notes", "#walk"))
+        edges = sum(len(found.drawn) for found in self.query(Lines) if found.id in (None, *_EDGES))
+        left = self.size.height - edges - above - len(self.changes.drawn) - 2 * _FRAME
+        self.set_class(left > _FRAME, "-passage")
+        self.call_after_refresh(self._mark_cut)
+
+    def _mark_cut(self) -> None:
+        cut = self.changes.max_scroll_y > 0
+        self.label(self.changes, subtitle=key_hint("down", "scrolls") if cut else "")
 
     def idle_keys(self) -> frozenset[str]:
         return frozenset() if self._change() is not None else frozenset({"apply_change", "export_change"})

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from openclaw_mem_engine.api import Knobs, Stage, Trace, returned_words, unrelated
 from openclaw_mem_tui.bindings import key as key_of
-from openclaw_mem_tui.bindings import typed_key
-from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.render.hits import is_shortened
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width
-from openclaw_mem_tui.render.status import Activity
 
 
 def funnel(view: View, cells: int) -> Line:
@@ -180,48 +177,3 @@ def _unmatched(trace: Trace) -> str:
         return f"{kinds[0].only}: {kinds[0].nothing(trace.knobs)}."
     text = ", and ".join(kind.nothing(trace.knobs) for kind in kinds)
     return f"{text[0].upper()}{text[1:]}."
-
-
-_KEYS = (
-    ("focus_query", "edit the query"),
-    ("knobs", "change the ranking knobs"),
-    ("columns", "scores, ranks or contributions"),
-    ("baseline", "pin a run and compare with it"),
-    ("help", "all keys and the legend"),
-)
-
-
-def landing(view: View, activity: Activity, guide: Guide | None) -> list[Line]:
-    """The hit list before there is a query: what can be searched, and how to begin."""
-    if activity.phase == "failed":
-        return [
-            (),
-            line("  ", ("The index cannot be opened.", "strong")),
-            line(("  The reason is below. ", "dim"), (key_of("sync"), "key"), (" tries again.", "dim")),
-        ]
-    if view.error:
-        return [(), line("  ", ("The search failed; the reason is below.", "strong"))]
-    if view.query.strip():
-        return [(), line("  ", ("Searching…", "dim"))]
-    if activity.phase == "opening":
-        text = "Opening the index. You can type already."
-    elif activity.phase == "syncing":
-        text = "Reading the notes. You can type already."
-    elif activity.freshness is None:
-        text = "Reading the index. You can type already."
-    elif not activity.files:
-        text = "There is no note to search yet: write MEMORY.md or memory/*.md."
-    else:
-        files, chunks = fmt.count(activity.files, "file"), fmt.count(activity.chunks, "chunk")
-        text = f"{files}, {chunks} to search."
-    keys = [*_KEYS, *([("guide", "the lessons of the demo")] if guide is not None else [])]
-    rows = [line("  ", (fmt.left(key_of(name), 3), "key"), (text, "dim")) for name, text in keys]
-    typed = typed_key("help")
-    line_keys = line(
-        ("  In the query line: type to search, ", "dim"),
-        (key_of("cancel"), "key"),
-        (" leaves it", "dim"),
-        *([(", ", "dim"), (typed, "key"), (" is the help", "dim")] if typed else []),
-        (". Outside of it:", "dim"),
-    )
-    return [(), line("  ", (text, "strong")), (), line_keys, *rows]

@@ -119,9 +119,12 @@ def excerpt(got: Excerpt, candidate: Candidate, marker: Marker, cells: int) -> l
     return [*made, (), line((shown, "faint"), (_EDGE, "accent"), (lines, "faint"))]
 
 
-def passage(got: Excerpt, marker: Marker, cells: int) -> list[Line]:
-    """Lines of a note as they are on disk now."""
-    texts = (_Numbered(number, text) for number, text in enumerate(got.text.split("\n"), got.start_line))
+def passage(got: Excerpt, asked: int, marker: Marker, cells: int) -> list[Line]:
+    """Lines of a note as they are on disk now; the line ``asked`` is marked."""
+    texts = (
+        _Numbered(number, text, best=number == asked)
+        for number, text in enumerate(got.text.split("\n"), got.start_line)
+    )
     return _numbered(texts, got.end_line, marker, cells)
 
 
