@@ -18,8 +18,10 @@ from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue
 from openclaw_mem_engine.ranking.pipeline import READS, STAGES, ranked
 from openclaw_mem_engine.ranking.pool import CandidateList, Pool
 from openclaw_mem_engine.ranking.profiles import PROFILES, profile
-from openclaw_mem_engine.ranking.stages import scores
+from openclaw_mem_engine.ranking.stages import scores, snippets
 from openclaw_mem_engine.ranking.state import RankingState, Wanted
+from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder
+from openclaw_mem_engine.stores.query import LexicalQuery
 from openclaw_mem_engine.why_not import RETURNED
 from openclaw_mem_engine.why_not.changes import Search
 from openclaw_mem_engine.why_not.text_changes import text_changes
@@ -261,3 +263,32 @@ def test_settings_that_fusion_does_not_read_share_its_sums(monkeypatch: pytest.M
     assert len(summed) == 1
     ranked(pool, replace(knobs, vector_weight=0.9), explained=False)
     assert len(summed) == 2
+
+
+def test_lines_of_chunks_that_cannot_be_shown_are_not_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    scored: list[str] = []
+    made = snippets._scored
+
+    def counted(state: RankingState, chunk_id: str, scales: Any) -> Any:
+        scored.append(chunk_id)
+        return made(state, chunk_id, scales)
+
+    monkeypatch.setattr(snippets, "_scored", counted)
+    pool = pool_of_lists(bm25_list([(f"c{at}", 30.0 - at) for at in range(30)]))
+    knobs = profile("workbench").set({"max_results": 2})
+    ranked(pool, knobs, explained=False, wanted=Wanted(frozenset({"c1"}), 1))
+    assert {"c0", "c1"} >= set(scored) != set()
+
+
+def test_the_same_words_are_not_searched_again(overlapping: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[LexicalQuery] = []
+    search = ListBuilder.add_words
+
+    def counted(self: ListBuilder, lexical: LexicalQuery, *, explained: bool = True) -> None:
+        asked.append(lexical)
+        search(self, lexical, explained=explained)
+
+    monkeypatch.setattr(ListBuilder, "add_words", counted)
+    knobs = overlapping.knobs.set({"profile": "workbench", "max_results": 1, "snippet_chars": 40})
+    found = overlapping.why_not("pump", "MEMORY.md", 59, knobs)
+    assert found.stage != RETURNED and 1 < len(asked) == len(set(asked))

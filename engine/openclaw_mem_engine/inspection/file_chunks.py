@@ -39,7 +39,7 @@ class Piece:
     are lines at its beginning that the piece before it has too, ``shared_units`` their length. ``partial``:
     it holds a part of a line that is too long for a chunk; ``shared`` then counts parts. ``units`` are UTF-16
     units; ``tokens`` is the estimate that chunks are cut by. ``keyword``: a keyword search can find it.
-    ``embedded``: the primary space has a vector of it. ``chunk_id`` is "" for what is not in the index.
+    ``embedded``: the primary space has a vector of it. ``chunk_id`` is "" for what is not in the index."""
 
     chunk_id: str
     first: int

@@ -111,7 +111,8 @@ class RankingState:
     def add(self, items: Iterable[Ranked]) -> None:
         """Candidates that now have a score, in any order; :meth:`reorder` follows."""
         self.ranked.extend(items)
-        self._scored.update((item.chunk_id, item) for item in self.ranked)
+        if self.explained:
+            self._scored.update((item.chunk_id, item) for item in self.ranked)
 
     def reorder(self, stage: str, order: Sequence[Ranked]) -> int:
         """The candidates in a new order, remembered as the ranks of this stage. Returns how many moved."""

@@ -277,10 +277,12 @@ class BuiltinBackend:
 
     def with_words(self, before: FoundLists, knobs: Knobs, cancel: CancelToken) -> FoundLists:
         """The lists of an earlier search with the keyword query of other knobs, for ranking without a trace:
-        ranks beyond the rows are not looked up."""
+        ranks beyond the rows are not looked up. For the same query ``before`` itself."""
         spaces = before.builder.searched.spaces
         lexical = self._keywords(before.query, knobs, [], vectors=bool(spaces))
         builder = before.builder.with_words(lexical, {})
+        if builder is before.builder:
+            return before
         stop_if_cancelled(cancel, SEARCH_STOPPED)
         ids = dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows)
         chunks = self.store.fetch([chunk_id for chunk_id in ids if chunk_id not in before.candidates])

@@ -71,7 +71,9 @@ class ListBuilder:
         return made
 
     def with_words(self, lexical: LexicalQuery | None, timings: dict[str, float]) -> ListBuilder:
-        """A builder with the same vector lists and another keyword query."""
+        """A builder with the same vector lists and another keyword query; this one for the same query."""
+        if lexical == self._lexical:
+            return self
         made = copy(self)
         made.timings, made.lists = timings, [lst for lst in self.lists if lst.space_number is not None]
         made._lexical, made._ranks = None, dict(self._ranks)

@@ -23,6 +23,7 @@ from openclaw_mem_engine.retrieval.lookup import INDEX, Lookup, last_line
 from openclaw_mem_engine.stores.base import StoredChunk
 from openclaw_mem_engine.sync.changes import note_changed
 from openclaw_mem_engine.why_not import WhyNot
+from openclaw_mem_engine.why_not.changes import MADE_WITH
 from openclaw_mem_engine.why_not.walk import ListFact
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, absolute_path, open_workspace, source_of
@@ -207,8 +208,12 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         return self._completed[key]
 
     def same(self, knobs: Knobs) -> Knobs:
-        """A keyword score never falls with the weight of words in the path: when the same list results from
-        a small and from the largest weight, all between them give it, with the present one."""
+        """Those of the first search, where they look for the same words. A keyword score never falls with the
+        weight of words in the path: when the same list results from a small and from the largest weight, all
+        between them give it, with the present one."""
+        if knobs.name_weight == self._knobs.name_weight:
+            known = {name: getattr(self._knobs, name) for name in MADE_WITH}
+            return replace(knobs, **known) if self._found(knobs) is self._found(self._knobs) else knobs
         now, low = self._knobs.name_weight, min(knobs.name_weight, KNOBS["name_weight"].step)
         if low <= 0:
             return knobs

@@ -216,7 +216,7 @@ class Search:
             if not self._is_known(knobs):
                 self._unknown.add(key)
                 return False
-            if "name_weight" in settings:
+            if not self._made_with.isdisjoint(settings):
                 knobs = self._pools.same(knobs)
             # The size of the pool is one number, whichever knobs make it.
             positive = knobs.min_score <= 0 and knobs.vector_score == "minmax" and not knobs.rerank

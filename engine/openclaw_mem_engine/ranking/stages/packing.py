@@ -7,14 +7,17 @@ chunk's share of the best chunk's score (0–1).
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
-from itertools import accumulate, pairwise
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate, islice, pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.model import utf16_length
 from openclaw_mem_engine.ranking.lines import NoteLine, ScoredLines, excerpt_of
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Lines, Result, Shown
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.ranking.stages.snippets import LineScores
 
 #: A line below this share of the best line's score adds nothing to an answer that has better ones.
 WEAK_SHARE = 1 / 3
@@ -144,18 +147,24 @@ class _File:
         return blank
 
 
-def pack(state: RankingState, scores: Mapping[str, ScoredLines]) -> None:
+def pack(state: RankingState, scores: LineScores) -> None:
     """Choose the lines to show: the best first, until the budget is used up. Chunks without a shown line are
     dropped with the reason."""
     shares = _shares(state)
     chunks = state.pool.candidates
-    top = max((shares[i] + scores[i].best for i in shares if scores[i].order), default=0.0)
-    wanted = _wanted_lines(state, scores, shares)
-    if state.wanted and (wanted is None or 0 < wanted.lowest <= wanted.highest < WEAK_SHARE * top):
+    first = {*islice(dict.fromkeys(chunks[i].path for i in shares), state.knobs.max_results)}
+    wanted = _wanted_lines(state, scores, shares, first)
+    if state.wanted and wanted is None:
+        state.ranked = []
+        return
+    top = _top(scores, shares)
+    if wanted and 0 < wanted.lowest <= wanted.highest < WEAK_SHARE * top:
         state.ranked = []
         return
     floor = max(wanted.lowest, WEAK_SHARE * top) if wanted else 0.0
-    counts = {i: _count(scores[i], share, floor) for i, share in shares.items()}
+    if not state.explained:  # of later files only the reasons are of interest
+        state.ranked = [item for item in state.ranked if chunks[item.chunk_id].path in first]
+    counts = {i: _count(scores[i], shares[i], floor) for i in (item.chunk_id for item in state.ranked)}
     # The most that all lines from that score on take, with all that can stand between them.
     if wanted and sum(scores[i].units[count] for i, count in counts.items()) <= state.knobs.budget:
         # Whatever is shown of others, there is room for all of this file.
@@ -201,6 +210,17 @@ def pack(state: RankingState, scores: Mapping[str, ScoredLines]) -> None:
     _record(state, scores, chosen, refused)
 
 
+def _top(scores: LineScores, shares: Mapping[str, float]) -> float:
+    """The best score of a line. ``shares`` never rise: once none can be better, no more lines are scored."""
+    top = 0.0
+    for chunk_id, share in shares.items():
+        if share + scores.most < top:
+            break
+        lines = scores[chunk_id]
+        top = max(top, share + lines.best) if lines.order else top
+    return top
+
+
 def _shares(state: RankingState) -> dict[str, float]:
     """By chunk id the share of each chunk's score in the best one's. Where a stage changed the order alone
     (MMR), a chunk counts no more than the one before it."""
@@ -220,12 +240,11 @@ class _WantedLines(NamedTuple):
 
 
 def _wanted_lines(
-    state: RankingState, scores: Mapping[str, ScoredLines], shares: Mapping[str, float]
+    state: RankingState, scores: LineScores, shares: Mapping[str, float], packed: Collection[str]
 ) -> _WantedLines | None:
-    """None when all is wanted, or when the file is not among those whose lines are packed."""
+    """None when all is wanted, or when the file is not among the ``packed``."""
     ids, number = state.wanted or ((), None)
     chunks, own = state.pool.candidates, [chunk_id for chunk_id in shares if chunk_id in ids]
-    packed = [*dict.fromkeys(chunks[chunk_id].path for chunk_id in shares)][: state.knobs.max_results]
     if not own or chunks[own[0]].path not in packed:
         return None
     found: list[float] = []
@@ -245,21 +264,17 @@ def _count(lines: ScoredLines, share: float, floor: float) -> int:
 
 def _units(
     state: RankingState,
-    scores: Mapping[str, ScoredLines],
+    scores: LineScores,
     shares: Mapping[str, float],
     counts: Mapping[str, int],
 ) -> list[_Unit]:
     """The first lines of the chunks that are left, so many of each, once, best first."""
     best: dict[tuple[str, Key], _Unit] = {}
     files: dict[str, _File] = {}
-    # Of later files only the reasons are of interest.
-    most = len(state.ranked) if state.explained else state.knobs.max_results
     made: dict[str, dict[Key, NoteLine]] = state.pool.memo.setdefault("keys", {})
     for item in state.ranked:
         chunk_id, path = item.chunk_id, state.pool.candidates[item.chunk_id].path
         if path not in files:
-            if len(files) == most:
-                continue
             files[path] = _File(path, len(files) + 1)
         file = files[path]
         share, found, lines = shares[chunk_id], scores[chunk_id], state.lines_of(chunk_id)
@@ -276,7 +291,7 @@ def _units(
 
 def _record(
     state: RankingState,
-    scores: Mapping[str, ScoredLines],
+    scores: LineScores,
     by_path: Mapping[str, _File],
     refused: Mapping[str, str],
 ) -> None:

@@ -31,7 +31,7 @@ def cut_snippets(state: RankingState) -> None:
             if item.chunk_id in wanted.chunk_ids:
                 _show_part(state, item, None)
         return
-    scores = line_scores(state)
+    scores = LineScores(state)
     if knobs.snippet == "packed":
         pack(state, scores)
         formula = f"best lines of {knobs.depth} chunks, {knobs.budget:,} characters in all"
@@ -54,23 +54,27 @@ def cut_snippets(state: RankingState) -> None:
     )
 
 
-def line_scores(state: RankingState) -> dict[str, ScoredLines]:
+class LineScores:
     """The score of every line of the chunks that are left, 0–1: 0.6 × BM25 / the best + 0.4 × the cosine
-    spread from 0 to 1, over the lines of these chunks. A line without a signal has 0. Made once for a pool
-    and the same limits."""
-    ids = [item.chunk_id for item in state.ranked]
-    scales: list[tuple[str, float, float, float]] = []  # list, its share, lowest and highest value
-    for lst in state.lists:
-        source, limits = lst.source.id, _limits(state.pool, lst.source.id, ids)
-        low = 0.0 if lst.kind.by_words else min((low for low, _ in limits), default=0.0)
-        high = max((high for _, high in limits), default=0.0)
-        if high > low:
-            scales.append((source, lst.kind.line_share, low, high))
-    made: dict[str, ScoredLines] = state.pool.memo.setdefault(("line scores", *scales), {})
-    for i in ids:
-        if i not in made:
-            made[i] = _scored(state, i, scales)
-    return {i: made[i] for i in ids}
+    spread from 0 to 1, over the lines of these chunks. A line without a signal has 0. Those of a chunk are
+    made when they are asked for, once for a pool and the same limits. None is above ``most``."""
+
+    def __init__(self, state: RankingState) -> None:
+        self._state, ids = state, [item.chunk_id for item in state.ranked]
+        self._scales: list[tuple[str, float, float, float]] = []  # list, its share, lowest and highest value
+        for lst in state.lists:
+            source, limits = lst.source.id, _limits(state.pool, lst.source.id, ids)
+            low = 0.0 if lst.kind.by_words else min((low for low, _ in limits), default=0.0)
+            high = max((high for _, high in limits), default=0.0)
+            if high > low:
+                self._scales.append((source, lst.kind.line_share, low, high))
+        self.most = sum(share for _, share, *_ in self._scales)
+        self._made: dict[str, ScoredLines] = state.pool.memo.setdefault(("line scores", *self._scales), {})
+
+    def __getitem__(self, chunk_id: str) -> ScoredLines:
+        if chunk_id not in self._made:
+            self._made[chunk_id] = _scored(self._state, chunk_id, self._scales)
+        return self._made[chunk_id]
 
 
 def _limits(pool: Pool, list_id: str, ids: Sequence[str]) -> list[tuple[float, float]]:
