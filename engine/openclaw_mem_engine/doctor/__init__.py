@@ -91,14 +91,18 @@ def fix(
     """Repair what ``examine`` found and can be repaired; what was done, in words. Notes are not touched, and
     nothing is embedded. An index whose pages are damaged, or that a newer program wrote, is not written to.
     ``killed``: see ``SyncLock``. Raises SyncBusy when another process keeps the index, IndexUnavailable when
-    it cannot be written, Cancelled while it waits for the lock: nothing is repaired then."""
+    it cannot be written, Cancelled while it waits for the lock: nothing but permissions is repaired then."""
     codes = {finding.code for finding in report.fixable}
     of_index = codes - locations.LOCATION_CODES
     if not codes:
         return []
     refuse_foreign(settings.index_path)
+    # Not under the lock: that file may be one of them.
+    done = locations.narrow_permissions(settings) if "permissions" in codes else []
+    if codes == {"permissions"}:
+        return done
     with SyncLock(settings.index_path, "repairing", killed=killed).holding(LOCK_WAIT_S, cancel):
-        done = locations.repair_locations(settings, codes)
+        done += locations.repair_locations(settings, codes)
         if of_index:
             done += repair_index(settings.index_path, of_index)
         return done
