@@ -6,12 +6,13 @@ The sizes of the world are chosen so that one passage is hidden by ``min_score``
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.commands import World, new_world, until
+from support.commands import Call, World, new_world, until
 from support.terminals import Workbench
 
 HIDDEN = "memory/projects/greenhouse.md"
@@ -109,3 +110,58 @@ def test_what_a_killed_session_was_about_is_there_in_the_next(world: World) -> N
         again.shows("last checked")
         again.press("1")
         again.shows("continued: “router”", "1 result")
+
+
+def end(opened: Workbench, how: str) -> int:
+    """Its exit code after a key or a signal. The terminal is as it was before, without a traceback."""
+    opened.written.clear()
+    if how == "q":
+        opened.press("q")
+    else:
+        opened.kill(getattr(signal, how))
+    code = opened.exit_code()
+    assert b"\x1b[?1049l" in opened.written
+    assert b"Error" not in opened.written
+    return code
+
+
+@pytest.mark.parametrize(("how", "code"), [("q", 0), ("SIGTERM", 143)])
+def test_the_end_after_a_sync_that_the_watcher_began(world: World, how: str, code: int) -> None:
+    """What a thread calls in the event loop sets timers too: one that failed broke the end, and the session
+    was not saved any more."""
+    with start(world) as opened:
+        opened.shows("4 files indexed")
+        opened.press("escape")
+        opened.shows("q quit")
+        until(lambda: [*world.data.glob("workbench/*.json")])
+        saved = next(world.data.glob("workbench/*.json"))
+        before = saved.read_bytes()
+        world.write("memory/later.md", "# Later\n\nWritten while the workbench is open.\n")
+        opened.shows("memory/later.md modified")
+        opened.press("3")
+        opened.shows("last checked")
+        until(lambda: saved.read_bytes() != before)
+        assert end(opened, how) == code
+
+
+@pytest.mark.parametrize(("how", "code"), [("q", 0), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_the_end_over_a_damaged_index(call: Call, world: World, how: str, code: int) -> None:
+    for number in range(120):
+        world.write(f"memory/many/{number:03}.md", f"# Note {number}\n\nAbout subject{number}.\n")
+    assert call("index").code == 0
+    (index,) = world.indexes
+    with index.open("r+b") as file:
+        file.seek(2 * 16_384)
+        file.write(os.urandom(index.stat().st_size - file.tell()))
+    with start(world) as opened:
+        opened.shows("the sync failed")
+        opened.press("escape")
+        opened.shows("q quit")
+        opened.press("3")
+        opened.shows("R rebuild")
+        opened.press("R")
+        opened.shows("The index is damaged. It is renamed;", "enter rebuild")
+        if how == "q":
+            opened.press("q")  # the dialog
+            opened.shows("q quit", without="enter rebuild")
+        assert end(opened, how) == code

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -184,3 +185,32 @@ def test_a_disk_with_room_for_a_sync_and_none_for_a_rebuild_is_a_warning(
     assert said.code == 0
     found = finding(said, "no-room-to-rebuild")
     assert (found["severity"], "to rebuild it" in found["text"]) == ("warning", True)
+
+
+def test_a_search_leaves_a_read_only_index_as_it_is(plain: tuple[Call, World]) -> None:
+    """Files that SQLite makes beside it have its mode: no later sync could write to them."""
+    call, world = plain
+    (index,) = world.indexes
+    index.chmod(0o444)
+    before = names(index.parent)
+    assert "may not be written: it is searched as it is" in call("search", "vlan", "--no-sync").out
+    assert stat.S_IMODE(index.stat().st_mode) == 0o400, "narrowed, and nothing added"
+    assert names(index.parent) == before
+    index.chmod(0o600)
+    world.write("memory/later.md", "# Later\n\nA VLAN was added.\n")
+    assert "1 new or modified" in call("index").out
+
+
+def test_permissions_of_the_lock_are_repaired_without_it(plain: tuple[Call, World]) -> None:
+    call, world = plain
+    (index,) = world.indexes
+    lock = index.with_name(f"{index.name}.lock")
+    lock.chmod(0o444)
+    assert "`openclaw-mem doctor --fix` repairs 1 of them" in call("doctor").out
+    said = call("doctor", "--fix")
+    assert "permissions of 1 file or folder narrowed" in said.out
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o400
+    assert "not repaired: not-writable" in said.out
+    said = call("index")
+    assert said.code == 6 and f"{lock.name} cannot be taken" in said.err
+    assert "Check the permissions of this file" in said.err

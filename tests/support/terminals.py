@@ -90,6 +90,8 @@ class Workbench:
         self._screen = pyte.Screen(*size)
         self._stream = pyte.ByteStream(self._screen)
         self._pid, self._terminal = _start(world, argv, env, *size)
+        #: Everything that the command has written.
+        self.written = bytearray()
 
     def __enter__(self) -> Self:
         return self
@@ -108,6 +110,10 @@ class Workbench:
     def press(self, *keys: str) -> None:
         """Send keys: those of ``KEYS`` by name, others as they are typed."""
         os.write(self._terminal, "".join(self.KEYS.get(key, key) for key in keys).encode())
+
+    def kill(self, number: int) -> None:
+        """Send a signal to the command."""
+        os.kill(self._pid, number)
 
     def shows(self, *texts: str, without: str = "\0") -> str:
         """Wait until the screen has all these texts, and not ``without``; returns it."""
@@ -134,5 +140,6 @@ class Workbench:
             if not written:
                 assert ended, f"{wanted} did not come before the end:\n{self.text}"
                 break
+            self.written += written
             self._stream.feed(written)
         return self.text

@@ -103,6 +103,8 @@ class Workbench(App[int]):
         self._first_screen = left.screen if any(entry.name == left.screen for entry in SCREENS[1:]) else ""
         #: The screen of the table that is over the search lab.
         self._at = ""
+        #: Whether all threads have ended: else the process has to be ended.
+        self.is_closed = False
 
     def _choose_theme(self, name: str, folder: Path | None) -> None:
         if name not in self.available_themes or (folder and (folder / f"{name}.toml").is_file()):
@@ -159,7 +161,7 @@ class Workbench(App[int]):
         if memo is not None:
             await asyncio.wrap_future(self._save(memo, self._session().data()))
         self._saver.shutdown()
-        await self.service.close()
+        self.is_closed = await self.service.close()
 
     def _save_soon(self) -> None:
         """Save what has changed, with what changes until then."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextvars
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from openclaw_mem_engine.api import Cancelled, Knobs, OpenClawMemError, Pool
 
@@ -22,7 +25,9 @@ _POOLS_KEPT = 8
 #: Notes of a pool that was answered worse than configured for a reason that may pass: asked again next time.
 _PASSING = frozenset({"embedding-failed", "fallback-vectors", "other-vectors", "beside-failed"})
 
-#: Seconds that closing waits for a cancelled search to end.
+#: How soon a thread that waits for the loop notices that the workbench closes, seconds.
+_POLL_S = 0.1
+#: Seconds that closing waits for cancelled work to end.
 _CLOSE_TIMEOUT = 2.0
 
 
@@ -58,6 +63,33 @@ def call_detached(work: Callable[[], T], name: str) -> asyncio.Future[T]:
     return asyncio.wrap_future(done)
 
 
+class CallingLoop:
+    """The running event loop for the threads of the caller. What they call runs in the caller's context: that
+    of a thread names no app, and a timer that is set there fails."""
+
+    def __init__(self) -> None:
+        self._loop, self._context = asyncio.get_running_loop(), contextvars.copy_context()
+
+    def call(self, work: Callable[..., object], *given: object) -> None:
+        """Call it soon."""
+        self._loop.call_soon_threadsafe(partial(work, *given), context=self._context)
+
+    def result(self, work: Coroutine[Any, Any, T], stop: threading.Event) -> T:
+        """Run a coroutine and wait for what it gives. Raises Cancelled once ``stop`` is set."""
+
+        async def run() -> T:
+            return await self._loop.create_task(work, context=self._context)
+
+        running = asyncio.run_coroutine_threadsafe(run(), self._loop)
+        while True:
+            try:
+                return running.result(_POLL_S)
+            except concurrent.futures.TimeoutError:
+                if stop.is_set():
+                    running.cancel()
+                    raise Cancelled("The workbench was closed.") from None
+
+
 class LongCalls:
     """One thread for calls that take seconds, one after the other; each gets a token that stops it."""
 
@@ -82,10 +114,14 @@ class LongCalls:
         for token in self._tokens:
             token.set()
 
-    async def close(self) -> None:
-        """Wait until the cancelled calls have ended."""
+    async def close(self) -> bool:
+        """Wait until the cancelled calls have ended, but only ``_CLOSE_TIMEOUT``: whether they have."""
         self.cancel()
-        await asyncio.to_thread(self._executor.shutdown, cancel_futures=True)
+        # Not in the loop's own executor: the loop would wait for that without a limit.
+        last = asyncio.get_running_loop().run_in_executor(self._executor, int)
+        done, _ = await asyncio.wait([last], timeout=_CLOSE_TIMEOUT)
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        return bool(done)
 
 
 class MemoryThread:
@@ -132,14 +168,14 @@ class MemoryThread:
             self._pools.move_to_end(key)
             return kept
         memory, epoch = self.opened, self._epoch
-        token, loop = threading.Event(), asyncio.get_running_loop()
+        token, loop = threading.Event(), CallingLoop()
 
         def show(pool: Pool) -> None:
             if on_scores is not None and not token.is_set():
                 on_scores(pool)
 
         def scored(pool: Pool) -> None:
-            loop.call_soon_threadsafe(show, pool)
+            loop.call(show, pool)
 
         def work() -> Pool:
             if token.is_set() or self.memory is not memory:

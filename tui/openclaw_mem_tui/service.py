@@ -11,15 +11,15 @@ configured memory watches, both are synced. A pool of one memory is never return
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from openclaw_mem_engine.api import Cancelled, Knobs, Pool, Settings, SyncReport, SyncRequest
-from openclaw_mem_tui.memory_thread import LongCalls, MemoryThread, call_detached
+from openclaw_mem_engine.api import Knobs, Pool, Settings, SyncReport, SyncRequest
+from openclaw_mem_tui.memory_thread import CallingLoop, LongCalls, MemoryThread, call_detached
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import (
@@ -37,8 +37,8 @@ T = TypeVar("T")
 #: Opens a memory with these faults (none: as configured).
 Factory = Callable[[frozenset[str]], "Memory"]
 NO_FAULTS: frozenset[str] = frozenset()
-#: How soon the follower notices that the workbench closes, seconds.
-_POLL_S = 0.1
+#: Seconds after which closing gives up: a thread may hang in a file or a provider.
+_CLOSE_S = 6.0
 
 
 class Service:
@@ -123,17 +123,23 @@ class Service:
         """Open the memory; may be called again after a failure."""
         await self._healthy.open()
 
-    async def close(self) -> None:
-        """Stop what runs and close the memories; may be called twice."""
+    async def close(self) -> bool:
+        """Stop what runs and close the memories, in ``_CLOSE_S`` at most; may be called twice. False when a
+        thread has not ended: the process cannot end by itself then."""
         self._closed = True
-        self._following.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                return await self._close()
+        return False
+
+    async def _close(self) -> bool:
         for probe in self._probes.values():
             probe.cancel()
+        reading = (self._transcripts, self._curation)
+        calls = (self._following, self._syncs, self._examinations, self._walks, *reading)
+        ended = await asyncio.gather(*(each.close() for each in calls))
         async with self._switching:
             faulted, self._faulted = self._faulted, None
-        reading = (self._transcripts, self._curation)
-        for calls in (self._following, self._syncs, self._examinations, self._walks, *reading):
-            await calls.close()
         while self.at_close:
             self.at_close.pop()()
         for memory in (faulted, *self._others.values(), self._healthy):
@@ -141,6 +147,7 @@ class Service:
                 await memory.close()
         while self._tasks:
             await asyncio.wait(self._tasks)
+        return all(ended)
 
     # -- other memories -----------------------------------------------------------------------------------
 
@@ -309,22 +316,15 @@ class Service:
     ) -> None:
         """Keep the index up to date until the service is closed (see ``Memory.follow``). ``on_event`` and
         ``sync`` are called in this event loop."""
-        memory, loop = self._healthy.opened, asyncio.get_running_loop()
+        memory, loop = self._healthy.opened, CallingLoop()
 
         def follow(stop: threading.Event) -> None:
             def show(event: FollowEvent) -> None:
                 if not stop.is_set():
-                    loop.call_soon_threadsafe(on_event, event)
+                    loop.call(on_event, event)
 
             def synced(trigger: SyncTrigger, _progress: Progress) -> SyncReport:
-                running = asyncio.run_coroutine_threadsafe(sync(trigger), loop)
-                while True:
-                    try:
-                        return running.result(_POLL_S)
-                    except concurrent.futures.TimeoutError:
-                        if stop.is_set():
-                            running.cancel()
-                            raise Cancelled("The workbench was closed.") from None
+                return loop.result(sync(trigger), stop)
 
             memory.follow(show, stop, sync=synced, at_start=at_start)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import faults_of, settings_of
-from openclaw_mem_engine.cli.terminal import crop, is_terminal, one_line, say, width
+from openclaw_mem_engine.cli.terminal import crop, flush_out, is_terminal, one_line, say, width
 from openclaw_mem_engine.config.sources import user_folders
 from openclaw_mem_engine.errors import UsageError
 
@@ -116,7 +116,12 @@ def open_workbench(
         memo=WorkbenchState(settings.data_dir, settings.agent, settings.workspace) if reload else None,
         keys=settings.keys,
     )
-    code = app.run() or 0
+    code = app.run()
+    if code is None:  # no key and no signal has ended it
+        code = app.return_code or 0
     if app.unsaved:
         say(app.unsaved)
+    if not app.is_closed:  # Python would wait for a thread that may never end
+        flush_out()
+        os._exit(code)
     return code

@@ -100,13 +100,17 @@ def fix(
     nothing is embedded. A damaged index is set aside, and replaced by one with its embeddings, which the next
     sync fills; one that a newer program wrote is not written to. ``killed``: see ``SyncLock``. Raises
     SyncBusy when another process keeps the index, IndexUnavailable when it cannot be written, Cancelled while
-    it waits for the lock: nothing is repaired then."""
+    it waits for the lock: nothing but permissions is repaired then."""
     codes = {finding.code for finding in report.fixable}
     if not codes:
         return []
     refuse_foreign(settings.index_path)
+    # Not under the lock: that file may be one of them.
+    done = locations.narrow_permissions(settings) if "permissions" in codes else []
+    if codes == {"permissions"}:
+        return done
     with SyncLock(settings.index_path, "repairing", killed=killed).holding(LOCK_WAIT_S, cancel):
-        done = locations.repair_locations(settings, codes)
+        done += locations.repair_locations(settings, codes)
         if codes & _REPLACED:
             damaged, saved = replace_damaged(settings.index_path)
             embeddings = counted(saved, "embedding")

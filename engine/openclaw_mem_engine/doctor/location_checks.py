@@ -288,7 +288,7 @@ def _check_database(
 # -- repair -----------------------------------------------------------------------------------------------
 
 
-#: What ``repair_locations`` repairs.
+#: What ``repair_locations`` and ``narrow_permissions`` repair.
 LOCATION_CODES = frozenset({"left-overs", "log-large", "permissions"})
 
 
@@ -303,11 +303,14 @@ def repair_locations(settings: Settings, codes: set[str]) -> list[str]:
         with closing(Database(settings.index_path, extension=False)) as database:
             database.merge_log()
         done.append("the write-ahead log was moved into the index")
-    if "permissions" in codes:
-        narrowed = 0
-        for path, mode in list(too_open(settings)):
-            with suppress(OSError):
-                path.chmod(stat.S_IMODE(mode) & ~_FORBIDDEN)
-                narrowed += 1
-        done.append(f"permissions of {counted(narrowed, 'file or folder', 'files or folders')} narrowed")
     return done
+
+
+def narrow_permissions(settings: Settings) -> list[str]:
+    """Take the rights of other users from what is ours; what was done, in words."""
+    narrowed = 0
+    for path, mode in list(too_open(settings)):
+        with suppress(OSError):
+            path.chmod(stat.S_IMODE(mode) & ~_FORBIDDEN)
+            narrowed += 1
+    return [f"permissions of {counted(narrowed, 'file or folder', 'files or folders')} narrowed"]

@@ -241,8 +241,9 @@ def _refused(path: Path, error: OSError) -> IndexUnavailable:
             f"The disk that holds {path} is full. The index keeps its old content; free some space and run "
             "`openclaw-mem index` again."
         )
+    closed = "this file" if path.exists() else "its folder"
     return IndexUnavailable(
-        f"The lock {path} cannot be taken ({error.strerror}). Check the permissions of its folder, or set "
+        f"The lock {path} cannot be taken ({error.strerror}). Check the permissions of {closed}, or set "
         "OPENCLAW_MEM_HOME to a folder of yours."
     )
 

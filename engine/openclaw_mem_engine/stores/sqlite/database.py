@@ -20,6 +20,7 @@ from openclaw_mem_engine.stores.sqlite.files import (
     connect_read_only,
     is_full,
     make_folder,
+    may_write,
     refuse_foreign,
 )
 
@@ -165,23 +166,20 @@ class Database:
         self._searching: set[int] = set()  # threads whose reader runs a search
         self.is_closed = False
         self._write_lock = threading.RLock()
-        self.read_only = False
+        # Decided before SQLite makes files beside it, which would have the mode of a file that is read only.
+        self.read_only = (
+            or_read_only and path.is_file() and not (may_write(path) and may_write(path.parent))
+        )
         make_folder(path)
         refuse_foreign(path, application_id)
         with self.explained():
-            try:
-                self._writer = self._opened_for_writing(application_id)
-            except (apsw.CantOpenError, apsw.ReadOnlyError):
-                if not or_read_only or not path.is_file():
-                    raise
-                self.read_only = True
-                self._writer = self._connect()
-                self._writer.pragma("application_id")  # the first read
+            self._writer = self._connect() if self.read_only else self._opened_for_writing(application_id)
+            self._writer.pragma("application_id")  # the first read
         self._identity = self._on_disk()
         # Notes are private, and so is what was made of them; a file of another user stays as it is.
         with suppress(OSError):
-            if path.stat().st_mode & 0o077:
-                path.chmod(0o600)
+            if (mode := path.stat().st_mode) & 0o077:
+                path.chmod(mode & 0o700)
 
     def _opened_for_writing(self, application_id: int) -> apsw.Connection:
         connection = self._connect()

@@ -170,6 +170,10 @@ def connect_read_only(path: Path) -> apsw.Connection:
     return apsw.Connection(f"{path.absolute().as_uri()}?{mode}", flags=flags)
 
 
+def may_write(path: Path) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
 def make_folder(path: Path) -> None:
     """Make the folder of an index file, should it be missing. Raises IndexUnavailable."""
     try:
