@@ -65,6 +65,8 @@ class SyncController(Presenter[Activity]):
         self._outcome: SyncReport | OpenClawMemError | None = None
         self._again: Job | None = None  # asked for while another ran
         self._synced_at_start = False
+        #: What an edit has changed beside its note: said once more with what the next sync found.
+        self.of_edit = ""
         #: Whether changes on disk are noticed by now, or watching is switched off.
         self.follows = False
 
@@ -139,6 +141,8 @@ class SyncController(Presenter[Activity]):
         finally:
             self._idle.set()
             self.update(phase="ready", label="", left=None)
+        if outcome and self.of_edit:
+            outcome, self.of_edit = f"{outcome}; {self.of_edit}", ""
         self.say(outcome or (before if quietly else "the index is up to date"))
 
     async def _sync_once(self, job: Job) -> str:

@@ -81,9 +81,11 @@ def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line
     ):
         if width(start) + width(end) + 2 <= cells:
             break
-    room = cells - width(start) - width(end) - 6
-    if header.workspace and end == full and room > 14:
-        end = (Span(fmt.crop_left(fmt.inert(header.workspace), room) + "   ", "faint"), *end)
+    room = cells - width(start) - width(end) - 4
+    if header.workspace and end == full and room >= 5:
+        shown = fmt.inert(header.workspace)
+        shown = fmt.crop_left(shown if room > 16 else shown.rpartition("/")[2], room)
+        end = (Span(f"{shown}  ", "faint"), *end)
     return spread(start, end, cells)
 
 

@@ -159,6 +159,7 @@ class SearchPresenter(Presenter[View]):
         if self.view.shown_faults:
             self.say(_FAULT_BASELINE)
             return False
+        self.sync.of_edit = ""
         self._show(state.unpinned(self.view))
         self.say("the configured defaults are the baseline")
         return state.needs_baseline_pool(self.view)
