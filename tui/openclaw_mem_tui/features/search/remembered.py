@@ -23,8 +23,9 @@ _LONGEST = 2_000
 @dataclass(frozen=True, slots=True)
 class Remembered:
     """``knobs`` and ``baseline`` are those that differ from the configuration, by name, with their profile
-    (None: as configured); ``baseline_name`` says what that is. ``recent`` are the titles of actions picked in the palette. ``theme`` was chosen
-    where ``usual_theme`` was configured. ``trouble`` says why nothing could be read."""
+    (None: as configured); ``baseline_name`` says what that is. ``recent`` are the titles of actions picked in
+    the palette. ``theme`` was chosen where ``usual_theme`` was configured. ``trouble`` says why nothing could
+    be read."""
 
     queries: tuple[str, ...] = ()
     recent: tuple[str, ...] = ()
