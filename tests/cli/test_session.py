@@ -58,7 +58,7 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
     # Edit the note: the answer follows, and the run before the edit is the baseline.
     tui.press("e")
     tui.shows(
-        "baseline (before the edit): #1 .260 → #1", "Beans are vegetables too.", "snippet · 1 match", "fresh"
+        "baseline (before the edit): #1 .260 → .", "Beans are vegetables too.", "snippet · 1 match", "fresh"
     )
 
     # A provider fails: what answers, why, and what that costs.

@@ -288,7 +288,7 @@ def test_budget_and_cut_line() -> None:
 
 
 def test_files_and_their_searches() -> None:
-    material = material_of({"memory/a.md": "a", "MEMORY.md": "abc", **LOGS}, _recalls(2, "memory/a.md"))
+    material = material_of({"memory/a.md": "é", "MEMORY.md": "abc", **LOGS}, _recalls(2, "memory/a.md"))
     assert [(file.path, file.searches) for file in material.files][:2] == [
         ("MEMORY.md", 0),
         ("memory/a.md", 2),
@@ -299,6 +299,7 @@ def test_files_and_their_searches() -> None:
         "day": "",
         "modified": 0.0,
         "searches": 2,
+        "bytes": 2,
         "decays": False,
     }
 

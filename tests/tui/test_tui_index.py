@@ -33,6 +33,7 @@ from openclaw_mem_tui.features.index.render.doctor import item_detail, item_rows
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
 from openclaw_mem_tui.render.spans import text_of
+from openclaw_mem_tui.render.status import soundness
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen
 from support import postgres
 from support.damage import indexed, looked
@@ -536,3 +537,42 @@ def test_failed_checks_differ_by_severity_in_more_than_colour() -> None:
         assert f"{mark} {severity}" in text_of(item_detail(check, 60)[0])
     assert not Outcome().check("files", ok=False).ok, "it could not be done"
     assert Outcome().check("files").to_dict() == {"name": "files", "ok": True, "detail": ""}
+
+
+async def test_damage_while_it_runs_is_said_everywhere_until_a_rebuild(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        await press(pilot, "c")
+        assert "✓" in screen.doctor.text and "healthy" not in str(screen.doctor.border_title)
+        clean = screen.presenter.state.report
+        assert clean is not None and not clean.errors and "● up to date" in screen.files.text
+        # Every page behind the first two, as a failing disk leaves them.
+        index = screen.search.service.settings.index_path
+        with index.open("r+b") as file:
+            file.seek(32_768)
+            file.write(b"\xa5" * (index.stat().st_size - 32_768))
+        await press(pilot, "1")
+        lab(pilot.app).search.ask("badger orchard")  # type: ignore[arg-type]
+        await lab(pilot.app).search.search(0.0)  # type: ignore[arg-type]
+        activity = lab(pilot.app).search.activity  # type: ignore[arg-type]
+        assert lab(pilot.app).search.view.error and activity.damage is not None  # type: ignore[arg-type]
+        await settled(pilot)
+        bottom = lab(pilot.app).query_one("#status").text  # type: ignore[arg-type, attr-defined]
+        assert "✗ no answer" in bottom and "damaged · 3 then R rebuilds" in bottom and "fresh" not in bottom
+        lab(pilot.app).search.trouble(lab(pilot.app).search.view.error)  # type: ignore[arg-type]
+        drawn = soundness(lab(pilot.app).search.view, lab(pilot.app).search.activity, 120)  # type: ignore[arg-type]
+        assert sum("is damaged (" in text_of(row) for row in drawn) == 1, "the same message once"
+        await press(pilot, "3")
+        assert "✗ damaged · R rebuilds" in shown(screen, "#facts") and "fresh" not in shown(screen, "#facts")
+        assert "up to date" not in screen.files.text and "? not known" in screen.files.text
+        detail = " ".join(screen.detail.text.split())
+        assert "matches disk" not in detail and "the index is damaged" in detail
+        if screen.presenter.state.report is clean:
+            assert "before the damage" in str(screen.doctor.border_title)
+        await press(pilot, "c")
+        assert "error" in str(screen.doctor.border_title)
+        await press(pilot, "R")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmScreen))
+        await press(pilot, "enter")
+        await until(pilot, lambda: lab(pilot.app).search.activity.damage is None)  # type: ignore[arg-type]
+        await settled(pilot)
+        assert "● up to date" in screen.files.text and "damaged" not in shown(screen, "#facts")

@@ -261,6 +261,22 @@ def test_strip_marks_what_differs() -> None:
     assert strong == ["decay 30 d", "mmr λ .70", "min score .30"]
 
 
+def test_the_strip_counts_what_is_configured_and_the_panel_names_it() -> None:
+    configured = Knobs().set({"snippet_chars": 1000})
+    drawn = spans.text_of(funnel.strip(configured, configured, 120))
+    assert "profile documented + 1 " in drawn and "change" not in drawn
+    turned = spans.text_of(funnel.strip(Knobs(), Knobs().set({"max_results": 5}), 120))
+    assert "profile documented + 1 " in turned and "1 change" in turned
+    assert "profile documented │" in spans.text_of(funnel.strip(configured, Knobs(), 120))
+    assert "documented with snippet chars 1000" in texts(knobs.hint("profile", 100, configured))
+
+
+def test_the_top_names_the_workspace_where_a_part_of_its_path_has_room() -> None:
+    header = Header("main", "/home/someone/.openclaw/heron", "builtin", "static-minilm-256-int8")
+    assert " heron  agent main" in spans.text_of(status.top(header, 120))
+    assert "/home/someone/.openclaw/heron  agent main" in spans.text_of(status.top(header, 160))
+
+
 def test_nothing_passes_is_explained() -> None:
     view = world.view(Knobs().set({"min_score": 0.95, "keyword_rescue": "off"}), Knobs())
     assert "Nothing passes: best was .67 at memory/note-" in texts(above.above(view, 120))

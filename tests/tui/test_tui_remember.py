@@ -217,3 +217,11 @@ async def test_the_run_before_an_edit_is_the_baseline(
         assert view.trace is not None and not view.trace.returned
         assert len(view.baseline.trace.returned) == 1
         assert "baseline before the edit" in screen.funnel.text
+        # What the sync found joins it.
+        await until(pilot, lambda: "modified" in screen.search.activity.said)
+        assert screen.search.activity.said == (
+            "memory/2026-03-02.md modified; the run before the edit is the baseline (B: as configured)"
+        )
+    async with running(tmp_path) as (pilot, screen):
+        assert "baseline before the edit" in screen.search.continued, "it was not pinned by hand"
+        assert screen.search.view.baseline_name == "knobs before the edit"

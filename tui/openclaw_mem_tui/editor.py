@@ -62,7 +62,9 @@ def edit(app: App[int], settings: Settings, path: str, line: int) -> tuple[str, 
     outcome = f"{Path(command[0]).name} closed" + (f" with exit code {code}" if code else "")
     is_note = not Path(path).is_absolute()
     if is_note and _content(on_disk) != before and app.search.pin_run("before the edit"):  # type: ignore[attr-defined]
-        outcome += "; the run before the edit is the baseline (B: as configured)"
+        kept = "the run before the edit is the baseline (B: as configured)"
+        outcome += f"; {kept}"
+        app.search.sync.of_edit = kept  # type: ignore[attr-defined]
     return outcome, True
 
 

@@ -12,12 +12,14 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from openclaw_mem_engine.api import Cancelled, Knobs, OpenClawMemError, Pool
+from openclaw_mem_engine.api import Cancelled, IndexDamaged, Knobs, OpenClawMemError, Pool
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Memory
 
 T = TypeVar("T")
+#: Is given each error that shows that the index is damaged, in the event loop.
+Damaged = Callable[[IndexDamaged], None]
 
 #: Pools kept, so that walking the history and turning a knob back cost nothing.
 _POOLS_KEPT = 8
@@ -38,10 +40,14 @@ class Unexpected(OpenClawMemError):
         super().__init__(f"Unexpected {type(error).__name__}: {error}. This is a defect of openclaw-mem.")
 
 
-async def call(executor: Executor, work: Callable[[], T]) -> T:
+async def call(executor: Executor, work: Callable[[], T], damaged: Damaged | None = None) -> T:
     """Run in a thread; an exception that is no OpenClawMemError is raised as ``Unexpected``."""
     try:
         return await asyncio.get_running_loop().run_in_executor(executor, work)
+    except IndexDamaged as error:
+        if damaged is not None:
+            damaged(error)
+        raise
     except OpenClawMemError:
         raise
     except Exception as error:
@@ -93,8 +99,9 @@ class CallingLoop:
 class LongCalls:
     """One thread for calls that take seconds, one after the other; each gets a token that stops it."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, damaged: Damaged | None = None) -> None:
         self._executor = ThreadPoolExecutor(1, name)
+        self._damaged = damaged
         self._tokens: set[threading.Event] = set()
 
     async def run(self, work: Callable[[threading.Event], T]) -> T:
@@ -102,7 +109,7 @@ class LongCalls:
         token = threading.Event()
         self._tokens.add(token)
         try:
-            return await call(self._executor, lambda: work(token))
+            return await call(self._executor, lambda: work(token), self._damaged)
         except asyncio.CancelledError:
             token.set()
             raise
@@ -128,8 +135,9 @@ class MemoryThread:
     """One open memory. Queries run on one thread, short reads (sizes, the chain, a note) on another, so that
     a search that waits for a provider delays neither. All methods belong to the event loop's thread."""
 
-    def __init__(self, factory: Callable[[], Memory], name: str) -> None:
+    def __init__(self, factory: Callable[[], Memory], name: str, damaged: Damaged | None = None) -> None:
         self._factory = factory
+        self._damaged = damaged
         self.memory: Memory | None = None
         self._queries = ThreadPoolExecutor(1, f"{name}-query")
         self._reads = ThreadPoolExecutor(1, f"{name}-read")
@@ -146,12 +154,12 @@ class MemoryThread:
     async def open(self) -> None:
         """Open the memory. Raises OpenClawMemError; may be called again after that."""
         if self.memory is None:
-            self.memory = await call(self._queries, self._factory)
+            self.memory = await call(self._queries, self._factory, self._damaged)
 
     async def read(self, work: Callable[[Memory], T]) -> T:
         """A short call that changes nothing."""
         memory = self.opened
-        return await call(self._reads, lambda: work(memory))
+        return await call(self._reads, lambda: work(memory), self._damaged)
 
     async def retrieve(
         self,
@@ -187,7 +195,7 @@ class MemoryThread:
                 self._running = None
 
         try:
-            pool = await call(self._queries, work)
+            pool = await call(self._queries, work, self._damaged)
         except asyncio.CancelledError:
             token.set()
             if self._running is token:

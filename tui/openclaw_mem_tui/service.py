@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from openclaw_mem_engine.api import Knobs, Pool, Settings, SyncReport, SyncRequest
-from openclaw_mem_tui.memory_thread import CallingLoop, LongCalls, MemoryThread, call_detached
+from openclaw_mem_tui.memory_thread import CallingLoop, Damaged, LongCalls, MemoryThread, call_detached
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import (
@@ -59,7 +59,10 @@ class Service:
         self.clock = clock
         #: Reads the configuration again; None where it is not to be written.
         self.reload = reload
-        self._healthy = MemoryThread(lambda: factory(NO_FAULTS), "openclaw-mem")
+        #: Is given each error that shows that an index is damaged.
+        self.on_damage: Damaged = lambda _: None
+        damaged: Damaged = lambda error: self.on_damage(error)  # noqa: E731
+        self._healthy = MemoryThread(lambda: factory(NO_FAULTS), "openclaw-mem", damaged)
         #: Healthy memories of other backends than the configured one, by name.
         self._others: dict[str, MemoryThread] = {}
         self._faulted: MemoryThread | None = None
@@ -69,9 +72,9 @@ class Service:
         self._switching = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
-        self._syncs = LongCalls("openclaw-mem-sync")
-        self._examinations = LongCalls("openclaw-mem-doctor")
-        self._walks = LongCalls("openclaw-mem-why")
+        self._syncs = LongCalls("openclaw-mem-sync", damaged)
+        self._examinations = LongCalls("openclaw-mem-doctor", damaged)
+        self._walks = LongCalls("openclaw-mem-why", damaged)
         self._transcripts = LongCalls("openclaw-mem-timeline")
         self._curation = LongCalls("openclaw-mem-curate")
         #: Called when all threads have ended.

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import Cancelled, OpenClawMemError, SyncReport, SyncRequest
+from openclaw_mem_engine.api import Cancelled, IndexDamaged, OpenClawMemError, SyncReport, SyncRequest
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
@@ -20,7 +20,7 @@ from openclaw_mem_tui.render.status import Activity, Header, Task
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import FollowEvent, Freshness, SyncTrigger
+    from openclaw_mem_engine.api import DoctorReport, FollowEvent, Freshness, SyncTrigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ class SyncController(Presenter[Activity]):
     def __init__(self, service: Service, demo: bool, refresh: Callable[[], Awaitable[None]]) -> None:
         """``refresh`` answers again what was answered from the index as it was before a sync."""
         super().__init__(service, Activity())
+        service.on_damage = self.take_damage
         self.header = Header(demo=demo)
         self._refresh = refresh
         self._progress: tuple[int, int, str] = (0, 0, "")
@@ -64,6 +65,8 @@ class SyncController(Presenter[Activity]):
         self._outcome: SyncReport | OpenClawMemError | None = None
         self._again: Job | None = None  # asked for while another ran
         self._synced_at_start = False
+        #: What an edit has changed beside its note: said once more with what the next sync found.
+        self.of_edit = ""
         #: Whether changes on disk are noticed by now, or watching is switched off.
         self.follows = False
 
@@ -80,6 +83,17 @@ class SyncController(Presenter[Activity]):
     def take_errors(self, count: int) -> None:
         """The doctor has found so many errors in the index."""
         self.update(errors=count)
+
+    def take_damage(self, error: IndexDamaged) -> None:
+        """The index cannot be read everywhere. That of another backend has no state here."""
+        if self.service.backend == self.service.configured_backend:
+            self.update(damage=error)
+
+    def take_report(self, report: DoctorReport) -> None:
+        """What the doctor has found. A report without errors ends a damage that was known."""
+        found = next((each.text for each in report.findings if each.code == "damaged"), "")
+        known = self.state.damage if report.errors else None
+        self.update(errors=report.errors, damage=IndexDamaged(found) if found else known)
 
     # -- syncing ------------------------------------------------------------------------------------------
 
@@ -127,6 +141,8 @@ class SyncController(Presenter[Activity]):
         finally:
             self._idle.set()
             self.update(phase="ready", label="", left=None)
+        if outcome and self.of_edit:
+            outcome, self.of_edit = f"{outcome}; {self.of_edit}", ""
         self.say(outcome or (before if quietly else "the index is up to date"))
 
     async def _sync_once(self, job: Job) -> str:
@@ -152,7 +168,7 @@ class SyncController(Presenter[Activity]):
             return f"the {job.task} failed"
         await self.read_status()
         if job.force:
-            self.take_errors(0)  # all of it is new
+            self.update(errors=0, damage=None)  # all of it is new
         warnings = [note.text for note in report.notes if note.level == "warning"]
         if warnings:
             self.trouble(fmt.join([*warnings[:2], self.state.trouble], " "))

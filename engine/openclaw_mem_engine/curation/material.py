@@ -161,13 +161,14 @@ class Budget:
 
 class FileUse(NamedTuple):
     """A note: its characters, its day ("" for one that does not decay), when it was last changed (epoch
-    seconds), and how many of the agent's searches returned a part of it."""
+    seconds), how many of the agent's searches returned a part of it, and its size in bytes."""
 
     path: str
     characters: int
     day: str
     modified: float
     searches: int
+    bytes: int
 
     def to_dict(self) -> dict[str, Any]:
         return self._asdict() | {"decays": bool(self.day)}
@@ -229,7 +230,9 @@ class Material:
             self.notes.values(), key=lambda note: (note.path != first, -self.count_of(note.path), note.path)
         )
         return [
-            FileUse(note.path, len(note.text), note.day, note.modified, self.count_of(note.path))
+            FileUse(
+                note.path, len(note.text), note.day, note.modified, self.count_of(note.path), _size(note.text)
+            )
             for note in rows
         ]
 
@@ -273,6 +276,11 @@ def material_of(
     }
     ordered = sorted(recalls, key=lambda recall: recall.at)
     return Material(notes, ordered, hidden or {}, bootstrap_limit, unread)
+
+
+def _size(text: str) -> int:
+    """Bytes of a note on disk."""
+    return len(text.encode("utf-8", "replace"))  # an undecoded byte is one
 
 
 def _day_of(path: str) -> str:

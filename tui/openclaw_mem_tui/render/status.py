@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from openclaw_mem_engine.api import FAULTS, Freshness, Note, Pool, session_scope
+from openclaw_mem_engine.api import FAULTS, Freshness, IndexDamaged, Note, Pool, session_scope
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import TABS, action, key
 from openclaw_mem_tui.features.search.state import View
@@ -37,7 +37,8 @@ class Activity:
     that runs, ``left`` are the seconds that it still takes (None: unknown); ``said`` is the last thing
     that happened, until something else does; ``noted`` are the notes of the last sync, until the next
     query; ``unused`` says what of the configuration the workbench does not use; ``errors`` are those that the
-    doctor found last, until the index is built anew."""
+    doctor found last, until the index is built anew; ``damage`` is the last error that showed that the index
+    is damaged, until it is built anew or a check finds no error."""
 
     phase: Phase = "opening"
     task: Task = "sync"
@@ -51,6 +52,7 @@ class Activity:
     noted: str = ""
     unused: tuple[str, ...] = ()
     errors: int = 0
+    damage: IndexDamaged | None = None
     freshness: Freshness | None = None
     files: int = 0
     chunks: int = 0
@@ -81,9 +83,11 @@ def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line
     ):
         if width(start) + width(end) + 2 <= cells:
             break
-    room = cells - width(start) - width(end) - 6
-    if header.workspace and end == full and room > 14:
-        end = (Span(fmt.crop_left(fmt.inert(header.workspace), room) + "   ", "faint"), *end)
+    room = cells - width(start) - width(end) - 4
+    if header.workspace and end == full and room >= 5:
+        shown = fmt.inert(header.workspace)
+        shown = fmt.crop_left(shown if room > 16 else shown.rpartition("/")[2], room)
+        end = (Span(f"{shown}  ", "faint"), *end)
     return spread(start, end, cells)
 
 
@@ -115,6 +119,8 @@ def fault_banner(faults: frozenset[str], cells: int, here: bool = False) -> Line
     return fit((Span(head + ", ".join(names)),), cells)
 
 
+#: What to do about a damaged index, on the screens that lack the key.
+RESCUE = line((key("show_index"), "key"), (" then ", "dim"), (key("rebuild"), "key"), (" rebuilds", "dim"))
 _FAILED, _WARNING, _INFO = Span(" ✗ ", "bad"), Span(" ! ", "warn"), Span(" i ", "accent")
 
 
@@ -131,9 +137,9 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
     """One line a warning, then the informative notes in one: what makes this answer less than it could be.
     ``framed``: the frame of the query line says which session asks."""
     made: list[Line] = []
-    for sign, text in ((_FAILED, view.error), (_WARNING, activity.trouble), (_INFO, activity.noted)):
-        if text:
-            made.extend(wrapped(_signed(sign, text), cells, 3))
+    said = ((_INFO, activity.noted), (_WARNING, activity.trouble), (_FAILED, view.error))
+    for text, sign in reversed({text: sign for sign, text in said if text}.items()):  # each text once
+        made.extend(wrapped(_signed(sign, text), cells, 3))
     if activity.unused:
         more = len(activity.unused) - 1
         end = line((f" {more} more: " if more else " "), (key("messages"), "key"))
@@ -273,13 +279,14 @@ def _answered(view: View, activity: Activity, frame: int) -> Line:
         return line((f" {spin} ", "accent"), ("searching", "dim"), (f"  {key('cancel')} cancels", "faint"))
     # The sign is the state, whatever the last message is: the worst that holds.
     degraded = activity.trouble or (view.pool is not None and view.pool.fallback is not None)
-    sign = Span(" ✗ ", "bad") if view.error else Span(" ● ", "warn" if degraded else "good")
+    failed = view.error or activity.damage
+    sign = Span(" ✗ ", "bad") if failed else Span(" ● ", "warn" if degraded else "good")
     if activity.said:
         return line(sign, fmt.inert(activity.said))
     if view.error:
         return line(sign, ("no answer", "bad"))
     if view.trace is None or view.pool is None:
-        return line(sign, ("ready", "dim"))
+        return line(sign, ("searches may fail", "bad") if activity.damage else ("ready", "dim"))
     parts = [sign]
     if view.pool.fallback is not None:
         parts.append(Span(f"{fmt.inert(view.pool.fallback.words)}  ", "warn"))
@@ -306,5 +313,7 @@ def _index(activity: Activity, short: bool = False) -> Line:
     size = ""
     if activity.files and not short:
         size = f"{fmt.count(activity.files, 'file')} · {fmt.count(activity.chunks, 'chunk')} · "
+    if activity.damage is not None:
+        return line((size, "dim"), ("damaged", "strong bad"), (" · ", "dim"), *RESCUE, " ")
     found = (*damage, Span(" · ", "dim")) if activity.errors else ()
     return line((size, "dim"), *found, (state, "dim" if activity.errors and role == "good" else role), " ")

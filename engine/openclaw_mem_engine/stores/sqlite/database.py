@@ -105,7 +105,7 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
 
 def _damaged(error: Exception, path: Path, advice: Advice) -> IndexDamaged:
     return IndexDamaged(
-        f"The index {path} is damaged ({error}). Your notes are not touched: {advice.rebuild}"
+        f"The index file is damaged ({error}). Your notes are not touched: {advice.rebuild} File: {path}"
     )
 
 

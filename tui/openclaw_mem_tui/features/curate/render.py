@@ -109,7 +109,7 @@ def file_row(file: FileUse, cells: int, selected: bool) -> Line:
     wide = cells >= 56
     day = file.day or (time.strftime("%Y-%m-%d", time.localtime(file.modified)) if wide else "")
     decay = "decays" if file.day else "evergreen"
-    end = f" {fmt.right(fmt.bytes_of(file.characters), 8)} {fmt.left(day, 10) if wide else ''}"
+    end = f" {fmt.right(fmt.bytes_of(file.bytes), 8)} {fmt.left(day, 10) if wide else ''}"
     end += f" {fmt.left(decay, 9)}" if cells >= 40 else ""
     path = max(6, cells - 2 - fmt.width_of(end) - 5)
     return line(
@@ -176,7 +176,7 @@ def file_detail(state: CurateState, file: FileUse | None, cells: int) -> list[Li
         return _nothing(state, cells)
     details = Details(cells)
     say = details.say
-    say("file", (fmt.inert(file.path), "strong"), f"  {fmt.bytes_of(file.characters)}")
+    say("file", (fmt.inert(file.path), "strong"), f"  {fmt.bytes_of(file.bytes)}")
     say("changed", fmt.clock(file.modified, state.at))
     if file.day:
         say("decay", f"a daily log of {file.day}: temporal decay counts from there")

@@ -82,8 +82,8 @@ class IndexState:
 class IndexPresenter(Presenter[IndexState]):
     """Errors become ``trouble``."""
 
-    def __init__(self, service: Service, found: Callable[[int], None]) -> None:
-        """``found`` is given how many errors each check found."""
+    def __init__(self, service: Service, found: Callable[[DoctorReport], None]) -> None:
+        """``found`` is given each report of the doctor."""
         super().__init__(service, IndexState())
         self._found = found
         #: How far the running check is, as its thread reports it.
@@ -214,7 +214,7 @@ class IndexPresenter(Presenter[IndexState]):
 
     def _take(self, report: DoctorReport, seconds: float) -> None:
         self.update(report=report, seconds=seconds, examined_at=self.service.clock(), stale=False)
-        self._found(report.errors)
+        self._found(report)
 
     def _on_progress(self, done: int, total: int, label: str) -> None:
         # Called in the doctor's thread, often: the screen's clock reads the last one.

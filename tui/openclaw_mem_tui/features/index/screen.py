@@ -43,6 +43,7 @@ READING: Reading = (
         ("+ not indexed", "on disk, not indexed yet"),
         ("− deleted", "deleted on disk, still in the index"),
         ("⊘ excluded", "not indexed; the file pane shows the reason"),
+        ("? not known", "the index is damaged"),
         ("= ≠", "built with the current settings; with other settings"),
         ("✗ ! i", "error, warning, information of the doctor"),
         ("✓", "a check without findings"),
@@ -64,7 +65,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
     HELP = "Whether the index is up to date with the notes, and whether it is intact."
 
     def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
-        super().__init__(search, lab, IndexPresenter(search.service, search.sync.take_errors))
+        super().__init__(search, lab, IndexPresenter(search.service, search.sync.take_report))
         self.files: Table[FileRow] = Table(_FILES, id="files")
         self.doctor: WrappedTable[doctor.Item] = WrappedTable(_DOCTOR, id="doctor", classes="listed")
         self.events: WrappedTable[Event] = WrappedTable(_EVENTS, id="events", classes="listed")
@@ -110,11 +111,13 @@ class IndexScreen(ListScreen[IndexPresenter]):
 
     def draw_body(self) -> None:
         state, activity = self.presenter.state, self.search.activity
-        report = state.report
+        report, damaged = state.report, activity.damage is not None
         short = self.narrow or not self.has_class("-tall")
         self.query_one("#facts", Pane).show(lambda cells: summary.facts(state, activity, cells, short))
         self.query_one("#files-head", Pane).show(lambda cells: [files.header(cells)])
-        self.files.show_rows(state.files, partial(files.file_row, state), files.words)
+        self.files.show_rows(
+            state.files, partial(files.file_row, state, damaged), partial(files.words, damaged)
+        )
         self.doctor.show_wrapped(state.findings, doctor.item_rows)
         self.events.show_wrapped(state.events, partial(files.event_row, state))
         box = self.query_one("#files-box", Vertical)
@@ -125,7 +128,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         count = len(report.fixable) if report is not None else 0
         repairs = f" · {key_hint('repair', f'repairs {count}')}" * bool(count)
         again = f" · {key_hint('examine', 'check' if report is None else 'again')}{repairs}"
-        self.label(self.doctor, doctor.title(state), markup(doctor.subtitle(state)) + again)
+        self.label(self.doctor, doctor.title(state, damaged), markup(doctor.subtitle(state)) + again)
         self.label(self.events, "events", f"{len(state.events):,}" if state.events else "")
         self.draw_selected()
         self._draw_status()
@@ -133,6 +136,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
     def draw_selected(self) -> None:
         """The details of the selected row; drawn anew, from its top, only when that is another one."""
         state, item = self.presenter.state, self.at.selected
+        damaged = self.search.activity.damage is not None
         drawer: Callable[[int], list[Line]]
         if self.at is self.doctor:
             kinds = {Check: "check", tuple: "checks passed"}
@@ -141,14 +145,14 @@ class IndexScreen(ListScreen[IndexPresenter]):
         elif self.at is self.events:
             name, drawer = "event", partial(files.event_detail, item, state)
         else:
-            name, drawer = "file", partial(files.file_detail, item, state)
-        if not self.show_detail((name, item, state.overview is None), name, drawer):
+            name, drawer = "file", partial(files.file_detail, item, state, damaged)
+        if not self.show_detail((name, item, state.overview is None, damaged), name, drawer):
             self.call_after_refresh(self.mark_more)
 
     def idle_keys(self) -> frozenset[str]:
         report = self.presenter.state.report
         if self.search.activity.phase == "failed":
-            return _WITH_INDEX - {"rebuild"} if self.search.damage is not None else _WITH_INDEX
+            return _WITH_INDEX - {"rebuild"} if self.search.activity.damage is not None else _WITH_INDEX
         idle = set() if report is not None and report.fixable else {"repair"}
         if self.presenter.emptied is None:
             idle.add("prune")
@@ -188,14 +192,16 @@ class IndexScreen(ListScreen[IndexPresenter]):
 
     def action_rebuild(self) -> None:
         async def ask() -> None:
-            plan = self.search.damage or await self.presenter.plan(SyncRequest(force=True), "a rebuild takes")
+            damage = self.search.activity.damage
+            plan = damage or await self.presenter.plan(SyncRequest(force=True), "a rebuild takes")
             if plan is not None:
                 self.app.push_screen(
                     ConfirmScreen("rebuild the index", partial(summary.rebuild_plan, plan), "rebuild"),
                     lambda sure: self.run_in(partial(self._rebuild, plan), "doctor") if sure else None,
                 )
 
-        if self.search.damage is not None or self._is_free():
+        closed = not self.search.service.is_open
+        if (closed and self.search.activity.damage is not None) or self._is_free():
             self.run_in(ask, "doctor")
 
     async def _rebuild(self, plan: Plan | IndexDamaged) -> None:
@@ -252,7 +258,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
     def _is_free(self) -> bool:
         """Whether checks can run now; says why not."""
         if not self.search.service.is_open:
-            damaged = self.search.damage is not None
+            damaged = self.search.activity.damage is not None
             again = f"{key('rebuild')} rebuilds it" if damaged else f"{key('sync_now')} tries again"
             self.presenter.say(f"the index cannot be opened, the reason is above; {again}")
         elif self.search.activity.phase == "syncing":

@@ -22,6 +22,11 @@ class Pin:
     backend: str = ""
     name: str = "pinned"
 
+    @property
+    def knobs_name(self) -> str:
+        """What it is for another query than its own."""
+        return "pinned knobs" if self.name == "pinned" else f"knobs {self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class Baseline:

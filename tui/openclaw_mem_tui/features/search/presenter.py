@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import Cancelled, Expected, IndexDamaged, Knobs, OpenClawMemError, UsageError
+from openclaw_mem_engine.api import Cancelled, Expected, Knobs, OpenClawMemError, UsageError
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search import start_page, state
 from openclaw_mem_tui.features.search.history import History, Steps
@@ -58,8 +58,6 @@ class SearchPresenter(Presenter[View]):
         self.remembered, self.continued = remembered, ""
         self.guide = guide
         self.start_page = StartPage()
-        #: Why the index cannot be opened, where a rebuild is the way out.
-        self.damage: IndexDamaged | None = None
         #: The lesson that is shown; None when another query was asked since.
         self.lesson_at: int | None = None
         self._last_lesson = 0
@@ -89,14 +87,12 @@ class SearchPresenter(Presenter[View]):
 
     async def open(self) -> bool:
         """Open the index and read the configuration. False, with the reason on the screen, when it fails."""
-        self.sync.update(phase="opening", trouble="", said="")
+        self.sync.update(phase="opening", trouble="", said="", damage=None)
         try:
             await self.service.open()
         except OpenClawMemError as error:
             self.sync.update(phase="failed", trouble=str(error))
-            self.damage = error if isinstance(error, IndexDamaged) else None
             return False
-        self.damage = None
         settings = self.service.settings
         self.sync.header = replace(self.sync.header, agent=settings.agent, workspace=str(settings.workspace))
         self.sync.update(phase="ready")
@@ -164,6 +160,7 @@ class SearchPresenter(Presenter[View]):
         if self.view.shown_faults:
             self.say(_FAULT_BASELINE)
             return False
+        self.sync.of_edit = ""
         self._show(state.unpinned(self.view))
         self.say("the configured defaults are the baseline")
         return state.needs_baseline_pool(self.view)

@@ -23,14 +23,16 @@ _LONGEST = 2_000
 @dataclass(frozen=True, slots=True)
 class Remembered:
     """``knobs`` and ``baseline`` are those that differ from the configuration, by name, with their profile
-    (None: as configured). ``recent`` are the titles of actions picked in the palette. ``theme`` was chosen
-    where ``usual_theme`` was configured. ``trouble`` says why nothing could be read."""
+    (None: as configured); ``baseline_name`` says what that is. ``recent`` are the titles of actions picked in
+    the palette. ``theme`` was chosen where ``usual_theme`` was configured. ``trouble`` says why nothing could
+    be read."""
 
     queries: tuple[str, ...] = ()
     recent: tuple[str, ...] = ()
     query: str = ""
     knobs: Mapping[str, Any] | None = None
     baseline: Mapping[str, Any] | None = None
+    baseline_name: str = "pinned"
     theme: str = ""
     usual_theme: str = ""
     screen: str = ""
@@ -59,6 +61,7 @@ class Remembered:
             text("query"),
             table("knobs"),
             table("baseline"),
+            text("baseline_name") or "pinned",
             text("theme"),
             text("usual_theme"),
             text("screen"),
@@ -101,8 +104,9 @@ def continued(view: View, remembered: Remembered) -> tuple[View, str]:
         said.append(f"{fmt.count(many, 'knob')} changed")
     pin = view.pin
     if remembered.baseline is not None and pin is None:
-        pin = Pin("", changed(view.defaults, remembered.baseline), None, backend=view.backend)
-        said.append("pinned baseline")
+        name = remembered.baseline_name
+        pin = Pin("", changed(view.defaults, remembered.baseline), None, backend=view.backend, name=name)
+        said.append("pinned baseline" if name == "pinned" else f"baseline {fmt.inert(name)}")
     shown = f"continued: {fmt.join(said)} ({key('start_anew')} starts over)" if said else remembered.trouble
     return replace(view, knobs=knobs, pin=pin), shown
 
@@ -126,6 +130,9 @@ def to_remember(search: SearchPresenter) -> Remembered:
     kept = replace(search.remembered, queries=tuple(history.queries), query=view.query)
     if not search.service.is_open or view.backend != search.service.configured_backend:
         return kept
-    pin = view.pin.knobs if view.pin is not None and view.pin.backend == view.backend else None
-    baseline = None if pin is None else changes(pin, view.defaults) or {"profile": view.defaults.profile}
-    return replace(kept, knobs=changes(view.knobs, view.defaults) or None, baseline=baseline)
+    pin = view.pin if view.pin is not None and view.pin.backend == view.backend else None
+    baseline = (
+        None if pin is None else changes(pin.knobs, view.defaults) or {"profile": view.defaults.profile}
+    )
+    kept = replace(kept, baseline=baseline, baseline_name=pin.name if pin is not None else "pinned")
+    return replace(kept, knobs=changes(view.knobs, view.defaults) or None)

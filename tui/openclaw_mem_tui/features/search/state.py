@@ -96,7 +96,7 @@ class View:
         if self.other_backend:
             return self.other_backend
         if self.pin is not None:
-            return self.pin.name if self.pin.query == self.query else "pinned knobs"
+            return self.pin.name if self.pin.query == self.query else self.pin.knobs_name
         return "lesson" if self.against is not None else "default"
 
     @property

@@ -89,11 +89,13 @@ def item_detail(item: Item | None, cells: int) -> list[Line]:
     return details.lines
 
 
-def title(state: IndexState) -> str:
+def title(state: IndexState, damaged: bool) -> str:
     """Title of the list, as markup of our own."""
     report = state.report
     if report is None:
         return "doctor"
+    if damaged and not report.errors:
+        return "doctor · [$warning]before the damage[/]"
     warnings = sum(finding.severity == "warning" for finding in report.findings)
     parts = [
         f"[$error]{fmt.count(report.errors, 'error')}[/]" if report.errors else "",

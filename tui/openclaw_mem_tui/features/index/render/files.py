@@ -21,6 +21,8 @@ STATES: dict[FileState, tuple[str, str, str]] = {
     "left-out": ("⊘", "excluded", "warn"),
     "indexed": ("●", "up to date", ""),
 }
+#: The same where the index is damaged.
+UNKNOWN = "?", "not known", "warn"
 _MEANING: dict[FileState, str] = {
     "changed": "differs from the index: searches find the old text until the next sync",
     "new": "not indexed yet: no search finds it until the next sync",
@@ -56,9 +58,9 @@ def header(cells: int) -> Line:
     return line((fmt.crop(titles, cells), "dim"))
 
 
-def file_row(state: IndexState, row: FileRow, cells: int, selected: bool) -> Line:
+def file_row(state: IndexState, damaged: bool, row: FileRow, cells: int, selected: bool) -> Line:
     """One file: path, chunks, size, state, time of its last change."""
-    mark, _, role = STATES[row.state]
+    mark, _, role = UNKNOWN if damaged else STATES[row.state]
     path, chunks, size, modified = _columns(cells)
     name = fmt.left(fmt.path(fmt.inert(row.path), path), path)
     return line(
@@ -67,7 +69,7 @@ def file_row(state: IndexState, row: FileRow, cells: int, selected: bool) -> Lin
         fmt.right(f"{row.chunks:,}" if row.chunks else "", chunks),
         (fmt.right("" if row.size is None else fmt.bytes_of(row.size), size), "dim"),
         (f"  {mark} ", role or "good"),
-        (fmt.left(_state(row), _STATE - 2), role or "dim"),
+        (fmt.left(UNKNOWN[1] if damaged else _state(row), _STATE - 2), role or "dim"),
         (fmt.right(fmt.day(row.mtime, state.at) if row.mtime is not None else "", modified), "dim"),
     )
 
@@ -84,15 +86,15 @@ def _state(row: FileRow) -> str:
     return f"{words} {'+' if row.delta > 0 else '−'}{fmt.bytes_of(abs(row.delta))}"
 
 
-def file_detail(row: FileRow | None, state: IndexState, cells: int) -> list[Line]:
+def file_detail(row: FileRow | None, state: IndexState, damaged: bool, cells: int) -> list[Line]:
     """Everything about one file; every text in full."""
     if row is None:
         return [line(("No file is selected.", "dim"))] if state.overview is not None else []
     details = Details(cells)
     say = details.say
-    mark, words, role = STATES[row.state]
+    mark, words, role = UNKNOWN if damaged else STATES[row.state]
     say("file", fmt.inert(row.path), (" · transcript" if row.source == "sessions" else "", "dim"))
-    say("state", (f"{mark} {words}", f"strong {role}".strip()), (_meaning(row), "dim"))
+    say("state", (f"{mark} {words}", f"strong {role}".strip()), (_meaning(row, damaged), "dim"))
     if row.state == "indexed" and row.delta > 0:
         when = "indexed when it has grown more, after a time without messages, or by a sync"
         say("waits", f"{fmt.bytes_of(row.delta)} of new messages", (f": {when}", "dim"))
@@ -114,8 +116,10 @@ def file_detail(row: FileRow | None, state: IndexState, cells: int) -> list[Line
     return details.lines
 
 
-def _meaning(row: FileRow) -> str:
+def _meaning(row: FileRow, damaged: bool) -> str:
     """What the state means for a search; a line of its own says it of a file that is found by older text."""
+    if damaged:
+        return ": the index is damaged; the lines below are of before"
     return "" if row.state == "left-out" and row.chunks else f": {_MEANING[row.state]}"
 
 
@@ -145,9 +149,9 @@ _KINDS: dict[EventKind, tuple[str, str, str]] = {
 _KIND = 10
 
 
-def words(row: FileRow) -> str:
+def words(damaged: bool, row: FileRow) -> str:
     """What a filter of the files looks at."""
-    return f"{fmt.inert(row.path)} {STATES[row.state][1]}"
+    return f"{fmt.inert(row.path)} {(UNKNOWN if damaged else STATES[row.state])[1]}"
 
 
 def event_row(state: IndexState, event: Event, cells: int, selected: bool) -> list[Line]:

@@ -6,7 +6,7 @@ from openclaw_mem_engine.api import IN_PROCESS, FileState, IndexDamaged, Overvie
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, line, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, width, wrapped
 from openclaw_mem_tui.render.status import SPINNER, Activity, doing
 
 _LABEL = 9
@@ -94,9 +94,11 @@ def _agrees(overview: Overview) -> Line:
 
 
 def _unsure(state: IndexState, activity: Activity) -> Line:
-    """While a sync runs, or after the files could not be read, the state is not known."""
+    """While a sync runs, or after the index could not be read, the state is not known."""
+    if activity.damage is not None:
+        return line(("✗ damaged", "strong bad"), (" · ", "faint"), (key("rebuild"), "key"), " rebuilds")
     if state.trouble:
-        return line(("not known: ", "warn"), "the files could not be read")
+        return line(("not known: ", "warn"), (key("messages"), "key"), " shows why")
     if activity.phase == "syncing" and state.overview is not None and not state.overview.number(*_WAITING):
         return line(("sync is running", "warn"))
     return ()
@@ -165,11 +167,15 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         shown = line((f" {spin} ", "accent"), (state.doing, "dim"), (far, "dim"), esc)
     elif trouble:
         shown = line((" ✗ " if state.trouble else " ! ", "bad"), fmt.message_here(trouble))
+        if width(shown) > cells:
+            end = line((" … ", "dim"), (key("messages"), "key"), (" shows all ", "dim"))
+            return (*fit(shown, cells - width(end)), *end)
     elif state.overview is None:
         shown = line((" ◐ ", "accent"), ("reading the index", "dim"))
     else:
         # The last message says nothing about the present state of the index.
-        sound = state.overview.freshness.state == "fresh" and not (state.report and state.report.errors)
+        errors = activity.damage or (state.report and state.report.errors)
+        sound = state.overview.freshness.state == "fresh" and not errors
         mark = (" ● ", "good") if sound else (" · ", "warn")
         shown = line(mark, fmt.inert(state.said or activity.said or "idle"))
     return spread(shown, (), cells)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclaw_mem_engine.api import Knobs, Stage, Trace, returned_words, unrelated
+from openclaw_mem_engine.api import Knobs, Stage, Trace, profile, returned_words, unrelated
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features.search.render.hits import is_shortened
 from openclaw_mem_tui.features.search.state import View
@@ -101,13 +101,16 @@ def _in_pool(trace: Trace) -> int:
 
 
 def strip(knobs: Knobs, defaults: Knobs, cells: int) -> Line:
-    """The knobs that matter most in one line; what differs from the configuration is bold."""
+    """The knobs that matter most in one line: the profile and how many knobs are configured otherwise; what
+    differs from the configuration is bold."""
 
     def part(text: str, *names: str) -> Span:
         changed = any(getattr(knobs, n) != getattr(defaults, n) for n in names)
         return Span(text, "strong accent" if changed else "dim", f"knob('{names[0]}')")
 
-    shown = [part(f"profile {knobs.profile}", "profile")]
+    configured = knobs.profile == defaults.profile
+    own = len(defaults.changes_from(profile(defaults.profile))) if configured else 0
+    shown = [part(f"profile {knobs.profile}" + (f" + {own}" if own else ""), "profile")]
     if knobs.vector_space != "primary":
         shown.append(part(f"{knobs.vector_space} vectors", "vector_space"))
     if knobs.mode != "hybrid":

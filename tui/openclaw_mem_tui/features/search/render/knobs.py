@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from openclaw_mem_engine.api import KNOBS, PROFILES, Knobs, KnobSpec, KnobValue
+from openclaw_mem_engine.api import KNOBS, PROFILES, Knobs, KnobSpec, KnobValue, profile
 from openclaw_mem_tui.features.search.state import KNOB_NAMES, PROFILE
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
@@ -54,7 +54,8 @@ def changed_words(before: Knobs, after: Knobs) -> str:
     """``min score .35``: the knobs that differ, as they are after; of many, how many there are."""
     names = [name for name in KNOBS if getattr(before, name) != getattr(after, name)]
     if len(names) > _NAMED:
-        return f"{len(names)} knobs, profile {after.profile}"
+        named = f", profile {after.profile}" if after.profile != before.profile else ""
+        return f"{len(names)} knobs{named}"
     return ", ".join(f"{name.replace('_', ' ')} {_value(name, getattr(after, name))}" for name in names)
 
 
@@ -90,7 +91,9 @@ def hint(name: str, cells: int, knobs: Knobs) -> list[Line]:
     """What the selected knob means and which values it takes; first of all, why it has no effect now."""
     title = (f"{name.replace('_', ' ')}: ", "accent")
     if name == PROFILE:
-        return wrapped(line(title, ("sets all knobs: ", "dim"), (", ".join(PROFILES), "dim")), cells)
+        own = changed_words(profile(knobs.profile), knobs)
+        with_own = f"{knobs.profile} with {own} · " if own else ""
+        return wrapped(line(title, with_own, (f"sets all knobs: {', '.join(PROFILES)}", "dim")), cells)
     spec: KnobSpec = KNOBS[name]
     tail = "" if spec.free else " · needs a new retrieval"
     reason = idle(name, knobs)

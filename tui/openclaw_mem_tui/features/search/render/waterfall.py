@@ -287,7 +287,10 @@ def _compare(view: View, trace: Trace, row: Row, digits: int, cells: int) -> lis
             both = before.final is not None and row.final is not None
             moved = both and not view.baseline.by_file and abs((before.final or 0) - (row.final or 0)) > 1e-9
             was = _result(view.baseline.trace, before, digits, moved)
-            change = f"{was} → {_result(trace, row, digits, moved)}"
+            now = _result(trace, row, digits, moved)
+            if moved and was.partition(" ")[0] == now.partition(" ")[0] and row.returned:  # the rank once
+                now = now.partition(" ")[2]
+            change = f"{was} → {now}"
         made.extend(wrapped(line((f"{name}: ", "dim"), change), cells, 2))
     return made
 
