@@ -1,7 +1,8 @@
-"""Indexes of schema 3 go on: converted when they are opened, with all passages and embeddings."""
+"""Indexes of schema 3: converted when they are opened, with all passages and embeddings, then rebuilt."""
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ import pytest
 import sqlite_vec
 
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.sqlite.repair import save_embeddings
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
-from openclaw_mem_engine.sync.report import SyncRequest
 from support.damage import indexed, looked, named
 from support.stores import content
+from support.users import unprivileged_folder
 
 #: The tables that changed, as schema 3 had them, filled from those of today.
 SCHEMA_3 = """
@@ -49,8 +51,11 @@ PRAGMA journal_mode = delete; PRAGMA page_size = 4096; VACUUM; PRAGMA journal_mo
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
+    return earlier(indexed(tmp_path))
+
+
+def earlier(made: Settings) -> Settings:
     """An index of schema 3, with pages of 4 kB as SQLite makes them."""
-    made = indexed(tmp_path)
     with closing(apsw.Connection(str(made.index_path))) as connection:
         connection.enable_load_extension(True)
         connection.load_extension(sqlite_vec.loadable_path())
@@ -59,37 +64,51 @@ def settings(tmp_path: Path) -> Settings:
     return made
 
 
-def page_bytes(path: Path) -> int:
-    with closing(apsw.Connection(str(path))) as connection:
-        return int(connection.pragma("page_size"))
-
-
-def test_everything_of_it_is_found_before_and_after_a_sync(settings: Settings, tmp_path: Path) -> None:
+def test_everything_of_it_is_found_before_the_sync_that_rebuilds_it(
+    settings: Settings, tmp_path: Path
+) -> None:
     whole = indexed(tmp_path / "today")
     before = settings.index_path.stat().st_size
     finding = named(looked(settings), "earlier-tables")
     assert (finding.severity, finding.repair) == ("warning", "openclaw-mem index")
     with Memory.open(settings) as memory, Memory.open(whole) as today:
         answer, wanted = memory.search("heron pond"), today.search("heron pond")
-        assert answer.hits == wanted.hits and answer.warnings == ()
+        assert answer.hits == wanted.hits
+        assert named(looked(settings), "other-fingerprint").repair == "openclaw-mem index"
         report = memory.sync()
-        assert (report.rebuilt, report.embedded, report.changed) == (False, 0, ())
+        assert (report.rebuilt, report.embedded) == (True, 0)
     assert looked(settings, deep=True).findings == ()
     assert content(settings.index_path) == content(whole.index_path)
-    assert page_bytes(settings.index_path) == 16_384 and settings.index_path.stat().st_size < before
+    assert settings.index_path.stat().st_size < before
     with closing(apsw.Connection(str(settings.index_path))) as connection:
         assert not connection.execute("SELECT 1 FROM sqlite_schema WHERE name LIKE '%vec%'").fetchall()
+        lines: Any = connection.execute("SELECT count(*) FROM chunk_lines").fetchall()
+    assert lines[0][0] > 10, "lines of an index of schema 3 were not kept"
 
 
-def test_while_another_process_has_it_open_its_pages_stay(settings: Settings) -> None:
+def test_while_another_process_has_it_open_it_is_rebuilt_too(settings: Settings) -> None:
     with closing(apsw.Connection(str(settings.index_path))) as other:
         other.execute("SELECT count(*) FROM chunks").fetchall()
         with Memory.open(settings, resident=True) as memory:
-            assert page_bytes(settings.index_path) == 4096
-            report = memory.sync(SyncRequest(force=True))
-            assert (report.rebuilt, report.embedded) == (True, 0), "a rebuild fits into such a file"
+            report = memory.sync()
+            assert (report.rebuilt, report.embedded) == (True, 0)
             assert memory.search("heron pond").pool.lists[0].rows
+        assert other.execute("SELECT count(*) FROM chunk_lines").fetchall() != [(0,)]
     assert looked(settings, deep=True).findings == ()
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="becoming another user takes root")
+def test_where_it_may_not_be_written_it_says_what_converts_it() -> None:
+    with unprivileged_folder() as folder:
+        settings = earlier(indexed(folder, {"MEMORY.md": "The heron lives near the pond.\n"}))
+        settings.index_path.chmod(0o400)
+        settings.index_path.parent.chmod(0o500)
+        with pytest.raises(IndexUnavailable, match="permissions and run `openclaw-mem index`"):
+            Memory.open(settings)
+        settings.index_path.parent.chmod(0o700)
+        settings.index_path.chmod(0o600)
+        with Memory.open(settings) as memory:
+            assert memory.sync().rebuilt and memory.search("heron").hits
 
 
 def test_its_embeddings_are_saved_when_it_is_damaged(settings: Settings, tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_a_sync_keeps_and_forgets_them_with_the_chunks(tmp_path: Path, seen: lis
             key: before[key] for key in again.keys() & before.keys()
         }
         assert len(again) > len(after)
-    repair(index, ())
+    repair(index)
     assert rows(index) == again
 
 

@@ -6,6 +6,7 @@ import random
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import apsw
@@ -126,9 +127,9 @@ def test_spaces_have_their_names_twice(tmp_path: Path, copy: str) -> None:
     vectors = filled(path, 500)
     with closing(apsw.Connection(str(path))) as connection:
         sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
-        ((page,),) = connection.execute(sql, (copy,)).fetchall()
+        held: list[Any] = connection.execute(sql, (copy,)).fetchall()
     with path.open("r+b") as file:
-        file.seek((int(page) - 1) * PAGE)
+        file.seek((held[0][0] - 1) * PAGE)
         file.write(bytes(PAGE))
     assert saved_from(path, vectors) == 500
 

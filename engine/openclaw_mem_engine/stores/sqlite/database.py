@@ -97,8 +97,8 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
         return _damaged(error, path, advice)
     if isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
         return IndexUnavailable(
-            f"The index {path} cannot be opened for writing ({error}). Check its permissions, or set "
-            "OPENCLAW_MEM_HOME to a folder of yours."
+            f"The index {path} cannot be opened for writing ({error}). Check its permissions and "
+            f"{advice.again}, or set OPENCLAW_MEM_HOME to a folder of yours."
         )
     return IndexUnavailable(f"The index {path} could not be used: {error}. {advice.check}")
 

@@ -1,18 +1,16 @@
-"""Indexes of schema 3: when they are opened, their tables get today's shape in place. Their cache repeated
-the names of its space in every row, and a vec0 table had each vector a second time."""
+"""Indexes of schema 3: when they are opened, their tables get today's shape in place, so that they answer
+until the next sync rebuilds them with their embeddings. Their cache repeated the names of its space in every
+row, and a vec0 table had each vector a second time."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from zlib import crc32
 
 import apsw
 
-from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS
-from openclaw_mem_engine.stores.base import SCHEMA_VERSION, Fingerprint
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
-from openclaw_mem_engine.stores.sqlite.schema import TABLES, Meta
+from openclaw_mem_engine.stores.sqlite.schema import TABLES
 
 #: The cache: number, names of the space, text hash and vector, as they are read today.
 ROWS = """SELECT rowid AS id, provider, model, provider_key, unhex(hash) AS hash, embedding, NULL AS checksum,
@@ -52,27 +50,5 @@ def bring_up(database: Database) -> None:
             connection.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
         for statement in (*TABLES, *_COPIED, *(f"DROP TABLE old_{table}" for table in _OLD)):
             connection.execute(statement)
-        with suppress(apsw.SQLError):  # without sqlite-vec it stays until the next rebuild
+        with suppress(apsw.SQLError):  # without sqlite-vec it stays until the rebuild
             connection.execute("DROP TABLE IF EXISTS chunks_vec")
-        for (text,) in rows(connection, "SELECT value FROM meta WHERE key = 'fingerprint'"):
-            with suppress(ValueError):
-                known = Fingerprint.from_json(text)
-                if known.schema == 3:  # in older ones more has changed: they are rebuilt
-                    Meta.put(connection, "fingerprint", replace(known, schema=SCHEMA_VERSION).to_json())
-        connection.execute("DELETE FROM meta WHERE key = 'vectors_behind'")
-    _vacuum(database)
-
-
-def _vacuum(database: Database) -> None:
-    """Write the file anew, without free pages and with pages as in a new one; not while another process has
-    it open, nor on a disk without room for that."""
-    database.close_readers()
-    with database.exclusive_writer() as connection, suppress(apsw.Error):
-        try:
-            connection.set_busy_timeout(0)
-            connection.pragma("journal_mode", "delete")  # a file with a log keeps its page size
-            connection.pragma("page_size", database.new_page_bytes)
-            connection.execute("VACUUM")
-        finally:
-            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-            database.become_wal(connection)
