@@ -149,9 +149,9 @@ class Meta:
         return self._decoded("fingerprint", "record of the build settings", self._built_with)
 
     def _built_with(self, text: str | None) -> Fingerprint | None:
-        from openclaw_mem_engine.stores.findings import UPGRADE
-
         if text is not None and (schema := schema_of(text)) > SCHEMA_VERSION:
+            from openclaw_mem_engine.stores.findings import UPGRADE
+
             raise IndexUnavailable(f"{self._db.path}: {newer(schema)} To update: `{UPGRADE}`.")
         return None if text is None else Fingerprint.from_json(text)
 
