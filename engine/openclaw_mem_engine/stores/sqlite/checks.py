@@ -36,7 +36,7 @@ def diagnose(
     Outcome, none into the index. ``deep`` compares every word and vector, not a sample: minutes instead of
     seconds. ``in_use`` are the vector spaces of the configured providers. A check may raise apsw.Error,
     TypeError, ValueError, LookupError, AttributeError or ArithmeticError for what a damaged page makes of its
-    rows. Those after "tables-missing" or "newer-schema" have no meaning."""
+    rows. Those after "damaged", "tables-missing" or "newer-schema" have no meaning."""
     return {
         "integrity": partial(check_integrity, snap),
         "tables": partial(check_tables, snap),
