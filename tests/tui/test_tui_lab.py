@@ -245,6 +245,21 @@ async def test_a_hit_is_read_copied_exported_and_the_mouse_is_enough(tmp_path: P
         assert pilot.app.return_value == 0
 
 
+async def test_a_short_waterfall_leaves_its_rows_to_the_list(tmp_path: Path) -> None:
+    async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, screen):
+        box = screen.waterfall
+        assert box.size.height == len(box.drawn) == 6
+        rows = screen.hits.size.height
+        await press(pilot, "j", "j")
+        assert screen.hits.size.height == rows, "the list keeps its size while the cursor moves"
+        await press(pilot, "tab")
+        assert screen.preview.size.height == 8
+        await press(pilot, "tab")
+        await pilot.resize_terminal(60, 20)
+        await settled(pilot)
+        assert box.size.height == 4
+
+
 async def test_narrow_screens_rotate_the_lower_pane(tmp_path: Path) -> None:
     async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, screen):
         assert screen.waterfall.region and not screen.preview.region

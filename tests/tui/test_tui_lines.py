@@ -510,6 +510,8 @@ def test_a_rescue_that_differs_has_its_chip() -> None:
 def test_every_knob_has_a_hint() -> None:
     for name in state.KNOB_NAMES:
         assert texts(knobs.hint(name, 44, Knobs())).strip()
+        whole, cut = (texts(knobs.hint(name, 44, Knobs(), most)) for most in (0, 2))
+        assert cut == whole or cut.rstrip().endswith("…")
 
 
 # -- edges ------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Literal
 
 from rich.style import Style
 
-from openclaw_mem_engine.api import Result, Row, present_snippet, shows_citation
+from openclaw_mem_engine.api import Result, Row, Trace, present_snippet, shows_citation
 from openclaw_mem_tui.bindings import action
 from openclaw_mem_tui.features.search.render import preview as render
 from openclaw_mem_tui.features.search.state import Citations, View
@@ -21,6 +21,8 @@ from openclaw_mem_tui.widgets.line_view import Pane, nothing
 Kind = Literal["snippet", "get", "markdown"]
 
 _LARGEST_RENDERED = 20_000
+#: Lines of a waterfall that needs less than the usual height.
+_LOW = 6
 
 #: Before the role of a span that is a style of Rich.
 _RICH = "rich "
@@ -45,10 +47,17 @@ def agent_text(result: Result, citations: Citations, session_key: str = "") -> s
 class Waterfall(Pane):
     """What made the score of the selected row."""
 
-    def fit(self, wide: bool, knobs_open: bool, many: bool, room: int) -> None:
-        """As tall as its text: no taller while the knobs are open, for more knobs; taller for ``many`` lists
-        in ``room`` lines. It does not shrink again: a new layout at every step would cost more than the
-        ranking."""
+    #: The answer that the class ``-low`` was set for.
+    _low_for: Trace | None = None
+
+    def fit(self, trace: Trace | None, wide: bool, knobs_open: bool, room: int) -> None:
+        """As tall as its text: no taller while the knobs are open, for more knobs; taller for many lists in
+        ``room`` lines. Where there is one column, a short text of the first row leaves lines to the list. It
+        does not shrink again: a new layout at every step would cost more than the ranking."""
+        if self.drawn and trace is not self._low_for:
+            self._low_for = trace
+            self.screen.set_class(len(self.drawn) <= _LOW, "-low")
+        many = trace is not None and len(trace.lists) > 2 and self.screen.has_class("-tall")
         lines, usual = len(self.drawn) + 2, 12
         fitted = self.styles.inline.has_rule("height")
         if wide and (knobs_open or (many and lines > usual)):

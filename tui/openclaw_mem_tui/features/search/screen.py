@@ -264,8 +264,7 @@ class SearchScreen(WorkbenchScreen):
 
     def _fit_waterfall(self) -> None:
         view = self.search.view
-        many = view.trace is not None and len(view.trace.lists) > 2 and self.has_class("-tall")
-        self.waterfall.fit(self.has_class("-wide"), self.knobs_open, many, self.hits.outer_size.height)
+        self.waterfall.fit(view.trace, self.has_class("-wide"), self.knobs_open, self.hits.outer_size.height)
 
     @property
     def knobs_open(self) -> bool:
@@ -286,7 +285,7 @@ class SearchScreen(WorkbenchScreen):
     @on(CursorList.Moved, "#knobs")
     def draw_hint(self) -> None:
         name, knobs = self.knob_panel.name_at_cursor, self.search.view.knobs
-        self.hint.show(lambda cells: hint(name, cells, knobs))
+        self.hint.show(lambda cells: hint(name, cells, knobs, self.hint.size.height))
 
     def _mark_stale(self) -> None:
         self._stale_timer = None

@@ -87,8 +87,16 @@ def idle(name: str, knobs: Knobs) -> str:
     return "" if name == PROFILE else knobs.missing_need(name)
 
 
-def hint(name: str, cells: int, knobs: Knobs) -> list[Line]:
-    """What the selected knob means and which values it takes; first of all, why it has no effect now."""
+def hint(name: str, cells: int, knobs: Knobs, most: int = 0) -> list[Line]:
+    """What the selected knob means and which values it takes; first of all, why it has no effect now. In
+    ``most`` lines (0: in as many as needed) with an ellipsis where there are more."""
+    made = _hint(name, cells, knobs)
+    if not 0 < most < len(made):
+        return made
+    return [*made[: most - 1], fit((*made[most - 1], Span(" "), *made[most]), cells)]
+
+
+def _hint(name: str, cells: int, knobs: Knobs) -> list[Line]:
     title = (f"{name.replace('_', ' ')}: ", "accent")
     if name == PROFILE:
         own = changed_words(profile(knobs.profile), knobs)
