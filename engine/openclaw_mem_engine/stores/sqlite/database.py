@@ -175,9 +175,7 @@ class Database:
         self.is_closed = False
         self._write_lock = threading.RLock()
         # Decided before SQLite makes files beside it, which would have the mode of a file that is read only.
-        self.read_only = (
-            or_read_only and path.is_file() and not (may_write(path) and may_write(path.parent))
-        )
+        self.read_only = or_read_only and path.is_file() and not (may_write(path) and may_write(path.parent))
         make_folder(path)
         refuse_foreign(path, application_id)
         with self.explained():
