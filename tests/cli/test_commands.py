@@ -37,6 +37,7 @@ def test_index_tells_people_what_it_left_out(call: Call, world: World) -> None:
     said = call("index")
     assert said.out.startswith("Indexed: 4 files, 4 chunks in")
     assert "2 files or folders excluded:" in said.out
+    assert "4 new or modified, 0 deleted, 2 excluded\n" in said.out
     assert "memory/latin1.md: not UTF-8 at byte 3" in said.out
     assert "memory/link.md: is a link" in said.out
     assert call("index").out.startswith("Up to date: 4 files")

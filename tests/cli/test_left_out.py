@@ -42,7 +42,7 @@ def test_index_counts_what_it_refused_by_itself(call: Call, world: World) -> Non
     world.write("MEMORY.md", NUL)
     second = call("index").out
     assert second.startswith("Indexed: 3 files, 3 chunks")
-    assert "  0 new or modified, 0 deleted, 1 excluded\n" in second
+    assert "  0 new or modified, 0 deleted, 2 excluded\n" in second
     assert "2 files or folders excluded:\n" in second
     assert "  MEMORY.md: binary: NUL at byte 3 (its old text was removed)\n" in second
     world.write("MEMORY.md", b"xyz\0")

@@ -47,3 +47,13 @@ def test_a_line_beyond_the_end_is_wrong_usage(call: Call) -> None:
     assert said.code == 2 and "MEMORY.md has" in said.err
     said = call("why-not", "router", "MEMORY.md:0")
     assert said.code == 2 and "has no line 0" in said.err
+
+
+def test_every_line_of_a_result_can_be_asked_for(call: Call) -> None:
+    """The lines of a result count the empty text after the last newline."""
+    (hit,) = [hit for hit in call("search", "coffee", "--json").json["results"] if hit["path"] == "MEMORY.md"]
+    assert hit["endLine"] == 5
+    assert call("why-not", "coffee", "MEMORY.md:5").code == 0
+    assert call("get", "MEMORY.md:5").code == 0
+    for command in (("why-not", "coffee"), ("get",)):
+        assert "MEMORY.md has 5 lines" in call(*command, "MEMORY.md:6").err

@@ -103,6 +103,7 @@ class LongCalls:
         self._executor = ThreadPoolExecutor(1, name)
         self._damaged = damaged
         self._tokens: set[threading.Event] = set()
+        self._last: asyncio.Future[int] | None = None  # once it is closed
 
     async def run(self, work: Callable[[threading.Event], T]) -> T:
         """Run in the thread. Cancelling the coroutine sets the token."""
@@ -125,8 +126,9 @@ class LongCalls:
         """Wait until the cancelled calls have ended, but only ``_CLOSE_TIMEOUT``: whether they have."""
         self.cancel()
         # Not in the loop's own executor: the loop would wait for that without a limit.
-        last = asyncio.get_running_loop().run_in_executor(self._executor, int)
-        done, _ = await asyncio.wait([last], timeout=_CLOSE_TIMEOUT)
+        if self._last is None:
+            self._last = asyncio.get_running_loop().run_in_executor(self._executor, int)
+        done, _ = await asyncio.wait([self._last], timeout=_CLOSE_TIMEOUT)
         self._executor.shutdown(wait=False, cancel_futures=True)
         return bool(done)
 

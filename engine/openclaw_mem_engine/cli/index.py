@@ -88,7 +88,8 @@ def report_lines(report: SyncReport, *, chunks: bool = True) -> list[str]:
     held = count(report.files, "file") + (f", {count(report.chunks, 'chunk')}" if chunks else "")
     lines = [f"{made}: {held} in {duration(report.seconds)}."]
     if did and not report.rebuilt:
-        left_out = f", {len(report.left_out):,} excluded" if report.left_out else ""
+        out = sum(not file.of_workspace for file in report.skipped)  # as below
+        left_out = f", {out:,} excluded" if out else ""
         lines.append(f"  {len(report.changed):,} new or modified, {len(report.gone):,} deleted{left_out}")
     if report.embedded or report.cache_hits:
         embedded = count(report.embedded, "text")

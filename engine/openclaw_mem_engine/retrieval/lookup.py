@@ -240,9 +240,3 @@ class Lookup(ABC, Generic[F, C]):
         line = self._line
         showing = (i for i in rows if line is not None and state.shown.get(i, NOT_SHOWN).holds(line))
         return next(showing, rows[0]) if rows else None
-
-
-def last_line(text: str, end_line: int) -> int:
-    """The number of the last line of a text that ends at ``end_line`` where it is split at newlines: the
-    empty text after the last newline is no line."""
-    return end_line - text.endswith("\n")

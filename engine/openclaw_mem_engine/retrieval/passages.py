@@ -19,7 +19,7 @@ from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Trace
-from openclaw_mem_engine.retrieval.lookup import INDEX, Lookup, last_line
+from openclaw_mem_engine.retrieval.lookup import INDEX, Lookup
 from openclaw_mem_engine.stores.base import StoredChunk
 from openclaw_mem_engine.sync.changes import note_changed
 from openclaw_mem_engine.why_not import WhyNot
@@ -150,12 +150,11 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
 
     def _check_line(self, path: str, chunks: Sequence[StoredChunk]) -> None:
         """Raises UsageError for a line that neither file nor index has."""
-        indexed = max((last_line(chunk.text, chunk.end_line) for chunk in chunks), default=0)
+        indexed = max((chunk.end_line for chunk in chunks), default=0)
         if self._line is None or self._line <= indexed:
             return
         try:
-            excerpt = self._backend.get(path)
-            total = last_line(excerpt.text, excerpt.total_lines)
+            total = self._backend.get(path).total_lines
         except NoteRefused:  # a transcript, or one that cannot be read now
             total = indexed
         if self._line > total:

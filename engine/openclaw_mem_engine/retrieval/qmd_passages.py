@@ -21,7 +21,7 @@ from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Pool, Sig
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.retrieval.collection_files import CollectionLookup, Placed
-from openclaw_mem_engine.retrieval.lookup import INDEX, last_line
+from openclaw_mem_engine.retrieval.lookup import INDEX
 from openclaw_mem_engine.retrieval.qmd import FoundDocuments, QmdBackend
 from openclaw_mem_engine.stores.qmd.file_records import Known, looks_unchanged
 from openclaw_mem_engine.stores.qmd.scanning import FoundFile, Scan, read_file
@@ -92,7 +92,7 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
                     return self._stop_at("indexed", "it was modified since it was indexed", INDEX)
                 stale = " (modified since, not in this line)"
         made = [self._backend.candidate_of(one, self._by_name[one.collection]) for one in documents.values()]
-        lines = max(last_line(one.text, one.end_line) for one in made)
+        lines = max(one.end_line for one in made)
         if self._line is not None and self._line > lines:
             raise UsageError(f"{self._path} has {lines} lines: there is no line {self._line}.")
         self._pass("indexed", f"it is indexed, as a whole document{stale}")
