@@ -225,3 +225,10 @@ async def test_the_run_before_an_edit_is_the_baseline(
     async with running(tmp_path) as (pilot, screen):
         assert "baseline before the edit" in screen.search.continued, "it was not pinned by hand"
         assert screen.search.view.baseline_name == "knobs before the edit"
+
+
+async def test_the_key_of_the_editor_says_when_there_is_no_hit(tmp_path: Path) -> None:
+    async with running(tmp_path) as (pilot, screen):
+        screen.hits.focus()
+        await press(pilot, "e")
+        assert screen.search.activity.said == "nothing to edit: no hit is selected"

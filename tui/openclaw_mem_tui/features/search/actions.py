@@ -267,6 +267,7 @@ class NoteActions(_Actions):
     def action_edit(self) -> None:
         row = self._hits.selected
         if row is None or not self._search.service.is_open:
+            self._search.say("nothing to edit: no hit is selected")
             return
         settings = self._search.service.settings
         outcome, ran = edit(self._screen.app, settings, row.path, row.start_line)
