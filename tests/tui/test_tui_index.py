@@ -24,7 +24,7 @@ from openclaw_mem_engine.commands import choose
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
-from openclaw_mem_engine.stores.findings import Outcome
+from openclaw_mem_engine.stores.findings import DoctorReport, Outcome
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index import presenter
@@ -536,3 +536,13 @@ def test_failed_checks_differ_by_severity_in_more_than_colour() -> None:
         assert f"{mark} {severity}" in text_of(item_detail(check, 60)[0])
     assert not Outcome().check("files", ok=False).ok, "it could not be done"
     assert Outcome().check("files").to_dict() == {"name": "files", "ok": True, "detail": ""}
+
+
+def test_a_fact_is_one_row_of_the_doctor() -> None:
+    found, passed, failed = Outcome(), Outcome(), Outcome()
+    found.add("never-shown", "warning", "28 % of the text is in no search result.")
+    checks = (found.check("snippets"), passed.check("facts"), failed.check("chunks", ok=False))
+    report = DoctorReport(tuple(found.findings), checks)
+    assert [check.ok for check in checks] == [False, True, False]
+    state = presenter.IndexState(report=report)
+    assert state.findings == (*found.findings, checks[2], (checks[1],))
