@@ -24,7 +24,7 @@ from openclaw_mem_engine.commands import choose
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
-from openclaw_mem_engine.stores.findings import Outcome
+from openclaw_mem_engine.stores.findings import DoctorReport, Outcome
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index import presenter
@@ -576,3 +576,13 @@ async def test_damage_while_it_runs_is_said_everywhere_until_a_rebuild(tmp_path:
         await until(pilot, lambda: lab(pilot.app).search.activity.damage is None)  # type: ignore[arg-type]
         await settled(pilot)
         assert "● up to date" in screen.files.text and "damaged" not in shown(screen, "#facts")
+
+
+def test_a_fact_is_one_row_of_the_doctor() -> None:
+    found, passed, failed = Outcome(), Outcome(), Outcome()
+    found.add("never-shown", "warning", "28 % of the text is in no search result.")
+    checks = (found.check("snippets"), passed.check("facts"), failed.check("chunks", ok=False))
+    report = DoctorReport(tuple(found.findings), checks)
+    assert [check.ok for check in checks] == [False, True, False]
+    state = presenter.IndexState(report=report)
+    assert state.findings == (*found.findings, checks[2], (checks[1],))
