@@ -95,7 +95,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             memory.sync()
         with memory_factory(options["faults"]) as memory:
             seen.append({"settings": memory.settings, "answer": memory.search("router"), **options})
-        return SimpleNamespace(run=lambda: 0, unsaved="")
+        return SimpleNamespace(run=lambda: 0, unsaved="", is_closed=True)
 
     monkeypatch.setattr(openclaw_mem_tui.app, "Workbench", workbench)
     monkeypatch.setattr(tui, "is_terminal", lambda stream: True)

@@ -26,7 +26,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
     def workbench(memory_factory: Any, **options: Any) -> Any:
         with memory_factory(options["faults"]) as memory:
             seen.append({"settings": memory.settings, **options})
-        return SimpleNamespace(unsaved="", run=lambda: 0)
+        return SimpleNamespace(unsaved="", run=lambda: 0, is_closed=True)
 
     monkeypatch.setattr(openclaw_mem_tui.app, "Workbench", workbench)
     monkeypatch.setattr(tui, "is_terminal", lambda stream: True)

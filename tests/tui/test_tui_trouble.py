@@ -301,7 +301,7 @@ async def test_an_empty_workspace_says_what_would_count(tmp_path: Path) -> None:
         assert "no note to search yet" in screen.hits.text
         await pilot.press(*"heron", "enter")
         await settled(pilot)
-        assert "Nothing matches" in screen.hits.text
+        assert "There is no note to search." in screen.hits.text
 
 
 async def test_a_note_that_vanished_can_neither_be_read_nor_edited(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ class Database:
         refuse_foreign(path, application_id)
         with self.explained():
             self._writer = self._connect() if self.read_only else self._opened_for_writing(application_id)
-        # Notes are private, and so is what was made of them; a file of another user stays as it is. It is done
+        # Notes are private, and so is what was made of them; a file of another user stays as it is. Done
         # before the first read: what SQLite makes beside the file then has its mode.
         with suppress(OSError):
             if (mode := path.stat().st_mode) & 0o077:
