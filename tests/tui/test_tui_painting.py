@@ -88,6 +88,17 @@ async def test_a_knob_step_paints_the_lines_that_differ(tmp_path: Path, counted:
         assert rendered == sum(old != new for old, new in zip(before, after, strict=True)) < len(after)
 
 
+async def test_knob_steps_never_style_the_whole_screen(tmp_path: Path, counted: Counter[str]) -> None:
+    async with shown(tmp_path, counted, "escape", "p") as pilot:
+        heights = set()
+        for step in ("right", "left", "down", "right", "left") * 4:
+            await press(pilot, step)
+            heights.add(len(lab(pilot.app).waterfall.drawn) <= 6)  # type: ignore[arg-type]
+        assert heights == {True, False}, "the waterfall was short and long"
+        # A waterfall that grows to its longest text is styled and laid out, once a height.
+        assert counted["styled"] < len(pilot.app.screen.walk_children())
+
+
 def painted(widget: Lines) -> list[Strip]:
     return [widget.render_line(y) for y in range(widget.size.height)]
 

@@ -54,9 +54,10 @@ class Waterfall(Pane):
         """As tall as its text: no taller while the knobs are open, for more knobs; taller for many lists in
         ``room`` lines. Where there is one column, a short text of the first row leaves lines to the list. It
         does not shrink again: a new layout at every step would cost more than the ranking."""
-        if self.drawn and trace is not self._low_for:
+        if not wide and self.drawn and trace is not self._low_for:
             self._low_for = trace
-            self.screen.set_class(len(self.drawn) <= _LOW, "-low")
+            # Not a class of the screen, all of whose widgets would be styled again.
+            self.screen.query_one("#side").set_class(len(self.drawn) <= _LOW, "-low")
         many = trace is not None and len(trace.lists) > 2 and self.screen.has_class("-tall")
         lines, usual = len(self.drawn) + 2, 12
         fitted = self.styles.inline.has_rule("height")
