@@ -566,6 +566,17 @@ def test_a_database_of_another_program_is_never_written(path: Path) -> None:
     assert (path.read_bytes(), list(path.parent.iterdir())) == (before, [path])
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="Linux lists open files there")
+@pytest.mark.parametrize("size", [20, 99, 100, 5_000])
+def test_an_index_cut_anywhere_is_damaged_and_not_kept_open(path: Path, size: int) -> None:
+    """Shorter than a SQLite header, it is not the database of another program: it can hold nothing."""
+    new_store(path).close()
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(IndexDamaged):
+        SqliteIndex(path)
+    assert not [link for link in Path("/proc/self/fd").iterdir() if os.path.realpath(link) == str(path)]
+
+
 @pytest.mark.parametrize("there", [True, False])
 def test_an_index_is_never_opened_through_a_link(path: Path, tmp_path: Path, there: bool) -> None:
     target = tmp_path / "elsewhere.sqlite"

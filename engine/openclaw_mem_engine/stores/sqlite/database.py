@@ -109,6 +109,16 @@ def _damaged(error: Exception, path: Path, advice: Advice) -> IndexDamaged:
     )
 
 
+@contextmanager
+def _closed_on_error(connection: apsw.Connection) -> Iterator[None]:
+    """What a connection holds (descriptors, memory maps) is let go at once when opening fails."""
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
+
+
 def _close_when_idle(connection: apsw.Connection) -> None:
     """Close a connection that another thread may still be leaving; given up after two seconds."""
     for _ in range(200):
@@ -177,13 +187,13 @@ class Database:
         with suppress(OSError):
             if (mode := path.stat().st_mode) & 0o077:
                 path.chmod(mode & 0o700)
-        with self.explained():
+        with self.explained(), _closed_on_error(self._writer):
             self._writer.pragma("application_id")  # the first read
         self._identity = self._on_disk()
 
     def _opened_for_writing(self, application_id: int) -> apsw.Connection:
         connection = self._connect()
-        try:
+        with _closed_on_error(connection):
             if self.new_page_bytes is not None:
                 connection.pragma("page_size", self.new_page_bytes)
             # Before the write-ahead log: the id has to be in the file itself, which is read without SQLite.
@@ -195,9 +205,6 @@ class Database:
             connection.pragma("synchronous", "normal")
             connection.pragma("secure_delete", True)  # else text of deleted notes stays in free pages
             connection.pragma("wal_autocheckpoint", _LOG_BYTES // rows(connection, "PRAGMA page_size")[0][0])
-        except apsw.Error:
-            connection.close()
-            raise
         return connection
 
     def explained(self) -> AbstractContextManager[None]:
@@ -232,9 +239,10 @@ class Database:
 
     def _connect(self) -> apsw.Connection:
         connection = connect_read_only(self.path) if self.read_only else apsw.Connection(str(self.path))
-        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-        connection.pragma("mmap_size", MMAP_BYTES)
-        connection.pragma("cache_size", -32_000)
+        with _closed_on_error(connection):
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            connection.pragma("mmap_size", MMAP_BYTES)
+            connection.pragma("cache_size", -32_000)
         if self._wanted:
             self.extension_error = load_extension(connection)
             self.extension = self._wanted = not self.extension_error

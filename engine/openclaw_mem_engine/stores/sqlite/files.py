@@ -25,6 +25,8 @@ _FEW_PAGES = 16_384
 APPLICATION_ID, _ID_AT = 0x6F636D31, 68
 #: The same of an index in the schema of QMD, where that program leaves 0.
 QMD_ID = 0x6F636D71
+#: The header of every SQLite file.
+_HEADER_BYTES = 100
 #: The names of an index's tables are in these first bytes.
 _SCHEMA_BYTES = 65_536
 
@@ -138,8 +140,8 @@ def index_is_there(path: Path) -> bool:
 
 def refuse_foreign(path: Path, application_id: int | None = None) -> None:
     """Raise IndexUnavailable for a link, for what is no file, and for a SQLite file without this application
-    id (None: any of ours). Only reads. What is empty, cannot be read or is no SQLite file passes: opening it
-    finds out."""
+    id (None: any of ours). Only reads. What is empty, cut within the header (it can hold nothing), cannot be
+    read or is no SQLite file passes: opening it finds out."""
     what = ""
     with suppress(OSError):
         if path.is_symlink():
@@ -153,7 +155,7 @@ def refuse_foreign(path: Path, application_id: int | None = None) -> None:
             ours = found in ((APPLICATION_ID, QMD_ID) if application_id is None else (application_id,))
             # Indexes from before there was an application id are known by the names of their tables.
             ours = ours or (application_id != QMD_ID and b"chunks_fts_stemmed" in head)
-            if head.startswith(b"SQLite format 3\0") and not ours:
+            if head.startswith(b"SQLite format 3\0") and len(head) >= _HEADER_BYTES and not ours:
                 what = "is a database that this program did not make"
     if what:
         advice = "move it away, or set OPENCLAW_MEM_HOME to another folder"
