@@ -3,9 +3,11 @@ the suite, which of its tests run alone, and how many examples a property gets."
 
 from __future__ import annotations
 
+import faulthandler
 import functools
 import gc
 import os
+import re
 import shutil
 import signal
 import sys
@@ -94,6 +96,10 @@ def _table(path: Path) -> static._Table:
 static._load = _table
 
 
+#: The folder for the stacks of crashed processes of this run.
+_CRASHES = "OPENCLAW_MEM_TEST_CRASHES"
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """One process after the other: the first compiles the tests, the others read what it wrote."""
@@ -106,6 +112,32 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """A test marked ``alone`` waits until no other process of this run is in a test, and holds them off."""
     with _in_turn(item.config, "tests", alone=item.get_closest_marker("alone") is not None):
         return (yield)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The folder for the stacks of processes that crash, until this run ends."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="crashes-", ignore_cleanup_errors=True)
+        os.environ[_CRASHES] = folder.name
+        config.add_cleanup(folder.cleanup)
+
+
+def pytest_sessionstart() -> None:
+    """A process that crashes leaves the stacks of its threads in a file: standard error of the processes that
+    run the tests is shown far above the summary, if at all."""
+    worker, folder = os.environ.get("PYTEST_XDIST_WORKER"), Path(os.environ[_CRASHES])
+    if worker is not None and folder.is_dir():  # a process that replaces a crashed one may come too late
+        faulthandler.enable((folder / worker).open("w"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The stacks of processes that have crashed."""
+    for file in sorted(Path(os.environ[_CRASHES]).iterdir()):
+        if stacks := file.read_text().splitlines():
+            terminalreporter.section(f"crash of {file.name}")
+            for line in stacks:
+                if not re.search("/(_pytest|pluggy|xdist|execnet)/", line):
+                    terminalreporter.line(line)
 
 
 def pytest_runtest_teardown() -> None:
