@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored, segment
-from openclaw_mem_engine.stores.rounded import RoundedRows
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import Source
     from openclaw_mem_engine.providers.base import Floats
     from openclaw_mem_engine.stores.base import Vector
+    from openclaw_mem_engine.stores.rounded import RoundedRows
 
 # FTS5's own constants, so that scores of lines and chunks, and of every store, are on one scale.
 _K1 = 1.2
@@ -234,6 +234,12 @@ def unit_vector(blob: object) -> Vector | None:
         return vector if abs(float(np.sqrt(np.dot(vector, vector))) - 1) < _UNIT_TOLERANCE else None
 
 
+def _no_rows() -> RoundedRows:
+    from openclaw_mem_engine.stores.rounded import RoundedRows  # not of a search inside SQLite
+
+    return RoundedRows()
+
+
 @dataclass(frozen=True, slots=True)
 class ResidentVectors:
     """All vectors of one index generation: row ``i`` of ``matrix`` (n × dims, float32, unit length) belongs
@@ -246,7 +252,7 @@ class ResidentVectors:
     #: The row of each id, made for the first ranks, and the products with the vector that was asked for last.
     _rows: dict[str, int] = field(default_factory=dict, repr=False)
     _known: dict[bytes, Vector] = field(default_factory=dict, repr=False)
-    _rounded: RoundedRows = field(default_factory=RoundedRows, repr=False)
+    _rounded: RoundedRows = field(default_factory=_no_rows, repr=False)
 
     @staticmethod
     def from_rows(generation: int, rows: Sequence[tuple[Any, ...]]) -> ResidentVectors:
