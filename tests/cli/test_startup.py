@@ -21,7 +21,7 @@ HEAVY = {
     "textual", "rich", "openai", "httpx", "httpx2", "httpcore2", "anyio", "h11", "certifi", "ssl",
     "http.client", "urllib.request", "pydantic", "watchfiles", "llama_cpp", "psycopg", "gguf", "rapidfuzz",
     "json5", "pyjson5", "resvg_py", "shtab", "openclaw_mem_tui", "openclaw_mem_themes", "asyncio",
-    "multiprocessing", "concurrent.futures.thread",
+    "multiprocessing", "concurrent.futures.thread", "simsimd",
     "openclaw_mem_engine.providers.remote.embedder", "openclaw_mem_engine.providers.remote.transport",
     "openclaw_mem_engine.providers.remote.http_client", "openclaw_mem_engine.providers.remote.openai_client",
     "openclaw_mem_engine.providers.local.process", "openclaw_mem_engine.providers.batch",

@@ -15,9 +15,12 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored, segment
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from openclaw_mem_engine.model import Source
     from openclaw_mem_engine.providers.base import Floats
     from openclaw_mem_engine.stores.base import Vector
+    from openclaw_mem_engine.stores.rounded import RoundedRows
 
 # FTS5's own constants, so that scores of lines and chunks, and of every store, are on one scale.
 _K1 = 1.2
@@ -30,6 +33,10 @@ _TEXTS_KEPT = 4_000
 _TOLERANCE = 0.01
 #: Of so many scores one is looked at to guess which are the largest.
 _SAMPLED = 16
+#: Fewer rows are compared faster than bounds of their products; and of more than this part of all rows the
+#: full product is faster than that of each.
+_BOUNDED_FROM = 20_000
+_FEW = 8
 #: How far from 1 the length of a float32 unit vector may be.
 _UNIT_TOLERANCE = 1e-4
 
@@ -227,6 +234,12 @@ def unit_vector(blob: object) -> Vector | None:
         return vector if abs(float(np.sqrt(np.dot(vector, vector))) - 1) < _UNIT_TOLERANCE else None
 
 
+def _no_rows() -> RoundedRows:
+    from openclaw_mem_engine.stores.rounded import RoundedRows  # not of a search inside SQLite
+
+    return RoundedRows()
+
+
 @dataclass(frozen=True, slots=True)
 class ResidentVectors:
     """All vectors of one index generation: row ``i`` of ``matrix`` (n × dims, float32, unit length) belongs
@@ -239,6 +252,7 @@ class ResidentVectors:
     #: The row of each id, made for the first ranks, and the products with the vector that was asked for last.
     _rows: dict[str, int] = field(default_factory=dict, repr=False)
     _known: dict[bytes, Vector] = field(default_factory=dict, repr=False)
+    _rounded: RoundedRows = field(default_factory=_no_rows, repr=False)
 
     @staticmethod
     def from_rows(generation: int, rows: Sequence[tuple[Any, ...]]) -> ResidentVectors:
@@ -250,13 +264,16 @@ class ResidentVectors:
         return ResidentVectors(generation, [row[0] for row in rows], [row[1] for row in rows], matrix)
 
     def _scores(self, vector: Floats) -> Vector:
-        if len(vector) != self.matrix.shape[1]:
-            raise ValueError(f"stored vectors have {self.matrix.shape[1]} dimensions, not {len(vector)}")
+        self._check(vector)
         key = vector.tobytes()  # lists and ranks of one query, one after the other
         if (known := self._known.get(key)) is None:
             self._known.clear()
             known = self._known[key] = products(self.matrix, vector)
         return known
+
+    def _check(self, vector: Floats) -> None:
+        if len(vector) != self.matrix.shape[1]:
+            raise ValueError(f"stored vectors have {self.matrix.shape[1]} dimensions, not {len(vector)}")
 
     def ranks(self, vector: Floats, ids: Iterable[str]) -> dict[str, int]:
         """The 1-based ranks of chunks among all, by id; those without a vector are absent."""
@@ -282,16 +299,37 @@ class ResidentVectors:
 
         if not len(self.ids) or limit < 1:
             return CandidateRows()
-        scores, matched = self._scores(vector), len(self.ids)
-        if sources is not None:
-            scores = np.where(np.isin(np.asarray(self.sources), list(sources)), scores, -np.inf)
-            matched = int(np.isfinite(scores).sum())
-        rows = np.flatnonzero(scores >= _border(scores, min(limit, matched))) if matched else np.empty(0, int)
+        self._check(vector)
+        asked = None if sources is None else np.isin(np.asarray(self.sources), list(sources))
+        matched = len(self.ids) if asked is None else int(np.count_nonzero(asked))
+        if not matched:
+            return CandidateRows()
+        count = min(limit, matched)
+        rows = self._possible(vector, count, asked)
+        few = len(rows) * _FEW < len(self.ids)
+        scores = products(self.matrix[rows], vector) if few else self._scores(vector)[rows]
+        nearest = scores >= _border(scores, count)
         found = [
-            Scored(self.ids[i], raw) for i, raw in zip(rows.tolist(), scores[rows].tolist(), strict=True)
+            Scored(self.ids[i], raw)
+            for i, raw in zip(rows[nearest].tolist(), scores[nearest].tolist(), strict=True)
         ]
         found.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
         return CandidateRows(tuple(found[:limit]), matched)
+
+    def _possible(self, vector: Floats, count: int, asked: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+        """The rows that can be among the ``count`` nearest of those asked for."""
+        import numpy as np
+
+        if len(self.ids) < _BOUNDED_FROM or vector.tobytes() in self._known:
+            return np.arange(len(self.ids)) if asked is None else np.flatnonzero(asked)
+        self._rounded.grow(self.matrix)
+        least, most = np.empty((2, len(self.ids)), np.float32)
+        if bounded := self._rounded.count:  # more may be added meanwhile
+            least[:bounded], most[:bounded] = self._rounded.bounds(vector, bounded)
+        least[bounded:] = most[bounded:] = products(self.matrix[bounded:], vector)
+        if asked is not None:
+            least[~asked] = most[~asked] = -np.inf
+        return np.flatnonzero(most >= _border(least, count))
 
 
 def _border(scores: Vector, count: int) -> float:
