@@ -342,7 +342,8 @@ def test_one_process_at_a_time_changes_the_collections(
         path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
         return subprocess.run(run, env=path, capture_output=True, text=True, check=True, timeout=60).stdout
 
-    run, said = command.QmdCommand.run, []
+    run = command.QmdCommand.run
+    said: list[str] = []
 
     def changing(self: command.QmdCommand, arguments: list[str], *rest: Any, **options: Any) -> Any:
         if arguments[:2] == ["collection", "add"] and not said:

@@ -252,8 +252,10 @@ def test_processes_that_save_at_once_lose_no_query(tmp_path: Path) -> None:
     line: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     running = [subprocess.Popen([sys.executable, "-c", writes, name, str(tmp_path)], **line) for name in "ab"]
     for process in running:
+        assert process.stdout is not None
         process.stdout.readline()  # both have loaded what they need
     for process in running:
+        assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
     assert [process.wait(60) for process in running] == [0, 0]
