@@ -79,11 +79,12 @@ class Cancelled(OpenClawMemError):
     exit_code = 130
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`` Did you mean x?`` for a name that is not among the known ones; "" when none is like it."""
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """`` Did you mean x?`` for a name that is not among the known ones; "" when none is like it. ``prefix``
+    is put before each that is suggested."""
     from difflib import get_close_matches  # only for those who mistyped
 
     names = list(known)
     tries = ((1, 0.9), (3, 0.7), (1, 0.5))
     near = next(filter(None, (get_close_matches(name, names, most, cutoff) for most, cutoff in tries)), [])
-    return f" Did you mean {', '.join(near)}?" if near else ""
+    return f" Did you mean {', '.join(prefix + known for known in near)}?" if near else ""

@@ -63,7 +63,7 @@ def test_prune_forgets_the_idle_and_spares_the_needed(call: Call, world: World) 
         (["cache", "prune", "--max", "many"], "--max cannot be 'many'"),
         (["cache", "prune", "--max", "-1"], "--max cannot be '-1'"),
         (["cache", "stats", "--max", "1"], "--max belongs to"),
-        (["cache", "burn"], "invalid choice"),
+        (["cache", "burn"], "There is no command 'burn'"),
     ],
 )
 def test_wrong_usage(call: Call, argv: list[str], message: str) -> None:

@@ -137,7 +137,7 @@ def test_a_stopped_download_goes_on_where_it_was(world: World, hub: Hub) -> None
         (["model", "download", "--yes", "--from", "http://example.org"], "--from takes an https address"),
         (["model", "download", "--yes", "--from", "ftp://127.0.0.1"], "--from takes an https address"),
         (["model", "download", "--yes", "--from", "https://user:hunter2@example.org"], "--from takes"),
-        (["model", "remove"], "invalid choice"),
+        (["model", "remove"], "There is no command 'remove'"),
     ],
 )
 def test_wrong_usage(call: Call, world: World, argv: list[str], message: str) -> None:

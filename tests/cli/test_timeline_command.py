@@ -46,6 +46,15 @@ def test_sessions_with_missed_flushes(call: Call, world: World) -> None:
         assert {event["kind"] for event in found["events"]} == {"compaction", "flush", "search"}
 
 
+def test_a_long_text_is_wrapped_and_one_that_is_cut_ends_in_an_ellipsis(call: Call, world: World) -> None:
+    talk = Talk().call("memory_search", "{}", query=f"router {'of the house ' * 12}end")
+    talk.call("memory_search", f"{'it failed ' * 60}", failed=True, query="vlan").save(sessions_of(world))
+    lines = call("timeline").out.splitlines()
+    assert all(len(line) <= 100 for line in lines)
+    assert " ".join(" ".join(lines).split()).count("of the house") == 12, "nothing of the query is lost"
+    assert any(line.endswith("…") for line in lines)
+
+
 def test_a_session_that_was_reset_is_found_by_its_id(call: Call, world: World) -> None:
     path = Talk().answer("a", 1_000).save(sessions_of(world))
     path.rename(f"{path}.reset.2026-02-15T00-00-00.000Z")

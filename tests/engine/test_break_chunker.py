@@ -17,7 +17,6 @@ from openclaw_mem_engine.chunking.break_chunker import (
     break_points,
     code_fences,
     cut,
-    cut_by_tokens,
 )
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import utf16_length
@@ -78,18 +77,6 @@ def test_chunks() -> None:
         assert [[units[pos], units[pos + len(piece)]] for pos, piece in pieces] == case["chunks"], case
 
 
-@pytest.mark.goldens
-def test_chunks_by_tokens() -> None:
-    texts = golden_texts()
-    for case in qmd_golden("token_chunks")["cases"]:
-        text = texts[case["input"]]
-        units = unit_offsets(text)
-        sizes = (case["max_tokens"], case["overlap_tokens"], case["window_tokens"])
-        pieces = cut_by_tokens(text, COUNTERS[case["tokenizer"]], *sizes)
-        found = [[units[pos], utf16_length(piece), tokens] for pos, piece, tokens in pieces]
-        assert found == case["chunks_pos_len_tokens"], (case["input"], case["tokenizer"])
-
-
 PROSE = "Words of a plain sentence that goes on. " * 20 + "\n"
 
 
@@ -123,10 +110,6 @@ def test_a_code_block_above_the_cap_is_cut() -> None:
     text = PROSE + code(600) + PROSE
     pieces = cut(text, 1600, 240, 350, keep_code=True)
     assert max(len(piece) for _, piece in pieces) <= CODE_CAP * 1600
-    by_tokens = cut_by_tokens(text, COUNTERS["chars2"], 400, 60, 90, keep_code=True)
-    assert max(tokens for _, _, tokens in by_tokens) <= CODE_CAP * 400
-    small = cut_by_tokens(PROSE + code(40) + PROSE, COUNTERS["chars2"], 400, 60, 90, keep_code=True)
-    assert any(code(40).strip() in piece for _, piece, _ in small)
 
 
 @given(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.query import build_query
 from openclaw_mem_engine.stores.sqlite.database import Database
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
+from support import commands
 from support.stores import FINGERPRINT, change_of, content, found, new_store, put, unit
 
 ENGINE, TESTS = (Path(__file__).parents[2] / name for name in ("engine", "tests"))
@@ -516,19 +516,8 @@ def test_the_file_is_for_its_owner_only(store: SqliteIndex, path: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 3 MB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = shutil.which("mount")
-    if mount is None or os.geteuid() != 0:
-        pytest.skip("mounting a small disk takes root")
-    made = subprocess.run(
-        [mount, "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)], capture_output=True, text=True
-    )
-    if made.returncode:
-        pytest.skip(f"no tmpfs here: {made.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    with commands.small_disk(tmp_path / "disk", 3) as folder:
+        yield folder
 
 
 def test_a_full_disk_is_said_and_the_old_content_serves(small_disk: Path) -> None:

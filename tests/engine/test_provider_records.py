@@ -28,6 +28,7 @@ from openclaw_mem_engine.providers.records import (
     ProviderRecords,
     StoredJob,
 )
+from support import commands
 
 ENGINE = Path(__file__).parents[2] / "engine"
 NOON = datetime(2026, 3, 10, 12, 0).timestamp()
@@ -421,18 +422,8 @@ def test_a_lock_that_is_never_given_up(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder on a disk of one megabyte."""
-    if sys.platform != "linux" or os.geteuid() != 0:
-        pytest.skip("only root may mount a small disk")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
-        pytest.skip("mounting is not allowed here")
-    try:
+    with commands.small_disk(tmp_path / "disk", 1) as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def test_a_full_disk(small_disk: Path, clock: Clock) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -311,6 +313,53 @@ def test_a_timeout_ends_the_program_and_what_it_started(world: QmdWorld) -> None
     assert len(world.qmd.hanging) == 2
     for pid in world.qmd.hanging:
         until(lambda pid=pid: not is_running(pid))  # type: ignore[misc]
+
+
+def test_one_process_at_a_time_changes_the_collections(
+    world: QmdWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program reads and writes all of them at each change: of two at once one would be lost."""
+    child = """if True:
+        import sys, time
+        from pathlib import Path
+        from openclaw_mem_engine.cancellation import Deadline
+        from openclaw_mem_engine.errors import IndexUnavailable
+        from openclaw_mem_engine.sidecar.command import QmdCommand
+        from openclaw_mem_engine.sidecar.paths import qmd_home
+        from openclaw_mem_engine.sidecar.upkeep import QmdUpkeep
+        from support.memories import settings_for
+        root, seconds = Path(sys.argv[1]), float(sys.argv[2])
+        settings = settings_for(root / "ws", root / "home", OPENCLAW_MEM_PROVIDER="static")
+        upkeep = QmdUpkeep(settings, QmdCommand(settings.qmd.command, qmd_home(settings)), time.time)
+        try:
+            print(len(upkeep.ensure_collections(Deadline(seconds), again=True)))
+        except IndexUnavailable as error:
+            print(error)
+    """
+
+    def another_process(seconds: str) -> str:
+        run = [sys.executable, "-c", child, str(world.root), seconds]
+        path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+        return subprocess.run(run, env=path, capture_output=True, text=True, check=True, timeout=60).stdout
+
+    run = command.QmdCommand.run
+    said: list[str] = []
+
+    def changing(self: command.QmdCommand, arguments: list[str], *rest: Any, **options: Any) -> Any:
+        if arguments[:2] == ["collection", "add"] and not said:
+            said.append(another_process("0.2"))
+        return run(self, arguments, *rest, **options)
+
+    monkeypatch.setattr(command.QmdCommand, "run", changing)
+    with world.memory() as memory:
+        upkeep = memory._backend.primary.upkeep  # type: ignore[attr-defined]
+        made = [collection.name for collection in upkeep.ensure_collections(_no_deadline())]
+    assert said[0].startswith("Another process has been writing the collections of QMD for 0.")
+    assert [call.split()[:2] for call in world.qmd.commands] == [["collection", "list"]] + [
+        ["collection", "add"]
+    ] * len(made)
+    assert another_process("60") == f"{len(made)}\n"
+    assert world.qmd.commands == ["collection list --json"], "they are those of the configuration"
 
 
 def _no_deadline() -> Any:

@@ -24,11 +24,12 @@ from openclaw_mem_engine.commands import choose
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
-from openclaw_mem_engine.stores.findings import DoctorReport, Outcome
+from openclaw_mem_engine.stores.findings import DoctorReport, Finding, Outcome
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index import presenter
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
+from openclaw_mem_tui.features.index.render import summary
 from openclaw_mem_tui.features.index.render.doctor import item_detail, item_rows
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
@@ -101,6 +102,12 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) ->
         assert "doctor · [$warning]2 warnings" in str(screen.doctor.border_title)
         assert all(f" {name}" in screen.doctor.text for name in ("✓", "integrity,", "cache"))
         assert "sync" in screen.events.text and "87 files new" in screen.events.text
+        assert len(screen.events.text.splitlines()) == 2, "the second line of an event has the whole width"
+        state, wrong = screen.presenter.state, Finding("full-text-lost", "error", "2 chunks are not found.")
+        state = replace(state, report=DoctorReport((wrong,), ()))
+        for short, cells in ((True, 78), (False, 118)):
+            said = text_of(summary.facts(state, screen.search.activity, cells, short)[0 if short else -1])
+            assert "✗ 1 error" in said and "fresh" not in said, "the state is the worst that holds"
         assert "7; enter draws them" in screen.detail.text
         await press(pilot, "j")
         assert "memory/2025-08-01.md" in screen.detail.text

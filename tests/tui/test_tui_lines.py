@@ -197,8 +197,10 @@ def test_an_index_with_errors_is_not_shown_as_sound() -> None:
     sound = status.status(world.view(), activity, 120)
     assert ("fresh", "good") in [(span.text, span.role) for span in sound]
     damaged = status.status(world.view(), replace(activity, errors=2), 120)
-    assert "3 doctor: 2 errors · fresh" in texts([damaged])
-    assert not any(span.role == "good" for span in damaged[1:])
+    assert texts([damaged]).endswith("3 doctor: 2 errors "), "fresh is said only where nothing is wrong"
+    assert damaged[0] == (" ✗ ", "bad", "") and not any(span.role == "good" for span in damaged)
+    stale = replace(activity, errors=2, freshness=Freshness("stale", 1, 0.0, changed_count=3))
+    assert texts([status.status(world.view(), stale, 120)]).endswith("2 errors · stale, 3 files modified ")
 
 
 def test_waterfall_keeps_the_order_of_the_lists_and_names_the_neighbour() -> None:

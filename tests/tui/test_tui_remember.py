@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
@@ -137,6 +139,7 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
     memo = WorkbenchState(tmp_path / "data", "main", tmp_path / "workspace")
     async with running(tmp_path) as (pilot, screen):
         assert screen.search.continued == "" and pilot.app.focused is screen.query_line
+        memo.write({"queries": ["of another window"]}, {})
         assert [query for query, _ in screen.search.start_page.suggestions] == [
             "Router moved",
             "Backup of the NAS",
@@ -156,6 +159,7 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         await press(pilot, ":", *"pin this", "enter", "3")
     assert memo.path.stat().st_mode & 0o777 == 0o600
     kept = json.loads(memo.path.read_text())
+    assert kept["queries"] == ["of another window", "router cellar"]
     assert kept["screen"] == "index" and kept["theme"] == "claw-light" and kept["query"] == "router cellar"
 
     async with running(tmp_path) as (pilot, screen):
@@ -198,6 +202,66 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         memo.path.parent.write_text("in the way", "utf-8")
         app = pilot.app
     assert isinstance(app, Workbench) and f"This session is not remembered: {memo.path}" in app.unsaved
+
+
+def test_two_sessions_of_one_workspace_keep_the_queries_and_pins_of_both(tmp_path: Path) -> None:
+    empty = {
+        "queries": ["old", "older"],
+        "baseline": None,
+        "baseline_name": "pinned",
+        "theme": "",
+        "query": "",
+    }
+    one, other = (WorkbenchState(tmp_path / "data", "main", tmp_path) for _ in range(2))
+    one.write(empty, {})
+    pinned = {
+        **empty,
+        "queries": ["old", "older", "vpn"],
+        "baseline": {"decay": True},
+        "baseline_name": "edit",
+    }
+    one.write(pinned, empty)
+    other.write({**empty, "queries": ["older", "nas", "old"], "query": "old"}, empty)
+    kept, trouble = other.read()
+    assert not trouble and kept["queries"] == ["older", "vpn", "nas", "old"], "asked again: the last"
+    assert (kept["baseline"], kept["baseline_name"], kept["query"]) == ({"decay": True}, "edit", "old")
+    other.write({**empty, "baseline": {"mmr": True}}, empty)
+    assert other.read()[0]["baseline_name"] == "pinned", "a pin is replaced with its name"
+    one.write({**pinned, "queries": [f"q{n}" for n in range(200)]}, pinned)
+    kept = one.read()[0]
+    assert len(kept["queries"]) == 200 and kept["queries"][-1] == "q199" and kept["baseline"] == {"mmr": True}
+    newer = '{"version": 2}'
+    one.path.write_text(newer)
+    with pytest.raises(OSError, match="newer version"):
+        other.write(empty, {})
+    assert one.path.read_text() == newer
+
+
+def test_processes_that_save_at_once_lose_no_query(tmp_path: Path) -> None:
+    writes = """if True:
+        import sys
+        from pathlib import Path
+        from openclaw_mem_engine.state.workbench import WorkbenchState
+        name, folder = sys.argv[1], Path(sys.argv[2])
+        memo, asked = WorkbenchState(folder, "main", folder), []
+        print(flush=True), input()
+        for number in range(20):
+            before, asked = asked, [*asked, f"{name}{number}"]
+            memo.write({"queries": asked}, {"queries": before})
+    """
+    line: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    running = [subprocess.Popen([sys.executable, "-c", writes, name, str(tmp_path)], **line) for name in "ab"]
+    for process in running:
+        assert process.stdout is not None
+        process.stdout.readline()  # both have loaded what they need
+    for process in running:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    assert [process.wait(60) for process in running] == [0, 0]
+    queries = WorkbenchState(tmp_path, "main", tmp_path).read()[0]["queries"]
+    assert sorted(queries) == sorted(f"{name}{number}" for name in "ab" for number in range(20))
+    assert [query for query in queries if query[0] == "a"] == [f"a{number}" for number in range(20)]
 
 
 async def test_the_run_before_an_edit_is_the_baseline(

@@ -19,6 +19,7 @@ from textual.binding import Binding
 from textual.screen import Screen
 from textual.timer import Timer
 
+from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
 from openclaw_mem_tui.bindings import NOT_IN_PALETTE, Action, offered
 from openclaw_mem_tui.features import SCREENS
@@ -82,8 +83,8 @@ class Workbench(App[int]):
         self.service = Service(memory_factory, clock, reload)
         left = Remembered.of(*memo.read()) if memo is not None else NOTHING
         self._memo, self.unsaved = memo if memo is not None and memo.replaceable else None, ""
-        #: What was saved last. One thread saves: the last state is the one that stays.
-        self._saved: dict[str, Any] = {}
+        #: What was read or saved last. One thread saves: the last state is the one that stays.
+        self._saved: dict[str, Any] = left.data()
         self._saver = ThreadPoolExecutor(1, "remember")
         self._save_timer: Timer | None = None
         self.search = SearchPresenter(self.service, demo, faults, session_key, left)
@@ -175,14 +176,13 @@ class Workbench(App[int]):
             self._save_timer = self.set_timer(_SAVED_AFTER, save)
 
     def _save(self, memo: WorkbenchState, data: dict[str, Any]) -> Future[None]:
-        self._saved = data
-
         def write() -> None:
             try:
-                memo.write(data)
-                self.unsaved = ""
-            except OSError as error:
-                self.unsaved = f"This session is not remembered: {memo.path}: {error.strerror}."
+                memo.write(data, self._saved)
+                self._saved, self.unsaved = data, ""
+            except (OSError, OpenClawMemError) as error:
+                why = getattr(error, "strerror", "") or error
+                self.unsaved = f"This session is not remembered: {memo.path}: {why}"
 
         return self._saver.submit(write)
 

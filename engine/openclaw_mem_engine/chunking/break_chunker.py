@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import ClassVar, Final, NamedTuple
 
 from openclaw_mem_engine.chunking.line_chunker import is_blank, limits_of
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.model import ChunkSpan, utf16_length
+from openclaw_mem_engine.model import ChunkSpan
 
 TOKENS: Final = 900
 OVERLAP_TOKENS: Final = 135
 WINDOW_TOKENS: Final = 200
-#: Estimated units of a token: of a chunk that is not tokenised, and of the first cut of one that is.
+#: Estimated units of a token.
 UNITS: Final = 4
-_FIRST_UNITS: Final = 3
 #: How much of its score a break point loses at the far end of the window.
 DECAY: Final = 0.7
 #: A code block that is kept whole makes a chunk of at most so many times the size.
@@ -212,54 +211,3 @@ def _pieces(text: str, units: str, spans: Sequence[tuple[int, int]]) -> list[Pie
 
 def _whole(units: str) -> str:
     return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-
-
-class TokenPiece(NamedTuple):
-    """A piece, and its length in tokens of the model."""
-
-    pos: int
-    text: str
-    tokens: int
-
-
-def cut_by_tokens(
-    text: str,
-    count_tokens: Callable[[str], int],
-    max_tokens: int = TOKENS,
-    overlap_tokens: int = OVERLAP_TOKENS,
-    window_tokens: int = WINDOW_TOKENS,
-    *,
-    keep_code: bool = False,
-) -> list[TokenPiece]:
-    """Pieces of at most ``max_tokens`` tokens: cut at three units a token, and again, by the rate that was
-    counted, where they have more. ``keep_code``: see ``cut``; pieces of code may have ``CODE_CAP`` times as
-    many tokens. ``count_tokens`` may block; it is called once for each piece that is tried."""
-    sizes = [tokens * _FIRST_UNITS for tokens in (max_tokens, overlap_tokens, window_tokens)]
-
-    def fitting(piece: Piece, *, whole: bool) -> list[TokenPiece]:
-        tokens = count_tokens(piece.text)
-        length = utf16_length(piece.text)
-        if tokens <= (max_tokens * CODE_CAP if whole else max_tokens) or len(piece.text) == 1:
-            return [TokenPiece(*piece, tokens)]
-        rate = length / tokens
-        size = max(1, int(max_tokens * rate * 0.95))
-        overlap = min(int(sizes[1] * rate / 2), size - 1)
-        parts = cut(piece.text, size, overlap, max(1, int(sizes[2] * rate / 2)), keep_code=keep_code)
-        if len(parts) == 1 or any(len(part.text) >= len(piece.text) for part in parts):
-            half = len(piece.text) // 2
-            parts = [Piece(0, piece.text[:half]), Piece(half, piece.text[half:])]
-        return [
-            deeper
-            for part in parts
-            for deeper in fitting(
-                Piece(piece.pos + part.pos, part.text), whole=keep_code and _is_code(part.text)
-            )
-        ]
-
-    pieces = cut(text, *sizes, keep_code=keep_code)
-    return [part for piece in pieces for part in fitting(piece, whole=keep_code and _is_code(piece.text))]
-
-
-def _is_code(text: str) -> bool:
-    """Whether most of a piece is one code block."""
-    return any(2 * (fence.end - fence.start) > len(text) for fence in code_fences(text, first_line=True))

@@ -38,12 +38,26 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{visible(message)}. See `{self.prog} --help`.")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            hint = did_you_mean(value, action.choices)
+        if action.choices is None or value in action.choices:
+            return
+        shown, hint = repr(visible(str(value))[:60]), did_you_mean(str(value), action.choices)
+        # The first argument of some commands is a command, too: `config set`.
+        if action.dest == "action" or isinstance(action, argparse._SubParsersAction):
+            raise UsageError(f"There is no command {shown}.{hint} `{self.prog} --help` lists the commands.")
+        name, allowed = (*action.option_strings, action.dest)[0], ", ".join(map(str, action.choices))
+        raise UsageError(f"{name} cannot be {shown}: allowed are {allowed}.{hint}")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse, but an unknown argument is an error of its command, with the options like it."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            name = unknown[0].lstrip("-").partition("=")[0]
+            names = [option[2:] for option in self._option_string_actions if option.startswith("--")]
+            hint = did_you_mean(name, names, "--")
             raise UsageError(
-                f"There is no command {visible(value)[:60]!r}.{hint} `{self.prog} --help` lists the commands."
+                f"unrecognized arguments: {visible(' '.join(unknown))}.{hint} See `{self.prog} --help`."
             )
-        super()._check_value(action, value)
+        return found, unknown
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         # Before 3.13 the value of `--query=--` would be an empty list.

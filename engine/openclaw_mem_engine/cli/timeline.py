@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
+from functools import partial
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.log import moment_of
@@ -98,9 +100,10 @@ def _session(session: Session, columns: int) -> Iterator[str]:
 def _moment(moment: Moment, columns: int) -> Iterator[str]:
     at, kind = clock_text(moment.at, "%Y-%m-%d %H:%M"), pad(moment.kind, 13)
     mark = marked if moment.is_missed or moment.state in ("failed", "skipped") else str
-    yield mark(crop(f"{at}  {kind}  {one_line(moment.summary)}", columns))
+    lines = partial(wrap, width=columns, subsequent_indent=" " * 18)
+    yield from map(mark, lines(f"{at}  {kind}  {one_line(moment.summary)}"))
     if moment.why:
-        yield dim(crop(f"{' ' * 18}{one_line(moment.why)}", columns))
+        yield from map(dim, lines(one_line(moment.why), initial_indent=" " * 18))
     for result in moment.results[:_RESULTS_SHOWN]:
         score = "" if result.score is None else f"{result.score:.3f}  "
         yield dim(crop(f"{' ' * 18}{score}{one_line(result.location)}", columns))

@@ -170,11 +170,6 @@ class Reranking:
                 on_scores(show(_PENDING))
         return _completed(pool, passages, known, reason, (time.perf_counter() - start) * 1000)
 
-    def close(self) -> None:
-        """Close the reranker."""
-        if self._reranker is not None:
-            self._reranker.close()
-
     def _scored(
         self, reranker: Reranker, query: str, texts: Sequence[str], cancel: CancelToken | None
     ) -> Iterator[_Scored | str]:

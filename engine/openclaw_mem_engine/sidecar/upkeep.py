@@ -17,12 +17,13 @@ from typing import NamedTuple
 
 from openclaw_mem_engine.cancellation import CancelToken, Deadline
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import Cancelled
+from openclaw_mem_engine.errors import Cancelled, WorkspaceError
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.sidecar.command import QmdCommand, QmdFailed
 from openclaw_mem_engine.sidecar.paths import collections_of, qmd_home
 from openclaw_mem_engine.sidecar.session_export import export_sessions
 from openclaw_mem_engine.sidecar.state import QmdState
+from openclaw_mem_engine.state.disk import held
 
 #: A failed embed is tried again after so many seconds, then after twice as many, up to an hour.
 _EMBED_RETRY_S, _EMBED_RETRY_MAX_S = 60.0, 3_600.0
@@ -81,12 +82,24 @@ class QmdUpkeep:
         again: bool = False,
         anew: bool = False,
     ) -> list[Collection]:
-        """Make the program's collections those of the configuration; ``again``: also when they were seen to
-        be; ``anew``: each is removed first. Raises QmdFailed, Cancelled."""
+        """Make the program's collections those of the configuration, one process at a time: each change
+        writes all of them; ``again``: also when they were seen to be; ``anew``: each is removed first. Raises
+        QmdFailed, Cancelled."""
         wanted = self.collections
         digest = hashlib.sha256(repr([(c.name, str(c.root), c.pattern) for c in wanted]).encode()).hexdigest()
         if not again and self.state.facts.collections == digest and self.command.index_path.exists():
             return wanted
+        try:
+            with held(self.command.home, "the collections of QMD", self._limit(deadline)):
+                self._make(wanted, deadline, cancel, anew=anew)
+        except WorkspaceError as error:
+            raise QmdFailed("busy", str(error)) from error
+        self.state.set(collections=digest)
+        return wanted
+
+    def _make(
+        self, wanted: list[Collection], deadline: Deadline, cancel: CancelToken | None, *, anew: bool
+    ) -> None:
         present = _listed(self._run(["collection", "list", "--json"], deadline, cancel))
         old = set(present) - {collection.name for collection in wanted}
         drifted = {c.name for c in wanted if anew or not _same(c, present.get(c.name, {}))} & present.keys()
@@ -100,12 +113,13 @@ class QmdUpkeep:
                 except QmdFailed as error:
                     if "already exists" not in error.output:
                         raise
-        self.state.set(collections=digest)
-        return wanted
+
+    def _limit(self, deadline: Deadline) -> float:
+        """Seconds that one call may take."""
+        return min(self.settings.qmd.update.command_timeout_ms / 1000, deadline.left_s)
 
     def _run(self, arguments: list[str], deadline: Deadline, cancel: CancelToken | None) -> str:
-        limit = min(self.settings.qmd.update.command_timeout_ms / 1000, deadline.left_s)
-        return self.command.run(arguments, limit, cancel).stdout
+        return self.command.run(arguments, self._limit(deadline), cancel).stdout
 
     def version(self, timeout_s: float) -> tuple[int, ...]:
         """The program's version; () when it does not say. Asked once for each program file. Raises

@@ -16,18 +16,18 @@ LOCK_WAIT_S = 10.0
 
 
 @contextmanager
-def held(folder: Path, what: str) -> Iterator[None]:
+def held(folder: Path, what: str, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
     """Hold the lock of a private folder, which is made where it is missing; ``what`` is written under it.
-    Raises WorkspaceError when another process holds it for ``LOCK_WAIT_S``, or the disk refuses."""
+    Raises WorkspaceError when another process holds it for ``wait_s`` seconds, or the disk refuses."""
     from filelock import FileLock, Timeout
 
     try:
         private_folder(folder)
-        lock = FileLock(folder / "lock", mode=0o600, timeout=LOCK_WAIT_S)
+        lock = FileLock(folder / "lock", mode=0o600, timeout=wait_s)
         lock.acquire()
     except Timeout:
         raise WorkspaceError(
-            f"Another process has been writing {what} for {LOCK_WAIT_S:.0f} s. "
+            f"Another process has been writing {what} for {wait_s:.3g} s. "
             "Nothing was written; try again when it is done."
         ) from None
     except OSError as error:

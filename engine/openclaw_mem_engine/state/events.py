@@ -202,10 +202,11 @@ class EventLog(StateRecords):
             connection.execute(f"{beyond} AND at < ?", (KEEP_NEWEST, self.now() - KEEP_DAYS * 86_400))
 
 
-def printable(text: str) -> str:
-    """One line of at most 500 characters, without secrets and without anything that acts on a terminal."""
+def printable(text: str, most: int = TEXT_CHARS) -> str:
+    """One line of at most so many characters, without secrets and without anything that acts on a terminal;
+    an ellipsis ends what is longer."""
     line = " ".join(visible(redact(utf8(text[:_READ_CHARS]).decode())).split())
-    return line if len(line) <= TEXT_CHARS else f"{line[: TEXT_CHARS - 1]}…"
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def _event(row: Row) -> Event:

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from openclaw_mem_engine.redact import redacted
-from openclaw_mem_engine.state import private_folder
-from openclaw_mem_engine.state.disk import write_file
+from openclaw_mem_engine.state.disk import held, write_file
 
 #: Written into the file; one with a larger number is not used, and kept.
 VERSION = 1
+#: The key of the query history, oldest first, and how many are kept.
+QUERIES, MOST_QUERIES = "queries", 200
+#: Values that are true of each other: they are changed together.
+_UNITS = (("baseline", "baseline_name"), ("theme", "usual_theme"))
 #: A larger file is not one of ours, in bytes.
 MAX_BYTES = 1024 * 1024
 
@@ -55,11 +58,39 @@ class WorkbenchState:
         self.replaceable = False
         return f"{self.path} {why}: this session leaves it as it is and is not remembered."
 
-    def write(self, remembered: Mapping[str, Any]) -> None:
-        """Replace what was remembered, credentials masked. Raises OSError."""
-        private_folder(self.path.parent)
-        temporary = self.path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.unlink(missing_ok=True)
-        text = json.dumps(redacted({"version": VERSION, **remembered}))
-        write_file(temporary, text.encode("ascii"), 0o600)
-        temporary.replace(self.path)
+    def write(self, remembered: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+        """Save what a session remembers, credentials masked; ``before`` is what it read or wrote last. What
+        other sessions have written since then stays where this one has not changed it; the queries of all are
+        kept. Waits for a session that writes. Raises OSError, or WorkspaceError when that takes too long."""
+        with held(self.path.parent, "what the workbench remembers"):
+            found, trouble = self.read()
+            if not self.replaceable:
+                raise OSError(None, trouble)
+            made = merged(redacted({**remembered}), redacted({**before}), found)
+            temporary = self.path.with_suffix(f".{os.getpid()}.tmp")
+            temporary.unlink(missing_ok=True)
+            text = json.dumps({**made, "version": VERSION})
+            write_file(temporary, text.encode("ascii"), 0o600)
+            temporary.replace(self.path)
+
+
+def merged(ours: dict[str, Any], before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """``found`` with what has changed from ``before`` to ``ours``; of two changes of one value the last one
+    stays. Queries asked since ``before`` follow those that are found."""
+    found = found or ours
+    made = {**ours, **found}
+    for name in ours:
+        unit = next((unit for unit in _UNITS if name in unit), (name,))
+        if any(ours.get(part) != before.get(part) for part in unit):
+            made[name] = ours[name]
+    asked, earlier, there = (_texts(each.get(QUERIES)) for each in (ours, before, found))
+    rest, same = iter(earlier), 0
+    while same < len(asked) and asked[same] in rest:  # those that still follow each other as before
+        same += 1
+    moved = {*earlier, *asked} - {*asked[:same]}
+    made[QUERIES] = [*(query for query in there if query not in moved), *asked[same:]][-MOST_QUERIES:]
+    return made
+
+
+def _texts(value: object) -> list[str]:
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []

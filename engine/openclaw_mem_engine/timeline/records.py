@@ -127,7 +127,7 @@ class Scan:
 
     def _user(self, text: str, line: int, offset: int) -> None:
         if "NO_REPLY" in text:
-            self._add("prompt", line, offset, text=printable(text[:_HEAD_CHARS]), memory=_of_memory(text))
+            self._add("prompt", line, offset, text=printable(text, _HEAD_CHARS), memory=_of_memory(text))
             self.answering = True
         elif self.answering:
             self._add("end", line, offset)
@@ -153,7 +153,7 @@ class Scan:
             text = text_of(content)
             if text or message.get("stopReason") in ("error", "aborted"):
                 why = printable(str(message.get("errorMessage") or ""))
-                self._add("reply", line, offset, text=printable(text[:_HEAD_CHARS]), error=why,
+                self._add("reply", line, offset, text=printable(text, _HEAD_CHARS), error=why,
                           stop=str(message.get("stopReason") or ""))  # fmt: skip
 
     def _count_tokens(self, message: dict[str, Any]) -> None:
@@ -263,7 +263,7 @@ def _search_result(message: dict[str, Any], *, failed: bool) -> dict[str, Any]:
     try:
         found = details if isinstance(details, dict) and "results" in details else json.loads(text)
     except (ValueError, RecursionError):
-        return {"error": printable(text[:_HEAD_CHARS]) if failed else "its answer is not JSON"}
+        return {"error": printable(text, _HEAD_CHARS) if failed else "its answer is not JSON"}
     if not isinstance(found, dict):
         return {"error": "its answer is not a list of results"}
     rows = found.get("results")

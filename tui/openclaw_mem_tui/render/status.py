@@ -279,7 +279,7 @@ def _answered(view: View, activity: Activity, frame: int) -> Line:
         return line((f" {spin} ", "accent"), ("searching", "dim"), (f"  {key('cancel')} cancels", "faint"))
     # The sign is the state, whatever the last message is: the worst that holds.
     degraded = activity.trouble or (view.pool is not None and view.pool.fallback is not None)
-    failed = view.error or activity.damage
+    failed = view.error or activity.damage or activity.errors
     sign = Span(" ✗ ", "bad") if failed else Span(" ● ", "warn" if degraded else "good")
     if activity.said:
         return line(sign, fmt.inert(activity.said))
@@ -315,5 +315,12 @@ def _index(activity: Activity, short: bool = False) -> Line:
         size = f"{fmt.count(activity.files, 'file')} · {fmt.count(activity.chunks, 'chunk')} · "
     if activity.damage is not None:
         return line((size, "dim"), ("damaged", "strong bad"), (" · ", "dim"), *RESCUE, " ")
-    found = (*damage, Span(" · ", "dim")) if activity.errors else ()
-    return line((size, "dim"), *found, (state, "dim" if activity.errors and role == "good" else role), " ")
+    return line((size, "dim"), *worst_first(damage if activity.errors else (), line((state, role))), " ")
+
+
+def worst_first(worse: Line, *states: Line) -> Line:
+    """What is known of the state of an index. What is good is left out beside what is ``worse`` than all of
+    them: errors of the doctor."""
+    shown = [state for state in states if state and not (worse and state[0].role == "good")]
+    shown = [worse, *shown] if worse else shown
+    return line(*(part for state in shown for part in (Span(" · ", "faint"), *state)))[1:]

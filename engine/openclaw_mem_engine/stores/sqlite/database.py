@@ -165,7 +165,7 @@ class Database:
         page_bytes: int | None = None,
     ) -> None:
         self.path = path
-        self.new_page_bytes = page_bytes
+        self._page_bytes = page_bytes
         self.advice = advice
         self.extension = False
         self.extension_error = "" if extension else SWITCHED_OFF
@@ -194,14 +194,14 @@ class Database:
     def _opened_for_writing(self, application_id: int) -> apsw.Connection:
         connection = self._connect()
         with _closed_on_error(connection):
-            if self.new_page_bytes is not None:
-                connection.pragma("page_size", self.new_page_bytes)
+            if self._page_bytes is not None:
+                connection.pragma("page_size", self._page_bytes)
             # Before the write-ahead log: the id has to be in the file itself, which is read without SQLite.
             if connection.pragma("application_id") != application_id:
                 connection.pragma("application_id", application_id)
             # WAL: readers never wait for the writer. NORMAL: a power cut may lose the last commits, never
             # consistency.
-            self.become_wal(connection)
+            self._become_wal(connection)
             connection.pragma("synchronous", "normal")
             connection.pragma("secure_delete", True)  # else text of deleted notes stays in free pages
             connection.pragma("wal_autocheckpoint", _LOG_BYTES // rows(connection, "PRAGMA page_size")[0][0])
@@ -225,7 +225,7 @@ class Database:
         now = self._on_disk()
         return now == self._identity or (or_nothing and now is None)
 
-    def become_wal(self, connection: apsw.Connection) -> None:
+    def _become_wal(self, connection: apsw.Connection) -> None:
         """While one process makes a new file WAL, SQLite refuses another at once, without waiting."""
         until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
         while True:

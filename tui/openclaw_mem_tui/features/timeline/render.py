@@ -38,8 +38,6 @@ _MARKS: dict[str, tuple[str, str, str]] = {
 #: The weight of events that share a column of the chart, the weightiest last.
 _RANK = ("dim", "accent", "vector", "good", "warn", "bad")
 _KIND, _PEAK = 11, 6
-#: Cells of the name of a session in the list of events.
-_NAME = 8
 _CHART_ROWS = 5
 
 
@@ -218,7 +216,8 @@ def moment_row(moment: Moment, cells: int, selected: bool, names: Mapping[str, s
     mark, words, role = mark_of(moment)
     when = time.strftime("%m-%d %H:%M", time.localtime(moment.at))
     name = names.get(moment.session, "").rpartition(":")[2] if cells >= 56 and len(names) > 1 else ""
-    whose = f"{fmt.left(fmt.crop(fmt.inert(name), _NAME), _NAME)} " if name else ""
+    room = 8 if cells < 100 else 22
+    whose = f"{fmt.left(fmt.crop(fmt.inert(name), room), room)} " if name else ""
     return line(
         ("▌ " if selected else "  ", "accent"),
         (f"{when} ", "dim"),

@@ -155,7 +155,7 @@ def words(damaged: bool, row: FileRow) -> str:
 
 
 def event_row(state: IndexState, event: Event, cells: int, selected: bool) -> list[Line]:
-    """Time, kind and text of an event, which is wrapped."""
+    """Time, kind and text of an event; its further lines have the whole width."""
     mark, words, role = _KINDS[event.kind]
     when = fmt.stamp(event.at, state.at)
     row = line(
@@ -165,7 +165,7 @@ def event_row(state: IndexState, event: Event, cells: int, selected: bool) -> li
         fmt.left(words, _KIND),
         (fmt.inert(event.text), "dim"),
     )
-    return wrapped(row, cells - 1, min(5 + len(when) + _KIND, cells // 2))
+    return wrapped(row, cells - 1, 4)
 
 
 def event_detail(event: Event | None, state: IndexState, cells: int) -> list[Line]:

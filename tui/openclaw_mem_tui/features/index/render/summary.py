@@ -7,7 +7,7 @@ from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, width, wrapped
-from openclaw_mem_tui.render.status import SPINNER, Activity, doing
+from openclaw_mem_tui.render.status import SPINNER, Activity, doing, worst_first
 
 _LABEL = 9
 #: States of files that the next sync reads or removes.
@@ -118,24 +118,22 @@ def _in_short(state: IndexState, overview: Overview) -> Line:
     """The state of the index in a few words."""
     freshness = overview.freshness.state
     waiting, out = overview.number(*_WAITING), overview.number("refused", "left-out")
-    parts = (
-        f"{waiting:,} to sync ({key('sync_now')})" if waiting else "",
-        f"{out:,} excluded" if out else "",
-    )
-    summary = fmt.join((freshness if freshness != "partial" else "", *parts))
-    errors = _errors(state)
-    return line(
-        *errors, (" · " if errors else "", "faint"), (summary, "good" if freshness == "fresh" else "warn")
+    role = "good" if freshness == "fresh" else "warn"
+    return worst_first(
+        _errors(state),
+        line((freshness, role)) if freshness != "partial" else (),
+        line((f"{waiting:,} to sync ({key('sync_now')})", "warn")) if waiting else (),
+        line((f"{out:,} excluded", "warn")) if out else (),
     )
 
 
 def _state(state: IndexState, overview: Overview) -> Line:
     """Errors first; then fresh, or what is not and since when."""
-    fresh = overview.freshness
+    fresh, errors = overview.freshness, _errors(state)
     if fresh.state == "empty":
-        return line(("empty", "warn"), (f": {key('sync_now')} builds the index", "dim"))
+        return worst_first(errors, line(("empty", "warn"), (f": {key('sync_now')} builds the index", "dim")))
     waiting, out = overview.number(*_WAITING), overview.number("refused", "left-out")
-    errors, shown, why = _errors(state), ("fresh", "good"), ""
+    shown, why = ("fresh", "good"), ""
     if fresh.state == "stale":
         since = f" since {fmt.clock(fresh.stale_since, state.at, True)}" if fresh.stale_since else ""
         shown = (f"stale{since}", "warn")
@@ -145,8 +143,8 @@ def _state(state: IndexState, overview: Overview) -> Line:
             why = f", kept ({key('prune')} removes it): {fmt.inert(fresh.emptied.reason.partition(': ')[0])}"
         elif overview.differences:
             why = f": {'; '.join(map(fmt.inert, overview.differences))}"
-    excluded = ((" · ", "faint"), (f"{fmt.count(out, 'file')} excluded", "warn")) if out else ()
-    return line(*errors, (" · " if errors else "", "faint"), shown, why, *excluded)
+    excluded = line((f"{fmt.count(out, 'file')} excluded", "warn")) if out else ()
+    return worst_first(errors, line(shown, why), excluded)
 
 
 # -- the bottom -------------------------------------------------------------------------------------------
@@ -174,7 +172,7 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         shown = line((" ◐ ", "accent"), ("reading the index", "dim"))
     else:
         # The last message says nothing about the present state of the index.
-        errors = activity.damage or (state.report and state.report.errors)
+        errors = activity.damage or activity.errors or (state.report and state.report.errors)
         sound = state.overview.freshness.state == "fresh" and not errors
         mark = (" ● ", "good") if sound else (" · ", "warn")
         shown = line(mark, fmt.inert(state.said or activity.said or "idle"))
