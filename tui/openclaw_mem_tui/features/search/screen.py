@@ -200,7 +200,8 @@ class SearchScreen(WorkbenchScreen):
             self.draw_hint()
         self.label_hits()
         self._draw_lesson()
-        most = 1 if self.size.height < 30 and self.has_class("-lesson") else 2
+        lesson = self.size.height < 30 and self.has_class("-lesson")
+        most = 1 if lesson or self.has_class("-few") or self.has_class("-tiny") else 2
         self.verdict.show(lambda cells: above.above(view, cells, most))
         self.funnel.show(lambda cells: above.numbers(view, cells, most))
         self.show_row()

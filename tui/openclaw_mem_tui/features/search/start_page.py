@@ -111,7 +111,8 @@ def landing(
     """The hit list before there is a query: what can be searched, the ``shown`` ones of the queries to begin
     with, and the keys; where there is no ``room`` for these lines, the key that lists them."""
     view, activity = search.view, search.activity
-    head, items, foot = what(view, activity), list[list[Line]](), list[Line]()
+    head = [row for said in what(view, activity) for row in wrapped(said, cells - 1, 2)]
+    items, foot = list[list[Line]](), list[Line]()
     page = search.start_page if _is_idle(view, activity) else StartPage()
     if page.suggestions:
         first = ("Headings of your notes", "strong")
