@@ -17,6 +17,7 @@ from support.terminals import Workbench
 
 HIDDEN = "memory/projects/greenhouse.md"
 QUERY = "vegetables"
+CTRL_Z = "\x1a"
 
 
 @pytest.fixture
@@ -38,8 +39,8 @@ def tui(world: World) -> Iterator[Workbench]:
         yield opened
 
 
-def start(world: World, **env: str) -> Workbench:
-    return Workbench(world, ["tui", "--workspace", str(world.workspace)], env)
+def start(world: World, *, job: bool = False, **env: str) -> Workbench:
+    return Workbench(world, ["tui", "--workspace", str(world.workspace)], env, job=job)
 
 
 def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
@@ -64,8 +65,6 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
     # A provider fails: what answers, why, and what that costs.
     tui.press("2")
     tui.shows("static active", "space fault")
-    tui.press(" ")
-    tui.shows("space switches the fault under the cursor")
     tui.press(" ")
     tui.shows("SIMULATED FAULT: embeddings-401", "answered  BM25 only", "401 Incorrect", "✗ paused")
     tui.press("enter")
@@ -92,8 +91,16 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
     assert tui.exit_code() == 0
 
     # What was applied holds, and the session goes on where it was left.
-    with start(world) as again:
+    with start(world, job=True) as again:
         again.shows("continued", "vegetables and beans", "min score .25", "1 result", without="change")
+
+        # The shell has the terminal in between.
+        again.press(CTRL_Z)
+        again.shows("the job has stopped")
+        again.press("enter")
+        again.shows("vegetables and beans", "1 result", "q quit", without="the job has stopped")
+        again.press("q")
+        assert again.exit_code() == 0
 
 
 def test_what_a_killed_session_was_about_is_there_in_the_next(world: World) -> None:

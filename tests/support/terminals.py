@@ -14,11 +14,21 @@ import pytest
 
 from support.commands import ARGV, World
 
+#: A shell that runs a command as its job, and resumes it after a line that is typed when it has stopped.
+_SHELL = ["sh", "-c", 'set -m; "$@"; echo "the job has stopped"; read -r line; fg', "sh"]
+
 
 def _start(
-    world: World, argv: Sequence[str], env: dict[str, str] | None, columns: int, rows: int
+    world: World,
+    argv: Sequence[str],
+    env: dict[str, str] | None,
+    columns: int,
+    rows: int,
+    *,
+    job: bool = False,
 ) -> tuple[int, int]:
-    """The command as a child process on a terminal of its own: its id, and our end of the terminal."""
+    """The command as a child process on a terminal of its own: its id, and our end of the terminal. With
+    ``job`` the child is a shell."""
     pty = pytest.importorskip("pty", reason="pseudo-terminals are of POSIX")
     import fcntl
     import struct
@@ -31,7 +41,8 @@ def _start(
         # Textual believes COLUMNS, which pytest-xdist sets, before the terminal.
         kept = {name: text for name, text in world.environ.items() if name not in ("COLUMNS", "LINES")}
         environ = {**kept, "TERM": "xterm-256color", **(env or {})}
-        os.execvpe(ARGV[0], [*ARGV, *argv], environ)
+        command = [*(_SHELL if job else ()), *ARGV, *argv]
+        os.execvpe(command[0], command, environ)
     return pid, terminal
 
 
@@ -85,11 +96,12 @@ class Workbench:
         env: dict[str, str] | None = None,
         *,
         size: tuple[int, int] = (120, 36),
+        job: bool = False,
     ) -> None:
         pyte = pytest.importorskip("pyte", reason="pyte keeps the screen of the terminal")
         self._screen = pyte.Screen(*size)
         self._stream = pyte.ByteStream(self._screen)
-        self._pid, self._terminal = _start(world, argv, env, *size)
+        self._pid, self._terminal = _start(world, argv, env, *size, job=job)
         #: Everything that the command has written.
         self.written = bytearray()
 

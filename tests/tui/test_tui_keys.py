@@ -397,4 +397,6 @@ async def test_ctrl_c_ends_nothing_and_says_what_quits(tmp_path: Path) -> None:
         assert "ctrl+q quits; ctrl+c copies selected text" in lab(app).status_line.text
         await press(pilot, "3", "ctrl+c")
         assert "ctrl+q quits" in app.screen.query_one("#status", Pane).text
+        await press(pilot, "ctrl+z")
+        assert "not suspended: no shell" in app.screen.query_one("#status", Pane).text
         assert app.is_running and not list(app._notifications)

@@ -258,6 +258,11 @@ async def test_a_short_waterfall_leaves_its_rows_to_the_list(tmp_path: Path) -> 
         await pilot.resize_terminal(60, 20)
         await settled(pilot)
         assert box.size.height == 4
+        await press(pilot, "d")
+        screen.tune(screen.search.view.knobs.set({"min_score": 0.05}))
+        await settled(pilot)
+        (verdict,) = screen.verdict.text.splitlines()
+        assert verdict.endswith("…"), "one line, as there is room for"
 
 
 async def test_narrow_screens_rotate_the_lower_pane(tmp_path: Path) -> None:

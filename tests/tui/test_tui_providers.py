@@ -105,7 +105,7 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         await press(pilot, "G")
         assert "· not selected" in screen.link_pane.text
         said = " ".join(screen.link_pane.text.split())
-        assert "not selected (provider = static): local, openai, gemini, voyage, mistral, " in said
+        assert "state · not selected local provider = static openai provider = static gemini " in said
         await press(pilot, "r")
         assert "is not in use" in screen.query_one("#status").text  # type: ignore[attr-defined]
         await press(pilot, "k", "r")
@@ -243,6 +243,15 @@ async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> No
         assert any("no-fts5" in row for row in seen)
         await press(pilot, "tab")
         assert screen.chain.has_focus and screen.chain.region
+        await press(pilot, "space")
+        assert screen.search.view.faults == {"qmd-exit"} and screen.faults.region, "at once, the selected one"
+        assert screen.last.max_scroll_y == 0, "what the fault did is in sight"
+        await pilot.resize_terminal(60, 20)
+        await settled(pilot)
+        shown, lines = screen.last.size.height, len(screen.last.drawn)
+        assert f"{shown} of {lines} lines · " in str(screen.last.border_subtitle) and shown < lines
+        await press(pilot, "space", "tab")
+        assert not screen.search.view.faults and screen.chain.has_focus
         for size in (LARGE, (60, 16), (40, 10), (200, 50), SMALL):
             await pilot.resize_terminal(*size)
             await settled(pilot)
@@ -305,9 +314,13 @@ async def test_the_fallback_provider_answers_and_is_named(remote: World) -> None
             assert "401" in providers(app).last.text
 
 
-def test_the_state_of_several_is_said_once_above_its_reasons() -> None:
+def test_the_state_of_several_is_said_once_above_a_row_of_each() -> None:
     reasons = (("openai", "no key for OpenAI"), ("voyage", "no key for OpenAI"), ("local", "no model file"))
     group = [ProviderState(name, "skipped", "skipped", why) for name, why in reasons]
-    first, second = (text_of(row) for row in render.detail(group, ChainState(), 80))
-    assert first.startswith("state") and "not selected (no key for OpenAI): openai, voyage" in first
-    assert second.split() == ["(no", "model", "file):", "local"]
+    state, *rows = (text_of(row) for row in render.detail(group, ChainState(), 80))
+    assert state == "state     · not selected"
+    assert rows == [
+        "openai    no key for OpenAI",
+        "voyage    no key for OpenAI",
+        "local     no model file",
+    ]

@@ -123,16 +123,30 @@ async def test_a_heading_of_the_start_page_is_asked_with_enter(tmp_path: Path, s
         in_sight = [screen.hits.render_line(y).text.rstrip() for y in range(screen.hits.size.height)]
         assert any(text.startswith("▌ Home network  ") for text in in_sight)
         assert sum("▌" in text for text in in_sight) == 1
-        assert "leaves it, f1 is the help. Outside of it:" in " ".join(screen.hits.text.split())
+        drawn = " ".join(screen.hits.text.split())
+        if size[1] < 24:
+            assert drawn.endswith("? lists all keys, in the query line f1."), "the rows have the room"
+        else:
+            assert "leaves it, f1 is the help. Outside of it:" in drawn
+        assert screen.hits.max_scroll_y == 0, "nothing is cut"
         keys = screen.query_one(KeyBar).text
         assert "/ search   p knobs   enter ask" in keys and "? help" in keys
-        assert not any(word in keys for word in ("why not", "edit", "dropped", "filter", "note"))
-        await press(pilot, "k", "enter")
+        assert not any(word in keys for word in ("why not", "edit", "dropped", "note"))
+        await press(pilot, "f", *"memory/ nas", "enter")
+        assert "▌ Backup of the NAS" in screen.hits.text and "Router moved" not in screen.hits.text
+        assert "filter memory/ nas · 1 of 3 · " in str(screen.hits.border_subtitle)
+        await press(pilot, "escape", "n", "n")
+        assert "Router moved" in screen.hits.text and screen.hits.asks == "Backup of the NAS"
+        await press(pilot, "f", *"back", "enter", "enter")
         assert screen.search.view.query == "Backup of the NAS" == screen.query_line.value
         assert screen.hits.selected is not None and screen.query_one("#side").display
         assert "enter note" in screen.query_one(KeyBar).text and screen.hits.border_title == "hits"
         await press(pilot, "0")
         assert "▌ Router moved" in screen.hits.text and "enter ask" in screen.query_one(KeyBar).text
+        height = screen.hits.size.height
+        await pilot.resize_terminal(size[0], size[1] + 12)
+        await settled(pilot)
+        assert "Outside of it:" in screen.hits.text and screen.hits.size.height > height
 
 
 async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
@@ -296,3 +310,24 @@ async def test_the_key_of_the_editor_says_when_there_is_no_hit(tmp_path: Path) -
         screen.hits.focus()
         await press(pilot, "e")
         assert screen.search.activity.said == "nothing to edit: no hit is selected"
+
+
+async def test_the_key_of_the_editor_before_the_first_results_opens_the_first_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Workbench, "suspend", lambda _app: nullcontext())
+    monkeypatch.setenv("VISUAL", "true")
+    async with running(tmp_path) as (pilot, screen):
+        screen.query_line.value = "cellar"
+        await pilot.press("escape", "e", "e")
+        assert screen.search.activity.said == "the first hit will be opened in your editor"
+        assert screen.hits.selected is None
+        await until(pilot, lambda: screen.search.activity.said == "true closed")
+        assert screen.hits.selected is not None and screen.search.view.answers
+        # Another query replaces the one that was waited for.
+        await press(pilot, "0")
+        screen.query_line.value = "router"
+        await pilot.press("escape", "e")
+        screen.query_line.value = "printer"
+        await settled(pilot)
+        assert screen.search.view.query == "printer" and screen.search.activity.said != "true closed"

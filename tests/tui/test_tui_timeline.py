@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import lab_world as world
@@ -14,7 +15,9 @@ from textual.pilot import Pilot
 from openclaw_mem_engine.api import Memory
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
+from openclaw_mem_tui.features.timeline.render import facts
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
+from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.widgets.dialogs import HelpScreen
 from openclaw_mem_tui.widgets.line_view import Pane
 from support.flushes import Talk, save_index
@@ -154,6 +157,11 @@ async def test_a_mark_is_under_each_fall_of_the_curve(tmp_path: Path) -> None:
 async def test_without_sessions_a_sentence_says_so(tmp_path: Path) -> None:
     async with opened(of_talks(tmp_path, [])) as (pilot, screen):
         assert "0 sessions" in shown(screen, "#facts")
+        state, long = screen.presenter.state, f"there are no transcripts: {'a/folder/' * 12} does not exist"
+        assert state.whole is not None
+        noted = replace(state, whole=replace(state.whole, notes=(long,)))
+        said = [text_of(row) for row in facts(noted, 60)[2:]]
+        assert len(said) == 2 and said[1].endswith("…") and max(map(len, said)) <= 60
         await press(pilot, "v", "m")
         assert "No event here is one of: missed." in shown(screen, "#moment")
         await press(pilot, "enter", "e", "S", "plus", "tab", "enter", "r")

@@ -56,6 +56,18 @@ async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Pat
         assert "▌ min score .35 → " in screen.changes.text.splitlines()[screen.changes._spans[at][0]]
         assert "apply" in screen.query_one(KeyBar).text
         change = answer.changes[at]
+        every = len(answer.changes)
+        await press(pilot, "f", *"nothing", "enter")
+        assert f"filter nothing · 0 of {every} · " in str(screen.changes.border_subtitle)
+        assert "apply" not in screen.query_one(KeyBar).text
+        await press(pilot, "enter", "f", *"min score", "enter")
+        assert pilot.app.screen is screen and "no change of a knob is selected" in pane(screen, "status")
+        shown = screen.changes.counted[0]
+        assert f"filter min score · {shown} of {every} · " in str(screen.changes.border_subtitle)
+        assert 0 < shown < every and "no change" not in screen.changes.text
+        assert "apply" in screen.query_one(KeyBar).text
+        await press(pilot, *["k"] * every)
+        assert screen.changes.selected == change
         await press(pilot, "enter")
         assert pilot.app.screen is search
         assert search.search.view.knobs.min_score == change.set["min_score"]

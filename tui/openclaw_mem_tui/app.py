@@ -52,6 +52,7 @@ class Workbench(App[int]):
     BINDINGS = [  # noqa: RUF012
         Binding("ctrl+q", "quit", "quits", show=False, priority=True),
         Binding("ctrl+c", "help_quit", "copies selected text", show=False, system=True),
+        Binding("ctrl+z", "suspend_process", "suspends; fg resumes", show=False),
         Binding("f1", "screen.help", "help", show=False),
     ]
 
@@ -151,6 +152,8 @@ class Workbench(App[int]):
                 loop.add_signal_handler(number, self.exit, 128 + number)
 
     def on_mount(self) -> None:
+        # Textual draws nothing when ``fg`` resumes the process, over what the shell has left.
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         if self._first_screen:
             self.call_after_refresh(self.action_show, self._first_screen)
         if self._memo is not None:
@@ -242,6 +245,14 @@ class Workbench(App[int]):
         """What ctrl+c runs where nothing is selected: a slip of the finger does not end the session."""
         if isinstance(self.screen, WorkbenchScreen):
             self.screen.tell("ctrl+q quits; ctrl+c copies selected text")
+
+    def action_suspend_process(self) -> None:
+        """Stop as a job of the shell. A process in the group of the session's leader has no shell to resume
+        it: it goes on."""
+        if self._driver is not None and self._driver.can_suspend and os.getsid(0) != os.getpgrp():
+            super().action_suspend_process()
+        elif isinstance(self.screen, WorkbenchScreen):
+            self.screen.tell("not suspended: no shell is there to resume it; ctrl+q quits")
 
     def action_clear_faults(self) -> None:
         self.search_screen.switch_faults(NO_FAULTS)

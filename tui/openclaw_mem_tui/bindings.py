@@ -44,7 +44,7 @@ class Action(NamedTuple):
         if self.group == "Screens":
             return f"app.show('{self.id.removeprefix('show_')}')"
         run = _COMMANDS.get(self.id, self.id)
-        return run if self.where in PARTS else f"screen.{run}"
+        return run if self.where in PARTS or run.startswith("app.") else f"screen.{run}"
 
     @property
     def parts(self) -> frozenset[str]:
@@ -81,8 +81,9 @@ _COMMANDS = {
     "verify": "sync_index(True)",
     "sync_now": "sync_index",
     "examine_deep": "examine(True)",
+    "suspend": "app.suspend_process",
 }
-_FILTERED = "providers index chunks timeline curate"
+_FILTERED = "providers index chunks timeline curate why_not"
 _LEFT = "providers index chunks timeline curate why_not"
 _SEVERAL = "providers index timeline curate"
 _BACKEND = "switch the backend (builtin, qmd) and compare"
@@ -108,6 +109,7 @@ _WHICH = "candidates shown: all, one kind, the rejected ones"
 _REMEMBER = "remember… a fact in MEMORY.md, an event in the daily log"
 _FILTER = "filter the list by words; esc clears it"
 _EDIT = "open the note in your editor, at the line (curate: the proposal)"
+_SUSPEND = "suspend the workbench; fg in the shell resumes it"
 _PANE = "scroll the text or details"
 
 ACTIONS: tuple[Action, ...] = (
@@ -205,6 +207,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("messages", "exclamation_mark", "!", _MESSAGES, "More", "everywhere"),
     Action("palette", "colon,ctrl+p", ": ctrl+p", "command palette, themes", "More", "everywhere"),
     Action("help", "question_mark,f1", "? f1", "this help", "More", "everywhere", footer="help", rank=1),
+    Action("suspend", "ctrl+z", "ctrl+z", _SUSPEND, "More", "everywhere"),
     Action("quit", "q", "q ctrl+q", "quit", "More", "everywhere", footer="quit", rank=5),
 )
 
@@ -214,7 +217,7 @@ DECLARED: Mapping[str, Action] = {action.id: action for action in ACTIONS}
 _by_id = dict(DECLARED)
 #: Actions that the palette does not offer: they are there under another name, or only move within a screen.
 NOT_IN_PALETTE = frozenset({"palette", "cancel", "leave", "find"}) | {
-    name for name in _COMMANDS if name not in ("verify", "sync_now", "examine_deep")
+    name for name in _COMMANDS if name not in ("verify", "sync_now", "examine_deep", "suspend")
 }
 
 

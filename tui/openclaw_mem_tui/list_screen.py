@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.presenter import Presenter
+from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
@@ -83,9 +84,16 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
         return True
 
     def mark_more(self) -> None:
-        """The frame of the details names the keys that scroll them, when they are longer than the pane."""
+        self.label(self.detail, subtitle=self.more(self.detail))
+
+    def more(self, pane: Pane) -> str:
+        """What the frame of a pane says that is too low for its lines: how many it shows, and the keys that
+        scroll it."""
+        if pane.max_scroll_y <= 0:
+            return ""
+        lines = f"{pane.size.height} of {len(pane.drawn)} lines"
         keys = f"{key_hint('scroll_down', '')}{key_hint('scroll_up', 'scroll')}"
-        self.label(self.detail, subtitle=keys if self.detail.max_scroll_y > 0 else "")
+        return fmt.join((lines, keys if pane is self.lower_pane else ""))
 
     @property
     def lower_pane(self) -> Pane:

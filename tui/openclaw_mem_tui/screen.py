@@ -256,7 +256,10 @@ class WorkbenchScreen(Screen[None]):
     def action_filter(self) -> None:
         target = self.current_list
         if target is not None and target.CAN_FILTER:
-            self.query_one(FilterLine).open(target)
+            if target.counted[1]:
+                self.query_one(FilterLine).open(target)
+            else:
+                self.tell("nothing to filter: the list has no rows")
 
     def action_match(self, step: int) -> None:
         target = self.current_list

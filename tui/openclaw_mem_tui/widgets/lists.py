@@ -47,8 +47,6 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
     CAN_FILTER: ClassVar[bool] = False
     #: Whether ``draw`` draws the items, which may depend on the cursor; else each is drawn when painted.
     DRAWS_ITEMS: ClassVar[bool] = True
-    #: What a filter leaves as it is, for the frame.
-    UNCHANGED: ClassVar[str] = ""
 
     class Moved(Message):
         """The cursor is on another item."""
@@ -170,7 +168,7 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         shown, all_rows = self.counted
         if not self.wanted:
             return ""
-        return f"filter {inert(self.wanted, 40)} · {shown:,} of {all_rows:,}{self.UNCHANGED}"
+        return f"filter {inert(self.wanted, 40)} · {shown:,} of {all_rows:,}"
 
     # -- cursor and mouse ---------------------------------------------------------------------------------
 
@@ -310,25 +308,33 @@ class WrappedTable(Table[T]):
 
     DRAWS_ITEMS = True
     _lines: Callable[[T, int, bool], Sequence[Line]]
+    _around: Callable[[int], tuple[Sequence[Line], Sequence[Line]]]
     draw = CursorList.draw
 
-    def show_wrapped(self, items: Sequence[T], rows: Callable[[T, int, bool], Sequence[Line]]) -> None:
-        """As ``show_rows``, with all lines of an item."""
-        self._lines = rows
+    def show_wrapped(
+        self,
+        items: Sequence[T],
+        rows: Callable[[T, int, bool], Sequence[Line]],
+        around: Callable[[int], tuple[Sequence[Line], Sequence[Line]]] = lambda _: ((), ()),
+    ) -> None:
+        """As ``show_rows``, with all lines of an item. ``around`` draws lines above and below all items."""
+        self._lines, self._around = rows, around
         self.take(items, None)
 
     def full_text(self, item: T) -> str:
         return " ".join(map(text_of, self._lines(item, _WIDE, False)))
 
     def spread(self) -> None:
-        items, rows = self._items, self._lines
+        items, rows, around = self._items, self._lines, self._around
         if len(self._spans) != len(items):  # until they are drawn, the cursor moves by one line
             self._spans = [(at, at + 1) for at in range(len(items))]
-        self.show(
-            lambda cells, cursor: Rows(
-                (), [rows(item, cells, at == cursor and self.has_focus) for at, item in enumerate(items)]
-            )
-        )
+
+        def make(cells: int, cursor: int) -> Rows:
+            head, foot = around(cells)
+            made = [rows(item, cells, at == cursor and self.has_focus) for at, item in enumerate(items)]
+            return Rows(head, made, foot)
+
+        self.show(make)
 
     def on_focus(self) -> None:
         self.call_later(self.changed)  # the mark of the cursor, once it has the focus

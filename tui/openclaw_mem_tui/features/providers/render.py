@@ -84,10 +84,9 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
     say, link = details.say, group[0]
     mark, role = _STATES["serving" if link.label == "active" else link.state]
     if group[1:]:
-        for at, why in enumerate(dict.fromkeys(link.why for link in group)):
-            names = _names([link for link in group if link.why == why])
-            state = "" if at else f"{mark} {link.label} "
-            say("" if at else "state", (f"{state}({fmt.message(why)})", role), (f": {names}", "dim"))
+        say("state", (f"{mark} {link.label}", role))
+        for one in group:
+            say(fmt.inert(one.name), (fmt.message(one.why), "dim"))
         return details.lines
     say("state", (f"{mark} {link.label}", f"strong {role}".strip()), *_when(link, chain))
     say("why", fmt.message(link.why))

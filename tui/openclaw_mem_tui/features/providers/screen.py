@@ -16,6 +16,7 @@ from openclaw_mem_tui.features.providers import render
 from openclaw_mem_tui.features.providers.presenter import ChainState, ProvidersPresenter
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
+from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.widgets.line_view import Pane
@@ -106,8 +107,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         self.query_one("#chain-head", Pane).show(lambda cells: [render.header(cells)])
         self.chain.show_wrapped(rows, partial(render.link_row, state))
         self.faults.show_wrapped(_NAMES, partial(render.fault_rows, view.faults))
-        title = "last query with this fault" if view.shown_faults else "last query"
-        self.label(self.last, title, key_hint("compare", "compare in the lab") if view.query.strip() else "")
+        self.label(self.last, "last query with this fault" if view.shown_faults else "last query")
         self.last.show(lambda cells: render.last_query(view, cells))
         self.query_one("#cache", Pane).show(lambda cells: [render.cache(state, cells)])
         if len(state.links) != self._pointed:
@@ -126,13 +126,16 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
     def draw_selected(self) -> None:
         group, state = self.selected, self.presenter.state
         self.show_detail((group, state), render.title(group), partial(_details, group, state))
+        self.call_after_refresh(self.mark_more)
+
+    def mark_more(self) -> None:
+        super().mark_more()
+        compare = key_hint("compare", "compare in the lab") if self.search.view.query.strip() else ""
+        self.label(self.last, subtitle=fmt.join((self.more(self.last), compare)))
 
     def action_toggle_fault(self) -> None:
         """Simulate the fault under the cursor, or stop; the last query is answered again."""
-        if not self.faults.has_focus:
-            self.go_to(self.faults)
-            self.presenter.say(f"{key('toggle_fault')} switches the fault under the cursor")
-            return
+        self.go_to(self.faults)
         if (name := self.faults.selected) is None:
             return  # the filter leaves none
         before = self.search.view.faults

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import Candidate, Knobs, OpenClawMemError, Row
 from openclaw_mem_tui.bindings import key as key_of
-from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.history import fuzzy
 from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.remembered import start_anew
 from openclaw_mem_tui.features.search.render import preview as render
 from openclaw_mem_tui.features.search.render.knobs import changed_words
-from openclaw_mem_tui.features.search.start_page import asks
 from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, KNOB_NAMES, nudged
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.screen import key_hint
@@ -79,12 +77,7 @@ class QueryActions(_Actions):
             new = fuzzy(text, [query for query in headings if query not in history.queries])
             return [*asked, *(Choice(query, fmt.inert(query), fmt.inert(headings[query])) for query in new)]
 
-        picker = PickScreen(
-            "history",
-            find,
-            filtered=True,
-            empty="no earlier query matches",
-        )
+        picker = PickScreen("history", find, filtered=True, empty="no earlier query matches")
         self._screen.app.push_screen(picker, ask)
 
     def action_start_anew(self) -> None:
@@ -209,6 +202,9 @@ class HitActions(_Actions):
 class NoteActions(_Actions):
     """The note of the selected hit: read, render, edit, copy."""
 
+    #: The query whose first hit is to be edited.
+    _edits: str | None = None
+
     def _selected(self) -> tuple[Row, Candidate] | None:
         row = self._hits.selected
         if row is None or (candidate := self._search.view.candidate(row.chunk_id)) is None:
@@ -216,7 +212,8 @@ class NoteActions(_Actions):
         return row, candidate
 
     def action_get(self) -> None:
-        if (query := asks(self._search, self._hits.cursor)) is not None:
+        if query := self._hits.asks:
+            self._hits.filter("")
             self._search.history.add(query)
             self._screen.query_line.value = query
             return
@@ -265,15 +262,26 @@ class NoteActions(_Actions):
         self._preview.show_markdown(candidate.text)
 
     def action_edit(self) -> None:
-        row = self._hits.selected
-        if row is None or not self._search.service.is_open:
+        """Of the selected row; before the first results, of the one that is selected when they are there."""
+        row, view = self._hits.selected, self._search.view
+        if row is not None and self._search.service.is_open:
+            self._screen.edit_note(row.path, row.start_line)
+        elif not view.pending:
             self._search.say("nothing to edit: no hit is selected")
+        else:
+            if self._edits is None:
+                self._search.listen(self._edit_first)
+            self._edits = view.query
+            self._search.say("the first hit will be opened in your editor")
+
+    def _edit_first(self) -> None:
+        view = self._search.view
+        if view.query == self._edits and view.pending:
             return
-        settings = self._search.service.settings
-        outcome, ran = edit(self._screen.app, settings, row.path, row.start_line)
-        self._search.say(outcome)
-        if ran and not settings.sync.watch:
-            self._screen.resync(Job(tails=True))
+        self._search.unlisten(self._edit_first)
+        if view.query == self._edits and self._screen.is_current:
+            self._screen.call_after_refresh(self.action_edit)  # over the results
+        self._edits = None
 
     def action_copy_location(self) -> None:
         if (row := self._hits.selected) is not None:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.style import Style
+from textual import events
 
 from openclaw_mem_engine.api import Row
 from openclaw_mem_tui.features.search.baseline import same_lines
 from openclaw_mem_tui.features.search.render import funnel, hits
+from openclaw_mem_tui.features.search.start_page import Suggestions
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render.spans import Line, Span, fit, text_of
 from openclaw_mem_tui.render.terms import Marker
@@ -25,13 +27,19 @@ class HitList(CursorList):
 
     HELP = "Returned chunks, best first; below the rule, what is not returned, with the reason."
     CAN_FILTER, DRAWS_ITEMS = True, False
-    UNCHANGED = " rows, ranks unchanged"
 
-    def __init__(self, landing: Callable[[int], Sequence[Sequence[Any]]], *, id: str | None = None) -> None:
+    def __init__(
+        self,
+        landing: Callable[[Suggestions, int, int], Sequence[Sequence[Any]]],
+        suggested: Callable[[], Suggestions],
+        *,
+        id: str | None = None,
+    ) -> None:
         """``landing`` draws what is shown before there is a query: lines above rows, the lines of each row,
-        and lines below them, for a width."""
+        and lines below them, for a width and a height; its rows are those of ``suggested``."""
         super().__init__(id=id)
-        self._maker = lambda cells, _: Rows(*landing(cells))
+        self._maker = lambda cells, _: Rows(*landing(self._suggestions(), cells, self.size.height))
+        self._suggested = suggested
         self.view: View | None = None
         self.marker = Marker.of(None)
         self.mode: Columns = "scores"
@@ -129,11 +137,32 @@ class HitList(CursorList):
         return has_words(self._text_of(row), self.wanted)
 
     def words_at(self, at: int) -> str:
-        return self._text_of(self.rows[at])
+        return " ".join(self._suggestions()[at]).lower() if self._is_start else self._text_of(self.rows[at])
 
     @property
     def counted(self) -> tuple[int, int]:
+        if self._is_start:
+            return len(self._suggestions()), len(self._suggested())
         return len(self.rows), self._total
+
+    @property
+    def filtered(self) -> str:
+        said = super().filtered
+        return f"{said} rows, ranks unchanged" if said and not self._is_start else said
+
+    @property
+    def _is_start(self) -> bool:
+        return self.view is None or self.view.trace is None
+
+    def _suggestions(self) -> Suggestions:
+        """The queries of the start page, as far as the filter leaves them."""
+        return [row for row in self._suggested() if has_words(" ".join(row).lower(), self.wanted)]
+
+    @property
+    def asks(self) -> str:
+        """The query under the cursor of the start page; "" where there is none."""
+        shown = self._suggestions() if self._is_start else ()
+        return shown[self.cursor][0] if self.cursor < len(shown) else ""
 
     def _index_of(self, row: Row) -> int | None:
         """Where its chunk is, else its lines, else its file: another backend cuts that otherwise."""
@@ -167,6 +196,11 @@ class HitList(CursorList):
                 lines.append(hits.rule(group, number == 1, cells))
             lines.extend([()] * (len(group.rows) * self._lines_of(group)))
         return lines
+
+    def on_resize(self, event: events.Resize) -> None:
+        if self._is_start:
+            self.changed()  # the keys that it names depend on the room
+        super().on_resize(event)
 
     @property
     def fixed(self) -> int:  # type: ignore[override]

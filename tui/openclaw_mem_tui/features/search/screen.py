@@ -24,7 +24,7 @@ from openclaw_mem_tui.features.search.query_line import QueryLine
 from openclaw_mem_tui.features.search.render import above, funnel, hits
 from openclaw_mem_tui.features.search.render.knobs import hint
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
-from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, landing
+from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, landing, suggested
 from openclaw_mem_tui.features.search.state import View, nudged, reset, same_rows
 from openclaw_mem_tui.features.why_not.actions import WhyNotActions
 from openclaw_mem_tui.render import status
@@ -50,7 +50,7 @@ class SearchScreen(WorkbenchScreen):
     def __init__(self, search: SearchPresenter, initial_query: str = "") -> None:
         super().__init__(search)
         self.query_line = QueryLine(id="query")
-        self.hits = HitList(partial(landing, search), id="hits")
+        self.hits = HitList(partial(landing, search), partial(suggested, search), id="hits")
         self.waterfall = Waterfall(id="waterfall", classes="pane")
         self.preview = Preview(id="preview")
         self.knob_panel = KnobPanel(id="knobs")
@@ -200,7 +200,8 @@ class SearchScreen(WorkbenchScreen):
             self.draw_hint()
         self.label_hits()
         self._draw_lesson()
-        most = 1 if self.size.height < 30 and self.has_class("-lesson") else 2
+        lesson = self.size.height < 30 and self.has_class("-lesson")
+        most = 1 if lesson or self.has_class("-few") or self.has_class("-tiny") else 2
         self.verdict.show(lambda cells: above.above(view, cells, most))
         self.funnel.show(lambda cells: above.numbers(view, cells, most))
         self.show_row()
@@ -322,7 +323,7 @@ class SearchScreen(WorkbenchScreen):
         return ("Legend", hits.legend(self.search.view.trace))
 
     def idle_keys(self) -> frozenset[str]:
-        return idle_keys(self.search, self.hits.cursor)
+        return idle_keys(self.search, self.hits.asks)
 
     # -- events -------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.api import OpenClawMemError
@@ -33,11 +33,14 @@ _KEYS = (
 )
 
 
-class StartPage(NamedTuple):
-    """``suggestions`` are queries with the note that they come from; ``doctor`` is a sentence, or empty;
-    ``errors`` are those that it found."""
+#: Queries, each with the note that it comes from.
+Suggestions = Sequence[tuple[str, str]]
 
-    suggestions: tuple[tuple[str, str], ...] = ()
+
+class StartPage(NamedTuple):
+    """``doctor`` is a sentence, or empty; ``errors`` are those that it found."""
+
+    suggestions: Suggestions = ()
     doctor: str = ""
     errors: int = 0
 
@@ -73,10 +76,9 @@ def _headings(memory: Memory, path: str) -> Iterator[str]:
             yield heading[1]
 
 
-def asks(search: SearchPresenter, at: int) -> str | None:
-    """The query of a row of the start page; None where there is no such row."""
-    shown = search.start_page.suggestions if _is_idle(search.view, search.activity) else ()
-    return shown[at][0] if at < len(shown) else None
+def suggested(search: SearchPresenter) -> Suggestions:
+    """The rows of the start page, where it is shown."""
+    return search.start_page.suggestions if _is_idle(search.view, search.activity) else ()
 
 
 def is_blank(search: SearchPresenter) -> bool:
@@ -86,14 +88,15 @@ def is_blank(search: SearchPresenter) -> bool:
     return begun and search.view.trace is None and not search.view.query.strip()
 
 
-def idle_keys(search: SearchPresenter, at: int) -> frozenset[str]:
-    """Ids of actions of the lab that do nothing now: without lessons, without a query, with no heading in row
-    ``at``."""
+def idle_keys(search: SearchPresenter, asks: str) -> frozenset[str]:
+    """Ids of actions of the lab that do nothing now: without lessons, without a query, with no heading under
+    the cursor that ``asks`` one."""
     lessons = {"guide", "next_lesson"}
     idle = set[str]() if search.guide is not None else lessons
     if is_blank(search):
         acting = {"focus_query", "history", "knobs", "help", "quit", *lessons}
-        acting |= {"get"} if asks(search, at) is not None else set()
+        acting |= {"get"} if asks else set()
+        acting |= {"filter"} if suggested(search) else set()
         idle = idle | {action.id for action in offered("search")} - acting
     return frozenset(idle)
 
@@ -102,17 +105,20 @@ def _is_idle(view: View, activity: Activity) -> bool:
     return view.trace is None and activity.phase == "ready" and not (view.error or view.query.strip())
 
 
-def landing(search: SearchPresenter, cells: int) -> tuple[list[Line], list[list[Line]], list[Line]]:
-    """The hit list before there is a query: what can be searched, queries to begin with, and the keys."""
-    view, activity, page = search.view, search.activity, search.start_page
-    head, items, foot = what(view, activity), list[list[Line]](), list[Line]()
-    if not _is_idle(view, activity):
-        page = StartPage()
+def landing(
+    search: SearchPresenter, shown: Suggestions, cells: int, room: int
+) -> tuple[list[Line], list[list[Line]], list[Line]]:
+    """The hit list before there is a query: what can be searched, the ``shown`` ones of the queries to begin
+    with, and the keys; where there is no ``room`` for these lines, the key that lists them."""
+    view, activity = search.view, search.activity
+    head = [row for said in what(view, activity) for row in wrapped(said, cells - 1, 2)]
+    items, foot = list[list[Line]](), list[Line]()
+    page = search.start_page if _is_idle(view, activity) else StartPage()
     if page.suggestions:
         first = ("Headings of your notes", "strong")
         head += [(), line("  ", first, "  ", (key("get"), "key"), (" asks one", "dim"))]
         wide = min(60, cells // 2)
-        for query, path in page.suggestions:
+        for query, path in shown:
             origin = (fmt.crop_left(fmt.inert(path), max(4, cells - wide - 4)), "dim")
             items.append([line("  ", fmt.left(fmt.inert(query), wide), " ", origin)])
     if page.doctor:
@@ -120,7 +126,8 @@ def landing(search: SearchPresenter, cells: int) -> tuple[list[Line], list[list[
         said = line("  ", (fmt.inert(page.doctor), "warn"), " ", opens, (" shows it", "dim"))
         foot += [(), *wrapped(said, cells, 2)]
     if not (view.error or view.query.strip() or activity.phase == "failed"):
-        foot += _keys(search.guide is not None, cells)
+        keys = _keys(search.guide is not None, cells)
+        foot += keys if len(head) + len(items) + len(foot) + len(keys) <= room else [(), _in_short()]
     return head, items, foot
 
 
@@ -148,6 +155,12 @@ def what(view: View, activity: Activity) -> list[Line]:
         files, chunks = fmt.count(activity.files, "file"), fmt.count(activity.chunks, "chunk")
         text = f"{files}, {chunks} to search."
     return [(), line("  ", (text, "strong"))]
+
+
+def _in_short() -> Line:
+    typed = typed_key("help")
+    in_line = [(", in the query line ", "dim"), (typed, "key")] if typed else []
+    return line("  ", (key("help"), "key"), (" lists all keys", "dim"), *in_line, (".", "dim"))
 
 
 def _keys(guided: bool, cells: int) -> list[Line]:

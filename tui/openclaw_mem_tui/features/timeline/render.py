@@ -10,7 +10,7 @@ from openclaw_mem_engine.api import FileDay, Moment, Session, sparkline
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.timeline.presenter import TimelineState, window
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, line, spread, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, wrapped
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 #: Mark, words and role by kind, or by kind and state; never distinguished by colour alone.
@@ -72,7 +72,8 @@ def facts(state: TimelineState, cells: int) -> list[Line]:
     )
     lines = [first, line((fmt.crop(second, cells), "dim"))]
     for note in whole.notes[:2]:
-        lines += wrapped(line((f" ! {fmt.message(note)}", "warn")), cells, 3)[:2]
+        said = wrapped(line((f" ! {fmt.message(note)}", "warn")), cells, 3)
+        lines += said if len(said) < 3 else [said[0], fit((*said[1], Span(" "), *said[2][1:]), cells)]
     return lines
 
 

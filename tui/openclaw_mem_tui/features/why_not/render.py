@@ -49,11 +49,8 @@ def _step(step: Step, cells: int) -> list[Line]:
     return wrapped((*text, Span(sentence(step.text), "" if step.ok else "strong")), cells - 1, _NAME + 2)
 
 
-def change_rows(
-    answer: WhyNot, knobs: Knobs, cells: int, cursor: int
-) -> tuple[list[Line], list[list[Line]], list[Line]]:
-    """What is said of all, every change of knobs with the rank that it gives and what it costs, and below
-    them the changes of the text, which no key makes."""
+def around_changes(answer: WhyNot, cells: int) -> tuple[list[Line], list[Line]]:
+    """What is said of all changes of knobs, and below them the changes of the text, which no key makes."""
     # Which settings were tried takes lines that a narrow screen does not have.
     tried = [
         f"{note.text.partition(': ')[0]}." if cells < _ROOMY else note.text
@@ -61,27 +58,27 @@ def change_rows(
         if note.code == _TRIED
     ]
     head = [row for text in tried for row in _note("· ", text, cells)]
-    items = [_item(change, knobs, cells - 1, at == cursor) for at, change in enumerate(answer.changes)]
     foot = [row for change in answer.text_changes for row in _note("note  ", change.text, cells)]
-    if not items:
+    if not answer.changes:
         head, foot = foot + head, []
-    if not (items or head or foot):
+    if not (answer.changes or head or foot):
         none = "nothing to change: it is returned" if answer.returned else "no change found"
         head = [line((f"  {none}", "dim"))]
-    return head, items, foot
+    return head, foot
 
 
 def _note(mark: str, text: str, cells: int) -> list[Line]:
     return wrapped(line((f"  {mark}", "dim"), sentence(text)), cells - 1, 2 + len(mark))
 
 
-def _item(change: Change, knobs: Knobs, cells: int, selected: bool) -> list[Line]:
+def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> list[Line]:
+    """One change of knobs, the rank that it gives, and what it costs."""
     mark = Span("▌ " if selected else "  ", "accent")
     text = setting(change, knobs)
     wide = max(_SETTING, fmt.width_of(text) + 2)
     return wrapped(
         line(mark, (fmt.left(text, wide), "strong"), (f"rank {change.rank}", "good"), (_cost(change), "dim")),
-        cells,
+        cells - 1,
         4,
     )
 

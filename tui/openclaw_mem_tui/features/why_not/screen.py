@@ -33,7 +33,7 @@ from openclaw_mem_tui.render.spans import Reading, line, wrapped
 from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
 from openclaw_mem_tui.widgets.line_view import Brief, Lines, Pane, nothing
-from openclaw_mem_tui.widgets.lists import CursorList, Rows
+from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
 
 READING: Reading = (
     "Legend",
@@ -67,7 +67,7 @@ class WhyNotScreen(WorkbenchScreen):
         """``tune`` gives other knobs to the search lab, which then selects the passage."""
         super().__init__(search)
         self.passage, self._tune = passage, tune
-        self.changes = CursorList(
+        self.changes: WrappedTable[Change] = WrappedTable(
             "The smallest change of each knob that returns the passage.", id="changes", classes="listed"
         )
         self.answer: WhyNot | None = None
@@ -120,8 +120,11 @@ class WhyNotScreen(WorkbenchScreen):
         return next((pane for pane in panes if pane.display and pane.max_scroll_y > 0), super().lower_pane)
 
     @on(CursorList.Moved)
-    def draw_keys(self) -> None:
-        super().draw_keys()
+    def _keys_again(self) -> None:
+        self.draw_keys()
+
+    def on_descendant_focus(self) -> None:
+        self.draw_keys()
 
     def draw_body(self) -> None:
         answer, view, activity = self.answer, self.search.view, self.search.activity
@@ -140,7 +143,7 @@ class WhyNotScreen(WorkbenchScreen):
             self._drawn = None
             mark, text = ("✗ ", self.trouble) if self.trouble else ("◐ ", "Tracing the passage.")
             steps.show(lambda cells: wrapped(line((mark, "bad"), render.sentence(text)), cells, 2))
-            self.changes.show(lambda cells, cursor: Rows())  # noqa: ARG005
+            self.changes.show_wrapped((), partial(render.change_lines, self._knobs))
             shown.show(nothing)
             return
         if answer is not self._drawn:  # else it stays scrolled as it is
@@ -158,9 +161,12 @@ class WhyNotScreen(WorkbenchScreen):
             room = height * 9 // 20 - 2 if self.has_class("-tall") else max(2, height // 2 - 5)
             steps.show(lambda cells: render.walk(answer.steps, cells, room))
             self.call_after_refresh(steps.scroll_end, animate=False)  # to the first no
-            self.changes.show(
-                lambda cells, cursor: Rows(*render.change_rows(answer, self._knobs, cells, cursor))
+            self.changes.show_wrapped(
+                answer.changes,
+                partial(render.change_lines, self._knobs),
+                partial(render.around_changes, answer),
             )
+            self.draw_keys()  # those of a change
         self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
@@ -179,12 +185,12 @@ class WhyNotScreen(WorkbenchScreen):
         self.label(self.changes, subtitle=key_hint("down", "scrolls") if cut else "")
 
     def idle_keys(self) -> frozenset[str]:
-        return frozenset() if self._change() is not None else frozenset({"apply_change", "export_change"})
+        idle = {"apply_change", "export_change"} if self._change() is None else set()
+        return frozenset(idle if self.changes.counted[1] else {*idle, "filter"})
 
     def _change(self) -> Change | None:
         """The change of knobs under the cursor."""
-        chosen = self.answer.changes if self.answer is not None else ()
-        return chosen[self.changes.cursor] if self.changes.cursor < len(chosen) else None
+        return self.changes.selected if self.answer is not None else None
 
     # -- actions ------------------------------------------------------------------------------------------
 
@@ -193,7 +199,7 @@ class WhyNotScreen(WorkbenchScreen):
         if self.answer is None:
             return  # the walk says so itself
         if (change := self._change()) is None:
-            self.search.say(f"not a setting; {key('edit')} opens the note")
+            self.search.say(f"no change of a knob is selected; {key('edit')} opens the note")
             return
         knobs = self._knobs
         self.app.pop_screen()
@@ -202,7 +208,7 @@ class WhyNotScreen(WorkbenchScreen):
 
     def action_export_change(self) -> None:
         if (change := self._change()) is None:
-            self.search.say("not a setting: nothing to export")
+            self.search.say("nothing to export: no change of a knob is selected")
             return
         view, settings = self.search.view, self.search.service.settings
         text = fragment(self._knobs.set(change.set).changes_from(view.defaults))
