@@ -174,7 +174,8 @@ def note_changed(settings: Settings, state: FileState, absolute: str) -> bool | 
     walk.take(state.path, absolute)
     if state.refusal or state.source != "memory" or not walk.group:
         return None
-    return _note_differs(settings, walk.group[0], state, Comparison()) or False
+    (file,) = walk.group.values()
+    return _note_differs(settings, file, state, Comparison()) or False
 
 
 def is_settled(file: MemoryFile, state: FileState) -> bool:
