@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from hashlib import sha256
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.dataclass import dataclass
@@ -21,7 +21,9 @@ from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
 #: A file written this shortly before it was last read may have been written again in the same clock tick.
 RACY_NS = 2_000_000_000
 _NONE = Listing((), ())
-_COMPARED = attrgetter("path", "source", "size", "mtime_ns", "inode", "ctime_ns")
+_COMPARED = itemgetter(
+    *map(MemoryFile._fields.index, ("path", "source", "size", "mtime_ns", "inode", "ctime_ns"))
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from openclaw_mem_engine.model import UNLISTED, MemoryFile, SkippedFile, Source
 from openclaw_mem_engine.workspace.opening import (
     LINK,
     UNREADABLE,
+    entries_of,
     kind_of,
     mtime_of,
     printable,
@@ -62,6 +63,7 @@ _EFFECTIVE_IDS = os.access in os.supports_effective_ids
 _HAS_CTIME = os.name != "nt"
 _NEW_FILE = tuple.__new__  # ``_make`` takes as long as all the rest of a record
 _Key: TypeAlias = tuple[int, int | str]
+_Folders: TypeAlias = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,10 +265,10 @@ def _count_outside(walk: Walk, real: str) -> None:
     while pending and seen < _MOST_SEEN:
         path, absolute = pending.pop()
         prefix = path and f"{path}/"
-        with suppress(OSError), os.scandir(absolute) as entries:
+        with suppress(OSError), entries_of(absolute) as entries:
             for entry in entries:
                 seen += 1
-                _take_entry(elsewhere, prefix + entry.name, entry, pending)
+                _take_entry(elsewhere, prefix + entry.name, absolute, entry, pending)
     found = (*elsewhere.group.items(), *elsewhere.again)
     names = {file.path for _, file in found} - {*ROOT_FILES, *AGENT_FILES}
     if names:
@@ -282,10 +284,10 @@ def _take_folder(walk: Walk, path: str, absolute: str) -> None:
         path, absolute = pending.pop()
         prefix = path + "/" if path else ""
         try:
-            with os.scandir(absolute) as entries:
+            with entries_of(absolute) as entries:
                 for entry in entries:
                     try:
-                        _take_entry(walk, prefix + entry.name, entry, pending)
+                        _take_entry(walk, prefix + entry.name, absolute, entry, pending)
                     except FileNotFoundError:
                         continue  # removed during the walk
                     except OSError as error:
@@ -297,14 +299,13 @@ def _take_folder(walk: Walk, path: str, absolute: str) -> None:
     walk.close_group()
 
 
-def _take_entry(walk: Walk, path: str, entry: os.DirEntry[str], pending: list[tuple[str, str]]) -> None:
+def _take_entry(walk: Walk, path: str, folder: str, entry: os.DirEntry[str], pending: _Folders) -> None:
     """Take or report what a folder holds; silent about files of other kinds. Raises OSError."""
-    name = entry.name
+    name, absolute = entry.name, f"{folder}{os.sep}{entry.name}"
     if name.endswith(NOTE_SUFFIX) and walk.only is None:
-        # Nearly every entry: its status tells what it is, too.
-        status = entry.stat(follow_symlinks=False)
+        status = entry.stat(follow_symlinks=False)  # which tells what it is, too
         if stat.S_ISREG(status.st_mode):
-            walk.offer(path, entry.path, status)
+            walk.offer(path, absolute, status)
             return
     if entry.is_dir(follow_symlinks=False):
         if is_ignored_folder(name):
@@ -317,15 +318,15 @@ def _take_entry(walk: Walk, path: str, entry: os.DirEntry[str], pending: list[tu
         elif not _is_utf8(path):
             walk.skip(path, _NAME)
         else:
-            pending.append((path, entry.path))
+            pending.append((path, absolute))
     elif walk.only is not None and not walk.only.fullmatch(path):
         return
     elif entry.is_symlink():
-        reason = _link_reason(entry.path)
+        reason = _link_reason(absolute)
         if reason is _FOLDER_LINK or is_note_name(name):
             walk.skip(path, reason)
     elif name.endswith(NOTE_SUFFIX):
-        walk.offer(path, entry.path, entry.stat(follow_symlinks=False))
+        walk.offer(path, absolute, entry.stat(follow_symlinks=False))
     elif is_note_name(name):
         walk.skip(path, SUFFIX_CASE.format(NOTE_SUFFIX))
 
