@@ -148,6 +148,11 @@ class IndexContent(Protocol):
     def files(self) -> Mapping[str, FileState]:
         """Known files by path, not to be changed."""
 
+    def settled(self) -> tuple[str, str]:
+        """A name for what ``files`` gives, which every change of it changes, and the digest that ``settle``
+        has kept for it, or "". A store that keeps none has no name for it either: ""."""
+        return "", ""
+
     def chunk_counts(self) -> dict[str, int]:
         """How many chunks each file has, by path; a file without any is absent."""
 
@@ -205,6 +210,11 @@ class IndexWriter(Protocol):
 
     def remove(self, path: str, source: Source) -> None:
         """Forget a file and all its chunks; an unknown one is no error. Its embeddings stay in the cache."""
+
+    def settle(self, files: str, digest: str) -> None:  # noqa: ARG002
+        """Keep the digest of a listing from which ``files``, as ``settled`` names them, do not differ. Does
+        nothing when they have changed since, when it would have to wait, or cannot write."""
+        return
 
     def chunks_without_vector(self, limit: int, space: Space | None = None) -> list[StoredChunk]:
         """At most ``limit`` chunks that were not embedded in this space. Of the primary space they are looked

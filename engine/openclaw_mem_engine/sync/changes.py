@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import marshal
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from operator import attrgetter
+from hashlib import sha256
+from operator import attrgetter, itemgetter
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.dataclass import dataclass
@@ -19,16 +21,21 @@ from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
 #: A file written this shortly before it was last read may have been written again in the same clock tick.
 RACY_NS = 2_000_000_000
 _NONE = Listing((), ())
+_COMPARED = itemgetter(
+    *map(MemoryFile._fields.index, ("path", "source", "size", "mtime_ns", "inode", "ctime_ns"))
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
     """``changed``: new or edited files, to be read again; ``touched``: same content, new stat values;
-    ``removed``: states of files that are gone."""
+    ``removed``: states of files that are gone. ``proven``: their sizes, times and inodes alone prove all
+    files unchanged, so another comparison of the same two sides would find nothing either."""
 
-    changed: tuple[MemoryFile, ...]
-    touched: tuple[FileState, ...]
-    removed: tuple[FileState, ...]
+    changed: tuple[MemoryFile, ...] = ()
+    touched: tuple[FileState, ...] = ()
+    removed: tuple[FileState, ...] = ()
+    proven: bool = False
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -75,10 +82,13 @@ def scan(
 ) -> tuple[Changes, list[SkippedFile]]:
     """What a sync would do, and what it excludes, of files that were listed just now (None: of those of now).
     Raises WorkspaceError for a workspace that cannot be listed."""
-    known = store.files()
     listing = listing or listed(settings)
+    hollow = store.is_hollow()
+    if not (hollow or how.verify) and (kept := store.settled()[1]) and kept == digest_of(listing):
+        return Changes(), list(listing.skipped)
+    known = store.files()
     listing = listing if how.prune else keeping(settings, listing, known)
-    if (hollow := store.is_hollow()) or how.verify:
+    if hollow or how.verify:
         # An index that lost chunks is no record of anything: every file that holds text is read again.
         bare = known.keys() if hollow else known.keys() - store.chunk_counts().keys()
         how = replace(how, verify=True, bare=bare)
@@ -91,6 +101,13 @@ def scan(
 
         skipped += cut_files(talks, fresh)
     return changes, skipped
+
+
+def digest_of(listing: Listing) -> str:
+    """A digest of all that a comparison goes by, the same in every process; paths are in the order of the
+    listing. Takes 0.5 µs a file."""
+    # Version 2 has no references to equal objects: later ones tell which strings are shared.
+    return sha256(marshal.dumps([*map(_COMPARED, listing.files)], 2)).hexdigest()
 
 
 def keeping(settings: Settings, listing: Listing, known: Mapping[str, FileState]) -> Listing:
@@ -128,7 +145,7 @@ def changes_of(
     A transcript that has grown below the thresholds is unchanged until there is more of it, or nothing was
     written to it for a while, or with ``tails``. One that was cut, or is another file by now, is read again.
     """
-    changed, touched, gone = [], [], dict(known)
+    changed, touched, gone, proven = [], [], dict(known), 0
     for file in listing.files:
         state = gone.pop(file.path, None)
         if state is None or state.source != file.source:
@@ -140,13 +157,16 @@ def changes_of(
             found = refusal.reason != state.refusal  # reading it again finds out why
         if found:
             changed.append(file)
-        elif found is not None and not is_settled(file, state):
+        elif found is None:
+            proven += file.size == state.size  # else a transcript that has grown
+        elif not is_settled(file, state):
             touched.append(
                 state._replace(mtime_ns=file.mtime_ns, inode=file.inode, checked_ns=time.time_ns())
             )
     kept = unreadable_now(gone, listing.skipped)
     removed = tuple(state for path, state in gone.items() if path not in kept)
-    return Changes(tuple(changed), tuple(touched), removed)
+    all_proven = proven == len(known) == len(listing.files)
+    return Changes(tuple(changed), tuple(touched), removed, all_proven)
 
 
 def note_changed(settings: Settings, state: FileState, absolute: str) -> bool | None:
@@ -156,7 +176,8 @@ def note_changed(settings: Settings, state: FileState, absolute: str) -> bool | 
     walk.take(state.path, absolute)
     if state.refusal or state.source != "memory" or not walk.group:
         return None
-    return _note_differs(settings, walk.group[0], state, Comparison()) or False
+    (file,) = walk.group.values()
+    return _note_differs(settings, file, state, Comparison()) or False
 
 
 def is_settled(file: MemoryFile, state: FileState) -> bool:

@@ -21,7 +21,7 @@ from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.sqlite.files import has_leftovers, make_folder, sweep
-from openclaw_mem_engine.sync.changes import Comparison, listed, scan
+from openclaw_mem_engine.sync.changes import Comparison, digest_of, listed, scan
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.fingerprint import beside_of, fingerprint_of, needs_rebuild
 from openclaw_mem_engine.sync.lock import Owner, SyncLock
@@ -152,8 +152,12 @@ class SyncCoordinator:
                 return False
             how = Comparison(prune=request.prune, tails=request.tails, reading=_reading_is_work)
             flight.compared_with = opened, store.generation()
-            flight.listing = listed(self._settings)
-            changes, skipped = scan(self._settings, store, how, flight.listing)
+            flight.listing = listing = listed(self._settings)
+            files, _ = store.settled()
+            changes, skipped = scan(self._settings, store, how, listing)
+            # What the index itself excludes, a listing does not show.
+            if files and changes.proven and len(skipped) == len(listing.skipped):
+                store.settle(files, digest_of(listing))
             primary = self._embedders.primary
             filled = [*([primary] if primary else []), *beside_of(self._embedders)]
             if changes.paths or any(store.chunks_without_vector(1, space_of(each)) for each in filled):

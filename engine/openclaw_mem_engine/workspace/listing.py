@@ -12,13 +12,12 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import field
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import WorkspaceError
@@ -26,6 +25,7 @@ from openclaw_mem_engine.model import UNLISTED, MemoryFile, SkippedFile, Source
 from openclaw_mem_engine.workspace.opening import (
     LINK,
     UNREADABLE,
+    entries_of,
     kind_of,
     mtime_of,
     printable,
@@ -61,6 +61,9 @@ _EFFECTIVE_USER = getattr(os, "geteuid", lambda: None)
 _EFFECTIVE_IDS = os.access in os.supports_effective_ids
 #: On Windows ctime is when a file was made, which says nothing of changes.
 _HAS_CTIME = os.name != "nt"
+_NEW_FILE = tuple.__new__  # ``_make`` takes as long as all the rest of a record
+_Key: TypeAlias = tuple[int, int | str]
+_Folders: TypeAlias = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,23 +117,24 @@ def list_memory(
 
 @dataclass(slots=True)
 class Walk:
-    """What was found so far; ``group`` holds the files of one root until they are deduplicated by path."""
+    """What was found so far; ``group`` holds the files of one root, and ``again`` further names of them,
+    until they are deduplicated by path. Keys are device and inode; some network file systems have no inodes
+    and say 0: there device and path."""
 
     source: Source
     max_bytes: int
-    files: list[MemoryFile] = field(default_factory=list)
+    files: dict[_Key, MemoryFile] = field(default_factory=dict)
     skipped: dict[str, SkippedFile] = field(default_factory=dict)  # by printable path
-    group: list[MemoryFile] = field(default_factory=list)
+    group: dict[_Key, MemoryFile] = field(default_factory=dict)
+    again: list[tuple[_Key, MemoryFile]] = field(default_factory=list)
     #: What is excluded, and what alone is taken, by path; None: nothing, and everything.
     excluded: re.Pattern[str] | None = None
     only: re.Pattern[str] | None = None
-    #: By device and inode; some network file systems have no inodes and say 0: there by path.
-    first_names: dict[int, dict[int | str, str]] = field(default_factory=lambda: defaultdict(dict))
 
     def listing(self) -> Listing:
         by_path = attrgetter("path")
         return Listing(
-            tuple(sorted(self.files, key=by_path)),
+            tuple(sorted(self.files.values(), key=by_path)),
             tuple(sorted(self.skipped.values(), key=by_path)),
         )
 
@@ -168,20 +172,23 @@ class Walk:
         else:
             ctime = status.st_ctime_ns if _HAS_CTIME else 0
             inode, device = status.st_ino, status.st_dev
-            file = path, absolute, self.source, size, mtime_of(status), inode, device, ctime
-            self.group.append(MemoryFile._make(file))
+            values = path, absolute, self.source, size, mtime_of(status), inode, device, ctime
+            key, file = (device, inode or path), _NEW_FILE(MemoryFile, values)
+            if self.group.setdefault(key, file) is not file:
+                self.again.append((key, file))
 
     def close_group(self) -> None:
         """Deduplicate what one root gave; by path, so that the order of the disk decides nothing."""
-        self.group.sort(key=attrgetter("path"))
-        for file in self.group:
-            path = file.path
-            known = self.first_names[file.device].setdefault(file.inode or path, path)
-            if known is path:
-                self.files.append(file)
-            elif known != path:  # the same path again, from overlapping roots, is no news
-                self.skip(path, f"the same file as {known}")
-        self.group.clear()
+        both = self.files.keys() & self.group.keys() | dict(self.again).keys()
+        named_twice = [*self.again, *((key, self.group[key]) for key in both)]
+        for key, file in self.again:
+            self.group[key] = min(file, self.group[key])
+        self.files = self.group | self.files
+        for key, file in named_twice:
+            # The same path again, from overlapping roots, is no news.
+            if (known := self.files[key].path) != file.path:
+                self.skip(file.path, f"the same file as {known}")
+        self.group, self.again = {}, []
 
 
 def _take_root_files(walk: Walk, real: str) -> None:
@@ -258,11 +265,12 @@ def _count_outside(walk: Walk, real: str) -> None:
     while pending and seen < _MOST_SEEN:
         path, absolute = pending.pop()
         prefix = path and f"{path}/"
-        with suppress(OSError), os.scandir(absolute) as entries:
+        with suppress(OSError), entries_of(absolute) as entries:
             for entry in entries:
                 seen += 1
-                _take_entry(elsewhere, prefix + entry.name, entry, pending)
-    names = {file.path for file in elsewhere.group} - {*ROOT_FILES, *AGENT_FILES}
+                _take_entry(elsewhere, prefix + entry.name, absolute, entry, pending)
+    found = (*elsewhere.group.items(), *elsewhere.again)
+    names = {file.path for _, file in found} - {*ROOT_FILES, *AGENT_FILES}
     if names:
         count = f"{'at least ' if pending else ''}{len(names):,} Markdown file{'s'[: len(names) > 1]}"
         how = "the option --include '**/*.md' or the setting extra_paths takes them in"
@@ -276,10 +284,10 @@ def _take_folder(walk: Walk, path: str, absolute: str) -> None:
         path, absolute = pending.pop()
         prefix = path + "/" if path else ""
         try:
-            with os.scandir(absolute) as entries:
+            with entries_of(absolute) as entries:
                 for entry in entries:
                     try:
-                        _take_entry(walk, prefix + entry.name, entry, pending)
+                        _take_entry(walk, prefix + entry.name, absolute, entry, pending)
                     except FileNotFoundError:
                         continue  # removed during the walk
                     except OSError as error:
@@ -291,9 +299,14 @@ def _take_folder(walk: Walk, path: str, absolute: str) -> None:
     walk.close_group()
 
 
-def _take_entry(walk: Walk, path: str, entry: os.DirEntry[str], pending: list[tuple[str, str]]) -> None:
+def _take_entry(walk: Walk, path: str, folder: str, entry: os.DirEntry[str], pending: _Folders) -> None:
     """Take or report what a folder holds; silent about files of other kinds. Raises OSError."""
-    name = entry.name
+    name, absolute = entry.name, f"{folder}{os.sep}{entry.name}"
+    if name.endswith(NOTE_SUFFIX) and walk.only is None:
+        status = entry.stat(follow_symlinks=False)  # which tells what it is, too
+        if stat.S_ISREG(status.st_mode):
+            walk.offer(path, absolute, status)
+            return
     if entry.is_dir(follow_symlinks=False):
         if is_ignored_folder(name):
             kind = "hidden folder" if name.startswith(".") else "folder of a tool"
@@ -305,15 +318,15 @@ def _take_entry(walk: Walk, path: str, entry: os.DirEntry[str], pending: list[tu
         elif not _is_utf8(path):
             walk.skip(path, _NAME)
         else:
-            pending.append((path, entry.path))
+            pending.append((path, absolute))
     elif walk.only is not None and not walk.only.fullmatch(path):
         return
     elif entry.is_symlink():
-        reason = _link_reason(entry.path)
+        reason = _link_reason(absolute)
         if reason is _FOLDER_LINK or is_note_name(name):
             walk.skip(path, reason)
     elif name.endswith(NOTE_SUFFIX):
-        walk.offer(path, entry.path, entry.stat(follow_symlinks=False))
+        walk.offer(path, absolute, entry.stat(follow_symlinks=False))
     elif is_note_name(name):
         walk.skip(path, SUFFIX_CASE.format(NOTE_SUFFIX))
 

@@ -13,6 +13,8 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.errors import PathRefused
@@ -64,6 +66,22 @@ class FileBytes(NamedTuple):
     data: bytes
     status: os.stat_result
     settled: bool
+
+
+@contextmanager
+def entries_of(folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
+    """What a folder holds; not through a link. Where the system can, it finds the status of an entry by its
+    name in the folder, without the parts of the path; ``entry.path`` is that name then. Raises OSError."""
+    if os.scandir not in os.supports_fd:
+        with os.scandir(folder) as entries:
+            yield entries
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        with os.scandir(descriptor) as entries:
+            yield entries
+    finally:
+        os.close(descriptor)
 
 
 def read_bytes(base: str, tail: str, max_bytes: int = MAX_NOTE_BYTES, shown: str | None = None) -> FileBytes:

@@ -295,10 +295,16 @@ class Database:
         return found
 
     @contextmanager
-    def transaction(self) -> Iterator[apsw.Connection]:
-        """The writing connection inside BEGIN IMMEDIATE … COMMIT; rolled back when the body raises."""
-        with self._write_lock, self.explained(), immediate(self._writer):
-            yield self._writer
+    def transaction(self, *, wait: bool = True) -> Iterator[apsw.Connection]:
+        """The writing connection inside BEGIN IMMEDIATE … COMMIT; rolled back when the body raises. Without
+        ``wait`` another process that writes makes it fail at once."""
+        with self._write_lock, self.explained():
+            self._writer.set_busy_timeout(BUSY_TIMEOUT_MS * wait)
+            try:
+                with immediate(self._writer):
+                    yield self._writer
+            finally:
+                self._writer.set_busy_timeout(BUSY_TIMEOUT_MS)
 
     @contextmanager
     def exclusive_writer(self) -> Iterator[apsw.Connection]:

@@ -91,7 +91,7 @@ class SqliteReader:
             notes.append(Note("read-only-index", text, "warning"))
         self.caps = Capabilities(full_text, "sqlite-vec" if self._db.extension else "in-process")
         self._notes = tuple(notes)
-        self._files: tuple[tuple[str, str], Mapping[str, FileState]] | None = None
+        self._files: tuple[str, Mapping[str, FileState]] | None = None
         self._gaps: tuple[tuple[str | None, ...], tuple[Note, ...]] | None = None
         self._vectors = VectorRows(self._db, resident=self._resident)
         self._text = FullTextRows(self._db, enabled=full_text)
@@ -229,8 +229,7 @@ class SqliteReader:
         return self._vectors.dims(self._primary(space))
 
     def files(self) -> Mapping[str, FileState]:
-        flags = self._meta.all()
-        now = flags.get("generation", ""), flags.get("touches", "")
+        now, _ = self._meta.settled()
         if self._files is not None and self._files[0] == now:
             return self._files[1]
         # A file whose numbers are none is read again by the next sync.
@@ -240,6 +239,9 @@ class SqliteReader:
         if self._resident:
             self._files = now, found
         return found
+
+    def settled(self) -> tuple[str, str]:
+        return self._meta.settled()
 
     def is_hollow(self) -> bool:
         # 0.2 ms for 20,000 chunks: SQLite counts the entries of a covering index.

@@ -159,6 +159,12 @@ class Meta:
         """See ``SearchStore``. Raises IndexDamaged when what is stored is no generation."""
         return self._decoded("generation", "generation", generation_of)
 
+    def settled(self, connection: apsw.Connection | None = None) -> tuple[str, str]:
+        """See ``IndexContent``: every change of ``files`` counts one of two numbers up."""
+        flags = self.all(connection)
+        files, kept = f"{flags.get('generation')} {flags.get('touches')} ", flags.get("settled", "")
+        return files, kept.removeprefix(files) if kept.startswith(files) else ""
+
     def synced_at(self) -> float | None:
         """See ``IndexContent``. Raises IndexDamaged when what is stored is no time."""
         return self._decoded("synced_at", "time of the last sync", time_of)

@@ -116,6 +116,12 @@ class SqliteIndex(SqliteReader, IndexStore):
                 # Not the generation: content that is kept in memory stays valid.
                 self._meta.bump(connection, "touches")
 
+    def settle(self, files: str, digest: str) -> None:
+        if not self._db.read_only:
+            with suppress(IndexUnavailable), self._db.transaction(wait=False) as connection:
+                if self._meta.settled(connection)[0] == files:
+                    self._meta.put(connection, "settled", files + digest)
+
     def remove(self, path: str, source: Source) -> None:
         with self._changing() as connection:
             self._delete_chunks(connection, path, source, gone=True)
