@@ -48,16 +48,16 @@ def score_of(raw: float) -> float:
     return abs(raw) / (1.0 + abs(raw))
 
 
-def match_expression(query: str, *, mended: bool = False) -> str | None:
+def match_expression(query: str, *, as_indexed: bool = False) -> str | None:
     """The FTS5 expression of a query; None when it has no positive term, which means: no search.
 
     Words are joined by AND and match as prefixes, a leading ``-`` excludes, double quotes make a phrase. A
     hyphenated word is a phrase; a dotted one the AND of its parts; other separators vanish, so that
-    ``path/to/file.md`` finds nothing. ``mended``: a word is cut as the index cuts texts, and its parts must
+    ``path/to/file.md`` finds nothing. ``as_indexed``: a word is cut as the index cuts texts, and its parts must
     follow each other, so identifiers with dots, slashes, hyphens, colons and quotes find what they name;
     ``--flag`` excludes nothing.
     """
-    terms = terms_of(query, mended=mended)
+    terms = terms_of(query, as_indexed=as_indexed)
     wanted = [term.expression for term in terms if term.wanted]
     unwanted = [term.expression for term in terms if not term.wanted]
     if not wanted:
@@ -74,13 +74,13 @@ class Term(NamedTuple):
     wanted: bool
 
 
-def terms_of(query: str, *, mended: bool = False) -> list[Term]:
+def terms_of(query: str, *, as_indexed: bool = False) -> list[Term]:
     """The parts of a query in their order (see ``match_expression``)."""
-    word, phrase = (_as_indexed, _phrase_as_indexed) if mended else (_word, _phrase)
+    word, phrase = (_as_indexed, _phrase_as_indexed) if as_indexed else (_word, _phrase)
     terms = []
     for minus, quoted, plain in _TERM.findall(query):
         if expression := phrase(quoted) if quoted else word(plain):
-            excluded = minus and not (mended and plain.startswith("-"))
+            excluded = minus and not (as_indexed and plain.startswith("-"))
             terms.append(Term(quoted or plain, expression, not excluded))
     return terms
 

@@ -105,7 +105,7 @@ class ListBuilder:
     def _add_words(self, line: SubQuery, role: Role) -> None:
         stop_if_cancelled(self.cancel, SEARCH_STOPPED)
         start = time.perf_counter()
-        expression = match_expression(line.text, mended=self.knobs.lexical_index == "stemmed")
+        expression = match_expression(line.text, as_indexed=self.knobs.lexical_index == "stemmed")
         if expression is None:
             if role == "original":
                 text = f"The query {line.text!r} holds no word to look for: no full-text search."

@@ -161,7 +161,9 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
             return (
                 fact if rank is not None else replace(fact, said=f"the index has no vector of {model} for it")
             )
-        terms = terms_of(found.builder.texts[lst.id], mended=found.builder.knobs.lexical_index == "stemmed")
+        terms = terms_of(
+            found.builder.texts[lst.id], as_indexed=found.builder.knobs.lexical_index == "stemmed"
+        )
         parts = parts_of(terms, self._held(chunk_id, terms))
         where = f"its title or its path in the index ({chunk_id})"
         whole = [term._replace(expression=term.expression.replace('"*', '"')) for term in terms]

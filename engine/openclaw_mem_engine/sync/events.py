@@ -206,7 +206,7 @@ class Journal:
         """The doctor has repaired what ``done`` names; nothing is written down of nothing. To be called at
         once: what follows may be stopped."""
         if done:
-            counts = {"mended": len(done)}
+            counts = {"repaired": len(done)}
             self._add("doctor", f"Repaired: {'; '.join(done)}.", seconds=seconds, counts=counts)
 
     def examined(self, report: DoctorReport, seconds: float) -> None:
