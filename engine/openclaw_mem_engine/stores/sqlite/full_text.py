@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import apsw
 
@@ -52,7 +52,7 @@ def tokeniser(connection: apsw.Connection, index: str) -> Callable[[str], list[s
         found = tokenise(
             utf8(text), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
         )
-        return [str(token) for token in found]
+        return cast("list[str]", found)
 
     return tokens
 
@@ -86,6 +86,14 @@ class _Matches(NamedTuple):
     ordered: Sequence[float]
 
 
+class _Rows(NamedTuple):
+    """Chunks by ``seq`` and by id, of a generation of the index: those that were looked up so far."""
+
+    generation: int
+    ids: dict[int, str]
+    seqs: dict[str, int]
+
+
 class FullTextRows:
     """Full-text reads and writes of a :class:`SqliteIndex` (see ``SearchStore``). All scores are negated FTS5
     bm25: >= 0 in practice, larger is better."""
@@ -96,6 +104,7 @@ class FullTextRows:
         self._stemmer: Stemmer | None = None
         #: Of the query whose ranks were asked for last.
         self._matches: _Matches | None = None
+        self._rows = _Rows(-1, {}, {})
 
     def holding(self, ids: Iterable[str]) -> set[str]:
         """Those of these chunks that have a row in every full-text table."""
@@ -109,7 +118,7 @@ class FullTextRows:
         known = self._every(query, generation)
         border = known.ordered[-limit] if 0 < limit < len(known.ordered) else -math.inf
         top = {seq: score for seq, score in known.scores.items() if score >= border} if limit > 0 else {}
-        hits = sorted((Scored(*hit) for hit in self._with_ids(top)), key=_best_first)[:limit]
+        hits = sorted((Scored(*hit) for hit in self._with_ids(top, generation)), key=_best_first)[:limit]
         return CandidateRows(tuple(hits), max(len(known.scores), len(hits)), expression_of(query))
 
     def search(
@@ -152,7 +161,7 @@ class FullTextRows:
 
     def scores(self, query: LexicalQuery, ids: Sequence[str], generation: int) -> dict[str, float]:
         if (known := self._matches) is not None and known[:2] == (query, generation):
-            return {row[0]: known.scores[row[1]] for row in self._seqs(ids) if row[1] in known.scores}
+            return self._among(known.scores, ids, generation)
         table, score = _table(query)
         # FTS5 evaluates the expression anew for each rowid; "+" makes it read all matches once instead.
         once = "+" if len(ids) > _FEW else ""
@@ -170,10 +179,9 @@ class FullTextRows:
         scores = known.scores
 
         def ids_of(equal: set[float]) -> list[tuple[str, float]]:
-            return self._with_ids({seq: score for seq, score in scores.items() if score in equal})
+            return self._with_ids({seq: score for seq, score in scores.items() if score in equal}, generation)
 
-        asked = {chunk_id: scores[seq] for chunk_id, seq in self._seqs(ids) if seq in scores}
-        return ranks_among(known.ordered, asked, ids_of)
+        return ranks_among(known.ordered, self._among(scores, ids, generation), ids_of)
 
     def _every(self, query: LexicalQuery, generation: int) -> _Matches:
         """Every match, of the query that was asked for last."""
@@ -188,15 +196,28 @@ class FullTextRows:
             known = self._matches = _Matches(query, generation, every, sorted(every.values()))
         return known
 
-    def _with_ids(self, scores: Mapping[int, float]) -> list[tuple[str, float]]:
+    def _with_ids(self, scores: Mapping[int, float], generation: int) -> list[tuple[str, float]]:
         """Chunk id and score, of scores by ``seq``."""
-        sql = "SELECT id, seq FROM chunks WHERE seq IN (SELECT value FROM json_each(?))"
-        found = self._db.read(sql, (json.dumps([*scores]),))
-        return [(chunk_id, scores[seq]) for chunk_id, seq in found]
+        ids = self._looked_up("seq", scores, generation).ids
+        return [(ids[seq], score) for seq, score in scores.items() if seq in ids]
 
-    def _seqs(self, ids: Iterable[str]) -> list[Bound]:
-        sql = "SELECT id, seq FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
-        return self._db.read(sql, (json.dumps(list(ids)),))
+    def _among(self, scores: Mapping[int, float], wanted: Iterable[str], generation: int) -> dict[str, float]:
+        """The scores, which are by ``seq``, of chunks by id; those without one are left out."""
+        wanted = list(wanted)
+        seqs = self._looked_up("id", wanted, generation).seqs
+        return {i: scores[seq] for i in wanted if (seq := seqs.get(i, -1)) in scores}
+
+    def _looked_up(self, by: Literal["seq", "id"], wanted: Iterable[str | int], generation: int) -> _Rows:
+        """These chunks among others, each read once in a generation."""
+        if (rows := self._rows).generation != generation:
+            rows = self._rows = _Rows(generation, {}, {})
+        known: Container[object] = rows.ids if by == "seq" else rows.seqs
+        if new := [one for one in wanted if one not in known]:
+            sql = f"SELECT seq, id FROM chunks WHERE {by} IN (SELECT value FROM json_each(?))"
+            found = self._db.read(sql, (json.dumps(new),))
+            rows.ids.update(found)
+            rows.seqs.update((chunk_id, seq) for seq, chunk_id in found)
+        return rows
 
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
