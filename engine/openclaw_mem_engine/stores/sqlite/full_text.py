@@ -86,12 +86,14 @@ class _Matches(NamedTuple):
     ordered: Sequence[float]
 
 
-class _Rows(NamedTuple):
-    """Chunks by ``seq`` and by id, of a generation of the index: those that were looked up so far."""
+class _LookedUp(NamedTuple):
+    """What was looked up so far in a generation of the index: chunks by ``seq`` and by id, and how many rows
+    each term of a table has."""
 
     generation: int
     ids: dict[int, str]
     seqs: dict[str, int]
+    counts: dict[tuple[str, str], int]
 
 
 class FullTextRows:
@@ -104,7 +106,7 @@ class FullTextRows:
         self._stemmer: Stemmer | None = None
         #: Of the query whose ranks were asked for last.
         self._matches: _Matches | None = None
-        self._rows = _Rows(-1, {}, {})
+        self._looked_up = _LookedUp(-1, {}, {}, {})
 
     def holding(self, ids: Iterable[str]) -> set[str]:
         """Those of these chunks that have a row in every full-text table."""
@@ -141,11 +143,17 @@ class FullTextRows:
         matched = self._count(query, whole, sources) if is_cut else len(found)
         return CandidateRows(tuple(found.values()), max(matched, len(found)), whole)
 
-    def without_common(self, query: LexicalQuery) -> LexicalQuery:
-        total = int(self._db.read("SELECT count(*) FROM chunks")[0][0])
-        if query.operator != "or" or len(query.terms) < 2 or total < Common.FROM:
+    def without_common(self, query: LexicalQuery, generation: int) -> LexicalQuery:
+        if query.operator != "or" or len(query.terms) < 2:
             return query
-        counts = {term: self._count(query, _quoted(term), None) for term in query.terms}
+        known, (table, _) = self._held(generation).counts, _table(query)
+        if ("chunks", "") not in known:
+            known["chunks", ""] = int(self._db.read("SELECT count(*) FROM chunks")[0][0])
+        if (total := known["chunks", ""]) < Common.FROM:
+            return query
+        for new in {(table, _quoted(term)) for term in query.terms} - known.keys():
+            known[new] = self._count(query, new[1], None)
+        counts = {term: known[table, _quoted(term)] for term in query.terms}
         most = max(Common.SHARE * total, min((n for n in counts.values() if n), default=0))
         kept = tuple(term for term, count in counts.items() if count <= most)
         return replace(query, terms=kept)
@@ -198,26 +206,30 @@ class FullTextRows:
 
     def _with_ids(self, scores: Mapping[int, float], generation: int) -> list[tuple[str, float]]:
         """Chunk id and score, of scores by ``seq``."""
-        ids = self._looked_up("seq", scores, generation).ids
+        ids = self._chunks("seq", scores, generation).ids
         return [(ids[seq], score) for seq, score in scores.items() if seq in ids]
 
     def _among(self, scores: Mapping[int, float], wanted: Iterable[str], generation: int) -> dict[str, float]:
         """The scores, which are by ``seq``, of chunks by id; those without one are left out."""
         wanted = list(wanted)
-        seqs = self._looked_up("id", wanted, generation).seqs
+        seqs = self._chunks("id", wanted, generation).seqs
         return {i: scores[seq] for i in wanted if (seq := seqs.get(i, -1)) in scores}
 
-    def _looked_up(self, by: Literal["seq", "id"], wanted: Iterable[str | int], generation: int) -> _Rows:
+    def _chunks(self, by: Literal["seq", "id"], wanted: Iterable[str | int], generation: int) -> _LookedUp:
         """These chunks among others, each read once in a generation."""
-        if (rows := self._rows).generation != generation:
-            rows = self._rows = _Rows(generation, {}, {})
-        known: Container[object] = rows.ids if by == "seq" else rows.seqs
+        held = self._held(generation)
+        known: Container[object] = held.ids if by == "seq" else held.seqs
         if new := [one for one in wanted if one not in known]:
             sql = f"SELECT seq, id FROM chunks WHERE {by} IN (SELECT value FROM json_each(?))"
             found = self._db.read(sql, (json.dumps(new),))
-            rows.ids.update(found)
-            rows.seqs.update((chunk_id, seq) for seq, chunk_id in found)
-        return rows
+            held.ids.update(found)
+            held.seqs.update((chunk_id, seq) for seq, chunk_id in found)
+        return held
+
+    def _held(self, generation: int) -> _LookedUp:
+        if (held := self._looked_up).generation != generation:
+            held = self._looked_up = _LookedUp(generation, {}, {}, {})
+        return held
 
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]

@@ -284,7 +284,7 @@ class SqliteReader:
         return self._text.best(query, limit, self.generation())
 
     def without_common(self, query: LexicalQuery) -> LexicalQuery:
-        return self._text.without_common(query) if self.caps.full_text else query
+        return self._text.without_common(query, self.generation()) if self.caps.full_text else query
 
     def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
         return self._text.scores(query, ids, self.generation()) if self.caps.full_text and ids else {}
