@@ -3,7 +3,8 @@
     uv run python benchmarks/common_words.py [--chunks 84000] [--rounds 15]
 
 Baseline: FTS5 scores every chunk that holds one of the words (knob ``common_words=all``). Left out are words
-of over 30 % of the chunks (``skip``, the default). A query of one rare word shows what both cost it.
+of over 30 % of the chunks (``skip``, the default); the first round counts the words for all. A query of one
+rare word shows what both cost it.
 """
 
 from __future__ import annotations

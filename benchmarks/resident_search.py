@@ -9,6 +9,7 @@ grow, 1: linear); ``--times 1`` leaves it out, which saves the minute of the lar
 
 from __future__ import annotations
 
+import gc
 import math
 import random
 import sys
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING
 
 import apsw
 from _bench import Times, given, in_turn, one_blas_thread, print_table, scratch, settings_for, write_workspace
+
+from openclaw_mem_engine.cli.main import NEW_OBJECTS
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.memory import Memory
@@ -76,6 +79,7 @@ def measured(folder: Path, files: int, count: int) -> dict[str, Times]:
 def main() -> int:
     options = given(files=2_000, times=10, queries=(60, "of each profile"))
     one_blas_thread()
+    gc.set_threshold(NEW_OBJECTS)  # like the command
     with scratch() as folder:
         small = measured(folder / "small", options.files, options.queries)
         large = dict[str, Times]()

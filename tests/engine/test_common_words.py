@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
-from openclaw_mem_engine.stores.query import Common
+from openclaw_mem_engine.stores.query import Common, LexicalQuery
+from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
 from support.memories import open_memory, write_notes
 
 ALL = {"common_words": "all"}
@@ -70,6 +72,31 @@ def test_all_words_are_searched_where_there_is_nothing_to_leave_out(
     answer, whole = memory.search(query, knobs), memory.search(query, knobs.set(ALL))
     assert answer.pool.lists[0].rows == whole.pool.lists[0].rows
     assert "common-words" not in {note.code for note in answer.pool.notes}
+
+
+@pytest.mark.usefixtures("large")
+def test_words_are_counted_once_while_the_index_does_not_change(tmp_path: Path) -> None:
+    notes = {f"memory/n{n:02}.md": f"otter {'gull ' * (n < 2)}{'crane ' * (n < 3)}\n" for n in range(30)}
+    workspace = write_notes(tmp_path / "ws", notes)
+    counted: list[str] = []
+    count = FullTextRows._count
+
+    def counting(self: FullTextRows, query: LexicalQuery, expression: str, sources: None) -> int:
+        counted.append(expression)
+        return count(self, query, expression, sources)
+
+    with (
+        open_memory(workspace, tmp_path / "home", provider="none") as memory,
+        mock.patch.object(FullTextRows, "_count", counting),
+    ):
+        memory.sync()
+        assert memory.search("otter gull").pool.lists[0].matched == 2
+        assert memory.search("otter crane").pool.lists[0].matched == 3
+        assert sorted(counted) == ['"crane"', '"gull"', '"otter"']
+        write_notes(workspace, {f"memory/n{n:02}.md": "gull\n" for n in range(25)})
+        memory.sync()
+        assert memory.search("otter gull").pool.lists[0].matched == 5, "now the other is common"
+        assert len(counted) == 5
 
 
 def test_a_small_index_is_searched_for_every_word(memory: Memory) -> None:

@@ -12,6 +12,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -102,6 +103,51 @@ def test_a_resident_process_sees_touches_of_another(store: SqliteIndex, path: Pa
     store.remove("memory/a.md", "memory")
     assert set(reader.files()) == {"memory/b.md"}
     reader.close()
+
+
+@contextmanager
+def chunks_read() -> Iterator[list[str]]:
+    """The statements that read chunks, in the order in which they run."""
+    kept: list[str] = []
+    read = Database.read
+
+    def reading(self: Database, sql: str, bound: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+        kept.extend([sql] if " chunks c " in sql or "FROM chunks WHERE" in sql else [])
+        return read(self, sql, bound)
+
+    with mock.patch.object(Database, "read", reading):
+        yield kept
+
+
+def test_a_resident_process_reads_a_chunk_once_until_the_index_changes(
+    store: SqliteIndex, path: Path
+) -> None:
+    reader = SqliteIndex(path, resident=True)
+    first, second, third = (
+        chunk.chunk_id for at in ("a", "b") for chunk in store.chunks_of(f"memory/{at}.md")
+    )
+    with chunks_read() as statements:
+        before = reader.fetch([first, second])
+        assert reader.fetch([second, first, second]) == before and len(statements) == 1
+        assert list(reader.fetch([third, first])) == [third, first] and len(statements) == 2, "one is new"
+    assert store.fetch([first, second]) == before, "what a process that reads anew finds"
+    store.touch([store.files()["memory/a.md"]._replace(mtime_ns=7)])
+    assert reader.fetch([first])[first].mtime_ns == 7
+    store.remove("memory/a.md", "memory")
+    assert list(reader.fetch([first, third])) == [third]
+    reader.close()
+
+
+def test_ids_of_rows_are_looked_up_once_until_the_index_changes(store: SqliteIndex) -> None:
+    queries = [build_query(text, "or", "stemmed") for text in ("old", "second old", "old alpha")]
+    ids = [chunk.chunk_id for chunk in store.chunks_of("memory/a.md")]
+    with chunks_read() as statements:
+        for query in filter(None, queries):
+            assert len(store.lexical(query, 9)) == 3
+            assert sorted(store.lexical_ranks(query, ids).values())[0] == 1
+    assert len(statements) == 1
+    put(store, "memory/a.md", ["something else"], [V[0]])
+    assert found(store, "old") == {"beta old"}
 
 
 def test_equal_pieces_of_one_line_are_one_row(store: SqliteIndex) -> None:

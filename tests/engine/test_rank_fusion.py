@@ -261,7 +261,7 @@ def test_a_window_is_one_line_before_and_two_after_the_line_with_most_words() ->
 
 
 def window_candidate(chunk_id: str, text: str) -> Candidate:
-    return replace(candidate(chunk_id, text), end_line=text.count("\n") + 1)
+    return candidate(chunk_id, text)._replace(end_line=text.count("\n") + 1)
 
 
 def test_bm25_as_a_ratio() -> None:

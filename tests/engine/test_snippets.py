@@ -241,7 +241,7 @@ def test_a_packed_part_with_all_the_words_is_not_truncated() -> None:
 def test_a_line_takes_the_units_that_the_text_of_its_file_grows_by(
     texts: list[str], data: st.DataObject
 ) -> None:
-    lines = note_lines(replace(candidate("a", "\n".join(texts)), end_line=len(texts)))
+    lines = note_lines(candidate("a", "\n".join(texts))._replace(end_line=len(texts)))
     file, room = _File("a.md", 1), data.draw(st.integers(0, 80))
     file.load({(line.number, 0): line for line in lines}, lines)
     used = 0

@@ -81,7 +81,7 @@ def test_what_words_that_are_not_there_would_do(rank: int | None, says: str | No
 def test_a_pair_of_what_brings_the_chunk_in_and_what_shows_the_line_is_found() -> None:
     lists = (vector_list([("a", 0.9), ("b", 0.1)]),)
     pool = pool_of_lists(*lists)
-    long = replace(pool.candidates["b"], text="grey\n" * 400 + "last", end_line=401)
+    long = pool.candidates["b"]._replace(text="grey\n" * 400 + "last", end_line=401)
     pool = replace(pool, candidates={**pool.candidates, "b": long})
     state = ranked(pool, profile("documented"))
     search = Search(state, {"b"}, 300, "min_score", OnePool(pool), lambda: None)

@@ -9,7 +9,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -186,7 +185,7 @@ def pool(
         path = paths[number] if number < len(paths) else None
         found = candidate(number, text, path, ages[number % len(ages)])
         start = starts[number] if number < len(starts) else found.start_line
-        made[f"c{number}"] = replace(found, start_line=start, end_line=start + text.count("\n"))
+        made[f"c{number}"] = found._replace(start_line=start, end_line=start + text.count("\n"))
     near = tuple(ListRow(f"c{n}", s) for n, s in vector)
     matching = tuple(ListRow(f"c{n}", s) for n, s in bm25)
     lists = (

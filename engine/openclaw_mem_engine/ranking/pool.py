@@ -42,8 +42,7 @@ Role = Literal["original", "lex", "vec", "hyde"]
 DateKind = Literal["dated", "evergreen", "mtime"]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A chunk of at least one list. ``date`` is epoch seconds for decay, None where the text is evergreen;
     ``context`` is what the user says of its folder or collection."""
 

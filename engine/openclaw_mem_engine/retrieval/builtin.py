@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -262,8 +262,7 @@ class BuiltinBackend:
                 # Exact ranks of vectors are reasons for an explanation; of words also for weak results.
                 builder.with_ranks(found, candidates) if compare or found.kind == "lexical" else found
                 for found in (
-                    replace(found, rows=tuple(row for row in found.rows if row.chunk_id in candidates))
-                    for found in builder.lists
+                    builder.lists if len(candidates) == len(ids) else _held(builder.lists, candidates)
                 )
             )
             # What is named is what answered: keywords alone when the primary failed and no other has vectors.
@@ -292,10 +291,7 @@ class BuiltinBackend:
         ids = dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows)
         chunks = self.store.fetch([chunk_id for chunk_id in ids if chunk_id not in before.candidates])
         candidates = {**before.candidates, **{i: candidate_of(chunk) for i, chunk in chunks.items()}}
-        lists = tuple(
-            replace(found, rows=tuple(row for row in found.rows if row.chunk_id in candidates))
-            for found in builder.lists
-        )
+        lists = tuple(_held(builder.lists, candidates))
         return before._replace(builder=builder, lists=lists, candidates=candidates)
 
     def pool_of(self, found: FoundLists, knobs: Knobs, cancel: CancelToken) -> Pool:
@@ -339,3 +335,9 @@ class BuiltinBackend:
 
     def close(self) -> None:
         self.store.close()
+
+
+def _held(lists: Iterable[CandidateList], candidates: Container[str]) -> Iterator[CandidateList]:
+    """The lists without the rows of chunks that vanished."""
+    for found in lists:
+        yield replace(found, rows=tuple(row for row in found.rows if row.chunk_id in candidates))

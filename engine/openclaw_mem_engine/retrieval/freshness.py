@@ -201,7 +201,7 @@ def _moment(path: str | Path) -> float | None:
 
 def note_by_products(candidates: Collection[Candidate], notes: list[Note]) -> None:
     """Say so when most of what was found was written by the agent's own machinery."""
-    folders = Counter(folder for found in candidates if (folder := machine_folder(found.path)))
+    folders = Counter(filter(None, map(machine_folder, [found.path for found in candidates])))
     if 2 * (number := folders.total()) > len(candidates):
         named = ", ".join(folder for folder, _ in folders.most_common(3))
         text = f"{number:,} of {len(candidates):,} candidates are files that tools of the agent generated"

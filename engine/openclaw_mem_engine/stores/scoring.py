@@ -77,12 +77,13 @@ class TokenLines:
 
     def where(self, terms: Sequence[tuple[str, ...]]) -> TermLines:
         """Where each term (a phrase is a tuple of tokens) occurs, in the order of the terms."""
-        found = []
+        found, lines = [], list[str]()
         for number, term in enumerate(terms):
             first = f" {term[0]} "
             if first not in self._tokens:
                 continue
-            for at, line in enumerate(self._tokens.split("\n")):
+            lines = lines or self._tokens.split("\n")
+            for at, line in enumerate(lines):
                 if first in line and (count := occurrences(term, tokens := line.split())):
                     found.append((at, len(tokens), number, count))
         return TermLines(*self._sizes, tuple(found))

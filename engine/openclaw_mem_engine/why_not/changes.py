@@ -202,7 +202,7 @@ class Search:
         complete: Callable[[], Pool] | None = partial(self._pools.complete, knobs)
         if undated:
             known = (pool := self._pools.complete(knobs)).candidates
-            dateless = {i: replace(known[i], date=None) for i in self._wanted if i in known}
+            dateless = {i: known[i]._replace(date=None) for i in self._wanted if i in known}
             pool, complete = replace(pool, candidates={**known, **dateless}, memo={}), None
         wanted = Wanted(self._wanted, self._line)
         state = ranked(pool, knobs, explained=False, wanted=wanted, complete=complete)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import apsw
 
@@ -52,7 +52,7 @@ def tokeniser(connection: apsw.Connection, index: str) -> Callable[[str], list[s
         found = tokenise(
             utf8(text), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
         )
-        return [str(token) for token in found]
+        return cast("list[str]", found)
 
     return tokens
 
@@ -86,6 +86,16 @@ class _Matches(NamedTuple):
     ordered: Sequence[float]
 
 
+class _LookedUp(NamedTuple):
+    """What was looked up so far in a generation of the index: chunks by ``seq`` and by id, and how many rows
+    each term of a table has."""
+
+    generation: int
+    ids: dict[int, str]
+    seqs: dict[str, int]
+    counts: dict[tuple[str, str], int]
+
+
 class FullTextRows:
     """Full-text reads and writes of a :class:`SqliteIndex` (see ``SearchStore``). All scores are negated FTS5
     bm25: >= 0 in practice, larger is better."""
@@ -96,6 +106,7 @@ class FullTextRows:
         self._stemmer: Stemmer | None = None
         #: Of the query whose ranks were asked for last.
         self._matches: _Matches | None = None
+        self._looked_up = _LookedUp(-1, {}, {}, {})
 
     def holding(self, ids: Iterable[str]) -> set[str]:
         """Those of these chunks that have a row in every full-text table."""
@@ -109,7 +120,7 @@ class FullTextRows:
         known = self._every(query, generation)
         border = known.ordered[-limit] if 0 < limit < len(known.ordered) else -math.inf
         top = {seq: score for seq, score in known.scores.items() if score >= border} if limit > 0 else {}
-        hits = sorted((Scored(*hit) for hit in self._with_ids(top)), key=_best_first)[:limit]
+        hits = sorted((Scored(*hit) for hit in self._with_ids(top, generation)), key=_best_first)[:limit]
         return CandidateRows(tuple(hits), max(len(known.scores), len(hits)), expression_of(query))
 
     def search(
@@ -132,11 +143,17 @@ class FullTextRows:
         matched = self._count(query, whole, sources) if is_cut else len(found)
         return CandidateRows(tuple(found.values()), max(matched, len(found)), whole)
 
-    def without_common(self, query: LexicalQuery) -> LexicalQuery:
-        total = int(self._db.read("SELECT count(*) FROM chunks")[0][0])
-        if query.operator != "or" or len(query.terms) < 2 or total < Common.FROM:
+    def without_common(self, query: LexicalQuery, generation: int) -> LexicalQuery:
+        if query.operator != "or" or len(query.terms) < 2:
             return query
-        counts = {term: self._count(query, _quoted(term), None) for term in query.terms}
+        known, (table, _) = self._held(generation).counts, _table(query)
+        if ("chunks", "") not in known:
+            known["chunks", ""] = int(self._db.read("SELECT count(*) FROM chunks")[0][0])
+        if (total := known["chunks", ""]) < Common.FROM:
+            return query
+        for new in {(table, _quoted(term)) for term in query.terms} - known.keys():
+            known[new] = self._count(query, new[1], None)
+        counts = {term: known[table, _quoted(term)] for term in query.terms}
         most = max(Common.SHARE * total, min((n for n in counts.values() if n), default=0))
         kept = tuple(term for term, count in counts.items() if count <= most)
         return replace(query, terms=kept)
@@ -152,7 +169,7 @@ class FullTextRows:
 
     def scores(self, query: LexicalQuery, ids: Sequence[str], generation: int) -> dict[str, float]:
         if (known := self._matches) is not None and known[:2] == (query, generation):
-            return {row[0]: known.scores[row[1]] for row in self._seqs(ids) if row[1] in known.scores}
+            return self._among(known.scores, ids, generation)
         table, score = _table(query)
         # FTS5 evaluates the expression anew for each rowid; "+" makes it read all matches once instead.
         once = "+" if len(ids) > _FEW else ""
@@ -170,10 +187,9 @@ class FullTextRows:
         scores = known.scores
 
         def ids_of(equal: set[float]) -> list[tuple[str, float]]:
-            return self._with_ids({seq: score for seq, score in scores.items() if score in equal})
+            return self._with_ids({seq: score for seq, score in scores.items() if score in equal}, generation)
 
-        asked = {chunk_id: scores[seq] for chunk_id, seq in self._seqs(ids) if seq in scores}
-        return ranks_among(known.ordered, asked, ids_of)
+        return ranks_among(known.ordered, self._among(scores, ids, generation), ids_of)
 
     def _every(self, query: LexicalQuery, generation: int) -> _Matches:
         """Every match, of the query that was asked for last."""
@@ -188,15 +204,32 @@ class FullTextRows:
             known = self._matches = _Matches(query, generation, every, sorted(every.values()))
         return known
 
-    def _with_ids(self, scores: Mapping[int, float]) -> list[tuple[str, float]]:
+    def _with_ids(self, scores: Mapping[int, float], generation: int) -> list[tuple[str, float]]:
         """Chunk id and score, of scores by ``seq``."""
-        sql = "SELECT id, seq FROM chunks WHERE seq IN (SELECT value FROM json_each(?))"
-        found = self._db.read(sql, (json.dumps([*scores]),))
-        return [(chunk_id, scores[seq]) for chunk_id, seq in found]
+        ids = self._chunks("seq", scores, generation).ids
+        return [(ids[seq], score) for seq, score in scores.items() if seq in ids]
 
-    def _seqs(self, ids: Iterable[str]) -> list[Bound]:
-        sql = "SELECT id, seq FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
-        return self._db.read(sql, (json.dumps(list(ids)),))
+    def _among(self, scores: Mapping[int, float], wanted: Iterable[str], generation: int) -> dict[str, float]:
+        """The scores, which are by ``seq``, of chunks by id; those without one are left out."""
+        wanted = list(wanted)
+        seqs = self._chunks("id", wanted, generation).seqs
+        return {i: scores[seq] for i in wanted if (seq := seqs.get(i, -1)) in scores}
+
+    def _chunks(self, by: Literal["seq", "id"], wanted: Iterable[str | int], generation: int) -> _LookedUp:
+        """These chunks among others, each read once in a generation."""
+        held = self._held(generation)
+        known: Container[object] = held.ids if by == "seq" else held.seqs
+        if new := [one for one in wanted if one not in known]:
+            sql = f"SELECT seq, id FROM chunks WHERE {by} IN (SELECT value FROM json_each(?))"
+            found = self._db.read(sql, (json.dumps(new),))
+            held.ids.update(found)
+            held.seqs.update((chunk_id, seq) for seq, chunk_id in found)
+        return held
+
+    def _held(self, generation: int) -> _LookedUp:
+        if (held := self._looked_up).generation != generation:
+            held = self._looked_up = _LookedUp(generation, {}, {}, {})
+        return held
 
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from openclaw_mem_engine.errors import IndexUnavailable
-from openclaw_mem_engine.model import Note, Source, Space, text_hash
+from openclaw_mem_engine.model import Note, Source, Space
 from openclaw_mem_engine.stores.base import (
     UNLIMITED,
     Capabilities,
@@ -25,7 +24,8 @@ from openclaw_mem_engine.stores.base import (
 )
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
 from openclaw_mem_engine.stores.sqlite import lines, unshown
-from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained
+from openclaw_mem_engine.stores.sqlite.chunks import ChunkRows
+from openclaw_mem_engine.stores.sqlite.database import Database, explained
 from openclaw_mem_engine.stores.sqlite.files import bytes_of
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
 from openclaw_mem_engine.stores.sqlite.schema import (
@@ -95,6 +95,7 @@ class SqliteReader:
         self._gaps: tuple[tuple[str | None, ...], tuple[Note, ...]] | None = None
         self._vectors = VectorRows(self._db, resident=self._resident)
         self._text = FullTextRows(self._db, enabled=full_text)
+        self._chunks = ChunkRows(self._db, resident=self._resident)
         self._complete()
 
     def _make_tables(self, notes: list[Note]) -> bool:
@@ -137,7 +138,7 @@ class SqliteReader:
         long_left, self._left = self._left, self._db
         self.caps, self._notes = other.caps, other._notes
         self._db, self._meta, self._vectors, self._text = other._db, other._meta, other._vectors, other._text
-        self._files, self._gaps = None, other._gaps
+        self._files, self._gaps, self._chunks = None, other._gaps, other._chunks
         self._opened += 1
         if long_left is not None:
             long_left.close()
@@ -256,12 +257,7 @@ class SqliteReader:
     # -- reading ----------------------------------------------------------------------------------------
 
     def chunks_of(self, path: str) -> list[StoredChunk]:
-        found = self._db.read(
-            """SELECT id, path, source, start_line, end_line, lower(hex(hash)), text FROM chunks
-            WHERE path = ? ORDER BY seq""",
-            (path,),
-        )
-        return [StoredChunk(*row) for row in found]
+        return self._chunks.of_file(path)
 
     def passages(self) -> Iterable[Passage]:
         from openclaw_mem_engine.ranking.unshown import Passage
@@ -278,20 +274,7 @@ class SqliteReader:
         return self._text.holding(ids) if self.caps.full_text else set()
 
     def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]:
-        found = self._db.read(
-            """SELECT c.id, c.path, c.source, c.start_line, c.end_line, lower(hex(c.hash)), c.text,
-                iif(typeof(f.mtime_ns) = 'integer', f.mtime_ns, 0)
-            FROM json_each(?) wanted JOIN chunks c ON c.id = wanted.value
-            LEFT JOIN files f ON f.path = c.path AND f.source = c.source""",
-            (json.dumps(list(ids)),),
-        )
-        kinds = (str, str, str, int, int, str, str, int)
-        with decoding(self.path):
-            if any(tuple(map(type, row)) != kinds for row in found):
-                raise ValueError("text or lines of a passage are of another kind than was stored")
-            if any(text_hash(row[6]) != row[5] for row in found):
-                raise ValueError("the text of a passage is not what was stored")
-        return {row[0]: StoredChunk(*row) for row in found}
+        return self._chunks.fetch(ids, self._meta.all() if self._resident else {})
 
     def lexical(
         self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
@@ -303,7 +286,7 @@ class SqliteReader:
         return self._text.best(query, limit, self.generation())
 
     def without_common(self, query: LexicalQuery) -> LexicalQuery:
-        return self._text.without_common(query) if self.caps.full_text else query
+        return self._text.without_common(query, self.generation()) if self.caps.full_text else query
 
     def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
         return self._text.scores(query, ids, self.generation()) if self.caps.full_text and ids else {}

@@ -1,0 +1,70 @@
+"""Chunks as they are kept in the index, read and compared with what was stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine.model import text_hash
+from openclaw_mem_engine.stores.records import StoredChunk
+from openclaw_mem_engine.stores.sqlite.database import decoding
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.stores.sqlite.database import Database
+
+#: What a chunk is read as.
+_KINDS = (str, str, str, int, int, bytes, str, int)
+#: Chunks that a resident process keeps between searches: some 2 kB each, like their vectors.
+_KEPT = 16_000
+#: A change of one of these is a reason to read chunks, and the times of their files, again.
+_CHANGING = ("generation", "touches")
+
+
+class ChunkRows:
+    """Reads of the chunks of a :class:`SqliteIndex`. With ``resident`` each is read once for as long as the
+    index does not change."""
+
+    def __init__(self, database: Database, *, resident: bool) -> None:
+        self._db = database
+        self._resident = resident
+        self._known: tuple[tuple[str | None, ...], dict[str, StoredChunk]] = (), {}
+
+    def of_file(self, path: str) -> list[StoredChunk]:
+        found = self._db.read(
+            """SELECT id, path, source, start_line, end_line, lower(hex(hash)), text FROM chunks
+            WHERE path = ? ORDER BY seq""",
+            (path,),
+        )
+        return [StoredChunk(*row) for row in found]
+
+    def fetch(self, ids: Iterable[str], flags: Mapping[str, str]) -> dict[str, StoredChunk]:
+        """Chunks by id; ``flags`` are the rows of the table ``meta``. Raises IndexDamaged."""
+        wanted = list(ids)
+        if not self._resident:
+            return self._read(wanted)
+        now, known = self._known
+        if now != (now := tuple(map(flags.get, _CHANGING))) or len(known) > _KEPT:
+            known = {}
+            self._known = now, known
+        if new := [chunk_id for chunk_id in wanted if chunk_id not in known]:
+            known |= self._read(new)
+        return {chunk_id: known[chunk_id] for chunk_id in wanted if chunk_id in known}
+
+    def _read(self, ids: Sequence[str]) -> dict[str, StoredChunk]:
+        found = self._db.read(
+            """SELECT c.id, c.path, c.source, c.start_line, c.end_line, c.hash, c.text,
+                iif(typeof(f.mtime_ns) = 'integer', f.mtime_ns, 0)
+            FROM json_each(?) wanted JOIN chunks c ON c.id = wanted.value
+            LEFT JOIN files f ON f.path = c.path AND f.source = c.source""",
+            (json.dumps(ids),),
+        )
+        with decoding(self._db.path):
+            columns = zip(zip(*found, strict=True), _KINDS, strict=False)
+            if any({*map(type, column)} != {kind} for column, kind in columns):
+                raise ValueError("text or lines of a passage are of another kind than was stored")
+            hashes = [text_hash(row[6]) for row in found]
+            if any(bytes.fromhex(key) != row[5] for key, row in zip(hashes, found, strict=True)):
+                raise ValueError("the text of a passage is not what was stored")
+        made = (StoredChunk._make((*row[:5], key, *row[6:])) for key, row in zip(hashes, found, strict=True))
+        return {chunk.chunk_id: chunk for chunk in made}
