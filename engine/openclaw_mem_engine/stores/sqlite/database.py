@@ -184,10 +184,11 @@ class Database:
     def _opened_for_writing(self, application_id: int) -> apsw.Connection:
         connection = self._connect()
         try:
-            if self.new_page_bytes is not None:
-                connection.pragma("page_size", self.new_page_bytes)
-            # Before the write-ahead log: the id has to be in the file itself, which is read without SQLite.
             if connection.pragma("application_id") != application_id:
+                if self.new_page_bytes is not None:
+                    connection.pragma("page_size", self.new_page_bytes)
+                    connection.pragma("auto_vacuum", "incremental")  # free pages can be given back
+                # Before the write-ahead log: the id has to be in the file itself, read without SQLite.
                 connection.pragma("application_id", application_id)
             # WAL: readers never wait for the writer. NORMAL: a power cut may lose the last commits, never
             # consistency.
