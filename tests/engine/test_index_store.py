@@ -12,7 +12,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -26,6 +26,7 @@ from openclaw_mem_engine.model import text_hash
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.query import build_query
 from openclaw_mem_engine.stores.sqlite.database import Database
+from openclaw_mem_engine.stores.sqlite.files import connect_read_only
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support import commands
 from support.stores import FINGERPRINT, change_of, content, found, new_store, put, unit
@@ -201,6 +202,35 @@ def test_vectors_that_are_awaited_are_found_out_and_said(store: SqliteIndex) -> 
     store.vectors_complete()
     assert store.notes == ()
     assert waiting[0].chunk_id in {hit.chunk_id for hit in store.vector(V[0], 2)}
+
+
+def free_pages(path: Path) -> int:
+    """Those of an index that SQLite finds whole."""
+    with closing(apsw.Connection(str(path))) as connection:
+        assert connection.pragma("integrity_check") == "ok"
+        free: int = connection.pragma("freelist_count")
+        return free
+
+
+@pytest.mark.parametrize("made_before", [False, True])
+def test_a_finished_index_keeps_no_free_pages(path: Path, made_before: bool) -> None:
+    """One made before pages were given back does so from its next rebuild on."""
+    new_store(path, {"memory/a.md": ["alpha"]}).close()
+    if made_before:
+        with closing(apsw.Connection(str(path))) as connection:
+            connection.pragma("auto_vacuum", 0)
+            connection.execute("VACUUM")
+    with closing(SqliteIndex(path)) as index:
+        if made_before:
+            index.rebuild(FINGERPRINT, refill)
+        put(index, "memory/long.md", [f"{n} {'text ' * 500}" for n in range(200)])
+        index.remove("memory/long.md", "memory")
+        full, free = index._db.read("PRAGMA page_count")[0][0], free_pages(path)
+        assert free > 20
+        index.finish(6.0)
+        assert index._db.read("PRAGMA page_count")[0][0] <= full - free
+        assert free_pages(path) == 0
+        assert found(index, "alpha new") == {"gamma new" if made_before else "alpha"}
 
 
 # -- rebuilding -----------------------------------------------------------------------------------------
@@ -584,6 +614,14 @@ def test_a_full_disk_is_said_and_the_old_content_serves(small_disk: Path) -> Non
     assert found(again, "alpha") == {"alpha old"}
     assert len(again.vector(V[0], 1)) == 1
     again.close()
+
+
+def test_a_file_is_read_only_under_any_name(tmp_path: Path) -> None:
+    folder = tmp_path / "50%25 of é?mode=x#y&z;"
+    folder.mkdir()
+    apsw.Connection(str(folder / "a.sqlite")).pragma("user_version", 7)
+    with closing(connect_read_only(folder / "a.sqlite")) as connection:
+        assert connection.pragma("user_version") == 7
 
 
 # -- what is not ours -------------------------------------------------------------------------------------

@@ -36,8 +36,8 @@ def table() -> Iterator[apsw.Connection]:
     db.close()
 
 
-def found(table: apsw.Connection, query: str, *, mended: bool) -> set[str]:
-    match = match_expression(query, mended=mended)
+def found(table: apsw.Connection, query: str, *, as_indexed: bool) -> set[str]:
+    match = match_expression(query, as_indexed=as_indexed)
     return {path for (path,) in table.execute("SELECT filepath FROM f WHERE f MATCH ?", (match,))}
 
 
@@ -59,33 +59,35 @@ def found(table: apsw.Connection, query: str, *, mended: bool) -> set[str]:
     ],
 )
 def test_an_identifier_finds_what_it_names(table: apsw.Connection, query: str, name: str) -> None:
-    assert found(table, query, mended=True) == {name}
+    assert found(table, query, as_indexed=True) == {name}
 
 
 def test_separators_that_the_program_loses(table: apsw.Connection) -> None:
     for query in ("path/to/file.md", "admin@host.example", "title:foo", '"multi-agent"'):
-        assert found(table, query, mended=False) == set(), query
-    assert found(table, "1.9.2", mended=False) == {"version"}
+        assert found(table, query, as_indexed=False) == set(), query
+    assert found(table, "1.9.2", as_indexed=False) == {"version"}
 
 
 def test_terms_of_a_query() -> None:
-    assert match_expression('rack -"old plan" don\'t', mended=True) == '"rack"* AND "don\'t"* NOT "old plan"'
-    assert match_expression("--- C++ -", mended=True) == '"c++"*'
+    assert (
+        match_expression('rack -"old plan" don\'t', as_indexed=True) == '"rack"* AND "don\'t"* NOT "old plan"'
+    )
+    assert match_expression("--- C++ -", as_indexed=True) == '"c++"*'
     for blank in ("", " \t\n", "-- ... /", '""', "-only", '-"a b"'):
-        assert match_expression(blank, mended=True) is None, blank
+        assert match_expression(blank, as_indexed=True) is None, blank
 
 
 def test_a_flag_of_a_command_is_a_word() -> None:
-    assert match_expression("--dry-run -x", mended=True) == '"-dry-run"* NOT "x"*'
+    assert match_expression("--dry-run -x", as_indexed=True) == '"-dry-run"* NOT "x"*'
     assert match_expression("--dry-run") is None
 
 
 @given(
     query=st.text(alphabet=st.sampled_from("ab1\"-.'/*^:(){}+ \n\x00\ud800é検🐘"), max_size=30),
-    mended=st.booleans(),
+    as_indexed=st.booleans(),
 )
-def test_no_query_is_a_syntax_error(query: str, mended: bool) -> None:
-    match = match_expression(query, mended=mended)
+def test_no_query_is_a_syntax_error(query: str, as_indexed: bool) -> None:
+    match = match_expression(query, as_indexed=as_indexed)
     db = apsw.Connection(":memory:")
     db.execute("CREATE VIRTUAL TABLE f USING fts5(body, tokenize='porter unicode61')")
     if match is not None:

@@ -92,14 +92,14 @@ def exact_rank(memory: Memory, found: CandidateList, document: str) -> int | Non
     return order.index(document) + 1 if document in order else None
 
 
-def held_parts(memory: Memory, document: str, text: str, *, mended: bool) -> dict[str, set[str]]:
+def held_parts(memory: Memory, document: str, text: str, *, as_indexed: bool) -> dict[str, set[str]]:
     """Which parts of a query a document holds, by a full-text table with its row alone."""
     one = backend_of(memory).store.documents([document])[document]
     with closing(sqlite3.connect(":memory:")) as table:
         table.execute("CREATE VIRTUAL TABLE t USING fts5(filepath, title, body, tokenize='porter unicode61')")
         table.execute("INSERT INTO t VALUES(?, ?, ?)", (document, one.title, one.text))
         made: dict[str, set[str]] = {"words": set(), "missing": set(), "inPath": set(), "excluded": set()}
-        for term in terms_of(text, mended=mended):
+        for term in terms_of(text, as_indexed=as_indexed):
             counts = (f"body: ({term.expression})", term.expression)
             sql = "SELECT count(*) FROM t WHERE t MATCH ?"
             body, anywhere = (table.execute(sql, (one,)).fetchone()[0] for one in counts)
@@ -188,7 +188,7 @@ def check(memory: Memory, seed: int) -> WhyNot:
     assert [fact["rank"] for fact in facts] == [exact_rank(memory, lst, document) for lst in lists]
     assert [fact["matched"] for fact in facts] == [lst.matched for lst in lists]
     if facts and facts[0]["list"] == "bm25" and "\n" not in query:
-        parts = held_parts(memory, document, query, mended=knobs.lexical_index == "stemmed")
+        parts = held_parts(memory, document, query, as_indexed=knobs.lexical_index == "stemmed")
         assert {key: {word.lower() for word in facts[0].get(key, ())} for key in parts} == parts
         for advice in found.text_changes:
             if advice.kind == "word":

@@ -53,8 +53,8 @@ def match_expression(query: str, *, as_indexed: bool = False) -> str | None:
 
     Words are joined by AND and match as prefixes, a leading ``-`` excludes, double quotes make a phrase. A
     hyphenated word is a phrase; a dotted one the AND of its parts; other separators vanish, so that
-    ``path/to/file.md`` finds nothing. ``as_indexed``: a word is cut as the index cuts texts, and its parts must
-    follow each other, so identifiers with dots, slashes, hyphens, colons and quotes find what they name;
+    ``path/to/file.md`` finds nothing. ``as_indexed``: a word is cut as the index cuts texts, and its parts
+    must follow each other, so identifiers with dots, slashes, hyphens, colons and quotes find what they name;
     ``--flag`` excludes nothing.
     """
     terms = terms_of(query, as_indexed=as_indexed)

@@ -15,7 +15,7 @@ import apsw
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.qmd.lexical import spaced_cjk
 from openclaw_mem_engine.stores.sqlite.database import Advice, Bound, rows
-from openclaw_mem_engine.stores.sqlite.files import QMD_ID
+from openclaw_mem_engine.stores.sqlite.files import QMD_ID, uri_of
 
 #: ``user_version`` of the schema below; QMD 1.0 has 0.
 SCHEMA_VERSION = 1
@@ -128,9 +128,7 @@ def connect_foreign(path: Path) -> apsw.Connection:
     changes, or it would make one; the caller has to see by ``ForeignDatabase`` whether that held."""
     has_log = path.with_name(f"{path.name}-wal").exists()
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return apsw.Connection(
-        f"{path.resolve().as_uri()}?{'mode=ro' if has_log else 'immutable=1'}", flags=flags
-    )
+    return apsw.Connection(f"{uri_of(path.resolve())}?{'mode=ro' if has_log else 'immutable=1'}", flags=flags)
 
 
 def tables_of(connection: apsw.Connection) -> dict[str, str]:

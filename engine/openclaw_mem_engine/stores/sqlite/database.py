@@ -24,8 +24,6 @@ from openclaw_mem_engine.stores.sqlite.files import (
     refuse_foreign,
 )
 
-#: Address space for memory-mapped reads; halves the time of a vector scan. Not memory that is used up.
-MMAP_BYTES = 1 << 30
 #: The size of the log at which it is merged into the file.
 _LOG_BYTES = 80 << 20
 #: Why sqlite-vec is not in use when it is not wanted.
@@ -111,7 +109,7 @@ def _damaged(error: Exception, path: Path, advice: Advice) -> IndexDamaged:
 
 @contextmanager
 def _closed_on_error(connection: apsw.Connection) -> Iterator[None]:
-    """What a connection holds (descriptors, memory maps) is let go at once when opening fails."""
+    """What a connection holds is let go at once when opening fails."""
     try:
         yield
     except BaseException:
@@ -194,10 +192,11 @@ class Database:
     def _opened_for_writing(self, application_id: int) -> apsw.Connection:
         connection = self._connect()
         with _closed_on_error(connection):
-            if self._page_bytes is not None:
-                connection.pragma("page_size", self._page_bytes)
-            # Before the write-ahead log: the id has to be in the file itself, which is read without SQLite.
             if connection.pragma("application_id") != application_id:
+                if self._page_bytes is not None:
+                    connection.pragma("page_size", self._page_bytes)
+                    connection.pragma("auto_vacuum", "incremental")  # free pages can be given back
+                # Before the write-ahead log: the id has to be in the file itself, read without SQLite.
                 connection.pragma("application_id", application_id)
             # WAL: readers never wait for the writer. NORMAL: a power cut may lose the last commits, never
             # consistency.
@@ -241,8 +240,7 @@ class Database:
         connection = connect_read_only(self.path) if self.read_only else apsw.Connection(str(self.path))
         with _closed_on_error(connection):
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-            connection.pragma("mmap_size", MMAP_BYTES)
-            connection.pragma("cache_size", -32_000)
+            connection.pragma("cache_size", -32_000)  # no mmap: a file that others cut would end the process
         if self._wanted:
             self.extension_error = load_extension(connection)
             self.extension = self._wanted = not self.extension_error

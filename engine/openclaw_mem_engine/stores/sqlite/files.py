@@ -162,6 +162,13 @@ def refuse_foreign(path: Path, application_id: int | None = None) -> None:
         raise IndexUnavailable(f"{path} {what}. Nothing of it was changed: {advice}.")
 
 
+def uri_of(path: Path) -> str:
+    """``file:`` URI of an absolute path. In Python 3.14 ``Path.as_uri`` imports urllib.request, and TLS."""
+    from urllib.parse import quote
+
+    return f"file:///{quote(os.fsencode(path.as_posix().lstrip('/')), safe='/:')}"
+
+
 def connect_read_only(path: Path) -> apsw.Connection:
     """A connection to a file that may not be written. Without a log no other process is at work, and SQLite
     needs no files of its own."""
@@ -169,7 +176,7 @@ def connect_read_only(path: Path) -> apsw.Connection:
 
     mode = "mode=ro" if bytes_of([path.with_name(f"{path.name}-wal")]) else "immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return apsw.Connection(f"{path.absolute().as_uri()}?{mode}", flags=flags)
+    return apsw.Connection(f"{uri_of(path.absolute())}?{mode}", flags=flags)
 
 
 def may_write(path: Path) -> bool:

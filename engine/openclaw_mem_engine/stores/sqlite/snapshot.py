@@ -24,7 +24,6 @@ from openclaw_mem_engine.stores.findings import (
     counted_have,
 )
 from openclaw_mem_engine.stores.sqlite.database import (
-    MMAP_BYTES,
     Bound,
     explained,
     rows,
@@ -70,7 +69,6 @@ class Snapshot:
 
     def _prepare(self, cancel: CancelToken | None) -> None:
         connection = self.connection
-        connection.pragma("mmap_size", MMAP_BYTES)
         for table in FULL_TEXT_TABLES.values():
             with suppress(apsw.SQLError):  # no FTS5
                 connection.execute(
