@@ -13,9 +13,10 @@ import errno
 import os
 import re
 import stat
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from openclaw_mem_engine.errors import PathRefused
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.workspace.rules import MAX_NOTE_BYTES
 
 RefusalKind = Literal[
