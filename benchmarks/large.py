@@ -1,4 +1,4 @@
-"""A large index, 20,000 notes and 84 MB in some 80,000 chunks: its state, one changed file, common words.
+"""A large index, 20,000 notes and 84 MB in some 80,000 chunks: its state, one changed file.
 
     uv run python benchmarks/large.py [--files 20000] [--rounds 5]
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from _bench import Goal, embedder_words, given, in_turn, print_times, scratch, settings_for, write_workspace
+from _bench import Goal, given, in_turn, print_times, scratch, settings_for, write_workspace
 from rescan import bare_walk
 
 from openclaw_mem_engine.memory import Memory
@@ -21,8 +21,7 @@ def main() -> None:
         workspace = write_workspace(folder / "workspace", options.files, options.files * 0.0042)
         settings = settings_for(workspace, folder / "home")
         changed, numbers = workspace / "memory/topic-01/note-00001.md", count()
-        common = " ".join(embedder_words()[:6])
-        with Memory.open(settings) as memory, Memory.open(settings, resident=True) as resident:
+        with Memory.open(settings) as memory:
             chunks = memory.sync().chunks
 
             def one_changed_file() -> None:
@@ -34,13 +33,11 @@ def main() -> None:
                 "freshness()": memory.freshness,
                 "status()": memory.status,
                 "unshown()": memory.unshown,
-                "search(), resident, six common words": lambda: resident.search(common),
                 "sync(), one changed file": one_changed_file,
             }
             times = in_turn(calls, options.rounds)
     scale = options.files / 20_000
     goals = {"status()": Goal("CPU", 400 * scale), "sync(), one changed file": Goal("CPU", 500 * scale)}
-    goals["search(), resident, six common words"] = Goal("CPU", 60 * scale)
     print_times(f"{options.files:,} notes, {chunks:,} chunks", times, "bare walk", goals)
 
 

@@ -38,9 +38,19 @@ RUNS: dict[str, tuple[str, str, str]] = {
     "large": ("large", "", "--files 1000 --rounds 2"),
     "scan": ("rescan", "--files 20000", "--files 2000 --rounds 3"),
     "search": ("why_not", "--only returned", "--files 300 --questions 5 --only returned"),
+    "common": ("common_words", "", "--chunks 4200 --rounds 3"),
     "vectors": ("vector_query", "", "--chunks 10000 --rounds 5"),
     "first": ("first_index", "", "--files 200 --megabytes .9 --rounds 1"),
-    "workbench": ("workbench", "", "--files 200 --rounds 3"),
+    "workbench": (
+        "workbench",
+        "--files 2000 --profiles documented",
+        "--files 200 --profiles documented --rounds 3",
+    ),
+    "workbench, its profile": (
+        "workbench",
+        "--files 2000 --profiles workbench",
+        "--files 200 --profiles workbench --rounds 3",
+    ),
     "qmd": ("qmd", "", "--files 200 --rounds 1"),
 }
 
@@ -58,13 +68,19 @@ class Row(NamedTuple):
 
 
 _FLOOR = 'python -c "import numpy, apsw"'
+_COMMON = "the and of to a in"
+_KEYS = {
+    "move": ("a move of the selection", 12),
+    "knob": ("a knob step", 15),
+    "letter": ("a letter of the query", 25),
+}
 ROWS = (
     Row("search, whole process, 2,000 notes", "cold", "openclaw-mem search", _FLOOR, 1.6),
     Row("the same", "cold", "openclaw-mem search", "qmd search", 1.2),
     Row("the same, --no-sync", "cold", "openclaw-mem search --no-sync", "qmd search", 1.0),
     Row("state of 20,000 notes", "large", "status()", most=400),
     Row("one changed file of 20,000", "large", "sync(), one changed file", most=500),
-    Row("six common words, 20,000 notes", "large", "search(), resident, six common words", most=60),
+    Row("six common words, 84,000 chunks", "common", f"skip, {_COMMON}", f"all, {_COMMON}", most=60),
     Row("scan of 20,000 files", "scan", "freshness()", "bare walk", 1.6),
     Row("the same, resident", "scan", "freshness(), resident", "bare walk", 1.6),
     Row("resident search, documented", "search", "search, documented", most=10),
@@ -72,9 +88,11 @@ ROWS = (
     Row("200 nearest of 100,000 × 384", "vectors", "resident", "NumPy product and full sort", most=6),
     Row("first index, 2,000 notes", "first", "static embedder", "no embeddings", most=4_800),
     Row("index of 2,000 notes, MB", "cold", "index, MB", "qmd index, MB", most=30),
-    Row("workbench: a move", "workbench", "a move of the selection", most=12),
-    Row("workbench: a knob", "workbench", "a knob step", most=15),
-    Row("workbench: a letter", "workbench", "a letter of the query", most=25),
+    *(
+        Row(f"{run}: a {key}", run, row, most=most)
+        for run in ("workbench", "workbench, its profile")
+        for key, (row, most) in _KEYS.items()
+    ),
     *(
         Row(f"QMD backend: {step}", "qmd", f"{step}, ours", f"{step}, qmd", 1.0)
         for step in ("first update", "nothing changed", "one file changed", "search", "query without models")
@@ -91,7 +109,7 @@ def main() -> int:
     options = parser.parse_args()
     missing, before = install_qmd(), os.getloadavg()[0]
     measured: dict[str, dict[str, float]] = {}
-    failed = []
+    reasons: dict[str, str] = {}
     for name, (script, full, quick) in RUNS.items():
         if options.only not in name:
             continue
@@ -99,7 +117,10 @@ def main() -> int:
         try:
             measured[name] = run(script, (quick if options.quick else full).split())
         except subprocess.CalledProcessError as error:
-            failed.append(f"{name} failed: {error.stderr.decode().strip()[-300:]}")
+            said = error.stderr.decode("utf-8", "replace").strip().splitlines() or [""]
+            reasons[name] = f"{script}.py ended with {error.returncode}: {said[-1][:200]}"
+        except (OSError, ValueError) as error:
+            reasons[name] = f"{script}.py kept no numbers: {error}"
         print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     corpora = (
         "Smaller corpora than these names say: limits in ms and MB are not compared. "
@@ -108,14 +129,17 @@ def main() -> int:
     )
     print_table(
         f"Ours and peers, {time.strftime('%Y-%m-%d')}",
-        [("work", "ours", "peer", "its", "limit", "ratio", ""), *lines(measured, quick=options.quick)],
+        [
+            ("work", "ours", "peer", "its", "limit", "ratio", ""),
+            *lines(measured, reasons, missing, quick=options.quick),
+        ],
         f"{corpora}CPU ms, medians of interleaved rounds; the ratio is to the peer, or else to the limit.",
         f"{cpu_model()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}; "
         f"load {before:.1f} before, {os.getloadavg()[0]:.1f} after.",
         *([missing] if missing else []),
-        *failed,
+        *(f"Not measured, {name}: {reason}" for name, reason in reasons.items()),
     )
-    return 1 if failed else 0
+    return 1 if reasons else 0
 
 
 def run(script: str, arguments: list[str]) -> dict[str, float]:
@@ -127,13 +151,22 @@ def run(script: str, arguments: list[str]) -> dict[str, float]:
         return dict(json.loads(line) for line in rows.read_text("utf-8").splitlines())
 
 
-def lines(measured: Measured, *, quick: bool = False) -> list[tuple[str, ...]]:
-    """The rows of the table, of what was measured."""
+def lines(
+    measured: Measured, reasons: Mapping[str, str], missing: str = "", *, quick: bool = False
+) -> list[tuple[str, ...]]:
+    """The rows of the table, of the runs that were made: ``reasons`` tell by run why it has no numbers,
+    ``missing`` why the peer has none."""
     made = []
     for row in ROWS:
         numbers = measured.get(row.run, {})
         ours, peer = numbers.get(row.ours), numbers.get(row.peer)
+        if row.run not in measured and row.run not in reasons:
+            continue  # it was not asked for
         if ours is None or (peer is None and row.ratio is not None):
+            why = "the run failed" if row.run in reasons else "no such row"
+            if ours is not None:
+                why = "no peer" if missing else "no row of the peer"
+            made.append((row.work, "" if ours is None else f"{ours:.1f}", row.peer, "", "", "", why))
             continue
         limit, ratio, verdict = "", "", ""
         if peer is not None:
@@ -150,6 +183,8 @@ def lines(measured: Measured, *, quick: bool = False) -> list[tuple[str, ...]]:
         exponent = math.log10(large / small)
         verdict = _met(exponent, _MOST_EXPONENT)
         made.append((GROWTH, f"{exponent:.2f}", "", "", f"≤ {_MOST_EXPONENT:g}", "", verdict))
+    elif {"cold", "cold, large"} & set(reasons):
+        made.append((GROWTH, "", "", "", "", "", "the run failed"))
     return made
 
 

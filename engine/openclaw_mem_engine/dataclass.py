@@ -35,20 +35,24 @@ else:
 
 def _init_of(cls: Any) -> Any:
     made = 0
+    known: list[dataclasses.Field[Any]] = []
 
     def __init__(self: object, *values: Any, **named: Any) -> None:
         nonlocal made
         made += 1
-        if made > _FEW or not _filled(cls, self, values, named):
+        if not known:
+            known.extend(field for field in dataclasses.fields(cls) if field.init)
+        if made > _FEW or not _filled(known, self, values, named):
             cls.__init__ = _compiled(cls)
             cls.__init__(self, *values, **named)
 
     return __init__
 
 
-def _filled(cls: Any, made: Any, values: tuple[Any, ...], named: dict[str, Any]) -> bool:
+def _filled(
+    fields: list[dataclasses.Field[Any]], made: Any, values: tuple[Any, ...], named: dict[str, Any]
+) -> bool:
     """Do what ``__init__`` does; False for arguments that do not fit, of which the compiled one complains."""
-    fields = [field for field in dataclasses.fields(cls) if field.init]
     given = dict(zip((field.name for field in fields if not field.kw_only), values, strict=False)) | named
     if len(given) < len(values) + len(named):
         return False
@@ -64,7 +68,7 @@ def _filled(cls: Any, made: Any, values: tuple[Any, ...], named: dict[str, Any])
         object.__setattr__(made, field.name, value)
     if given:
         return False
-    if hasattr(cls, "__post_init__"):
+    if hasattr(made, "__post_init__"):
         made.__post_init__()
     return True
 

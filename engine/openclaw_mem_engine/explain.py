@@ -217,12 +217,12 @@ def _document(answer: Answer) -> Iterator[str]:
 
 # -- foreign text inside Markdown ---------------------------------------------------------------------------
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|!~])")
+_SPECIAL = r"([\\`*_{}\[\]<>#|!~])"
 
 
 def plain(text: str) -> str:
     """One line of text in which no Markdown is interpreted."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return re.sub(_SPECIAL, r"\\\1", " ".join(text.split()))
 
 
 def inline(text: str) -> str:

@@ -6,9 +6,10 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_engine.named_tuple import NamedTuple
 
 Source = Literal["memory", "sessions"]
 

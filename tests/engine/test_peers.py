@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -23,16 +24,41 @@ def test_limits_are_ratios_to_the_peer_or_numbers() -> None:
     cold = {"openclaw-mem search": 150.0, 'python -c "import numpy, apsw"': 100.0, "qmd search": 100.0}
     large = {"status()": 500.0}
     measured = {"cold": cold, "cold, large": {"openclaw-mem search": 1_500.0}, "large": large}
-    shown = {(row[0], row[2]): row[1:] for row in lines(measured)}
+    shown = {(row[0], row[2]): row[1:] for row in lines(measured, {})}
     floor = 'python -c "import numpy, apsw"'
     name = "search, whole process, 2,000 notes"
     assert shown[name, floor] == ("150.0", floor, "100.0", "≤ 1.6 ×", "1.50", "met")
     assert shown["the same", "qmd search"][-2:] == ("1.50", "MISSED")
     assert shown["state of 20,000 notes", ""] == ("500.0", "", "", "≤ 400", "1.25", "MISSED")
     assert shown["search, 2,000 → 20,000 notes: exponent", ""][0] == "1.00"
-    assert len(shown) == 4, "what was not measured has no row"
-    quick = {row[0]: row[1:] for row in lines(measured, quick=True)}
+    quick = {row[0]: row[1:] for row in lines(measured, {}, quick=True)}
     assert quick["state of 20,000 notes"] == ("500.0", "", "", "", "", "")
+
+
+def test_a_row_without_numbers_says_why() -> None:
+    lines = import_module("peers").lines
+
+    measured = {"cold": {"openclaw-mem search": 150.0, 'python -c "import numpy, apsw"': 100.0}}
+    rows = list(lines(measured, {"scan": "rescan.py ended with 1"}, "npm is not installed"))
+    ends = ["met", "no peer", "no such row", *["the run failed"] * 2, "no such row"]
+    assert [row[-1] for row in rows] == ends
+    assert rows[1][:3] == ("the same", "150.0", "qmd search")
+    assert lines({}, {}) == [], "what was not asked for has no row"
+
+
+def test_a_run_that_fails_does_not_end_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    peers = import_module("peers")
+    monkeypatch.setattr(peers, "install_qmd", lambda: "")
+    runs = {"scan": ("rescan", "--files none", ""), "large": ("_whole", "", "")}
+    monkeypatch.setattr(peers, "RUNS", runs)
+    monkeypatch.setattr(sys, "argv", ["peers.py"])
+    assert peers.main() == 1
+    printed = capsys.readouterr().out
+    assert "Not measured, scan: rescan.py ended with 2: " in printed
+    assert "Not measured, large: _whole.py kept no numbers: " in printed
+    assert printed.count("the run failed") == 4
 
 
 def test_every_row_is_one_of_its_benchmark() -> None:

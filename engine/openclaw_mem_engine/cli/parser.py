@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from openclaw_mem_engine import __version__
 from openclaw_mem_engine.cli.arguments import COMMANDS, COMMON
 from openclaw_mem_engine.cli.command_table import Command
-from openclaw_mem_engine.cli.terminal import out
+from openclaw_mem_engine.cli.terminal import out, width
 from openclaw_mem_engine.errors import UsageError, did_you_mean
 from openclaw_mem_engine.sanitize import visible
 
@@ -29,6 +29,14 @@ exit codes: 0 done (also when nothing is relevant), 2 wrong usage, 3 configurati
 5 workspace, 6 index, 7 provider, 130 stopped, 1 anything unexpected, or (search --exit-status)
 nothing, or only weak results
 """
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal. argparse makes one of these for every option, too, and would look at the
+    terminal for each."""
+
+    def __init__(self, prog: str, **how: Any) -> None:
+        super().__init__(prog, **{"width": width() - 2} | how)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -80,7 +88,7 @@ class _Parser(argparse.ArgumentParser):
 def build_parser(argv: Container[str]) -> argparse.ArgumentParser:
     """The parser of the command line ``argv``: of commands that are not in it, name and summary are enough.
     Its result holds ``command`` (None without one) and ``runner`` (``module:function``)."""
-    shape: Any = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+    shape: Any = {"formatter_class": _Help, "allow_abbrev": False}
     parser = _Parser(
         prog="openclaw-mem",
         description="Search the Markdown memory of AI agents, and see why every passage is,\n"

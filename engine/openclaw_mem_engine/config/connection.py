@@ -35,7 +35,7 @@ from openclaw_mem_engine.config.shared_keys import OPENCLAW_IDS, FoundKey, Share
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ConfigError
 
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_NAME = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 #: What ``also`` may name.
 _EMBEDDERS = tuple(name for name in PROVIDER_NAMES if name not in ("auto", "none"))
 
@@ -276,5 +276,5 @@ def checked_url(url: str, where: str) -> str | None:
 
 
 def _check_header(name: str, text: str, where: str) -> None:
-    if not _HEADER_NAME.fullmatch(name) or any(char in text for char in "\r\n\0"):
+    if not re.fullmatch(_HEADER_NAME, name) or any(char in text for char in "\r\n\0"):
         raise ConfigError(f"{where} holds a header that cannot be sent: a bad name, or a line break in it.")

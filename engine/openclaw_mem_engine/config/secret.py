@@ -11,11 +11,12 @@ from openclaw_mem_engine.errors import ConfigError
 SHOWN_CHARS = 60
 
 # Key shapes of well-known services: a key pasted under the wrong name must not end up in a message.
-_KEY_SHAPE = re.compile(
-    r"(sk-|ghp_|gho_|github_pat_|xox[abprs]-|xapp-|gsk_|AIza|pplx-|npm_|pa-|Bearer\s)\S{6,}|[A-Za-z0-9_\-+/=]{32,}"
+_KEY_SHAPE = (
+    r"(sk-|ghp_|gho_|github_pat_|xox[abprs]-|xapp-|gsk_|AIza|pplx-|npm_|pa-|Bearer\s)\S{6,}"
+    r"|[A-Za-z0-9_\-+/=]{32,}"
 )
-_USERINFO = re.compile(r"(?<=://)[^/?#\s]+@")
-_URL_REST = re.compile(r"([?#])\S*")
+_USERINFO = r"(?<=://)[^/?#\s]+@"
+_URL_REST = r"([?#])\S*"
 
 
 class Secret:
@@ -81,7 +82,7 @@ def shown(value: object, *, secret: bool = False) -> str:
         return "a very large number"  # Python refuses to write out the largest ones
     if secret:
         return f"a hidden {'text' if isinstance(value, str) else 'number'}"
-    if isinstance(value, str) and _KEY_SHAPE.search(value):
+    if isinstance(value, str) and re.search(_KEY_SHAPE, value):
         return "a hidden text (it looks like a key)"
     text = repr(without_credentials(value) if isinstance(value, str) else value)
     return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
@@ -89,7 +90,7 @@ def shown(value: object, *, secret: bool = False) -> str:
 
 def without_credentials(url: str) -> str:
     """A URL without ``user:password@`` and without its query string and fragment, which often hold a key."""
-    return _URL_REST.sub(r"\1…", _USERINFO.sub("…@", url)) if "://" in url else url
+    return re.sub(_URL_REST, r"\1…", re.sub(_USERINFO, "…@", url)) if "://" in url else url
 
 
 def printable(text: str) -> str:

@@ -7,21 +7,23 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.config.rules import Rule, setting
 from openclaw_mem_engine.config.secret import Secret, printable, shown
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ConfigError
+from openclaw_mem_engine.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.layers import Chosen
 
 SHARDS = 480
-_NAME = re.compile(r"[^\s\x00-\x1f][^\x00-\x1f]{0,199}")
+_NAME = r"[^\s\x00-\x1f][^\x00-\x1f]{0,199}"
 #: Stricter than the driver: after a raw sign of these in the password, its rest would be shown as the host.
-_ADDRESS = re.compile(r"postgres(ql)?://([^\s/?#@\[\]]*@)?[^\s@#]+")
+_ADDRESS = r"postgres(ql)?://([^\s/?#@\[\]]*@)?[^\s@#]+"
 
 
 class StoreLocation(NamedTuple):
@@ -120,7 +122,7 @@ def store_settings(
     # Two hosts that used one name without knowing would undo each other's index.
     template = chosen.text("store.agent") or ""
     name = template.replace("{agent}", agent_id).replace("{workspace}", workspace_key(workspace))
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(_NAME, name):
         raise ConfigError(
             "An index in PostgreSQL needs store.agent, which does not name the agent there: set it, or "
             "OPENCLAW_MEM_STORE_AGENT, to a name of up to 200 characters that no other agent has, as "
@@ -140,7 +142,7 @@ def store_settings(
 
 def check_address(server: Secret, which: str) -> None:
     """Raises ConfigError, with ``which`` and without the text, unless it is an address as a URL."""
-    if not _ADDRESS.fullmatch(server.reveal()):
+    if not re.fullmatch(_ADDRESS, server.reveal()):
         raise ConfigError(
             f"{which} is no address: write postgresql://user:password@host/database, with special characters "
             "of the password as %40 and the like."

@@ -21,7 +21,6 @@ from openclaw_mem_engine.config.settings import (
 )
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.providers.registry import EmbedderSpec, provider_named
-from openclaw_mem_engine.providers.remote.endpoint import host_of
 
 Role = Literal["primary", "fallback", "also", "skipped"]
 
@@ -139,7 +138,11 @@ def _model(spec: EmbedderSpec) -> str:
 def _choice(settings: Settings, role: Role, spec: EmbedderSpec) -> Choice:
     name = spec.provider
     base_url = "" if name == "none" else provider_named(name).base_url(spec.base_url)
-    host, is_here = host_of(base_url, name) if base_url else ("", True)
+    host, is_here = "", True
+    if base_url:
+        from openclaw_mem_engine.providers.remote.endpoint import host_of
+
+        host, is_here = host_of(base_url, name)
     auto, primary = settings.provider.provider == "auto", settings.provider.chosen
     why = [_state(settings, spec)]
     sent = "" if is_here else f"note text is sent to {host}"

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
 from operator import attrgetter
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import Note, Source
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.kinds import RankedList
 from openclaw_mem_engine.ranking.knobs import Knobs
 

@@ -9,9 +9,10 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import PurePosixPath
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.sanitize import CJK
 
 # Texts, not compiled: ``re`` compiles at first use, which takes milliseconds for a class of CJK characters.
