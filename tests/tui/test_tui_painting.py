@@ -14,24 +14,30 @@ from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.pilot import Pilot
 from textual.screen import Screen
+from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
-from openclaw_mem_tui.widgets.line_view import Lines
+from openclaw_mem_tui.widgets.line_view import LineBar, Lines, Pane
 
 DRILL = "which vlan does the router use"
 
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """``lines``, the lines rendered; ``NAME``, those of one widget; ``styled``, widgets whose rules were
-    looked up; ``layouts`` of the screen."""
+    """``lines``, the lines rendered; ``NAME``, those of one widget; ``bars``, those of scroll bars;
+    ``styled``, widgets whose rules were looked up; ``layouts`` of the screen."""
     counts: Counter[str] = Counter()
-    render, styled, lay_out = Lines.render_line, Stylesheet.update_nodes, Screen._refresh_layout
+    render, of_bar = Lines.render_line, LineBar.render_line
+    styled, lay_out = Stylesheet.update_nodes, Screen._refresh_layout
 
     def render_line(widget: Lines, y: int) -> Strip:
         counts.update(["lines", str(widget.id)])
         return render(widget, y)
+
+    def render_bar(bar: LineBar, y: int) -> Strip:
+        counts["bars"] += 1
+        return of_bar(bar, y)
 
     def update_nodes(sheet: Stylesheet, nodes: Iterable[DOMNode], *given: Any, **options: Any) -> None:
         found = list(nodes)
@@ -43,6 +49,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         lay_out(screen, *given, **options)
 
     monkeypatch.setattr(Lines, "render_line", render_line)
+    monkeypatch.setattr(LineBar, "render_line", render_bar)
     monkeypatch.setattr(Stylesheet, "update_nodes", update_nodes)
     monkeypatch.setattr(Screen, "_refresh_layout", refresh_layout)
     return counts
@@ -101,6 +108,30 @@ async def test_knob_steps_never_style_the_whole_screen(tmp_path: Path, counted: 
 
 def painted(widget: Lines) -> list[Strip]:
     return [widget.render_line(y) for y in range(widget.size.height)]
+
+
+async def test_a_scroll_bar_paints_the_lines_that_differ_as_textual_would_paint_them(
+    tmp_path: Path, counted: Counter[str]
+) -> None:
+    async with shown(tmp_path, counted, "escape", "3", "enter") as pilot:
+        bar = pilot.app.screen.query_one("#text", Pane).vertical_scrollbar
+        assert isinstance(bar, LineBar) and bar.display
+        seen = 0
+        for key in "jjjkkk":
+            before = bar._painted
+            counted.clear()
+            await press(pilot, key)
+            after = bar._painted
+            assert counted["bars"] < len(after)
+            seen += sum(old != new for old, new in zip(before, after, strict=True))
+            for y, cell in enumerate(after):
+                (textual,) = ScrollBar.render_line(bar, y)
+                assert cell.style is not None and textual.style is not None
+                assert cell.text == textual.text and cell.style.meta == textual.style.meta
+                assert cell.style.reverse == textual.style.reverse
+                ground = "color" if cell.style.reverse else "bgcolor"
+                assert getattr(cell.style, ground) == getattr(textual.style, ground)
+        assert seen
 
 
 async def test_moves_that_need_a_scroll_bar_of_the_details_lay_out_nothing(

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 import time
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
@@ -137,7 +138,8 @@ def right(text: str, width: int) -> str:
     return " " * (width - cell_len(text)) + text
 
 
-def wrap_spans(text: str, width: int, indent: int = 0) -> list[tuple[int, int]]:
+@lru_cache(512)  # a move of the selection draws most lines of a note again
+def wrap_spans(text: str, width: int, indent: int = 0) -> Sequence[tuple[int, int]]:
     """Lines of at most ``width`` cells (after the first: ``indent`` less), cut at spaces where there are any,
     else after a slash in their second half: character ranges that cover the text without a gap, at least
     one."""

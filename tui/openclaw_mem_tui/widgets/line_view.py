@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Self
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -26,6 +27,45 @@ class WholeCells(ScrollBarRender):
 
 
 ScrollBar.renderer = WholeCells
+
+
+class LineBar(ScrollBar):
+    """A vertical scroll bar that paints the lines that differ: moves of a cursor change few of them."""
+
+    #: One segment a line: what was painted last.
+    _painted: Sequence[Segment] = ()
+
+    def _lines(self) -> Sequence[Segment]:
+        bar = self.render()
+        assert isinstance(bar, WholeCells) and isinstance(bar.style, Style)
+        background, color = bar.style.bgcolor, bar.style.color
+        assert background is not None and color is not None
+        sizes = self.size.height, bar.virtual_size, bar.window_size, bar.position, self.size.width
+        return tuple(WholeCells.render_bar(*sizes, back_color=background, bar_color=color).segments)
+
+    def refresh(
+        self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
+    ) -> Self:
+        if self._painted and not (regions or layout or recompose):
+            lines = self._lines()
+            if len(lines) == len(self._painted):
+                differ = (y for y, before in enumerate(self._painted) if before != lines[y])
+                regions = tuple(Region(0, y, self.size.width, 1) for y in differ)
+                if not regions:
+                    return self
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    def notify_style_update(self) -> None:
+        self._painted = ()
+        super().notify_style_update()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._painted = self._lines()
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        return Strip([self._painted[y]], self.size.width)
+
 
 #: What a line is painted from: spans, the style that they add to, and the width.
 Source = tuple[Line, Style, int]
@@ -57,6 +97,14 @@ class Lines(ScrollView, can_focus=False):
     def on_mount(self) -> None:
         # The styles of roles are the application's: a theme may change them and nothing of this widget.
         self.app.theme_changed_signal.subscribe(self, lambda _theme: self.refresh())
+
+    @property
+    def vertical_scrollbar(self) -> ScrollBar:
+        if self._vertical_scrollbar is None:  # as Textual makes its own
+            self._vertical_scrollbar = bar = LineBar(name="vertical")
+            bar.display = False
+            self.app._start_widget(self, bar)
+        return self._vertical_scrollbar
 
     def draw(self, cells: int) -> Sequence[Line]:  # noqa: ARG002 - for subclasses
         """The lines for a width. Pure work on state that the widget was given; no lines here."""
