@@ -106,7 +106,7 @@ def test_a_stop_after_the_mending_does_not_hide_it(
     assert "Repaired: " in said.err and "full-text tables were rebuilt" in said.err
     assert said.err.rstrip().endswith("The checks after that were stopped.")
     event = call("log", "--kind", "doctor", "--json").json["events"][-1]
-    assert event["text"].startswith("Repaired: ") and event["counts"] == {"mended": 1}
+    assert event["text"].startswith("Repaired: ") and event["counts"] == {"repaired": 1}
     assert call("doctor").code == 0
 
 

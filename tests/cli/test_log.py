@@ -61,7 +61,7 @@ def test_the_doctor_tells_codes_and_what_it_mended(call: Call, world: World) -> 
     call("doctor", "--fix")
     mended, looked = sorted(call("log", "--kind", "doctor", "--json").json["events"], key=lambda e: e["id"])
     assert mended["text"].startswith("Repaired: permissions of 1 file")
-    assert mended["counts"] == {"mended": 1} and mended["seconds"] > 0
+    assert mended["counts"] == {"repaired": 1} and mended["seconds"] > 0
     assert looked["text"] == "0 errors, 0 warnings." and looked["seconds"] > 0
 
 

@@ -158,7 +158,7 @@ def test_the_end_over_a_damaged_index(call: Call, world: World, how: str, code: 
     assert call("index").code == 0
     (index,) = world.indexes
     with index.open("r+b") as file:
-        file.seek(2 * 16_384)
+        file.seek(3 * 16_384)
         file.write(os.urandom(index.stat().st_size - file.tell()))
     with start(world) as opened:
         opened.shows("the sync failed")

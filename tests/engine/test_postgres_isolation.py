@@ -127,6 +127,8 @@ CALLS: dict[str, Callable[[PostgresIndex], Any]] = {
     "unshown": lambda s: s.unshown(DOCUMENTED),
     "vector": lambda s: s.vector(VECTORS[0], UNLIMITED),
     "vector_dims": lambda s: [s.vector_dims(), s.vector_dims(OTHER_SPACE)],
+    "settle": lambda s: s.settle("files", "digest"),
+    "settled": lambda s: s.settled(),
     "vector_ranks": lambda s: s.vector_ranks(VECTORS[0], IDS),
     "vectors_complete": lambda s: s.vectors_complete(),
     "without_common": lambda s: s.without_common(query()),

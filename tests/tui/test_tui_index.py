@@ -7,7 +7,7 @@ import itertools
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -552,11 +552,14 @@ async def test_damage_while_it_runs_is_said_everywhere_until_a_rebuild(tmp_path:
         assert "✓" in screen.doctor.text and "healthy" not in str(screen.doctor.border_title)
         clean = screen.presenter.state.report
         assert clean is not None and not clean.errors and "● up to date" in screen.files.text
-        # Every page behind the first two, as a failing disk leaves them.
+        # Every page behind the first two, as a failing disk leaves them. Then a commit, after which SQLite
+        # uses none of the pages that it keeps in memory.
         index = screen.search.service.settings.index_path
         with index.open("r+b") as file:
             file.seek(32_768)
             file.write(b"\xa5" * (index.stat().st_size - 32_768))
+        with closing(apsw.Connection(str(index))) as other:
+            other.pragma("user_version", 1)
         await press(pilot, "1")
         lab(pilot.app).search.ask("badger orchard")  # type: ignore[arg-type]
         await lab(pilot.app).search.search(0.0)  # type: ignore[arg-type]

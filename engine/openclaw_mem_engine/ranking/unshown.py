@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby, pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from openclaw_mem_engine.model import as_json, snippet_of, utf16_length
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.lines import Numbered, silent_lines
 

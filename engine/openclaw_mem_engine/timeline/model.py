@@ -6,7 +6,9 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
+
+from openclaw_mem_engine.named_tuple import NamedTuple
 
 Kind: TypeAlias = Literal[
     "flush",

@@ -18,6 +18,7 @@ from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.state.database import immediate
 from openclaw_mem_engine.stores.sqlite.files import (
     APPLICATION_ID,
+    become_wal,
     connect_read_only,
     is_full,
     make_folder,
@@ -201,7 +202,7 @@ class Database:
                 connection.pragma("application_id", application_id)
             # WAL: readers never wait for the writer. NORMAL: a power cut may lose the last commits, never
             # consistency.
-            self._become_wal(connection)
+            become_wal(connection)
             connection.pragma("synchronous", "normal")
             connection.pragma("secure_delete", True)  # else text of deleted notes stays in free pages
             connection.pragma("wal_autocheckpoint", _LOG_BYTES // rows(connection, "PRAGMA page_size")[0][0])
@@ -224,18 +225,6 @@ class Database:
         is none at all. Costs one stat."""
         now = self._on_disk()
         return now == self._identity or (or_nothing and now is None)
-
-    def _become_wal(self, connection: apsw.Connection) -> None:
-        """While one process makes a new file WAL, SQLite refuses another at once, without waiting."""
-        until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
-        while True:
-            try:
-                connection.pragma("journal_mode", "wal")
-                return
-            except apsw.BusyError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.01)
 
     def _connect(self) -> apsw.Connection:
         connection = connect_read_only(self.path) if self.read_only else apsw.Connection(str(self.path))

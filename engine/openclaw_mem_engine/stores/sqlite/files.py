@@ -6,11 +6,13 @@ import glob
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.state import private_folder
 
@@ -177,6 +179,21 @@ def connect_read_only(path: Path) -> apsw.Connection:
     mode = "mode=ro" if bytes_of([path.with_name(f"{path.name}-wal")]) else "immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     return apsw.Connection(f"{uri_of(path.absolute())}?{mode}", flags=flags)
+
+
+def become_wal(connection: apsw.Connection) -> None:
+    """While one process makes a new file WAL, SQLite refuses another at once, without waiting."""
+    import apsw
+
+    until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            connection.pragma("journal_mode", "wal")
+            return
+        except apsw.BusyError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.01)
 
 
 def may_write(path: Path) -> bool:
