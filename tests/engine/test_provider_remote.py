@@ -33,7 +33,7 @@ from support.embed_server import Fault, Server, bag_of_words, running_server
 KEY = "pa-Planted0Planted1Planted2Planted3+/x"
 #: How late a cancelled call may come back on a busy machine, while what it waits for takes half a minute or
 #: longer; 0.2 s is what is promised on a quiet one.
-SOON_S = 10.0
+SOON_S = 20.0
 #: Far more than an event takes that a test waits for.
 PATIENCE_S = 20.0
 
@@ -428,7 +428,7 @@ def test_a_huge_request_that_nobody_reads_is_left_in_time() -> None:
             wire_of("openai"), base_url=f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
         )
         with cancelled_after(0.3) as cancel:
-            huge = "word " * 4_000_000
+            huge = "word " * 2_000_000  # more than the kernel takes for a connection
             taken = seconds_until(Cancelled, embedder.embed_documents, [huge], cancel)
         assert taken < SOON_S
 
