@@ -24,6 +24,7 @@ from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.sync import changes
 from openclaw_mem_engine.sync.changes import digest_of, listed, scan
 from openclaw_mem_engine.sync.report import SyncRequest
+from openclaw_mem_engine.workspace.walk import Listing
 from support.memories import settings_for, write_notes
 from support.transcripts import append, message, with_sessions
 
@@ -47,14 +48,15 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """One entry for every time that the rows of files were read."""
-    seen, files = list[str](), SqliteReader.files
+    """One entry for every time that the rows of files were read, or records made of listed ones."""
+    seen, files, listed = list[str](), SqliteReader.files, Listing.files
 
     def counted(self: SqliteReader) -> object:
         seen.append("files")
         return files(self)
 
     monkeypatch.setattr(SqliteReader, "files", counted)
+    monkeypatch.setattr(Listing, "files", property(lambda self: seen.append("listed") or listed.func(self)))
     return seen
 
 
@@ -93,7 +95,7 @@ def test_a_look_at_settled_files_reads_none_of_their_rows(settings: Settings, re
     with Memory.open(settings) as memory:
         reads.clear()
         assert memory.sync().changed == ("memory/a/1.md",)
-        assert reads
+        assert {*reads} == {"files", "listed"}
     assert kept(settings) == "", "another row of a file is there"
 
 
