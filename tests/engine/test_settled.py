@@ -49,14 +49,18 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """One entry for every time that the rows of files were read, or records made of listed ones."""
-    seen, files, listed = list[str](), SqliteReader.files, Listing.files
+    seen, files, listed = list[str](), SqliteReader.files, vars(Listing)["files"]
 
     def counted(self: SqliteReader) -> object:
         seen.append("files")
         return files(self)
 
+    def made(self: Listing) -> object:
+        seen.append("listed")
+        return listed.func(self)
+
     monkeypatch.setattr(SqliteReader, "files", counted)
-    monkeypatch.setattr(Listing, "files", property(lambda self: seen.append("listed") or listed.func(self)))
+    monkeypatch.setattr(Listing, "files", property(made))
     return seen
 
 
