@@ -16,7 +16,6 @@ from openclaw_mem_engine.stores.base import FileState, IndexStore
 from openclaw_mem_engine.workspace.listing import list_memory
 from openclaw_mem_engine.workspace.opening import NoteRefused, printable
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, source_of
-from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
 from openclaw_mem_engine.workspace.walk import Listing, Walk
 
 #: A file written this shortly before it was last read may have been written again in the same clock tick.
@@ -67,6 +66,8 @@ def listed(settings: Settings) -> Listing:
             settings.workspace, settings.extra_paths, settings.max_file_bytes, settings.exclude
         )
     if "sessions" in settings.sources:
+        from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
+
         transcripts = list_transcripts(settings.openclaw.sessions_dir)
     skipped = sorted((*notes.skipped, *transcripts.skipped), key=attrgetter("path"))
     return Listing((*notes.found, *transcripts.found), tuple(skipped))
