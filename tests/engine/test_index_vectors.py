@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import apsw
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Source
-from openclaw_mem_engine.stores.query import Scored
+from openclaw_mem_engine.stores.query import CandidateRows, Scored
 from openclaw_mem_engine.stores.scoring import ResidentVectors
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.stores import Vector, content, found, new_store, put, unit
@@ -257,3 +259,11 @@ def test_the_nearest_of_many_are_those_of_a_full_sort(seed: int) -> None:
             assert {h.chunk_id for h in asked if h.raw > least + 1e-6} <= {h.chunk_id for h in near}
             scores = dict(asked)
             assert all(abs(scores[hit.chunk_id] - hit.raw) < 1e-6 for hit in near)
+
+
+def test_vectors_that_are_read_once_are_not_kept_in_memory(tmp_path: Path) -> None:
+    with closing(new_store(tmp_path / "i.sqlite")) as store:
+        store.cache_vectors({f"{n:064x}": np.full(2_048, n + 1, np.float32) for n in range(600)})
+        assert store.vector(np.ones(2_048, np.float32), 5) == CandidateRows()
+        held, _ = store._db.reader().status(apsw.SQLITE_DBSTATUS_CACHE_USED)
+    assert held < 3_000_000, "of 5 MB"

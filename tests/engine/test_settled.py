@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -22,8 +23,10 @@ from openclaw_mem_engine.stores.sqlite import database
 from openclaw_mem_engine.stores.sqlite.reader import SqliteReader
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.sync import changes
-from openclaw_mem_engine.sync.changes import digest_of, listed, scan
+from openclaw_mem_engine.sync.changes import RACY_NS, digest_of, listed, scan
 from openclaw_mem_engine.sync.report import SyncRequest
+from openclaw_mem_engine.workspace import reading, walk
+from openclaw_mem_engine.workspace.walk import Listing
 from support.memories import settings_for, write_notes
 from support.transcripts import append, message, with_sessions
 
@@ -47,14 +50,19 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """One entry for every time that the rows of files were read."""
-    seen, files = list[str](), SqliteReader.files
+    """One entry for every time that the rows of files were read, or records made of listed ones."""
+    seen, files, listed = list[str](), SqliteReader.files, vars(Listing)["files"]
 
     def counted(self: SqliteReader) -> object:
         seen.append("files")
         return files(self)
 
+    def made(self: Listing) -> object:
+        seen.append("listed")
+        return listed.func(self)
+
     monkeypatch.setattr(SqliteReader, "files", counted)
+    monkeypatch.setattr(Listing, "files", property(made))
     return seen
 
 
@@ -93,7 +101,7 @@ def test_a_look_at_settled_files_reads_none_of_their_rows(settings: Settings, re
     with Memory.open(settings) as memory:
         reads.clear()
         assert memory.sync().changed == ("memory/a/1.md",)
-        assert reads
+        assert {*reads} == {"files", "listed"}
     assert kept(settings) == "", "another row of a file is there"
 
 
@@ -141,6 +149,40 @@ def test_nothing_is_kept_of_rows_that_changed_meanwhile_nor_waited_for(
         store.touch([*store.files().values()][:1])
         store.settle(files, digest)
         assert store.settled()[1] == ""
+
+
+@pytest.mark.parametrize("tick_ns", [4_000_000, 1_000_000_000, 2_000_000_000])
+def test_a_file_that_may_be_written_again_in_the_same_tick_is_not_settled(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tick_ns: int
+) -> None:
+    """On a disk with coarse times, which does not say when content changed: 2 s are the ticks of FAT."""
+    now_ns = time.time_ns()
+    monkeypatch.setattr(changes, "RACY_NS", RACY_NS)
+    monkeypatch.setattr(walk, "_HAS_CTIME", False)
+    for module in (walk, reading):
+        monkeypatch.setattr(module, "mtime_of", lambda status: status.st_mtime_ns // tick_ns * tick_ns)
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns)
+    notes = [Path(file.absolute) for file in listed(settings).files]
+    for note in notes:
+        os.utime(note, ns=(0, now_ns - 60 * 10**9))
+    note = notes[0]
+    for age_ns in (tick_ns - 1, tick_ns // 2, 0, -tick_ns):  # the last is of a clock that was set back
+        with Memory.open(settings) as memory:
+            now_ns = now_ns // tick_ns * tick_ns + age_ns
+            note.write_text(note.read_text("utf-8").swapcase(), "utf-8")
+            os.utime(note, ns=(0, now_ns - min(age_ns, 0)))
+            memory.sync()
+            memory.sync()
+            assert kept(settings) == ""
+            note.write_text(note.read_text("utf-8").swapcase(), "utf-8")
+            os.utime(note, ns=(0, now_ns - min(age_ns, 0)))
+            assert memory.sync().changed == (listed(settings).files[0].path,)
+    now_ns += 10 * 10**9
+    with Memory.open(settings) as memory:
+        memory.sync()
+        assert kept(settings) == ""
+        memory.sync()
+    assert kept(settings), "it was read when no more of that tick could follow"
 
 
 # -- whatever happens ---------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from openclaw_mem_engine.sync import changes, coordinator, update
 from openclaw_mem_engine.sync.coordinator import SyncCoordinator
 from openclaw_mem_engine.sync.lock import Owner, SyncBusy, SyncLock
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
-from openclaw_mem_engine.workspace.listing import Listing
+from openclaw_mem_engine.workspace.walk import Listing
 from support.locks import in_thread, let_go, other_process
 from support.memories import open_memory, write_notes
 

@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.model import UNLISTED
-from openclaw_mem_engine.workspace.listing import Listing, list_memory
+from openclaw_mem_engine.workspace.listing import list_memory
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import get_excerpt
 from openclaw_mem_engine.workspace.rules import below, is_ignored_folder
+from openclaw_mem_engine.workspace.walk import Listing
 
 DATA = Path(__file__).parents[1] / "data" / "openclaw"
 GOLDENS: dict[str, Any] = json.loads((DATA / "listing.json").read_text(encoding="utf-8"))

@@ -7,23 +7,20 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from hashlib import sha256
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import UNLISTED, WHOLE, MemoryFile, SkippedFile, text_hash
 from openclaw_mem_engine.stores.base import FileState, IndexStore
-from openclaw_mem_engine.workspace.listing import Listing, Walk, list_memory
+from openclaw_mem_engine.workspace.listing import list_memory
 from openclaw_mem_engine.workspace.opening import NoteRefused, printable
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, source_of
-from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
+from openclaw_mem_engine.workspace.walk import Listing, Walk
 
 #: A file written this shortly before it was last read may have been written again in the same clock tick.
 RACY_NS = 2_000_000_000
 _NONE = Listing((), ())
-_COMPARED = itemgetter(
-    *map(MemoryFile._fields.index, ("path", "source", "size", "mtime_ns", "inode", "ctime_ns"))
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +66,11 @@ def listed(settings: Settings) -> Listing:
             settings.workspace, settings.extra_paths, settings.max_file_bytes, settings.exclude
         )
     if "sessions" in settings.sources:
+        from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
+
         transcripts = list_transcripts(settings.openclaw.sessions_dir)
     skipped = sorted((*notes.skipped, *transcripts.skipped), key=attrgetter("path"))
-    return Listing((*notes.files, *transcripts.files), tuple(skipped))
+    return Listing((*notes.found, *transcripts.found), tuple(skipped))
 
 
 def scan(
@@ -104,10 +103,10 @@ def scan(
 
 
 def digest_of(listing: Listing) -> str:
-    """A digest of all that a comparison goes by, the same in every process; paths are in the order of the
-    listing. Takes 0.5 µs a file."""
+    """A digest of all that a comparison goes by, the same in every process while folders name their files in
+    the same order. Takes 0.2 µs a file."""
     # Version 2 has no references to equal objects: later ones tell which strings are shared.
-    return sha256(marshal.dumps([*map(_COMPARED, listing.files)], 2)).hexdigest()
+    return sha256(marshal.dumps(listing.found, 2)).hexdigest()
 
 
 def keeping(settings: Settings, listing: Listing, known: Mapping[str, FileState]) -> Listing:
@@ -127,7 +126,7 @@ def keeping(settings: Settings, listing: Listing, known: Mapping[str, FileState]
         what = f"the notes of the index ({notes:,}) were taken in by --include or extra_paths, which is not "
         what += "given now: they are kept, and still found,"
     reason = f"{what} until there are notes again; `openclaw-mem index --prune` removes them"
-    return Listing(listing.files, (*skipped, SkippedFile(WHOLE, reason, transient=True)))
+    return Listing(listing.found, (*skipped, SkippedFile(WHOLE, reason, transient=True)))
 
 
 def changes_of(
@@ -176,8 +175,7 @@ def note_changed(settings: Settings, state: FileState, absolute: str) -> bool | 
     walk.take(state.path, absolute)
     if state.refusal or state.source != "memory" or not walk.group:
         return None
-    (file,) = walk.group.values()
-    return _note_differs(settings, file, state, Comparison()) or False
+    return _note_differs(settings, MemoryFile(*walk.group[0]), state, Comparison()) or False
 
 
 def is_settled(file: MemoryFile, state: FileState) -> bool:

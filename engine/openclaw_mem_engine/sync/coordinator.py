@@ -26,7 +26,7 @@ from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.fingerprint import beside_of, fingerprint_of, needs_rebuild
 from openclaw_mem_engine.sync.lock import Owner, SyncLock
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
-from openclaw_mem_engine.workspace.listing import Listing
+from openclaw_mem_engine.workspace.walk import Listing
 
 #: Labels of the progress that begin like this are no files: another process is at work.
 WAITING = "waiting for "

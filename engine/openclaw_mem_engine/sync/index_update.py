@@ -29,10 +29,10 @@ from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, 
 from openclaw_mem_engine.sync.changes import Changes, Comparison, listed, scan
 from openclaw_mem_engine.sync.embedding import NO_LIMIT, Embedding
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
-from openclaw_mem_engine.workspace.listing import Listing
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import read_note
 from openclaw_mem_engine.workspace.transcripts import MAX_LINE_BYTES, cut_at, first_part, read_transcript
+from openclaw_mem_engine.workspace.walk import Listing
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector

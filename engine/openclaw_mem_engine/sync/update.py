@@ -19,7 +19,7 @@ from openclaw_mem_engine.sync.embedding import GROUP_CHUNKS, JOB_CHUNKS, NO_LIMI
 from openclaw_mem_engine.sync.fingerprint import beside_of, fingerprint_of, needs_rebuild
 from openclaw_mem_engine.sync.index_update import IndexUpdate, change_of
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
-from openclaw_mem_engine.workspace.listing import Listing
+from openclaw_mem_engine.workspace.walk import Listing
 
 _STOPPED = "Indexing was stopped; finished work is in the index."
 _REBUILD_STOPPED = "The rebuild was stopped; the index is unchanged."

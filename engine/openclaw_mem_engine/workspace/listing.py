@@ -14,24 +14,17 @@ import re
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import field
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import WorkspaceError
-from openclaw_mem_engine.model import UNLISTED, MemoryFile, SkippedFile, Source
+from openclaw_mem_engine.model import UNLISTED
 from openclaw_mem_engine.workspace.opening import (
     LINK,
-    UNREADABLE,
     entries_of,
-    kind_of,
-    mtime_of,
     printable,
     refusal_of,
     through_link,
-    too_large,
 )
 from openclaw_mem_engine.workspace.rules import (
     AGENT_FILES,
@@ -47,31 +40,16 @@ from openclaw_mem_engine.workspace.rules import (
     open_workspace,
     resolve_extras,
 )
+from openclaw_mem_engine.workspace.walk import EXCLUDED, NOT_UTF8, Listing, Walk, is_utf8
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
 
 SUFFIX_CASE = 'ends in another spelling of "{}"; only lower case counts'
 _FOLDER_LINK = "is a link to a folder; links are not followed"
-_EXCLUDED = "excluded by the setting exclude"
 #: How many entries of the folders of a workspace without ``memory/`` are looked at.
 _MOST_SEEN = 20_000
-_NAME = "its name is not UTF-8 text; rename it"
-_EFFECTIVE_USER = getattr(os, "geteuid", lambda: None)
-_EFFECTIVE_IDS = os.access in os.supports_effective_ids
-#: On Windows ctime is when a file was made, which says nothing of changes.
-_HAS_CTIME = os.name != "nt"
-_NEW_FILE = tuple.__new__  # ``_make`` takes as long as all the rest of a record
-_Key: TypeAlias = tuple[int, int | str]
 _Folders: TypeAlias = list[tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """The files that count and what is excluded, both sorted by path (by code point)."""
-
-    files: tuple[MemoryFile, ...]
-    skipped: tuple[SkippedFile, ...]
 
 
 def notes_of(settings: Settings) -> Listing:
@@ -113,82 +91,6 @@ def list_memory(
     if no_folder and not extras and MEMORY_FOLDER not in walk.skipped:
         _count_outside(walk, workspace.real)
     return walk.listing()
-
-
-@dataclass(slots=True)
-class Walk:
-    """What was found so far; ``group`` holds the files of one root, and ``again`` further names of them,
-    until they are deduplicated by path. Keys are device and inode; some network file systems have no inodes
-    and say 0: there device and path."""
-
-    source: Source
-    max_bytes: int
-    files: dict[_Key, MemoryFile] = field(default_factory=dict)
-    skipped: dict[str, SkippedFile] = field(default_factory=dict)  # by printable path
-    group: dict[_Key, MemoryFile] = field(default_factory=dict)
-    again: list[tuple[_Key, MemoryFile]] = field(default_factory=list)
-    #: What is excluded, and what alone is taken, by path; None: nothing, and everything.
-    excluded: re.Pattern[str] | None = None
-    only: re.Pattern[str] | None = None
-
-    def listing(self) -> Listing:
-        by_path = attrgetter("path")
-        return Listing(
-            tuple(sorted(self.files.values(), key=by_path)),
-            tuple(sorted(self.skipped.values(), key=by_path)),
-        )
-
-    def skip(self, path: str, reason: str, *, by_rule: bool = False, transient: bool = False) -> None:
-        shown = printable(path)
-        self.skipped.setdefault(shown, SkippedFile(shown, reason, by_rule, transient))
-
-    def skip_for(self, error: Exception, path: str, what: str = "") -> None:
-        """Exclude what the system refused; ``what`` begins the reason."""
-        refusal = refusal_of(error, path)
-        self.skip(path, what + refusal.reason, transient=refusal.transient)
-
-    def take(self, path: str, absolute: str) -> None:
-        """Take a file whose name counts, or say why not; silent when it was removed meanwhile."""
-        try:
-            self.offer(path, absolute, os.lstat(absolute))
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            self.skip_for(error, path)
-
-    def offer(self, path: str, absolute: str, status: os.stat_result) -> None:
-        """The same with the status that was found."""
-        mode, size = status.st_mode, status.st_size
-        if self.excluded is not None and self.excluded.fullmatch(path):
-            self.skip(path, _EXCLUDED, by_rule=True)
-        elif not stat.S_ISREG(mode):
-            self.skip(path, LINK if stat.S_ISLNK(mode) else f"is {kind_of(mode)}, not a plain file")
-        elif size > self.max_bytes:
-            self.skip(path, too_large(size, self.max_bytes))
-        elif not path.isascii() and not _is_utf8(path):
-            self.skip(path, _NAME)
-        elif mode & 0o444 != 0o444 and not _may_read(absolute, status):
-            self.skip(path, UNREADABLE, transient=True)
-        else:
-            ctime = status.st_ctime_ns if _HAS_CTIME else 0
-            inode, device = status.st_ino, status.st_dev
-            values = path, absolute, self.source, size, mtime_of(status), inode, device, ctime
-            key, file = (device, inode or path), _NEW_FILE(MemoryFile, values)
-            if self.group.setdefault(key, file) is not file:
-                self.again.append((key, file))
-
-    def close_group(self) -> None:
-        """Deduplicate what one root gave; by path, so that the order of the disk decides nothing."""
-        both = self.files.keys() & self.group.keys() | dict(self.again).keys()
-        named_twice = [*self.again, *((key, self.group[key]) for key in both)]
-        for key, file in self.again:
-            self.group[key] = min(file, self.group[key])
-        self.files = self.group | self.files
-        for key, file in named_twice:
-            # The same path again, from overlapping roots, is no news.
-            if (known := self.files[key].path) != file.path:
-                self.skip(file.path, f"the same file as {known}")
-        self.group, self.again = {}, []
 
 
 def _take_root_files(walk: Walk, real: str) -> None:
@@ -269,8 +171,7 @@ def _count_outside(walk: Walk, real: str) -> None:
             for entry in entries:
                 seen += 1
                 _take_entry(elsewhere, prefix + entry.name, absolute, entry, pending)
-    found = (*elsewhere.group.items(), *elsewhere.again)
-    names = {file.path for _, file in found} - {*ROOT_FILES, *AGENT_FILES}
+    names = {path for path, *_ in elsewhere.group} - {*ROOT_FILES, *AGENT_FILES}
     if names:
         count = f"{'at least ' if pending else ''}{len(names):,} Markdown file{'s'[: len(names) > 1]}"
         how = "the option --include '**/*.md' or the setting extra_paths takes them in"
@@ -314,9 +215,9 @@ def _take_entry(walk: Walk, path: str, folder: str, entry: os.DirEntry[str], pen
         elif walk.excluded is not None and (
             walk.excluded.fullmatch(path) or walk.excluded.fullmatch(f"{path}/")
         ):
-            walk.skip(path, _EXCLUDED, by_rule=True)
-        elif not _is_utf8(path):
-            walk.skip(path, _NAME)
+            walk.skip(path, EXCLUDED, by_rule=True)
+        elif not is_utf8(path):
+            walk.skip(path, NOT_UTF8)
         else:
             pending.append((path, absolute))
     elif walk.only is not None and not walk.only.fullmatch(path):
@@ -331,20 +232,5 @@ def _take_entry(walk: Walk, path: str, folder: str, entry: os.DirEntry[str], pen
         walk.skip(path, SUFFIX_CASE.format(NOTE_SUFFIX))
 
 
-def _is_utf8(path: str) -> bool:
-    """Whether the system gave no bytes of a name as surrogates, which are not UTF-8."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _link_reason(absolute: str) -> str:
     return _FOLDER_LINK if os.path.isdir(absolute) else LINK
-
-
-def _may_read(absolute: str, status: os.stat_result) -> bool:
-    if status.st_mode & 0o400 and status.st_uid == _EFFECTIVE_USER():
-        return True  # spares a call to the system for nearly every file
-    return os.access(absolute, os.R_OK, effective_ids=_EFFECTIVE_IDS)

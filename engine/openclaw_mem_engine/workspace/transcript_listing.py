@@ -9,9 +9,10 @@ import os
 import stat
 from pathlib import Path
 
-from openclaw_mem_engine.workspace.listing import SUFFIX_CASE, Listing, Walk
+from openclaw_mem_engine.workspace.listing import SUFFIX_CASE
 from openclaw_mem_engine.workspace.opening import LINK, printable
 from openclaw_mem_engine.workspace.rules import MAX_TRANSCRIPT_BYTES, TRANSCRIPT_FOLDER, TRANSCRIPT_SUFFIX
+from openclaw_mem_engine.workspace.walk import Listing, Walk
 
 _RESET = ".jsonl.reset."
 _ARCHIVES = (_RESET, ".jsonl.deleted.")

@@ -34,6 +34,8 @@ EMBEDDED = f"{CACHED} AND e.embedding IS NOT NULL"
 _DIMS = f"""SELECT iif(typeof(embedding) = 'blob' AND length(embedding) % 4 = 0 AND embedding != x'',
     length(embedding) / 4, 'damaged') FROM embedding_cache
     WHERE space = {SPACE} AND embedding IS NOT NULL LIMIT 1"""
+#: Pages that a connection keeps of what it reads once, as SQLite counts them: kB, negative.
+_PASSING = -2_000
 #: The names of a space as they are in the file: those on a damaged page may be no text at all.
 NAMES = "CAST(provider AS BLOB), CAST(model AS BLOB), CAST(provider_key AS BLOB)"
 #: Holds for rows of the cache with values of the kinds that we write.
@@ -90,6 +92,8 @@ class VectorRows:
         of_sources = "" if sources is None else " AND c.source IN (SELECT value FROM json_each(?6))"
         bound = () if sources is None else (json.dumps(list(sources)),)
         wanted = limit + 8
+        # Each page is read once: no page fault where memory is used again, and a cache of the processor.
+        self._db.reader().pragma("cache_size", _PASSING)
         while True:
             rows = self._db.search(
                 f"""SELECT near.id, near.distance, c.id FROM (
