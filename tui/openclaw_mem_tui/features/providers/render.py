@@ -292,7 +292,9 @@ def last_query(view: View, cells: int) -> list[Line]:
             made.extend(_only_in_one(label, rows, cells))
     if not view.pool_faults:
         made.extend(
-            wrapped(line(("space", "key"), (" on a fault searches it with the fault.", "dim")), cells - 1)
+            wrapped(
+                line(("space", "key"), (" on a fault searches this again with the fault.", "dim")), cells - 1
+            )
         )
     return made
 
