@@ -119,6 +119,7 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         drawn = pilot.app.screen.query_one("#help-rows").text  # type: ignore[attr-defined]
         legend = pilot.app.screen.query_one("#help-legend").text  # type: ignore[attr-defined]
         assert "stop all simulated faults" in drawn and "ready for use" in legend
+        assert drawn.count("filter the list by words") == 1 and " f / " in drawn, "one row of both keys"
         assert "knob" not in drawn.lower()
         await pilot.press("escape")
         await pilot.pause()

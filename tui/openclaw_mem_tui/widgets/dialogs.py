@@ -235,8 +235,9 @@ def _help_row(wide: int, row: HelpRow, cells: int, selected: bool) -> list[Line]
 #: The box is narrower: a wider row is what a filter looks at, which finds all of a group by its name.
 _HEADED = 200
 _GLOSSARY = ("terms", "docs/glossary.md of the repository explains the terms of all screens")
-#: Motions there and back, in one row: enter runs the first.
+#: Motions there and back, or two keys of one action, in one row: enter runs the first.
 _PAIRS = {
+    "filter": ("find", "filter the list by words; esc clears it"),
     "down": ("up", "move"),
     "page_down": ("page_up", "half a page down, up"),
     "next_list": ("previous_list", "next, previous list"),
