@@ -324,8 +324,7 @@ class HelpScreen(Dialog[str | None]):
 
     @on(CursorList.Moved)
     def _label(self) -> None:
-        found = self._rows.filtered
-        keys = f"{found} · esc clears" if found else "enter runs it · f filters · esc closes"
+        keys = f"{f} · esc clears" if (f := self._rows.filtered) else "enter runs it · f filters · esc closes"
         keys += " · J K scroll the legend" if self._legend.max_scroll_y > 0 else ""
         self._box.border_subtitle = Content(keys).markup
         self._legend.changed()
