@@ -11,7 +11,7 @@ import lab_world as world
 from lab_world import LARGE, SMALL, lab, press, settled, until
 
 from openclaw_mem_engine.answer import stem
-from openclaw_mem_engine.api import Change, with_backend
+from openclaw_mem_engine.api import Change, redacted, with_backend
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index.screen import IndexScreen
@@ -245,10 +245,11 @@ async def test_scope_and_citations_are_those_of_the_session_that_asks(tmp_path: 
         assert "Source: MEMORY.md#L" in screen.preview.text
         await press(pilot, "S", "down", "enter")
         assert not screen.search.view.session_key
-        assert screen.query_line.border_title == "no session key: a direct chat (S)"
+        assert screen.query_line.border_title == "no session key, as in a direct chat (S)"
+        assert redacted(screen.query_line.border_title) == screen.query_line.border_title, "in pictures too"
         await pilot.resize_terminal(*SMALL)
         await settled(pilot)
-        assert "i no session key: a direct chat (S)" in screen.notes.text, "where there is no frame"
+        assert "i no session key, as in a direct chat (S)" in screen.notes.text, "where there is no frame"
         await pilot.resize_terminal(*LARGE)
         await settled(pilot)
         # The built-in index has no scope, but an agent in a group gets no citations.

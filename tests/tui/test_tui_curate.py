@@ -18,9 +18,11 @@ from openclaw_mem_engine.api import Memory
 from openclaw_mem_engine.curation.dry_run import Effect
 from openclaw_mem_engine.notes.editor import NoteEditor
 from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.features.curate import render
 from openclaw_mem_tui.features.curate.remember import RememberScreen
 from openclaw_mem_tui.features.curate.screen import CurateScreen
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
+from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen
 from openclaw_mem_tui.widgets.line_view import Pane
 from support.memories import settings_for, write_notes
@@ -77,6 +79,10 @@ async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path:
     async with opened(demo(tmp_path, own_notes=True)) as (pilot, screen):
         facts = shown(screen, "#facts")
         assert "203 of 200 lines" in facts and "3 candidates · 87 notes · 2 searches of the agent" in facts
+        assert "39 % of MEMORY.md in no search result" in facts
+        narrow = text_of(render.facts(screen.presenter.state, 80)[1])
+        assert narrow.endswith("last 2026-03-25"), "a part that has no room goes as a whole"
+        assert screen.files.border_subtitle == "? searches that returned it"
         assert [row.kind for row in screen.presenter.state.found] == ["outdated", "duplicate", "over-budget"]
         detail = shown(screen, "#proposal")
         assert "Kiosk software: 3.2 on all three." in detail

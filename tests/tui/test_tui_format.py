@@ -125,6 +125,8 @@ def test_moments_carry_their_date_unless_it_is_today() -> None:
     assert fmt.clock(noon, noon + 60) == "12:05"
     assert fmt.clock(noon, noon, True) == "12:05:07"
     assert fmt.clock(noon - 86_400, noon) == "2026-03-30 12:05"
+    stamps = [fmt.stamp(at, noon, wide) for wide in (True, False) for at in (noon, noon - 86_400)]
+    assert stamps == ["   12:05:07", "03-30 12:05", "12:05", "03-30"]
 
 
 @pytest.mark.parametrize(

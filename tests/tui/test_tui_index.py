@@ -297,7 +297,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         facts = " ".join(chunks.facts.text.split())
         assert "391 tokens in 22 lines (limit 400) repeats 89 tokens of chunk 1; chunk 3 repeats 93" in facts
         assert "begins within MEMORY › Projects sections 3 begin in it: Network (" in facts
-        assert "shown 7 of 19 lines by no search found by BM25 and vectors" in facts
+        assert "hidden 7 of 19 lines (cut ones included) found by BM25 and vectors" in facts
         await press(pilot, "G", "escape")
         assert isinstance(pilot.app.screen, IndexScreen)
 

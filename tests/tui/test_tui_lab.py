@@ -108,6 +108,7 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
     async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
         first = screen.waterfall.text
         assert "restore-drill.md" in first and "#1 at" in first
+        lines = screen.preview.size.height
         await press(pilot, "j")
         assert "#2 at" in screen.waterfall.text
         assert "2025-09-05" in screen.preview.text and "Source: memory/2025-09-05.md#L" in screen.preview.text
@@ -117,6 +118,9 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
         assert screen.hits.cursor == len(screen.hits.rows) - 1
         await press(pilot, "home")
         assert screen.waterfall.text == first
+        assert screen.waterfall.size.height == 7 and screen.preview.size.height == lines == 15
+        await press(pilot, "p", "p")
+        assert screen.preview.size.height == lines, "as before the knobs"
 
         await pilot.press("question_mark")
         await pilot.pause()
@@ -365,6 +369,8 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
         assert row is not None and screen.search.view.baseline is not None
         assert not row.returned and screen.search.view.baseline.ranks[row.chunk_id] == 1
         assert "rank 28" in screen.waterfall.text
+        if size == LARGE:
+            assert screen.waterfall.size.height == len(screen.waterfall.drawn) == 9
         seen = [screen.hits.render_line(y).text for y in range(screen.hits.size.height)]
         assert any(line.startswith("▌") for line in seen)
 

@@ -174,6 +174,8 @@ def test_waterfall_states_operands_and_final() -> None:
     assert "×.70" in drawn and "#1 .500 ×.30" in drawn and "12 d ×.758" in drawn
     assert f"{recompute(row.operands):.3f}"[1:] in drawn
     assert "picked" in drawn and "baseline (default)" in drawn
+    (change,) = (text for text in texts(waterfall(view, row, 24)).splitlines() if "baseline" in text)
+    assert change.startswith("baseline: #"), "whole rather than with a name"
 
 
 def test_waterfall_of_a_dropped_row_says_why() -> None:
@@ -273,10 +275,19 @@ def test_the_strip_counts_what_is_configured_and_the_panel_names_it() -> None:
     assert "documented with snippet chars 1000" in texts(knobs.hint("profile", 100, configured))
 
 
-def test_the_top_names_the_workspace_where_a_part_of_its_path_has_room() -> None:
+def test_the_top_names_the_workspace_whole_or_not_at_all() -> None:
     header = Header("main", "/home/someone/.openclaw/heron", "builtin", "static-minilm-256-int8")
     assert " heron  agent main" in spans.text_of(status.top(header, 120))
     assert "/home/someone/.openclaw/heron  agent main" in spans.text_of(status.top(header, 160))
+    longer = replace(header, workspace="/home/someone/quillfern")
+    assert " 5 curate             quillfern  agent main" in spans.text_of(status.top(longer, 120)), (
+        "before our name"
+    )
+    for cells in range(60, 160):
+        top = spans.text_of(status.top(longer, cells))
+        assert "quillfern  agent" in top or "fern" not in top
+    demo = spans.text_of(status.top(replace(longer, demo=True), 80))
+    assert demo.endswith("demo static-minilm-256-int8 "), "the model whole beside the tabs"
 
 
 def test_nothing_passes_is_explained() -> None:
@@ -415,7 +426,7 @@ def test_lines_that_another_result_shows_are_not_said_to_be_lost() -> None:
 
 def test_a_chunk_that_is_not_returned_is_drawn_as_such() -> None:
     made = texts(snippet_of(world.view(Knobs().set({"min_score": 1.0, "keyword_rescue": "off"}))))
-    assert made.startswith("── 25 characters not sent to the agent (┊)") and "context" not in made
+    assert made.startswith("── 25 characters not sent (┊)") and "context" not in made
 
 
 def test_excerpt_tells_chunk_from_context() -> None:

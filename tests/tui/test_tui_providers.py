@@ -105,7 +105,9 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         await press(pilot, "G")
         assert "· not selected" in screen.link_pane.text
         said = " ".join(screen.link_pane.text.split())
-        assert "state · not selected local provider = static openai provider = static gemini " in said
+        assert (
+            "not selected why local, openai, gemini, voyage, mistral, ollama, none: provider = static" in said
+        )
         await press(pilot, "r")
         assert "is not in use" in screen.query_one("#status").text  # type: ignore[attr-defined]
         await press(pilot, "k", "r")
@@ -117,6 +119,7 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         drawn = pilot.app.screen.query_one("#help-rows").text  # type: ignore[attr-defined]
         legend = pilot.app.screen.query_one("#help-legend").text  # type: ignore[attr-defined]
         assert "stop all simulated faults" in drawn and "ready for use" in legend
+        assert drawn.count("filter the list by words") == 1 and " f / " in drawn, "one row of both keys"
         assert "knob" not in drawn.lower()
         await pilot.press("escape")
         await pilot.pause()
@@ -314,13 +317,12 @@ async def test_the_fallback_provider_answers_and_is_named(remote: World) -> None
             assert "401" in providers(app).last.text
 
 
-def test_the_state_of_several_is_said_once_above_a_row_of_each() -> None:
+def test_a_state_or_reason_of_several_is_said_once() -> None:
     reasons = (("openai", "no key for OpenAI"), ("voyage", "no key for OpenAI"), ("local", "no model file"))
     group = [ProviderState(name, "skipped", "skipped", why) for name, why in reasons]
     state, *rows = (text_of(row) for row in render.detail(group, ChainState(), 80))
     assert state == "state     · not selected"
     assert rows == [
-        "openai    no key for OpenAI",
-        "voyage    no key for OpenAI",
-        "local     no model file",
+        "why       openai, voyage: no key for OpenAI",
+        "          local: no model file",
     ]

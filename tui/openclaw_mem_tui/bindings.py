@@ -186,14 +186,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("kinds", "v", "v", _KINDS, "Timeline", "timeline", "events", 2),
     Action("zoom", "plus", "+", _ZOOM, "Timeline", "timeline", "zoom", 3),
     Action("this_session", "S", "S", "show only this session, or all", "Timeline", "timeline", "session", 6),
-    Action("read_timeline", "r", "r", "read transcripts and log again", "Timeline", "timeline", "again", 10),
+    Action("read_timeline", "r", "r", "read transcripts and log again", "Timeline", "timeline", "reload", 10),
     Action("open_note", "enter", "enter", "show the chunks of the note", "Curate", "curate", "note", 7),
     Action("accept", "a", "a", _ACCEPT, "Curate", "curate", "accept", 1),
     Action("reject", "X", "X", "reject: do not propose it again", "Curate", "curate", "reject", 2),
     Action("undo_note", "z", "z", "undo the last change of a note", "Curate", "curate", "undo", 4),
     Action("which", "v", "v", _WHICH, "Curate", "curate", "kinds", 6),
     Action("measure", "E", "E", "measure the effect on answers again", "Curate", "curate", "effect", 11),
-    Action("read_notes", "r", "r", "read notes and searches again", "Curate", "curate", "again", 10),
+    Action("read_notes", "r", "r", "read notes and searches again", "Curate", "curate", "reload", 10),
     *(
         Action(f"show_{name}", key, key, help, "Screens", "everywhere", tab)
         for name, key, _, help, tab in SCREENS

@@ -101,7 +101,7 @@ def _in_order(words: Iterable[str], others: Iterable[str]) -> bool:
 
 def _candidate(path: str, text: str, fact: FactLine, kept: FactLine) -> NoteCandidate:
     both = tuple(f"{one.location}: {short(one.text, QUOTED)}" for one in (fact, kept))
-    apart = () if fact.below == kept.below else (f"below “{short(fact.below)}” and “{short(kept.below)}”",)
+    apart = () if fact.below == kept.below else (f"in “{short(fact.below)}” and “{short(kept.below)}”",)
     return NoteCandidate(
         candidate_id("duplicate", fact.key, kept.key),
         "duplicate",

@@ -244,7 +244,7 @@ class Material:
         if not count:
             return "no search of the agent is known: its transcripts hold none that returned something"
         last = self.recalls[-1].day
-        return f"{count:,} search{'es' if count > 1 else ''} of the agent known, the last of {last}"
+        return f"{count:,} search{'es' if count > 1 else ''} of the agent known, last {last}"
 
     @property
     def hidden_share(self) -> float:

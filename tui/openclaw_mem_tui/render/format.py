@@ -245,9 +245,10 @@ def day(at: float, now: float) -> str:
     return _moment(at, now, "%H:%M", "%Y-%m-%d")
 
 
-def stamp(at: float, now: float) -> str:
-    """A moment (epoch seconds) in eleven cells: ``   14:02:20`` today, else ``03-30 14:02``."""
-    return _moment(at, now, "   %H:%M:%S", "%m-%d %H:%M")
+def stamp(at: float, now: float, wide: bool = True) -> str:
+    """A moment (epoch seconds) in eleven cells: ``   14:02:20`` today, else ``03-30 14:02``; where there is
+    no room for them, in five: ``14:02`` or ``03-30``."""
+    return _moment(at, now, *(("   %H:%M:%S", "%m-%d %H:%M") if wide else ("%H:%M", "%m-%d")))
 
 
 def _moment(at: float, now: float, today: str, earlier: str) -> str:

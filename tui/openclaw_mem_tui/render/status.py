@@ -64,16 +64,21 @@ class Activity:
 
 def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line:
     """The tabs of the screens at the left with that of ``at`` lit, and the ``title`` of a screen over it;
-    agent, backend and provider at the right, the workspace in between. What there is no room for goes: the
-    workspace, the name, the agent, the backend, the provider, and of the tabs the names of the others."""
+    agent, backend and provider at the right, the workspace in between, as a path or its last name. What there
+    is no room for goes: our name, the workspace, the agent, the backend, the provider, and of the tabs the
+    names of the others."""
     demo = (" demo", "warn") if header.demo else ""
-    name, over = (" openclaw-mem ", "strong accent"), (f" › {title}" if title else "", "strong")
+    name, over = (" openclaw-mem ", "strong accent"), (f" › {title} " if title else "", "strong")
     tabs, short = (line(*_tabs(at, names=names), over, demo) for names in (True, False))
     agent = line(("agent ", "dim"), fmt.inert(header.agent), (" · ", "faint")) if header.agent else ()
     backend, provider = fmt.inert(header.backend), fmt.inert(header.provider)
-    service, only = fmt.join((backend, provider)), fmt.crop(provider, max(0, cells - width(tabs) - 3))
-    full = line(*agent, (service, "dim"), " ")
+    service, only = fmt.join((backend, provider)), fmt.crop(provider, max(0, cells - width(tabs) - 2))
+    full, space = line(*agent, (service, "dim"), " "), "" if header.demo else fmt.inert(header.workspace)
+    folder = line((f"{space.rpartition('/')[2]}  " if space else "", "faint"), *full)
     for start, end in (
+        (line(name, *tabs), line((f"{space}  " if space else "", "faint"), *full)),
+        (line(name, *tabs), folder),
+        (tabs, folder),
         (line(name, *tabs), full),
         (tabs, full),
         (tabs, line((service, "dim"), " ")),
@@ -81,13 +86,8 @@ def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line
         (tabs, ()),
         (short, ()),
     ):
-        if width(start) + width(end) + 2 <= cells:
+        if width(start) + width(end) < cells:
             break
-    room = cells - width(start) - width(end) - 4
-    if header.workspace and end == full and room >= 5:
-        shown = fmt.inert(header.workspace)
-        shown = fmt.crop_left(shown if room > 16 else shown.rpartition("/")[2], room)
-        end = (Span(f"{shown}  ", "faint"), *end)
     return spread(start, end, cells)
 
 
@@ -130,7 +130,7 @@ def asker(view: View) -> str:
         scope = session_scope(view.session_key)
         known = f"channel {scope.channel or 'unknown'}, chat type {scope.chat_type or 'unknown'}"
         return fmt.inert(f"session {view.session_key}: {known}", 200)
-    return f"no session key: a direct chat ({key('session')})" if view.backend == "qmd" else ""
+    return f"no session key, as in a direct chat ({key('session')})" if view.backend == "qmd" else ""
 
 
 def soundness(view: View, activity: Activity, cells: int, *, framed: bool = False) -> list[Line]:

@@ -235,8 +235,9 @@ def _help_row(wide: int, row: HelpRow, cells: int, selected: bool) -> list[Line]
 #: The box is narrower: a wider row is what a filter looks at, which finds all of a group by its name.
 _HEADED = 200
 _GLOSSARY = ("terms", "docs/glossary.md of the repository explains the terms of all screens")
-#: Motions there and back, in one row: enter runs the first.
+#: Motions there and back, or two keys of one action, in one row: enter runs the first.
 _PAIRS = {
+    "filter": ("find", "filter the list by words; esc clears it"),
     "down": ("up", "move"),
     "page_down": ("page_up", "half a page down, up"),
     "next_list": ("previous_list", "next, previous list"),
@@ -323,8 +324,7 @@ class HelpScreen(Dialog[str | None]):
 
     @on(CursorList.Moved)
     def _label(self) -> None:
-        found = self._rows.filtered
-        keys = f"{found} · esc clears" if found else "enter runs it · f filters · esc closes"
+        keys = f"{f} · esc clears" if (f := self._rows.filtered) else "enter runs it · f filters · esc closes"
         keys += " · J K scroll the legend" if self._legend.max_scroll_y > 0 else ""
         self._box.border_subtitle = Content(keys).markup
         self._legend.changed()

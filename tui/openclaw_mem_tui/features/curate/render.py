@@ -37,7 +37,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "repeated": ("r", "what several daily logs say"),
     "hidden": ("h", "text that no search shows"),
 }
-_KIND = 11
+_KIND = 12
 #: Lines of MEMORY.md and of a change that are drawn.
 _MOST_LINES = 3_000
 
@@ -70,10 +70,11 @@ def facts(state: CurateState, cells: int) -> list[Line]:
             (cut, "bad"),
         )
     share = f"{material.hidden_share * 100:.0f} %"
-    hidden = f" · {share} of MEMORY.md shown by no search" if material.hidden_share else ""
+    hidden = f" · {share} of MEMORY.md in no search result" if material.hidden_share else ""
     count = fmt.count(len(state.found), "candidate")
     shown = f" ({state.group}, f)" if state.group else ""
-    second = f" {count}{shown} · {fmt.count(len(state.files), 'note')} · {material.searches_sentence}{hidden}"
+    second = f" {count}{shown} · {fmt.count(len(state.files), 'note')} · {material.searches_sentence}"
+    second += hidden if fmt.width_of(second + hidden) <= cells else ""
     lines = [first, line((fmt.crop(second, cells), "dim"))]
     for note in material.unread[:2]:
         lines += wrapped(line((f" ! {fmt.message(note)}", "warn")), cells, 3)[:2]

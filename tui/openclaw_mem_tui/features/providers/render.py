@@ -29,11 +29,15 @@ _STATES = {
 _PROBING = ("◐", "probing", "accent")
 #: Cells of the columns, and of the labels before details.
 _NAME, _ROLE, _STATE, _LABEL, _INDENT = 9, 9, 14, 9, 4
+#: From so many cells a reason has room beside its provider.
+_WHY = 60
 
 
 def header(cells: int) -> Line:
     """Titles of the chain's columns."""
-    names = (("provider", _NAME), ("role", _ROLE), ("state", _STATE), ("why", 3))
+    names = [("provider", _NAME), ("role", _ROLE), ("state", _STATE)]
+    if cells >= _WHY:
+        names.append(("why", 3))
     return line((fmt.crop(f"  {' '.join(fmt.left(*name) for name in names)}", cells), "dim"))
 
 
@@ -85,8 +89,9 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
     mark, role = _STATES["serving" if link.label == "active" else link.state]
     if group[1:]:
         say("state", (f"{mark} {link.label}", role))
-        for one in group:
-            say(fmt.inert(one.name), (fmt.message(one.why), "dim"))
+        for number, why in enumerate(dict.fromkeys(one.why for one in group)):
+            names = _names([one for one in group if one.why == why])
+            say("" if number else "why", names, (f": {fmt.message(why)}", "dim"))
         return details.lines
     say("state", (f"{mark} {link.label}", f"strong {role}".strip()), *_when(link, chain))
     say("why", fmt.message(link.why))
@@ -287,7 +292,9 @@ def last_query(view: View, cells: int) -> list[Line]:
             made.extend(_only_in_one(label, rows, cells))
     if not view.pool_faults:
         made.extend(
-            wrapped(line(("space", "key"), (" on a fault searches it with the fault.", "dim")), cells - 1)
+            wrapped(
+                line(("space", "key"), (" on a fault searches this again with the fault.", "dim")), cells - 1
+            )
         )
     return made
 

@@ -118,7 +118,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         other = (f" · {key_hint('next_list', name)}" * self.narrow for name in ("faults", "chain"))
         box = self.query_one("#chain-box")
         self.label(box, "chain", key_hint("probe", "probes now") + next(other))
-        faults = f"{key_hint('toggle_fault', 'switches')} · {key_hint('clear_faults', 'stops all')}"
+        faults = f"{key_hint('toggle_fault', 'switches')} · {key_hint('clear_faults', 'clears all')}"
         self.label(self.faults, "faults", faults + next(other))
         self.draw_selected()
         self.query_one("#status", Pane).show(lambda cells: [render.status(state, view, activity, cells)])

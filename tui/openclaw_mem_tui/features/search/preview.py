@@ -23,6 +23,8 @@ Kind = Literal["snippet", "get", "markdown"]
 _LARGEST_RENDERED = 20_000
 #: Lines of a waterfall that needs less than the usual height.
 _LOW = 6
+#: Lines of the waterfall and its frame, as in the stylesheet, and most of them without many lists.
+_USUAL, _MOST = 9, 12
 
 #: Before the role of a span that is a style of Rich.
 _RICH = "rich "
@@ -49,9 +51,11 @@ class Waterfall(Pane):
 
     #: The answer that the class ``-low`` was set for.
     _low_for: Trace | None = None
+    #: Whether the knobs were open when its height was set.
+    _beside_knobs = False
 
     def fit(self, trace: Trace | None, wide: bool, knobs_open: bool, room: int) -> None:
-        """As tall as its text: no taller while the knobs are open, for more knobs; taller for many lists in
+        """As tall as its text, which leaves lines to the snippet or the knobs; taller for many lists in
         ``room`` lines. Where there is one column, a short text of the first row leaves lines to the list. It
         does not shrink again: a new layout at every step would cost more than the ranking."""
         if not wide and self.drawn and trace is not self._low_for:
@@ -59,15 +63,14 @@ class Waterfall(Pane):
             # Not a class of the screen, all of whose widgets would be styled again.
             self.screen.query_one("#side").set_class(len(self.drawn) <= _LOW, "-low")
         many = trace is not None and len(trace.lists) > 2 and self.screen.has_class("-tall")
-        lines, usual = len(self.drawn) + 2, 12
-        fitted = self.styles.inline.has_rule("height")
-        if wide and (knobs_open or (many and lines > usual)):
-            most = usual if knobs_open else max(usual, room * 3 // 4)
-            lines = min(most, max(5, lines))
-            if not fitted or self.styles.height is None or lines > self.styles.height.value:
-                self.styles.height = lines
-        elif fitted:
-            self.styles.height = None
+        if not wide or (self.screen.has_class("-short") and not knobs_open):
+            if self.styles.inline.has_rule("height"):
+                self.styles.height = None
+            return
+        least, most = (5, _MOST) if knobs_open else (_USUAL, max(_MOST, room * 3 // 4 if many else 0))
+        lines, height = min(most, max(least, len(self.drawn) + 2)), self.styles.height
+        if knobs_open is not self._beside_knobs or height is None or lines > height.value:
+            self._beside_knobs, self.styles.height = knobs_open, lines
 
 
 class Preview(Pane):

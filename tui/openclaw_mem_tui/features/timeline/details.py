@@ -36,7 +36,7 @@ def moment_detail(state: TimelineState, moment: Moment | None, cells: int) -> li
     if moment.why:
         say("why", fmt.message(moment.why))
     if moment.tokens is not None:
-        after = f", {moment.tokens_after:,} after it" if moment.tokens_after is not None else ""
+        after = f" → {moment.tokens_after:,}" if moment.tokens_after is not None else ""
         limit = f" (soft line {session.soft_line:,})" if session is not None and session.soft_line > 0 else ""
         say("tokens", f"{moment.tokens:,}{after}", (limit, "dim"))
     if moment.session:

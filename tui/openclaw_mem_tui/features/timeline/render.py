@@ -226,7 +226,7 @@ def moment_row(moment: Moment, cells: int, selected: bool, names: Mapping[str, s
         (fmt.left(words, _KIND), "bad strong" if moment.is_missed else ""),
         (whose, "vector"),
         (
-            fmt.crop(fmt.inert(moment.summary), max(0, cells - 5 - len(when) - _KIND - len(whose))),
+            fmt.crop(fmt.inert(moment.summary), max(0, cells - 6 - len(when) - _KIND - len(whose))),
             "" if selected else "dim",
         ),
     )

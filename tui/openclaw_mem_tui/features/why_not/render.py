@@ -60,7 +60,7 @@ def around_changes(answer: WhyNot, cells: int) -> tuple[list[Line], list[Line]]:
     head = [row for text in tried for row in _note("· ", text, cells)]
     foot = [row for change in answer.text_changes for row in _note("note  ", change.text, cells)]
     if not answer.changes:
-        head, foot = foot + head, []
+        head, foot = head + foot, []
     if not (answer.changes or head or foot):
         none = "nothing to change: it is returned" if answer.returned else "no change found"
         head = [line((f"  {none}", "dim"))]

@@ -130,7 +130,7 @@ class WhyNotScreen(WorkbenchScreen):
         answer, view, activity = self.answer, self.search.view, self.search.activity
         asked, steps = self.query_one("#asked", Pane), self.query_one("#walk", Pane)
         asked.show(lambda cells: render.heading(view.query, answer, self.passage.location, cells))
-        self.label(steps, "walk")
+        self.label(steps, "steps")
         held = answer is not None and answer.changes
         self.label(self.changes, "changes that would return it" if held else "changes")
         notes, shown = self.query_one("#notes", Brief), self.query_one("#passage", Pane)

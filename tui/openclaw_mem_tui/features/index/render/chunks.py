@@ -98,8 +98,11 @@ def facts(
     if not piece.partial:
         texts = [at for at in whole if anatomy.lines[at].text.strip()]
         hidden = sum(at in anatomy.hidden for at in texts)
-        shown = (f"{hidden} of {fmt.count(len(texts), 'line')} by no search", "warn")
-        details.say("shown", shown if hidden else "some search shows each line whole")
+        if hidden:
+            many = f"{hidden} of {fmt.count(len(texts), 'line')} (cut ones included)"
+            details.say("hidden", (many, "warn"))
+        else:
+            details.say("shown", "some search shows each line whole")
     ways = {"BM25": piece.keyword, "vectors": piece.embedded}
     missing = " or ".join(name for name, yes in ways.items() if not yes)
     by = " and ".join(name for name, yes in ways.items() if yes)

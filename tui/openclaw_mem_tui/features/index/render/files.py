@@ -157,7 +157,7 @@ def words(damaged: bool, row: FileRow) -> str:
 def event_row(state: IndexState, event: Event, cells: int, selected: bool) -> list[Line]:
     """Time, kind and text of an event; its further lines have the whole width."""
     mark, words, role = _KINDS[event.kind]
-    when = fmt.stamp(event.at, state.at)
+    when = fmt.stamp(event.at, state.at, cells >= 60)
     row = line(
         ("▌ " if selected else "  ", "accent"),
         (f"{when} ", "dim"),

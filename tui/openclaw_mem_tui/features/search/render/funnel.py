@@ -166,7 +166,7 @@ def nothing(view: View) -> list[Line]:
             line(" ", (key_of(name), "key"), (text, "dim"))
             for name, text in (
                 *([] if noise else [("knobs", " opens the knobs: lower min score, set keyword rescue.")]),
-                ("why_not", " says of the selected passage why not, and which change returns it."),
+                ("why_not", " says why a passage is not returned, and which change returns it."),
             )
         ]
     return [line(("Nothing is returned.", "strong"))]

@@ -63,7 +63,7 @@ def _unsent(row: Row, candidate: Candidate, seen: dict[int, list[str]], result: 
     if not units:
         return "── sent to the agent in another result"
     what = "truncated: " if row.shown.truncated else "shortened: "
-    return f"── {what if result is not None else ''}{fmt.count(units, 'character')} not sent to the agent (┊)"
+    return f"── {what if result is not None else ''}{fmt.count(units, 'character')} not sent (┊)"
 
 
 def _lines_of(result: Result, body: str) -> Iterator[tuple[int, str]]:

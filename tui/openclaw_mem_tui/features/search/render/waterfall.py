@@ -280,7 +280,6 @@ def _compare(view: View, trace: Trace, row: Row, digits: int, cells: int) -> lis
         made.extend(_difference(trace, f"#{other_at}", row, other, digits, cells))
     if view.compares and view.baseline is not None:
         before = view.baseline.row(row)
-        name = f"baseline ({view.baseline.name})"
         change = "not in its candidate lists"
         if before is not None:
             both = before.final is not None and row.final is not None
@@ -290,7 +289,10 @@ def _compare(view: View, trace: Trace, row: Row, digits: int, cells: int) -> lis
             if moved and was.partition(" ")[0] == now.partition(" ")[0] and row.returned:  # the rank once
                 now = now.partition(" ")[2]
             change = f"{was} → {now}"
-        made.extend(wrapped(line((f"{name}: ", "dim"), change), cells, 2))
+        name = f"baseline ({view.baseline.name}): "
+        if fmt.width_of(name + change) > cells:  # the change is on one line
+            name = "baseline: "
+        made.extend(wrapped(line((name, "dim"), change), cells, 2))
     return made
 
 
