@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, islice
-from typing import TypeVar
+from operator import itemgetter
+from typing import TypeVar, cast
 
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.named_tuple import NamedTuple
@@ -14,7 +15,7 @@ from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Values, ranked_
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES, Candidate, CandidateList, Pool
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
-from openclaw_mem_engine.ranking.trace import Operand
+from openclaw_mem_engine.ranking.trace import Operand, Outcome, Row
 
 T = TypeVar("T")
 _LAST = 1e9  # sorts behind every rank
@@ -47,21 +48,35 @@ def take_candidates(state: RankingState) -> None:
             left=min(rows, lst.cut),
             milliseconds=source.milliseconds,
         )
-    if not state.explained:
-        return
+    state.outside = _outside
+
+
+def _outside(state: RankingState) -> tuple[Row, ...]:
+    """The rows of candidates that are in no list, or too far down, best first; those made last are
+    remembered, since most knobs change none of them."""
+    knobs, memo = state.knobs, state.pool.memo
+    key = state.pool.lists, knobs.candidates, knobs.mode, knobs.space_number, knobs.same_script
+    known, rows = memo.get("outside", (None, ()))
+    if known == key:
+        return cast("tuple[Row, ...]", rows)
     members = set(_members(state))
     lists = [(lst.ranks, lst.key) for lst in state.lists]
     tail = f"; the pool takes the first {knobs.candidates} of each list"
+    dropped: list[tuple[float, Row]] = []
     for chunk_id in state.pool.candidates:
         if chunk_id in members:
             continue
         found = [(ranks[chunk_id], key) for ranks, key in lists if chunk_id in ranks]
+        found.sort()
         if found:
-            found.sort()
-            reason = ", ".join([f"{key} rank {rank}" for rank, key in found])
-            state.drop(chunk_id, "pool", "pool", reason + tail, found[0][0])
+            reason = ", ".join([f"{key} rank {rank}" for rank, key in found]) + tail
+            outcome = Outcome("dropped", None, "pool", reason, False, "pool")
         else:
-            state.drop(chunk_id, "scope", "mode", _why_excluded(state, chunk_id), _LAST)
+            outcome = Outcome("dropped", None, "scope", _why_excluded(state, chunk_id), False, "mode")
+        dropped.append((found[0][0] if found else _LAST, state.row(chunk_id, outcome)))
+    rows = tuple(row for _, row in sorted(dropped, key=itemgetter(0)))
+    memo["outside"] = key, rows
+    return rows
 
 
 def _members(state: RankingState) -> list[str]:
