@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.model import Fallback, Note, Space, snippet_of
+from openclaw_mem_engine.model import Fallback, Note, OnDemand, Space, snippet_of
 from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList, Kind, ListRow, Signal
@@ -174,9 +175,10 @@ class ListBuilder:
 
     def signals(
         self, lists: Sequence[CandidateList], candidates: Mapping[str, Candidate], knobs: Knobs
-    ) -> dict[str, dict[str, Signal]]:
+    ) -> Mapping[str, Mapping[str, Signal]]:
         """What these knobs need of the rows that they let into the pool: the true scores of both retrievers
-        (``fill_missing``), and the scores of lines, for the fusion and for the snippet."""
+        (``fill_missing``), and the scores of lines, for the fusion and for the snippet. Keyword scores of
+        lines are computed when they are read."""
         start = time.perf_counter()
         fused = [found for found in lists if found.space_number in (None, knobs.space_number)]
         rows = (row for found in fused for row in found.rows[: knobs.signal_depth])
@@ -189,7 +191,7 @@ class ListBuilder:
         raw: dict[str, dict[str, float]] = {vector: {}, BM25: {}}
         raw |= {found.id: dict(found.rows) for found in fused}
         missing = {id: [i for i in members if i not in scores] for id, scores in raw.items()}
-        lines: dict[str, Mapping[str, tuple[float | None, ...]]] = {vector: {}, BM25: {}}
+        lines: dict[str, Mapping[str, tuple[float | None, ...] | None]] = {vector: {}, BM25: {}}
         if lexical is not None:
             if knobs.fill_missing:
                 search = self._search.lexical_scores
@@ -200,9 +202,11 @@ class ListBuilder:
             held = texts
             if knobs.fill_missing and (lexical.operator, lexical.index) == ("or", "stemmed"):
                 held = {i: text for i, text in texts.items() if i in raw[BM25]}
+            scores = self._search.line_scores(lexical, held, basis)
             # What does not match holds no term in any line: it is not cut into tokens.
-            silent = {i: (0.0,) * (text.count("\n") + 1) for i, text in texts.items() if i not in held}
-            lines[BM25] = {**silent, **self._search.line_scores(lexical, held, basis)}
+            lines[BM25] = OnDemand(
+                texts, lambda i: scores.get(i) if i in held else (0.0,) * (texts[i].count("\n") + 1)
+            )
         if asked is not None:
             if knobs.fill_missing:
                 cosines = self._search.cosines
@@ -216,10 +220,11 @@ class ListBuilder:
                     known |= self._vectors.line_cosines(asked, new)
                     lines[vector] = {i: known[i] for i in texts if i in known}
         self.timings["lines"] = (time.perf_counter() - start) * 1000
-        return {
-            id: {i: Signal(raw[id].get(i) if knobs.fill_missing else None, lines[id].get(i)) for i in members}
-            for id in lines
-        }
+
+        def signal(id: str, i: str) -> Signal:
+            return Signal(raw[id].get(i) if knobs.fill_missing else None, lines[id].get(i))
+
+        return {id: OnDemand(members, partial(signal, id)) for id in lines}
 
     def _known(
         self, id: str, ids: Sequence[str], scores_of: Callable[[Sequence[str]], dict[str, float]]
