@@ -7,7 +7,7 @@ pool holds every list whatever the mode, so a list that the mode excludes must n
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -159,7 +159,7 @@ class ListBuilder:
         if damages and all(found.space_number not in counts for found in self.lists):
             raise damages[0].error
 
-    def with_ranks(self, found: CandidateList, candidates: Mapping[str, Candidate]) -> CandidateList:
+    def with_ranks(self, found: CandidateList, candidates: Iterable[str]) -> CandidateList:
         """A list with the ranks of candidates that it matched and did not fetch."""
         inside = {row.chunk_id for row in found.rows}
         outside = [chunk_id for chunk_id in candidates if chunk_id not in inside]
@@ -315,7 +315,11 @@ def _vector_id(asked: AskedSpace) -> str:
     return f"{VECTOR}:{asked.shown}" if asked.number else VECTOR
 
 
-def candidate_of(chunk: StoredChunk) -> Candidate:
+def candidates_of(chunks: Mapping[str, StoredChunk]) -> Mapping[str, Candidate]:
+    return OnDemand(chunks, lambda chunk_id: _candidate_of(chunks[chunk_id]))
+
+
+def _candidate_of(chunk: StoredChunk) -> Candidate:
     """The candidate that a stored chunk makes; the date is that of its name, else of its file."""
     dated = note_date(chunk.path, chunk.source)
     date: float | None = dated.epoch_seconds

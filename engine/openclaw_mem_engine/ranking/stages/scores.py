@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.named_tuple import NamedTuple
@@ -19,6 +19,7 @@ from openclaw_mem_engine.ranking.trace import Operand, Outcome, Row
 
 T = TypeVar("T")
 _LAST = 1e9  # sorts behind every rank
+_KEPT = 8  # settings whose rows outside of the pool are remembered
 
 
 def take_candidates(state: RankingState) -> None:
@@ -52,13 +53,13 @@ def take_candidates(state: RankingState) -> None:
 
 
 def _outside(state: RankingState) -> tuple[Row, ...]:
-    """The rows of candidates that are in no list, or too far down, best first; those made last are
-    remembered, since most knobs change none of them."""
-    knobs, memo = state.knobs, state.pool.memo
-    key = state.pool.lists, knobs.candidates, knobs.mode, knobs.space_number, knobs.same_script
-    known, rows = memo.get("outside", (None, ()))
-    if known == key:
-        return cast("tuple[Row, ...]", rows)
+    """The rows of candidates that are in no list, or too far down, best first; remembered, since most knobs
+    change none of them."""
+    knobs = state.knobs
+    made: dict[object, tuple[Row, ...]] = state.pool.memo.setdefault("outside", {})
+    key = knobs.candidates, knobs.mode, knobs.space_number, knobs.same_script
+    if key in made:
+        return made[key]
     members = set(_members(state))
     lists = [(lst.ranks, lst.key) for lst in state.lists]
     tail = f"; the pool takes the first {knobs.candidates} of each list"
@@ -74,8 +75,9 @@ def _outside(state: RankingState) -> tuple[Row, ...]:
         else:
             outcome = Outcome("dropped", None, "scope", _why_excluded(state, chunk_id), False, "mode")
         dropped.append((found[0][0] if found else _LAST, state.row(chunk_id, outcome)))
-    rows = tuple(row for _, row in sorted(dropped, key=itemgetter(0)))
-    memo["outside"] = key, rows
+    if len(made) == _KEPT:
+        made.clear()
+    rows = made[key] = tuple(row for _, row in sorted(dropped, key=itemgetter(0)))
     return rows
 
 
