@@ -31,7 +31,7 @@ from openclaw_mem_engine.ranking.trace import (
 @dataclass(slots=True)
 class Ranked:
     """A candidate with a score. ``rank`` (from 1) is that among all that were scored, as the last stage that
-    changed scores or order left it."""
+    changed scores or order left it. ``operands`` are those of stages behind the fusion."""
 
     chunk_id: str
     score: float
@@ -70,12 +70,12 @@ class RankingState:
 
     Stages tell later cuts what they know: ``why_low`` and ``why_late`` hold functions that explain a low
     score or a late rank (an empty text: not the cause); the latest stage is asked first. ``why_displaced``
-    are stage, label and reason of drops that the score alone would not have caused. ``outside`` makes the
-    rows of candidates that no stage scored, best first. Reasons and rows of what is dropped are made when
-    they are read. ``no_cut`` says why a
-    score cut has no meaning for these scores, None when it has one. Unless ``explained`` only scores, order
-    and results are wanted: stages make no operands and no reasons, and there is no trace. With ``wanted``
-    only what the agent receives of that.
+    are stage, label and reason of drops that the score alone would not have caused. ``fused`` makes the
+    operands of the fusion for a chunk, ``outside`` the rows of candidates that no stage scored, best first:
+    operands, reasons and rows of what is dropped are made when they are read. ``no_cut`` says why a score cut
+    has no meaning for these scores, None when it has one. Unless ``explained`` only scores, order and results
+    are wanted: stages keep nothing for a trace, and there is none. With ``wanted`` only what the agent
+    receives of that.
     """
 
     def __init__(
@@ -96,6 +96,7 @@ class RankingState:
         self.why_low: list[Callable[[Ranked], str]] = []
         self.why_late: list[Callable[[Ranked], str]] = []
         self.why_displaced: tuple[str, str, Callable[[Ranked], str]] | None = None
+        self.fused: Callable[[str], tuple[Operand, ...]] = lambda _: ()
         self.outside: Callable[[RankingState], tuple[Row, ...]] = lambda _: ()
         #: What the agent receives, and what of each returned chunk; the snippet stage makes both.
         self.results: list[Result] = []
@@ -246,7 +247,7 @@ class RankingState:
             at.source,
             scores,
             ranks,
-            item.operands if item is not None else (),
+            (*self.fused(chunk_id), *item.operands) if item is not None else (),
             outcome,
             item.diversity if item is not None else None,
             self.shown.get(chunk_id, NOT_SHOWN),

@@ -17,7 +17,7 @@ from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.model import Fallback, Note, OnDemand, Space, snippet_of
 from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList, Kind, ListRow, Signal
+from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList, Kind, Signal
 from openclaw_mem_engine.retrieval.query_vectors import AskedSpace, QueryVectors, Searched
 from openclaw_mem_engine.sanitize import mostly_not_latin
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
@@ -146,9 +146,7 @@ class ListBuilder:
         spent = (time.perf_counter() - start) * 1000
         step = KINDS[kind].label
         self.timings[step] = self.timings.get(step, 0.0) + spent
-        made = CandidateList(
-            id, kind, query, tuple(ListRow(*row) for row in rows), matched=rows.matched, milliseconds=spent
-        )
+        made = CandidateList(id, kind, query, rows.rows, matched=rows.matched, milliseconds=spent)
         self.lists.append(made)
         return made
 

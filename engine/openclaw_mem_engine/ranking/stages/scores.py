@@ -150,8 +150,9 @@ def fuse(state: RankingState) -> None:
         named = [(lst.term, v.by_id) for lst, v in zip(lists, values, strict=True) if lst.term != lst.key]
         for item in made:
             i = item.chunk_id
-            item.operands = _operands(state, i, added, weights)
             item.scores = {"fusion": item.score} | {term: by_id[i] for term, by_id in named if i in by_id}
+    terms = list(zip(lists, added, weights, strict=True))
+    state.fused = partial(_operands, state.pool, knobs, terms)
     state.add(made)
     state.reorder("fusion", made)
     explained = any(note.code in MISSING_LIST_NOTES for note in state.pool.notes)
@@ -161,7 +162,7 @@ def fuse(state: RankingState) -> None:
         text = f"{lists[0].kind.only}: the score of this list counts in full."
         state.notes.append(Note("single-leg", text, "info"))
     state.no_cut = _why_no_cut(state)
-    state.why_low.append(partial(_ceiling, lists, knobs))
+    state.why_low.append(partial(_ceiling, terms, knobs))
     formula, constants = _formula(state, weights)
     state.record(
         "fusion",
@@ -226,16 +227,13 @@ def _reciprocals(lst: RankedList, k: int) -> Values:
     return Values(values, lambda chunk_id: {"rank": lst.ranks[chunk_id], "k": k})
 
 
-def _operands(
-    state: RankingState, chunk_id: str, added: Sequence[Values], weights: Sequence[float]
-) -> tuple[Operand, ...]:
-    candidate, knobs = state.pool.candidates[chunk_id], state.knobs
-    return tuple(
-        [
-            _operand(lst, candidate, weight, values, knobs)
-            for lst, values, weight in zip(state.lists, added, weights, strict=True)
-        ]
-    )
+#: A list, what is added of it, and its weight.
+_Term = tuple[RankedList, Values, float]
+
+
+def _operands(pool: Pool, knobs: Knobs, terms: Sequence[_Term], chunk_id: str) -> tuple[Operand, ...]:
+    candidate = pool.candidates[chunk_id]
+    return tuple([_operand(lst, candidate, weight, values, knobs) for lst, values, weight in terms])
 
 
 def _operand(lst: RankedList, candidate: Candidate, weight: float, values: Values, knobs: Knobs) -> Operand:
@@ -274,15 +272,15 @@ def _why_no_cut(state: RankingState) -> str | None:
     return None
 
 
-def _ceiling(lists: Sequence[RankedList], knobs: Knobs, item: Ranked) -> str:
+def _ceiling(terms: Sequence[_Term], knobs: Knobs, item: Ranked) -> str:
     """Said of a candidate whose lists, all others being silent, cannot lift it over the minimum."""
-    if knobs.fusion != "weighted" or any(o.op == "add" for o in item.operands[len(lists) :]):
+    if knobs.fusion != "weighted" or any(o.op == "add" for o in item.operands):
         return ""  # a score of ranks, or one with a term of a later stage
-    found = [(lst, o) for lst, o in zip(lists, item.operands, strict=False) if o.inputs]
+    found = [(lst, weight) for lst, values, weight in terms if item.chunk_id in values.by_id]
     ceilings = [lst.kind.ceiling(knobs) for lst, _ in found]
-    if not found or len(found) == len(lists) or None in ceilings:
+    if not found or len(found) == len(terms) or None in ceilings:
         return ""
-    most = sum(o.weight * (top or 0.0) for (_, o), top in zip(found, ceilings, strict=True))
+    most = sum(weight * (top or 0.0) for (_, weight), top in zip(found, ceilings, strict=True))
     return f"{found[0][0].kind.only} reaches {most:g} at most" if most < knobs.min_score else ""
 
 
