@@ -29,6 +29,7 @@ from openclaw_mem_engine.ranking.pool import (
 )
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
 from openclaw_mem_engine.ranking.stages.mmr import mmr_order, token_bitsets, unicode_tokens
+from openclaw_mem_engine.ranking.trace import Row
 
 DAY_S = 86_400
 
@@ -62,7 +63,12 @@ def made_pool() -> Pool:
 
 def afresh(pool: Pool, knobs: Knobs) -> None:
     """Rank as right after a retrieval: nothing remembered of an earlier ranking."""
-    rank(replace(pool, memo={}), knobs)
+    explained(replace(pool, memo={}), knobs)
+
+
+def explained(pool: Pool, knobs: Knobs) -> tuple[Row, ...]:
+    """Rank and read every row, as the workbench does."""
+    return rank(pool, knobs).rows
 
 
 def textbook_mmr(scores: Sequence[float], texts: Sequence[str], lam: float, picks: int) -> list[int]:
@@ -109,12 +115,13 @@ def main() -> int:
     calls = {
         "textbook MMR, 400 candidates, 6 picks": lambda: textbook_mmr(scores, texts, 0.7, 6),
         "default pool": lambda: afresh(pool, DOCUMENTED),
+        "default pool, results alone": lambda: rank(replace(pool, memo={}), DOCUMENTED),
         "default pool, decay and MMR": lambda: afresh(pool, default_mmr),
         "workbench profile": lambda: afresh(pool, WORKBENCH),
         "workbench profile without packing": lambda: afresh(pool, unpacked),
         "400 candidates, decay and MMR": lambda: afresh(pool, everything),
-        "knob step: a weight, default pool": lambda: rank(pool, next(weights)),
-        "knob step: λ, 400 candidates": lambda: rank(pool, next(steps)),
+        "knob step: a weight, default pool": lambda: explained(pool, next(weights)),
+        "knob step: λ, 400 candidates": lambda: explained(pool, next(steps)),
     }
     goals = {
         "default pool": Goal("CPU", 2),

@@ -23,7 +23,9 @@ from _bench import Times, given, in_turn, one_blas_thread, print_table, scratch,
 from openclaw_mem_engine.cli.main import NEW_OBJECTS
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.answer import Hit
     from openclaw_mem_engine.memory import Memory
+    from openclaw_mem_engine.ranking.knobs import Knobs
 
 #: Goals: milliseconds of CPU (median) of a profile, and the exponent of growth.
 GOALS_MS = {"documented": 10, "workbench": 25}
@@ -43,6 +45,11 @@ def queries(memory: Memory, count: int) -> list[str]:
         if words:
             found.append(" ".join(draw.sample(words, min(draw.randint(1, 4), len(words)))))
     return found
+
+
+def results(memory: Memory, query: str, knobs: Knobs) -> tuple[Hit, ...]:
+    """What a tool of an agent reads of a search."""
+    return memory.search(query, knobs).hits
 
 
 def measured(folder: Path, files: int, count: int) -> dict[str, Times]:
@@ -65,7 +72,7 @@ def measured(folder: Path, files: int, count: int) -> dict[str, Times]:
             words = build_query(query, "or", "stemmed")
             assert isinstance(words, LexicalQuery)
             name = list(GOALS_MS)[at % 2]
-            calls = {name: partial(memory.search, query, profile(name))}
+            calls = {name: partial(results, memory, query, profile(name))}
             calls |= (
                 {_BASELINE: partial(rows, alone, _BEST, (expression_of(words), OVERFETCH))} if at % 2 else {}
             )

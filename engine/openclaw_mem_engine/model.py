@@ -4,14 +4,40 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.named_tuple import NamedTuple
 
 Source = Literal["memory", "sessions"]
+T = TypeVar("T")
+
+
+class OnDemand(Mapping[str, T]):
+    """Values by key, each made when it is first read: what ``make`` reads must not change."""
+
+    def __init__(self, keys: Iterable[str], make: Callable[[str], T]) -> None:
+        self._made: dict[str, T | None] = dict.fromkeys(keys)
+        self._make = make
+
+    def __getitem__(self, key: str) -> T:
+        if (value := self._made[key]) is None:
+            value = self._made[key] = self._make(key)
+        return value
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 def as_json(noun: Any, **renamed: str) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def _counted(count: int, noun: str) -> str:
 
 def _first(trace: Trace) -> str:
     """How the lists of the query itself rank the first result."""
-    row = next(row for row in trace.rows if row.chunk_id == trace.results[0].chunk_ids[0])
+    row = next(row for row in trace.returned if row.chunk_id == trace.results[0].chunk_ids[0])
     ranks = [
         f"keyword rank {row.ranks[lst.key]}"
         if lst.kind.by_words

@@ -246,7 +246,7 @@ def test_the_lines_of_many_texts_are_told_apart_whatever_they_hold(store: Sqlite
         "\ue000\n\ue001",
         "a\x00b\u0301 c",
     ]
-    found = token_lines(texts, tokens_of)
+    found = [token_lines(text, tokens_of) for text in texts]
     for text, lines in zip(texts, found, strict=True):
         alone = [tokens_of(segment(line)) for line in text.split("\n")]
         for at, tokens in enumerate(alone):

@@ -6,16 +6,19 @@ import json
 import math
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
+from openclaw_mem_engine.ranking import state
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import rank, ranked
 from openclaw_mem_engine.ranking.pool import CandidateList, Pool, Signal
+from openclaw_mem_engine.ranking.profiles import DOCUMENTED
 from openclaw_mem_engine.ranking.trace import Operand, Row, Trace, recompute
 from support import textbook
-from support.pools import knob_settings, pools
+from support.pools import bm25_list, knob_settings, pool_of_lists, pools, vector_list
 
 EXAMPLES = settings(max_examples=80, deadline=None)
 
@@ -33,12 +36,12 @@ def ranked_rows(trace: Trace) -> list[Row]:
 @EXAMPLES
 @given(pools(), knob_settings())
 def test_without_the_explanation_scores_order_and_results_are_the_same(pool: Pool, knobs: Knobs) -> None:
-    trace, state = rank(pool, knobs), ranked(pool, knobs, explained=False)
-    assert [(i.chunk_id, i.score, i.rank) for i in state.ranked] == [
+    trace, plain = rank(pool, knobs), ranked(pool, knobs, explained=False)
+    assert [(i.chunk_id, i.score, i.rank) for i in plain.ranked] == [
         (row.chunk_id, row.final, row.ranks["final"]) for row in trace.returned
     ]
-    assert (tuple(state.results), tuple(state.notes)) == (trace.results, trace.notes[: len(state.notes)])
-    assert all(not item.operands for item in state.ranked) or knobs.decay
+    assert (tuple(plain.results), tuple(plain.notes)) == (trace.results, trace.notes[: len(plain.notes)])
+    assert all(not item.operands for item in plain.ranked) or knobs.decay
 
 
 @EXAMPLES
@@ -241,5 +244,26 @@ def explained(trace: Trace) -> dict[str, object]:
 def test_a_pool_serves_any_number_of_rankings(pool: Pool, knobs: Knobs, other: Knobs) -> None:
     """What ranking remembers in the pool must not leak from one knob setting into the next."""
     alone = explained(rank(pool, knobs))
-    rank(pool, other)
+    explained(rank(pool, other))
     assert explained(rank(pool, knobs)) == alone
+
+
+def test_rows_of_what_is_dropped_are_made_when_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of a trace; a search for its results alone reads none, and a knob changes few of them."""
+    ids = [f"c{n:03}" for n in range(200)]
+    pool = pool_of_lists(vector_list([(i, 0.9 - n / 400) for n, i in enumerate(ids)]), bm25_list([]))
+    made: list[str] = []
+
+    def counted(chunk_id: str, *rest: Any) -> Row:
+        made.append(chunk_id)
+        return Row(chunk_id, *rest)
+
+    monkeypatch.setattr(state, "Row", counted)
+    trace = rank(pool, DOCUMENTED)
+    assert made == [row.chunk_id for row in trace.returned] == ids[: DOCUMENTED.max_results]
+    assert len(trace.dropped) == len(trace.dropped) == len(ids) - len(trace.returned)
+    assert made == ids
+    made.clear()
+    stricter = rank(pool, DOCUMENTED.set({"min_score": 0.9}))
+    assert [row.chunk_id for row in stricter.rows] == ids
+    assert made == ids[: DOCUMENTED.candidates]

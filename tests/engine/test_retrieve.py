@@ -22,7 +22,9 @@ from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.pool import Signal
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, OPENCLAW_2026_2, WORKBENCH
 from openclaw_mem_engine.ranking.trace import recompute
+from openclaw_mem_engine.retrieval import candidate_lists
 from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
+from openclaw_mem_engine.stores import scoring
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.tools import memory_search
@@ -361,6 +363,45 @@ def test_a_pool_of_by_products_says_so(tmp_path: Path) -> None:
             (workspace / path).unlink()
         memory.sync()
         assert all(note.code != "by-products" for note in memory.search("pump").pool.notes)
+
+
+def test_a_search_for_its_results_alone_looks_at_few_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only chunks that a snippet does not show whole are cut into tokens: those with words of the query, for
+    the length of a line, and the results. A trace reads the rest."""
+    count, long = 60, "The motor of the cellar hums.\n" * 40
+    with_word = {f"memory/pump-{n}.md": f"The pump number {n}.\n{long}" for n in range(count)}
+    without = {f"memory/motor-{n}.md": f"The engine number {n}.\n{long}" for n in range(count)}
+    calls = {"token_lines": list[str](), "_candidate_of": list[str]()}
+
+    def counted(module: Any, name: str) -> None:
+        real = getattr(module, name)
+
+        def call(what: Any, *rest: Any) -> Any:
+            calls[name].append(what if isinstance(what, str) else what.path)
+            return real(what, *rest)
+
+        monkeypatch.setattr(module, name, call)
+
+    counted(scoring, "token_lines")
+    counted(candidate_lists, "_candidate_of")
+    tokenised, made = calls.values()
+    workspace = write_notes(tmp_path / "ws", with_word | without)
+    with open_memory(workspace, tmp_path, provider="static") as memory:
+        memory.sync()
+        answer = memory.search("pump", DOCUMENTED)
+        pool, hits = answer.pool, answer.hits
+        assert len(pool.candidates) == 2 * count and len(hits) == DOCUMENTED.max_results
+        lexical = next(lst.rows for lst in pool.lists if lst.kind == "lexical")
+        basis = {row.chunk_id for row in lexical[: DOCUMENTED.signal_depth]}
+        members = pool.signals["bm25"]
+        assert len(tokenised) == len(basis | {hit.chunk_id for hit in hits}) < len(members)
+        assert len(made) == len(members) < len(pool.candidates)
+        assert all(signal.lines for signal in members.values())
+        assert len(tokenised) == len(set(tokenised)) == len(members)
+        assert {row.path for row in answer.trace.rows} == set(made)
+        assert len(made) == len(pool.candidates)
 
 
 def test_a_note_with_nul_bytes_is_found_and_remarked(tmp_path: Path) -> None:

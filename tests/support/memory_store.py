@@ -210,7 +210,7 @@ class MemoryIndex(IndexStore):
 
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
-    ) -> dict[str, tuple[float, ...]]:
+    ) -> Mapping[str, tuple[float, ...]]:
         if not self.caps.full_text or not texts:
             return {}
         stemmer = Stemmer(_tokeniser("stemmed"))

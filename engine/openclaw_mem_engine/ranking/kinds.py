@@ -129,7 +129,7 @@ def evidence(
     there is a floor."""
     found: dict[str, tuple[bool, float | None]] = dict.fromkeys(chunk_ids, (False, None))
     for source in lists:
-        rows, signals = dict(source.rows), pool.signals.get(source.id, {})
+        rows, signals = ranked_list(pool, source, 0, fused=False).raw, pool.signals.get(source.id, {})
         complete = source.matched is not None and source.found == len(rows)
         unknown = not complete and source.ranks_beyond is None
         for chunk_id, (relevant, best) in found.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
+from operator import attrgetter, itemgetter
 from time import perf_counter
 
 from openclaw_mem_engine.dataclass import dataclass
@@ -30,7 +31,7 @@ from openclaw_mem_engine.ranking.trace import (
 @dataclass(slots=True)
 class Ranked:
     """A candidate with a score. ``rank`` (from 1) is that among all that were scored, as the last stage that
-    changed scores or order left it."""
+    changed scores or order left it. ``operands`` are those of stages behind the fusion."""
 
     chunk_id: str
     score: float
@@ -50,16 +51,31 @@ class Wanted(NamedTuple):
     line: int | None = None
 
 
+class _Dropped(NamedTuple):
+    """What a stage dropped for one cause. ``order`` sorts all that it dropped."""
+
+    items: Sequence[Ranked]
+    stage: str
+    label: str
+    why: Callable[[Ranked], str]
+    order: Callable[[Ranked], float]
+
+
+_BY_RANK: Callable[[Ranked], float] = attrgetter("rank")
+
+
 class RankingState:
     """A stage reads and changes ``ranked`` (best first) with :meth:`reorder`, :meth:`drop` and
     :meth:`restore`, and records itself with :meth:`record`.
 
     Stages tell later cuts what they know: ``why_low`` and ``why_late`` hold functions that explain a low
     score or a late rank (an empty text: not the cause); the latest stage is asked first. ``why_displaced``
-    gives stage, label and reason of a drop that the score alone would not have caused. ``no_cut`` says why a
-    score cut has no meaning for these scores, None when it has one. Unless ``explained`` only scores, order
-    and results are wanted: stages make no operands and no reasons, and there is no trace. With ``wanted``
-    only what the agent receives of that.
+    are stage, label and reason of drops that the score alone would not have caused. ``fused`` makes the
+    operands of the fusion for a chunk, ``outside`` the rows of candidates that no stage scored, best first:
+    operands, reasons and rows of what is dropped are made when they are read. ``no_cut`` says why a score cut
+    has no meaning for these scores, None when it has one. Unless ``explained`` only scores, order and results
+    are wanted: stages keep nothing for a trace, and there is none. With ``wanted`` only what the agent
+    receives of that.
     """
 
     def __init__(
@@ -79,13 +95,15 @@ class RankingState:
         self.no_cut: str | None = None
         self.why_low: list[Callable[[Ranked], str]] = []
         self.why_late: list[Callable[[Ranked], str]] = []
-        self.why_displaced: Callable[[Ranked], tuple[str, str, str]] | None = None
+        self.why_displaced: tuple[str, str, Callable[[Ranked], str]] | None = None
+        self.fused: Callable[[str], tuple[Operand, ...]] = lambda _: ()
+        self.outside: Callable[[RankingState], tuple[Row, ...]] = lambda _: ()
         #: What the agent receives, and what of each returned chunk; the snippet stage makes both.
         self.results: list[Result] = []
         self.shown: dict[str, Shown] = {}
         self._scored: dict[str, Ranked] = {}
-        # For each stage that ran, by chunk id: what orders its drops, and the outcome.
-        self._drops: list[dict[str, tuple[float, Outcome]]] = []
+        # For each stage that ran.
+        self._drops: list[list[_Dropped]] = []
         self._stages: list[Stage] = []
         self._start = 0.0
         self._entered = 0
@@ -104,7 +122,7 @@ class RankingState:
 
     def run(self, stage: Callable[[RankingState], None]) -> None:
         """Run one stage; its record carries the time since here."""
-        self._drops.append({})
+        self._drops.append([])
         self._start, self._entered = perf_counter(), len(self.ranked)
         stage(self)
 
@@ -142,15 +160,21 @@ class RankingState:
         self.why_low.append(why_low)
         self.why_late.append(why_late)
 
-    def drop(self, chunk_id: str, stage: str, label: str, reason: str, order: float) -> None:
-        """A candidate is not returned: ``reason`` is shown, ``order`` sorts what one stage dropped. The
-        stage takes it out of ``ranked`` itself."""
-        self._drops[-1][chunk_id] = order, Outcome("dropped", None, stage, reason, False, label)
+    def drop(
+        self,
+        items: Sequence[Ranked],
+        stage: str,
+        label: str,
+        why: Callable[[Ranked], str],
+        order: Callable[[Ranked], float] = _BY_RANK,
+    ) -> None:
+        """Candidates are not returned: the reason is shown, ``order`` sorts what one stage dropped. The stage
+        takes them out of ``ranked`` itself. Nothing may change what ``why`` reads."""
+        if self.explained:
+            self._drops[-1].append(_Dropped(items, stage, label, why, order))
 
     def restore(self, item: Ranked) -> None:
         """A dropped candidate is returned after all, behind those that passed."""
-        for drops in self._drops:
-            drops.pop(item.chunk_id, None)
         item.rescued = True
         self.ranked.append(item)
 
@@ -181,45 +205,54 @@ class RankingState:
 
     def trace(self) -> Trace:
         """The explanation of everything that happened: a row for every candidate of the pool."""
-        outcomes = {
-            item.chunk_id: Outcome("returned", at, rescued=item.rescued)
-            for at, item in enumerate(self.ranked, 1)
-        }
-        for drops in reversed(self._drops):  # what a later stage dropped was nearer to being returned
-            dropped = sorted(drops.items(), key=lambda drop: drop[1][0])
-            outcomes.update((chunk_id, outcome) for chunk_id, (_, outcome) in dropped)
         weak = self._weak([item.chunk_id for item in self.ranked])
-        lists = [(lst.key, lst.ranks, lst.raw) for lst in (*self.lists, *self.shown_lists)]
-        rows = []
-        for chunk_id, outcome in outcomes.items():
-            scores: dict[str, float] = {}
-            ranks: dict[str, int] = {}
-            for key, by_id, raw in lists:
-                if chunk_id in by_id:
-                    scores[key], ranks[key] = raw[chunk_id], by_id[chunk_id]
-            item = self._scored.get(chunk_id)
-            if item is not None:
-                scores |= {**item.scores, "final": item.score}
-                ranks |= {**item.ranks, "final": item.rank}
-            at = self.pool.candidates[chunk_id]
-            rows.append(
-                Row(
-                    chunk_id,
-                    at.path,
-                    at.start_line,
-                    at.end_line,
-                    at.source,
-                    scores,
-                    ranks,
-                    item.operands if item is not None else (),
-                    outcome,
-                    item.diversity if item is not None else None,
-                    self.shown.get(chunk_id, NOT_SHOWN),
-                    chunk_id in weak,
-                )
-            )
-        parts = (tuple(self._stages), tuple(rows), tuple(self.notes), tuple(self.lists))
+        returned = tuple(
+            self.row(item.chunk_id, Outcome("returned", at, rescued=item.rescued), item.chunk_id in weak)
+            for at, item in enumerate(self.ranked, 1)
+        )
+        parts = (tuple(self._stages), returned, self._others, tuple(self.notes), tuple(self.lists))
         return Trace(self.pool.query, self.knobs, *parts, tuple(self.shown_lists), tuple(self.results))
+
+    def _others(self) -> tuple[Row, ...]:
+        """The rows of what is not returned."""
+        known = {item.chunk_id for item in self.ranked}
+        rows = []
+        for drops in reversed(self._drops):  # what a later stage dropped was nearer to being returned
+            found = [(drop.order(item), item, drop) for drop in drops for item in drop.items]
+            for _, item, drop in sorted(found, key=itemgetter(0)):
+                if item.chunk_id not in known:  # else one that was restored
+                    known.add(item.chunk_id)
+                    reason = drop.why(item)
+                    outcome = Outcome("dropped", None, drop.stage, reason, False, drop.label)
+                    rows.append(self.row(item.chunk_id, outcome))
+        return *rows, *self.outside(self)
+
+    def row(self, chunk_id: str, outcome: Outcome, weak: bool = False) -> Row:
+        """The row of a candidate in the trace."""
+        scores: dict[str, float] = {}
+        ranks: dict[str, int] = {}
+        for lst in (*self.lists, *self.shown_lists):
+            if chunk_id in lst.ranks:
+                scores[lst.key], ranks[lst.key] = lst.raw[chunk_id], lst.ranks[chunk_id]
+        item = self._scored.get(chunk_id)
+        if item is not None:
+            scores |= {**item.scores, "final": item.score}
+            ranks |= {**item.ranks, "final": item.rank}
+        at = self.pool.candidates[chunk_id]
+        return Row(
+            chunk_id,
+            at.path,
+            at.start_line,
+            at.end_line,
+            at.source,
+            scores,
+            ranks,
+            (*self.fused(chunk_id), *item.operands) if item is not None else (),
+            outcome,
+            item.diversity if item is not None else None,
+            self.shown.get(chunk_id, NOT_SHOWN),
+            weak,
+        )
 
     def _weak(self, returned: Sequence[str]) -> set[str]:
         """Those of the returned candidates that nothing connects with the query; a note when all are."""

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import takewhile
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
+from functools import cached_property
 from typing import Literal
 
 from openclaw_mem_engine.dataclass import dataclass
@@ -162,33 +162,37 @@ class Stage(NamedTuple):
     limit: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Trace:
-    """Rows are in order: returned ones by rank, then dropped ones, nearest to being returned first.
-    ``lists`` are those that were fused, in the order of their stages; ``shown_lists`` are those of other
-    vector spaces, without effect on the order. ``results`` are what the agent receives, best first."""
+    """``returned`` are the rows that were returned, by rank. ``others`` makes those of the dropped ones, most
+    of a trace and not always read. ``lists`` are those that were fused, in the order of their stages;
+    ``shown_lists`` are those of other vector spaces, without effect on the order. ``results`` are what the
+    agent receives, best first."""
 
     query: str
     knobs: Knobs
     stages: tuple[Stage, ...]
-    rows: tuple[Row, ...]
+    returned: tuple[Row, ...]
+    others: Callable[[], tuple[Row, ...]] = field(compare=False, repr=False)
     notes: tuple[Note, ...]
     lists: tuple[RankedList, ...] = ()
     shown_lists: tuple[RankedList, ...] = ()
     results: tuple[Result, ...] = ()
 
-    @property
-    def returned(self) -> tuple[Row, ...]:
-        return tuple(takewhile(attrgetter("returned"), self.rows))
-
-    @property
+    @cached_property
     def dropped(self) -> tuple[Row, ...]:
-        return tuple(row for row in self.rows if not row.returned)
+        """The rows of the dropped candidates, nearest to being returned first."""
+        return self.others()
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """Every candidate: those returned, then those dropped."""
+        return self.returned + self.dropped
 
     @property
     def truncated(self) -> tuple[Row, ...]:
         """Returned rows whose best line the agent does not see."""
-        return tuple(row for row in self.rows if row.shown.truncated)
+        return tuple(row for row in self.returned if row.shown.truncated)
 
     def row(self, chunk_id: str) -> Row | None:
         return next((row for row in self.rows if row.chunk_id == chunk_id), None)

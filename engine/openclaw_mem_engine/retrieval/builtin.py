@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from openclaw_mem_engine.retrieval import (
     IndexStatus,
     PassageQuestion,
 )
-from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder, candidate_of
+from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder, candidates_of
 from openclaw_mem_engine.retrieval.freshness import (
     FreshnessTracker,
     note_by_products,
@@ -32,7 +32,7 @@ from openclaw_mem_engine.retrieval.keywords import keyword_query
 from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
 from openclaw_mem_engine.retrieval.scoped import checked_query
 from openclaw_mem_engine.stores import open_store
-from openclaw_mem_engine.stores.base import CacheSize, IndexStore
+from openclaw_mem_engine.stores.base import CacheSize, IndexStore, StoredChunk
 from openclaw_mem_engine.sync.coordinator import SyncCoordinator
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.fingerprint import fingerprint_of, needs_rebuild
@@ -65,12 +65,13 @@ def open_backend(context: BackendContext) -> BuiltinBackend:
 
 class FoundLists(NamedTuple):
     """The candidate lists of one query before any signal was computed, the builder that made them, the
-    notes so far, and the vector space that served."""
+    ``chunks`` of their rows, the notes so far, and the vector space that served."""
 
     query: str
     builder: ListBuilder
     lists: tuple[CandidateList, ...]
-    candidates: dict[str, Candidate]
+    chunks: Mapping[str, StoredChunk]
+    candidates: Mapping[str, Candidate]
     notes: list[Note]
     served: Space
 
@@ -256,21 +257,19 @@ class BuiltinBackend:
                 builder.fallback, primary.id if primary is not None and builder.primary_answered else None
             )
             ids = list(dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows))
-            chunks = self.store.fetch(ids)
-            candidates = {chunk_id: candidate_of(chunks[chunk_id]) for chunk_id in ids if chunk_id in chunks}
+            read = self.store.fetch(ids)
+            chunks = {chunk_id: read[chunk_id] for chunk_id in ids if chunk_id in read}
             # A chunk may vanish between two reads when another process syncs: it is then in no list either.
             kept = tuple(
                 # Exact ranks of vectors are reasons for an explanation; of words also for weak results.
-                builder.with_ranks(found, candidates) if compare or found.kind == "lexical" else found
-                for found in (
-                    builder.lists if len(candidates) == len(ids) else _held(builder.lists, candidates)
-                )
+                builder.with_ranks(found, chunks) if compare or found.kind == "lexical" else found
+                for found in (builder.lists if len(chunks) == len(ids) else _held(builder.lists, chunks))
             )
             # What is named is what answered: keywords alone when the primary failed and no other has vectors.
             searched = any(found.space_number == 0 for found in builder.lists)
             first = (asked.space for asked in spaces if searched and asked.number == 0)
             served = next(first, space_of(None if builder.fallback else primary))
-            found = FoundLists(query, builder, kept, candidates, notes, served)
+            found = FoundLists(query, builder, kept, chunks, candidates_of(chunks), notes, served)
         if not builder.fallback and all(embedder.lines for embedder in self.embedders.also):
             self.last = key, found
         return found
@@ -290,10 +289,10 @@ class BuiltinBackend:
             return before
         stop_if_cancelled(cancel, SEARCH_STOPPED)
         ids = dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows)
-        chunks = self.store.fetch([chunk_id for chunk_id in ids if chunk_id not in before.candidates])
-        candidates = {**before.candidates, **{i: candidate_of(chunk) for i, chunk in chunks.items()}}
-        lists = tuple(_held(builder.lists, candidates))
-        return before._replace(builder=builder, lists=lists, candidates=candidates)
+        new = self.store.fetch([chunk_id for chunk_id in ids if chunk_id not in before.chunks])
+        chunks = {**before.chunks, **new}
+        lists = tuple(_held(builder.lists, chunks))
+        return before._replace(builder=builder, lists=lists, chunks=chunks, candidates=candidates_of(chunks))
 
     def pool_of(self, found: FoundLists, knobs: Knobs, cancel: CancelToken) -> Pool:
         """The pool of these lists, with the signals that the knobs need."""
@@ -301,9 +300,9 @@ class BuiltinBackend:
         stop_if_cancelled(cancel, SEARCH_STOPPED)
         freshness, notes = self._freshness.known, [*found.notes]
         note_staleness(freshness, notes)
-        if not found.candidates and not self.store.counts().files:
+        if not found.chunks and not self.store.counts().files:
             note_no_notes(self.settings, freshness, notes)
-        note_by_products(found.candidates.values(), notes)
+        note_by_products(found.chunks.values(), notes)
         return Pool(
             found.query,
             found.lists,
@@ -338,7 +337,7 @@ class BuiltinBackend:
         self.store.close()
 
 
-def _held(lists: Iterable[CandidateList], candidates: Container[str]) -> Iterator[CandidateList]:
+def _held(lists: Iterable[CandidateList], chunks: Container[str]) -> Iterator[CandidateList]:
     """The lists without the rows of chunks that vanished."""
     for found in lists:
-        yield replace(found, rows=tuple(row for row in found.rows if row.chunk_id in candidates))
+        yield replace(found, rows=tuple(row for row in found.rows if row.chunk_id in chunks))

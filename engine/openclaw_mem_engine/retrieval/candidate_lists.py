@@ -7,16 +7,17 @@ pool holds every list whatever the mode, so a list that the mode excludes must n
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.model import Fallback, Note, Space, snippet_of
+from openclaw_mem_engine.model import Fallback, Note, OnDemand, Space, snippet_of
 from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList, Kind, ListRow, Signal
+from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList, Kind, Signal
 from openclaw_mem_engine.retrieval.query_vectors import AskedSpace, QueryVectors, Searched
 from openclaw_mem_engine.sanitize import mostly_not_latin
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
@@ -145,9 +146,7 @@ class ListBuilder:
         spent = (time.perf_counter() - start) * 1000
         step = KINDS[kind].label
         self.timings[step] = self.timings.get(step, 0.0) + spent
-        made = CandidateList(
-            id, kind, query, tuple(ListRow(*row) for row in rows), matched=rows.matched, milliseconds=spent
-        )
+        made = CandidateList(id, kind, query, rows.rows, matched=rows.matched, milliseconds=spent)
         self.lists.append(made)
         return made
 
@@ -158,7 +157,7 @@ class ListBuilder:
         if damages and all(found.space_number not in counts for found in self.lists):
             raise damages[0].error
 
-    def with_ranks(self, found: CandidateList, candidates: Mapping[str, Candidate]) -> CandidateList:
+    def with_ranks(self, found: CandidateList, candidates: Iterable[str]) -> CandidateList:
         """A list with the ranks of candidates that it matched and did not fetch."""
         inside = {row.chunk_id for row in found.rows}
         outside = [chunk_id for chunk_id in candidates if chunk_id not in inside]
@@ -174,9 +173,10 @@ class ListBuilder:
 
     def signals(
         self, lists: Sequence[CandidateList], candidates: Mapping[str, Candidate], knobs: Knobs
-    ) -> dict[str, dict[str, Signal]]:
+    ) -> Mapping[str, Mapping[str, Signal]]:
         """What these knobs need of the rows that they let into the pool: the true scores of both retrievers
-        (``fill_missing``), and the scores of lines, for the fusion and for the snippet."""
+        (``fill_missing``), and the scores of lines, for the fusion and for the snippet. Keyword scores of
+        lines are computed when they are read."""
         start = time.perf_counter()
         fused = [found for found in lists if found.space_number in (None, knobs.space_number)]
         rows = (row for found in fused for row in found.rows[: knobs.signal_depth])
@@ -189,7 +189,7 @@ class ListBuilder:
         raw: dict[str, dict[str, float]] = {vector: {}, BM25: {}}
         raw |= {found.id: dict(found.rows) for found in fused}
         missing = {id: [i for i in members if i not in scores] for id, scores in raw.items()}
-        lines: dict[str, Mapping[str, tuple[float | None, ...]]] = {vector: {}, BM25: {}}
+        lines: dict[str, Mapping[str, tuple[float | None, ...] | None]] = {vector: {}, BM25: {}}
         if lexical is not None:
             if knobs.fill_missing:
                 search = self._search.lexical_scores
@@ -200,9 +200,11 @@ class ListBuilder:
             held = texts
             if knobs.fill_missing and (lexical.operator, lexical.index) == ("or", "stemmed"):
                 held = {i: text for i, text in texts.items() if i in raw[BM25]}
+            scores = self._search.line_scores(lexical, held, basis)
             # What does not match holds no term in any line: it is not cut into tokens.
-            silent = {i: (0.0,) * (text.count("\n") + 1) for i, text in texts.items() if i not in held}
-            lines[BM25] = {**silent, **self._search.line_scores(lexical, held, basis)}
+            lines[BM25] = OnDemand(
+                texts, lambda i: scores.get(i) if i in held else (0.0,) * (texts[i].count("\n") + 1)
+            )
         if asked is not None:
             if knobs.fill_missing:
                 cosines = self._search.cosines
@@ -216,10 +218,11 @@ class ListBuilder:
                     known |= self._vectors.line_cosines(asked, new)
                     lines[vector] = {i: known[i] for i in texts if i in known}
         self.timings["lines"] = (time.perf_counter() - start) * 1000
-        return {
-            id: {i: Signal(raw[id].get(i) if knobs.fill_missing else None, lines[id].get(i)) for i in members}
-            for id in lines
-        }
+
+        def signal(id: str, i: str) -> Signal:
+            return Signal(raw[id].get(i) if knobs.fill_missing else None, lines[id].get(i))
+
+        return {id: OnDemand(members, partial(signal, id)) for id in lines}
 
     def _known(
         self, id: str, ids: Sequence[str], scores_of: Callable[[Sequence[str]], dict[str, float]]
@@ -310,7 +313,11 @@ def _vector_id(asked: AskedSpace) -> str:
     return f"{VECTOR}:{asked.shown}" if asked.number else VECTOR
 
 
-def candidate_of(chunk: StoredChunk) -> Candidate:
+def candidates_of(chunks: Mapping[str, StoredChunk]) -> Mapping[str, Candidate]:
+    return OnDemand(chunks, lambda chunk_id: _candidate_of(chunks[chunk_id]))
+
+
+def _candidate_of(chunk: StoredChunk) -> Candidate:
     """The candidate that a stored chunk makes; the date is that of its name, else of its file."""
     dated = note_date(chunk.path, chunk.source)
     date: float | None = dated.epoch_seconds

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.providers.base import Embedders
     from openclaw_mem_engine.ranking.pool import Candidate
-    from openclaw_mem_engine.stores.base import IndexStore
+    from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
     from openclaw_mem_engine.sync.changes import Changes
     from openclaw_mem_engine.sync.report import SyncReport
 
@@ -199,7 +199,7 @@ def _moment(path: str | Path) -> float | None:
     return status.st_ctime if os.name != "nt" else max(status.st_ctime, status.st_mtime)
 
 
-def note_by_products(candidates: Collection[Candidate], notes: list[Note]) -> None:
+def note_by_products(candidates: Collection[Candidate | StoredChunk], notes: list[Note]) -> None:
     """Say so when most of what was found was written by the agent's own machinery."""
     folders = Counter(filter(None, map(machine_folder, [found.path for found in candidates])))
     if 2 * (number := folders.total()) > len(candidates):

@@ -97,8 +97,9 @@ class SearchStore(Protocol):
 
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
-    ) -> dict[str, tuple[float, ...]]:
-        """BM25 of each line of each text, by the key of the text; 0 where a line does not match. ``basis``
+    ) -> Mapping[str, tuple[float, ...]]:
+        """BM25 of each line of each text, by the key of the text; 0 where a line does not match. A text is
+        cut into tokens when its scores are read, which needs the index no more. ``basis``
         are the keys of the texts that give the mean length of a line (see ``scoring.line_bm25``)."""
 
     def packed_lines(self, ids: Iterable[str], space: Space) -> dict[str, bytes]:  # noqa: ARG002

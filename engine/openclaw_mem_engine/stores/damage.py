@@ -80,7 +80,7 @@ class DamageTolerantSearch:
 
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
-    ) -> dict[str, tuple[float, ...]]:
+    ) -> Mapping[str, tuple[float, ...]]:
         with self.tolerating("lexical"):
             return self._store.line_scores(query, texts, basis)
         return {}

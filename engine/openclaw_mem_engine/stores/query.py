@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.named_tuple import NamedTuple
+from openclaw_mem_engine.ranking.pool import ListRow
 from openclaw_mem_engine.sanitize import CJK
 
 # Texts, not compiled: ``re`` compiles at first use, which takes milliseconds for a class of CJK characters.
@@ -58,11 +58,8 @@ class Common:
     SHARE, FROM = 0.3, 20_000
 
 
-class Scored(NamedTuple):
-    """One candidate: ``raw`` is larger-is-better (negated bm25 >= 0, or cosine -1..1)."""
-
-    chunk_id: str
-    raw: float
+#: One candidate: ``raw`` is larger-is-better (negated bm25 >= 0, or cosine -1..1).
+Scored = ListRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_engine.model import OnDemand
 from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored, segment
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _K1 = 1.2
 _B = 0.75
 _LEAST_IDF = 1e-6
-#: Texts whose tokens are remembered; a few kB each.
-_TEXTS_KEPT = 4_000
+#: Texts whose tokens are remembered, 2 kB each: as many as a resident process keeps chunks.
+_TEXTS_KEPT = 16_000
 #: How far from 1 the squared length of a stored vector may be; wider than the tolerance of the doctor, so
 #: that it finds every vector that is refused here.
 _TOLERANCE = 0.01
@@ -72,33 +72,27 @@ class TokenLines:
     __slots__ = ("_sizes", "_tokens")
 
     def __init__(self, lines: list[str]) -> None:
-        tokens = sum(line.count(" ") for line in lines) - len(lines)
-        self._sizes = len(lines), len(lines) - lines.count(" "), tokens
         self._tokens = "\n".join(lines)
+        tokens = self._tokens.count(" ") - len(lines)
+        self._sizes = len(lines), len(lines) - lines.count(" "), tokens
 
     def where(self, terms: Sequence[tuple[str, ...]]) -> TermLines:
         """Where each term (a phrase is a tuple of tokens) occurs, in the order of the terms."""
-        found, lines = [], list[str]()
+        found = []
         for number, term in enumerate(terms):
             first = f" {term[0]} "
-            if first not in self._tokens:
-                continue
-            lines = lines or self._tokens.split("\n")
-            for at, line in enumerate(lines):
+            for at, line in enumerate(self._tokens.split("\n") if first in self._tokens else ()):
                 if first in line and (count := occurrences(term, tokens := line.split())):
                     found.append((at, len(tokens), number, count))
         return TermLines(*self._sizes, tuple(found))
 
 
-def token_lines(texts: Sequence[str], tokens_of: Callable[[str], list[str]]) -> list[TokenLines]:
-    """The tokens of texts, found in one call: most of the time of a short one is the call itself. The ends of
-    lines are marked by a character of private use that no text holds; for FTS5 it is a token of its own."""
-    joined = "\n".join(texts)
-    mark = next(char for char in map(chr, range(0xE000, 0xF900)) if char not in joined)
-    tokens = tokens_of(segment(joined).replace("\n", f" {mark} "))
-    lines = f" {' '.join(tokens)} ".split(mark)
-    ends = [*accumulate((text.count("\n") + 1 for text in texts), initial=0)]
-    return [TokenLines(lines[start:end]) for start, end in pairwise(ends)]
+def token_lines(text: str, tokens_of: Callable[[str], list[str]]) -> TokenLines:
+    """The tokens of a text, found in one call: most of the time of a short line is the call itself. A
+    character of private use that the text does not hold, a token for FTS5, marks the ends of lines."""
+    mark = next(char for char in map(chr, range(0xE000, 0xF900)) if char not in text)
+    tokens = tokens_of(segment(text).replace("\n", f" {mark} "))
+    return TokenLines(f" {' '.join(tokens)} ".split(mark))
 
 
 def line_bm25(
@@ -107,8 +101,8 @@ def line_bm25(
     basis: Iterable[str],
     matching_chunks: Mapping[tuple[str, ...], int],
     total_chunks: int,
-) -> dict[str, tuple[float, ...]]:
-    """BM25 of each line of each text, 0 where no term occurs.
+) -> Mapping[str, tuple[float, ...]]:
+    """BM25 of each line of each text, 0 where no term occurs; computed when it is read.
 
     ``terms`` are token tuples (phrases). A term weighs what it weighs for chunks: its idf over the index, of
     whose ``total_chunks`` ``matching_chunks`` hold it. The mean length is that of the lines that hold a token
@@ -119,13 +113,14 @@ def line_bm25(
     based = [texts[key] for key in basis]
     filled = sum(text.filled for text in based)
     mean = sum(text.total for text in based) / filled if filled else 1.0
-    scores = {}
-    for key, text in texts.items():
-        values = [0.0] * text.lines
-        for at, length, term, count in text.found:
+
+    def scores_of(key: str) -> tuple[float, ...]:
+        values = [0.0] * texts[key].lines
+        for at, length, term, count in texts[key].found:
             values[at] += bm25(weights[term], (count,), length, mean)
-        scores[key] = tuple(values)
-    return scores
+        return tuple(values)
+
+    return OnDemand(texts, scores_of)
 
 
 def occurrences(term: tuple[str, ...], tokens: Sequence[str]) -> int:
@@ -144,21 +139,28 @@ class Stemmer:
         self._texts: dict[str, TokenLines] = {}
         self._terms: tuple[list[tuple[str, ...]], dict[str, TermLines]] = [], {}
 
-    def where(self, terms: list[tuple[str, ...]], texts: Mapping[str, str]) -> dict[str, TermLines]:
-        """Where the terms occur in each text, by the key of the text; remembered for the terms that were
-        asked for last: many pools of one query are scored one after the other."""
+    def where(self, terms: list[tuple[str, ...]], texts: Mapping[str, str]) -> Mapping[str, TermLines]:
+        """Where the terms occur in each text, by the key of the text, looked for when it is read; remembered
+        for the terms that were asked for last: many pools of one query are scored one after the other."""
         before, known = self._terms
         if before != terms:
             known = {}
             self._terms = terms, known
-        unknown = [text for text in dict.fromkeys(texts.values()) if text not in known]
-        # A process asks for the same chunks again and again.
-        if new := [text for text in unknown if text not in self._texts]:
-            if len(self._texts) + len(new) > _TEXTS_KEPT:
-                self._texts = {text: self._texts[text] for text in unknown if text in self._texts}
-            self._texts.update(zip(new, token_lines(new, self._tokenise), strict=True))
-        known.update((text, self._texts[text].where(terms)) for text in unknown)
-        return {key: known[text] for key, text in texts.items()}
+
+        def of(key: str) -> TermLines:
+            if (text := texts[key]) not in known:
+                known[text] = self._lines_of(text).where(terms)
+            return known[text]
+
+        return OnDemand(texts, of)
+
+    def _lines_of(self, text: str) -> TokenLines:
+        """A process asks for the same chunks again and again."""
+        if (made := self._texts.get(text)) is None:
+            if len(self._texts) >= _TEXTS_KEPT:
+                self._texts.clear()
+            made = self._texts[text] = token_lines(text, self._tokenise)
+        return made
 
     def terms(self, query: LexicalQuery) -> list[tuple[str, ...]]:
         """The terms of a query as index tokens; those without any are left out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
@@ -14,8 +15,8 @@ def cut_by_score(state: RankingState) -> None:
     if no_cut is None:
         state.ranked = [item for item in before if item.score >= minimum]
         state.low = [item for item in before if item.score < minimum]
-        for item in state.low if state.explained else ():
-            state.drop(item.chunk_id, "min_score", "min", _why_below(state, item), -item.score)
+        why = partial(_why_below, minimum, state.why_low[::-1])
+        state.drop(state.low, "min_score", "min", why, lambda item: -item.score)
     elif minimum > 0:
         state.notes.append(Note("cut-not-applied", no_cut + "."))
     state.record(
@@ -30,10 +31,9 @@ def cut_by_score(state: RankingState) -> None:
     )
 
 
-def _why_below(state: RankingState, item: Ranked) -> str:
-    minimum = state.knobs.min_score
+def _why_below(minimum: float, causes: Iterable[Callable[[Ranked], str]], item: Ranked) -> str:
     reason = f"{item.score:.3f} is below {minimum:g}, short by {minimum - item.score:.3f}"
-    return _joined(reason, state.why_low, item)
+    return _joined(reason, causes, item)
 
 
 def rescue_keyword_hits(state: RankingState) -> None:
@@ -65,16 +65,18 @@ def cut_by_count(state: RankingState) -> None:
     state.ranked = before[:most]
     verb = "is " if most == 1 else "are "
     verb += "packed" if state.knobs.snippet == "packed" else "returned"
-    by_score: set[str] = set()
+    beyond, causes = before[most:], state.why_late[::-1]
     if why_displaced is not None:
         passed = sorted((i for i in before if not i.rescued), key=lambda item: -item.score)
         by_score = {item.chunk_id for item in passed[:most]}
-    for item in before[most:] if state.explained else ():
-        if why_displaced is not None and item.chunk_id in by_score:
-            state.drop(item.chunk_id, *why_displaced(item), item.rank)
-        else:
-            reason = _joined(f"rank {item.rank}, only the top {most} {verb}", state.why_late, item)
-            state.drop(item.chunk_id, "max_results", "max", reason, item.rank)
+        stage, label, why = why_displaced
+        state.drop([item for item in beyond if item.chunk_id in by_score], stage, label, why)
+        beyond = [item for item in beyond if item.chunk_id not in by_score]
+
+    def why_late(item: Ranked) -> str:
+        return _joined(f"rank {item.rank}, only the top {most} {verb}", causes, item)
+
+    state.drop(beyond, "max_results", "max", why_late)
     state.record(
         "max_results",
         f"first {most}",
@@ -87,6 +89,6 @@ def cut_by_count(state: RankingState) -> None:
 
 
 def _joined(reason: str, causes: Iterable[Callable[[Ranked], str]], item: Ranked) -> str:
-    """The reason with the cause that the latest stage knows."""
-    cause = next((text for why in reversed([*causes]) if (text := why(item))), "")
+    """The reason with the first cause that there is, of the latest stage first."""
+    cause = next((text for why in causes if (text := why(item))), "")
     return f"{reason}; {cause}" if cause else reason

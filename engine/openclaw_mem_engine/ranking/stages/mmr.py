@@ -152,7 +152,7 @@ def diversify(state: RankingState) -> None:
         item.scores["mmr"] = chosen.value
         item.diversity = Diversity(chosen.picked, chosen.relevance, chosen.similarity, nearest, chosen.value)
     state.reorder("mmr", [before[chosen.position] for chosen in order])
-    state.why_displaced = _why_displaced
+    state.why_displaced = "mmr", "mmr", _why_displaced
     moved = sum(1 for at, chosen in enumerate(order) if chosen.picked and chosen.position != at)
     state.record(
         "mmr",
@@ -177,12 +177,12 @@ def _order_is_idle(state: RankingState) -> bool:
     return count <= knobs.depth or (unused and passing <= knobs.depth)
 
 
-def _why_displaced(item: Ranked) -> tuple[str, str, str]:
+def _why_displaced(item: Ranked) -> str:
     seen = item.diversity
     if seen is None or seen.nearest is None:
-        return "mmr", "mmr", "MMR preferred hits that differ more; by score alone it would be kept"
+        return "MMR preferred hits that differ more; by score alone it would be kept"
     near = f"too similar to {seen.nearest} (similarity {seen.similarity:.2f})"
-    return "mmr", "mmr", f"{near}; by score alone it would be kept"
+    return f"{near}; by score alone it would be kept"
 
 
 def token_bitsets(pool: Pool, kind: str, ids: Sequence[str]) -> list[int]:

@@ -299,14 +299,11 @@ def _record(
     cut_lines = {path: file.cut() for path, file in by_path.items()}
     texts = {path: file.joined() for path, file in by_path.items()}
     returned = {id(item) for file in by_path.values() for item in file.owners}
-    kept = []
+    kept, unused = [], []
     for item in state.ranked:
         chunk = state.pool.candidates[item.chunk_id]
         if id(item) not in returned:
-            if not state.explained:
-                continue
-            reason = refused.get(item.chunk_id, "every line of it is a heading, markup, or in a better chunk")
-            state.drop(item.chunk_id, "snippet", "snip", reason, item.rank)
+            unused.append(item)
             continue
         kept.append(item)
         file, lines = by_path[chunk.path], state.lines_of(item.chunk_id)
@@ -319,6 +316,11 @@ def _record(
         cut = (n for n in cut_lines[file.path] if any(a <= n <= b for a, b in parts))
         state.shown[item.chunk_id] = Shown(parts, number, hidden, tuple(cut))
     state.ranked = kept
+
+    def why(item: Ranked) -> str:
+        return refused.get(item.chunk_id, "every line of it is a heading, markup, or in a better chunk")
+
+    state.drop(unused, "snippet", "snip", why)
     order = {item.chunk_id: rank for rank, item in enumerate(kept)}
     results = []
     for path, file in by_path.items():

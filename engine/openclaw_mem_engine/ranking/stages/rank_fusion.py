@@ -5,7 +5,7 @@ Formulas: documented pipeline of QMD, steps 3 and 5, and release 2.8.3 as record
 
 from __future__ import annotations
 
-from openclaw_mem_engine.ranking.state import RankingState
+from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Operand
 
 #: The last rank that ``bonus_next`` is added for.
@@ -51,9 +51,11 @@ def limit_candidates(state: RankingState) -> None:
     if not most:
         return
     state.ranked = before[:most]
-    for item in before[most:] if state.explained else ():
-        reason = f"fused rank {item.rank}, only the top {most} continue"
-        state.drop(item.chunk_id, "limit", "limit", reason, item.rank)
+
+    def why(item: Ranked) -> str:
+        return f"fused rank {item.rank}, only the top {most} continue"
+
+    state.drop(before[most:], "limit", "limit", why)
     state.record(
         "limit",
         f"first {most} of the fused",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, islice
+from operator import itemgetter
 from typing import TypeVar
 
 from openclaw_mem_engine.model import Note
@@ -14,10 +15,11 @@ from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Values, ranked_
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES, Candidate, CandidateList, Pool
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
-from openclaw_mem_engine.ranking.trace import Operand
+from openclaw_mem_engine.ranking.trace import Operand, Outcome, Row
 
 T = TypeVar("T")
 _LAST = 1e9  # sorts behind every rank
+_KEPT = 8  # settings whose rows outside of the pool are remembered
 
 
 def take_candidates(state: RankingState) -> None:
@@ -47,21 +49,36 @@ def take_candidates(state: RankingState) -> None:
             left=min(rows, lst.cut),
             milliseconds=source.milliseconds,
         )
-    if not state.explained:
-        return
+    state.outside = _outside
+
+
+def _outside(state: RankingState) -> tuple[Row, ...]:
+    """The rows of candidates that are in no list, or too far down, best first; remembered, since most knobs
+    change none of them."""
+    knobs = state.knobs
+    made: dict[object, tuple[Row, ...]] = state.pool.memo.setdefault("outside", {})
+    key = knobs.candidates, knobs.mode, knobs.space_number, knobs.same_script
+    if key in made:
+        return made[key]
     members = set(_members(state))
     lists = [(lst.ranks, lst.key) for lst in state.lists]
     tail = f"; the pool takes the first {knobs.candidates} of each list"
+    dropped: list[tuple[float, Row]] = []
     for chunk_id in state.pool.candidates:
         if chunk_id in members:
             continue
         found = [(ranks[chunk_id], key) for ranks, key in lists if chunk_id in ranks]
+        found.sort()
         if found:
-            found.sort()
-            reason = ", ".join([f"{key} rank {rank}" for rank, key in found])
-            state.drop(chunk_id, "pool", "pool", reason + tail, found[0][0])
+            reason = ", ".join([f"{key} rank {rank}" for rank, key in found]) + tail
+            outcome = Outcome("dropped", None, "pool", reason, False, "pool")
         else:
-            state.drop(chunk_id, "scope", "mode", _why_excluded(state, chunk_id), _LAST)
+            outcome = Outcome("dropped", None, "scope", _why_excluded(state, chunk_id), False, "mode")
+        dropped.append((found[0][0] if found else _LAST, state.row(chunk_id, outcome)))
+    if len(made) == _KEPT:
+        made.clear()
+    rows = made[key] = tuple(row for _, row in sorted(dropped, key=itemgetter(0)))
+    return rows
 
 
 def _members(state: RankingState) -> list[str]:
@@ -133,8 +150,9 @@ def fuse(state: RankingState) -> None:
         named = [(lst.term, v.by_id) for lst, v in zip(lists, values, strict=True) if lst.term != lst.key]
         for item in made:
             i = item.chunk_id
-            item.operands = _operands(state, i, added, weights)
             item.scores = {"fusion": item.score} | {term: by_id[i] for term, by_id in named if i in by_id}
+    terms = list(zip(lists, added, weights, strict=True))
+    state.fused = partial(_operands, state.pool, knobs, terms)
     state.add(made)
     state.reorder("fusion", made)
     explained = any(note.code in MISSING_LIST_NOTES for note in state.pool.notes)
@@ -144,7 +162,7 @@ def fuse(state: RankingState) -> None:
         text = f"{lists[0].kind.only}: the score of this list counts in full."
         state.notes.append(Note("single-leg", text, "info"))
     state.no_cut = _why_no_cut(state)
-    state.why_low.append(partial(_ceiling, lists, knobs))
+    state.why_low.append(partial(_ceiling, terms, knobs))
     formula, constants = _formula(state, weights)
     state.record(
         "fusion",
@@ -209,16 +227,13 @@ def _reciprocals(lst: RankedList, k: int) -> Values:
     return Values(values, lambda chunk_id: {"rank": lst.ranks[chunk_id], "k": k})
 
 
-def _operands(
-    state: RankingState, chunk_id: str, added: Sequence[Values], weights: Sequence[float]
-) -> tuple[Operand, ...]:
-    candidate, knobs = state.pool.candidates[chunk_id], state.knobs
-    return tuple(
-        [
-            _operand(lst, candidate, weight, values, knobs)
-            for lst, values, weight in zip(state.lists, added, weights, strict=True)
-        ]
-    )
+#: A list, what is added of it, and its weight.
+_Term = tuple[RankedList, Values, float]
+
+
+def _operands(pool: Pool, knobs: Knobs, terms: Sequence[_Term], chunk_id: str) -> tuple[Operand, ...]:
+    candidate = pool.candidates[chunk_id]
+    return tuple([_operand(lst, candidate, weight, values, knobs) for lst, values, weight in terms])
 
 
 def _operand(lst: RankedList, candidate: Candidate, weight: float, values: Values, knobs: Knobs) -> Operand:
@@ -257,15 +272,15 @@ def _why_no_cut(state: RankingState) -> str | None:
     return None
 
 
-def _ceiling(lists: Sequence[RankedList], knobs: Knobs, item: Ranked) -> str:
+def _ceiling(terms: Sequence[_Term], knobs: Knobs, item: Ranked) -> str:
     """Said of a candidate whose lists, all others being silent, cannot lift it over the minimum."""
-    if knobs.fusion != "weighted" or any(o.op == "add" for o in item.operands[len(lists) :]):
+    if knobs.fusion != "weighted" or any(o.op == "add" for o in item.operands):
         return ""  # a score of ranks, or one with a term of a later stage
-    found = [(lst, o) for lst, o in zip(lists, item.operands, strict=False) if o.inputs]
+    found = [(lst, weight) for lst, values, weight in terms if item.chunk_id in values.by_id]
     ceilings = [lst.kind.ceiling(knobs) for lst, _ in found]
-    if not found or len(found) == len(lists) or None in ceilings:
+    if not found or len(found) == len(terms) or None in ceilings:
         return ""
-    most = sum(o.weight * (top or 0.0) for (_, o), top in zip(found, ceilings, strict=True))
+    most = sum(weight * (top or 0.0) for (_, weight), top in zip(found, ceilings, strict=True))
     return f"{found[0][0].kind.only} reaches {most:g} at most" if most < knobs.min_score else ""
 
 

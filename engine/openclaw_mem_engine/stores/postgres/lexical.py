@@ -157,7 +157,7 @@ class Lexical:
 
     def line_scores(
         self, read: Transaction, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
-    ) -> dict[str, tuple[float, ...]]:
+    ) -> Mapping[str, tuple[float, ...]]:
         """See ``SearchStore``."""
         terms = self._stemmer.terms(query)
         known = self._known(read, "stemmed")

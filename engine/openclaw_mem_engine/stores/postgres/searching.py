@@ -89,7 +89,7 @@ class Searches(SearchStore):
 
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
-    ) -> dict[str, tuple[float, ...]]:
+    ) -> Mapping[str, tuple[float, ...]]:
         if not self.caps.full_text or not texts:
             return {}
         with self._rows.reading(search=True) as read:

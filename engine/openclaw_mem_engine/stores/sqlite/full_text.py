@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal, cast
 
 import apsw
@@ -17,6 +18,7 @@ from openclaw_mem_engine.stores.query import CandidateRows, Common, LexicalQuery
 from openclaw_mem_engine.stores.scoring import Stemmer, document_frequencies, line_bm25, ranks_among
 from openclaw_mem_engine.stores.sqlite.database import Bound, Database, decoding, rows
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_ROWS, FULL_TEXT_TABLES, Meta
+from openclaw_mem_engine.stores.tokens import tokens_of
 
 #: Opens every table and reads no row.
 _OPEN_ALL = f"SELECT 1 FROM {', '.join(FULL_TEXT_TABLES.values())} LIMIT 0"
@@ -104,7 +106,7 @@ class FullTextRows:
     def __init__(self, database: Database, *, enabled: bool) -> None:
         self._db = database
         self._enabled = enabled
-        self._stemmer: Stemmer | None = None
+        self._stemmer = Stemmer(partial(tokens_of, "stemmed"))
         #: Of the query whose ranks were asked for last.
         self._matches: _Matches | None = None
         self._looked_up = _LookedUp(-1, {}, {}, {})
@@ -234,16 +236,15 @@ class FullTextRows:
 
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
-    ) -> dict[str, tuple[float, ...]]:
-        stemmer = self._stemmer = self._stemmer or Stemmer(tokeniser(self._db.reader(), "stemmed"))
-        terms = stemmer.terms(query)
+    ) -> Mapping[str, tuple[float, ...]]:
+        terms = self._stemmer.terms(query)
         counts: Counter[str] = Counter()
         for token in {token for term in terms for token in term}:
             for row in self._db.read("SELECT doc FROM chunks_terms WHERE term = ?", (token,)):
                 counts[token] = row[0]
         total = int(self._db.read("SELECT count(*) FROM chunks")[0][0])
         return line_bm25(
-            terms, stemmer.where(terms, texts), basis, document_frequencies(counts, terms), total
+            terms, self._stemmer.where(terms, texts), basis, document_frequencies(counts, terms), total
         )
 
     def insert(self, connection: apsw.Connection, added: Sequence[Bound]) -> None:

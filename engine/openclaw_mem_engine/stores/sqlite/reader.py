@@ -293,7 +293,7 @@ class SqliteReader:
 
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
-    ) -> dict[str, tuple[float, ...]]:
+    ) -> Mapping[str, tuple[float, ...]]:
         return self._text.line_scores(query, texts, basis) if self.caps.full_text and texts else {}
 
     def vector(
