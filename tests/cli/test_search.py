@@ -146,6 +146,7 @@ def test_a_workspace_without_a_note_is_said(bare: Call, world: World) -> None:
     for _ in range(2):
         said = bare("search", "router", "--workspace", str(empty))
         assert said.code == 0 and said.out.startswith(f"There is no note in {empty}: ")
+    assert bare("index", "--workspace", str(empty)).out.startswith("Nothing to index: 0 files, ")
     note = empty / "MEMORY.md"
     note.write_text("# M\n- the router hums\n", "utf-8")
     assert "no note" not in bare("search", "zzzqq", "--provider", "none", "--workspace", str(empty)).out
@@ -252,6 +253,7 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
     [
         (["search"], "A query is required"),
         (["search", "  "], "A query is required"),
+        (["why-not", "", "MEMORY.md"], 'A query is required, for example "vpn certificate".\n'),
         (["search", "x", "--set", "dcay=on"], "Did you mean decay"),
         (["search", "x", "--profile", "workbnch"], "'workbnch'. Did you mean workbench? Known: documented"),
         (["serch", "x"], "There is no command 'serch'. Did you mean search? `openclaw-mem --help` lists"),

@@ -159,6 +159,8 @@ def _file_lines(overview: Overview, rows: Sequence[FileRow]) -> list[str]:
         text += f", {count(waiting, 'file')} to sync: `openclaw-mem index`"
     elif overview.differences:
         text += ", built with other settings: `openclaw-mem index` rebuilds it"
+    elif overview.freshness.state == "fresh":
+        text += ", up to date"
     return [*aligned(cells), *excluded_lines(whole), dim(f"{text}.")]
 
 
