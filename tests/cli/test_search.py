@@ -136,7 +136,7 @@ def test_nothing_passes_names_the_best_and_a_setting_that_shows_it(call: Call) -
 
 def test_a_query_about_nothing_in_the_notes_is_not_advised_to_return_noise(call: Call) -> None:
     said = call("search", "xyzzyq").out.splitlines()[0]
-    assert said.startswith("Nothing seems to be there; no searched word occurs in the index, best cosine ")
+    assert said.startswith("Nothing relevant found; no searched word occurs in the index, best cosine ")
     assert said.endswith(", below 0.32 (weak).") and "min_score" not in said
 
 

@@ -117,7 +117,11 @@ COMMANDS = (
         "knob that it names was tried: with the next smaller one the passage is not returned.",
         (
             option("query", metavar="QUERY", help="what is searched"),
-            option("location", metavar="PATH[:LINE]", help="as search prints it, for example MEMORY.md:3"),
+            option(
+                "location",
+                metavar="PATH[:LINE]",
+                help="as search prints it, for example MEMORY.md:3; of a range the first line",
+            ),
             *_RANKING,
             _SESSION_KEY,
         ),
