@@ -79,7 +79,7 @@ def test_get_and_parameters_from_stdin(
             "no tool 'memory_srch'; the agent's memory tools are memory_search,",
         ),
         ("memory_search", "{}", "query required"),
-        ("memory_search", "{query: 1}", "are no JSON"),
+        ("memory_search", "{query: 1}", "are not JSON"),
         (
             "memory_search",
             '["x"]',

@@ -110,7 +110,7 @@ def test_bad_files_do_not_keep_the_good_ones_from_being_found(call: Call, world:
     assert len(answer["freshness"]["skipped"]) == 4
     said = call("search", "router").out.splitlines()[-1]
     assert said.startswith("not indexed: memory/broken.md: is a link")
-    assert said.endswith(" and 3 more (`openclaw-mem status`)")
+    assert said.endswith(" (3 more: `openclaw-mem status`)")
 
 
 # the configuration

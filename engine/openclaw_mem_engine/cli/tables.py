@@ -169,7 +169,7 @@ def closing(answer: Answer) -> Iterator[str]:
     if fresh is not None and fresh.state == "partial":
         left = [file for file in fresh.skipped if not file.by_rule and not file.of_workspace]
         if left:  # what is not indexed of the workspace itself is a note
-            more = f" and {len(left) - 1:,} more (`openclaw-mem status`)" if left[1:] else ""
+            more = f" ({len(left) - 1:,} more: `openclaw-mem status`)" if left[1:] else ""
             yield f"{marked('not indexed')}: {one_line(left[0].text)}{advice(more)}"
 
 

@@ -104,9 +104,9 @@ def load_settings(
     chosen.origins["agent"] = agent_origin
     if openclaw.agents and openclaw.agent(agent_id) is None:
         ids = [entry.id for entry in openclaw.agents]
-        some = f" Its agents: {', '.join(ids[:5])}{', …' if ids[5:] else ''}."
         text = f"No agent {agent_id} is configured in {openclaw.location.config_file}."
-        chosen.note("agent-unlisted", text + (did_you_mean(agent_id, ids) or some))
+        near = did_you_mean(agent_id, ids) if ids[5:] else f" Its agents: {', '.join(ids)}."
+        chosen.note("agent-unlisted", text + near)
 
     folder = _workspace(chosen, openclaw, agent_id, cwd)
     state_dir = openclaw.location.state_dir

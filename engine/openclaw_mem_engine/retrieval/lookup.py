@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -69,6 +69,8 @@ class Lookup(ABC, Generic[F, C]):
 
     #: Knobs that the lists of this backend are made with.
     made_with: Collection[str] = MADE_WITH
+    #: Changes of the note that would help.
+    _text_changes = staticmethod(text_changes)
 
     def __init__(self, backend: Backend, question: PassageQuestion, cancel: CancelToken) -> None:
         self._question = question
@@ -201,17 +203,6 @@ class Lookup(ABC, Generic[F, C]):
     def is_known(self, knobs: Knobs) -> bool:  # noqa: ARG002 - of a backend that asks no model
         """Whether what a search with these knobs finds can be said without asking a model."""
         return True
-
-    def _text_changes(
-        self,
-        search: Search,
-        candidate: Candidate | None,
-        trace: Trace,
-        stage: str,
-        lists: Sequence[ListFact],
-    ) -> Iterator[TextChange]:
-        """Changes of the note that would help."""
-        return text_changes(search, candidate, trace, stage, lists)
 
     def _pass(self, name: str, text: str) -> None:
         self._steps.append(Step(name, True, text))
