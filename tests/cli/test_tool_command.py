@@ -83,7 +83,7 @@ def test_get_and_parameters_from_stdin(
         (
             "memory_search",
             '["x"]',
-            "are list, not an object. They look like {query, maxResults?,",
+            "are not a JSON object. They look like {query, maxResults?,",
         ),
         ("memory_get", "{}", "path required"),
         ("memory_store", "{}", "The agent has no memory_store: the memory plug-in is memory-core"),

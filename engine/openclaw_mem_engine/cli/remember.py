@@ -74,6 +74,8 @@ def undo(arguments: Namespace) -> int:
     from openclaw_mem_engine.cli.parser import whole_number
     from openclaw_mem_engine.notes.editor import NoteEditor
 
+    if arguments.list and (arguments.show or arguments.edit is not None):
+        raise UsageError("--list names all edits: leave EDIT and --show out.")
     editor = NoteEditor(settings_of(arguments))
     number = whole_number(arguments.edit, "EDIT", 1)
     if arguments.list:

@@ -174,9 +174,9 @@ def _file_size(row: FileRow) -> str:
 
 def run_chunks(arguments: Namespace) -> int:
     """Print the chunks of one file. Changes nothing, makes nothing."""
-    from openclaw_mem_engine.workspace.reading import parse_location
+    from openclaw_mem_engine.workspace.reading import checked_path, parse_location
 
-    path = parse_location(arguments.path).path  # a line is as good as its file
+    path = parse_location(checked_path(arguments.path)).path  # a line is as good as its file
     with looking(settings_of(arguments)) as memory:
         anatomy = memory.anatomy(path)
     show(anatomy.to_dict(), _summary_lines(anatomy), as_json=arguments.json)

@@ -68,5 +68,5 @@ def _parameters(text: str, form: str) -> dict[str, Any]:
     except ValueError as error:
         raise UsageError(f"The parameters are not JSON ({error}). They look like {form}.") from None
     if not isinstance(found, dict):
-        raise UsageError(f"The parameters are {type(found).__name__}, not an object. They look like {form}.")
+        raise UsageError(f"The parameters are not a JSON object. They look like {form}.")
     return found

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
-from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.providers.base import stop_if_cancelled
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -23,6 +22,7 @@ from openclaw_mem_engine.why_not import RETURNED, Change, Passage, Step, TextCha
 from openclaw_mem_engine.why_not.changes import MADE_WITH, Search
 from openclaw_mem_engine.why_not.text_changes import text_changes
 from openclaw_mem_engine.why_not.walk import ListFact, walk
+from openclaw_mem_engine.workspace.reading import checked_path
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.retrieval import Backend, PassageQuestion
@@ -35,8 +35,7 @@ NO_CHANGE = "no-change"
 def checked(query: str, path: str) -> str:
     """The query without blanks around it. Raises UsageError when either is blank, or the query too long."""
     query = checked_query(query)
-    if not path.strip():
-        raise UsageError("A path is required, for example MEMORY.md or memory/2026-02-20.md.")
+    checked_path(path)
     return query
 
 
