@@ -84,7 +84,7 @@ def _nothing(pool: Pool, trace: Trace) -> str:
     if why := unsearched(pool.notes):
         return why
     if unrelated(pool, trace.knobs):
-        return "Nothing seems to be there"
+        return "Nothing relevant found"
     best = next((row for row in trace.dropped if row.final is not None), None)
     if best is not None and best.final is not None and best.outcome.stage == "min_score":
         limit = f"below min_score {trace.knobs.min_score:g}"

@@ -310,6 +310,8 @@ def test_every_command_has_help_with_an_example(bare: Call, command: str) -> Non
     assert said.code == 0
     assert f"openclaw-mem {command}" in said.out.partition("example:")[2]
     assert "--workspace DIR" in said.out
+    *full, _last = said.out.split("\n\n")[1].splitlines()
+    assert all(len(line) > 75 for line in full), "the description is one paragraph"
 
 
 def test_version(bare: Call) -> None:

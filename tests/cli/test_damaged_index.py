@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import textwrap
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import apsw
@@ -16,7 +17,7 @@ import pytest
 
 from cli.test_providers import configure
 from support.commands import Call, Said, World
-from support.embed_server import running_server
+from support.embed_server import Server, running_server
 
 #: The same command, killed when it has taken over the first embeddings.
 _KILLED = """
@@ -40,6 +41,17 @@ def write_many(world: World) -> None:
         world.write(f"memory/many/{number:03}.md", f"# Note {number}\n\nAbout subject{number}.\n")
 
 
+@contextmanager
+def many_indexed(bare: Call, world: World) -> Iterator[tuple[Server, Path]]:
+    """Those notes indexed with embeddings of a running server: the server, and the index."""
+    write_many(world)
+    with running_server(dims=256) as server:
+        configure(world, server.base_url)
+        assert bare("index").code == 0
+        (index,) = world.indexes
+        yield server, index
+
+
 def damage(index: Path, first: int = 10) -> None:
     """Every 12th page of embeddings is nothing but zeros."""
     with closing(apsw.Connection(str(index))) as connection:
@@ -60,11 +72,7 @@ def saved_by(said: Said) -> int:
 
 def test_a_damaged_index_gives_its_embeddings_to_the_new_one(bare: Call, world: World) -> None:
     """With a provider that takes money, only what cannot be read any more is paid for again."""
-    write_many(world)
-    with running_server(dims=256) as server:
-        configure(world, server.base_url)
-        assert bare("index").code == 0
-        (index,) = world.indexes
+    with many_indexed(bare, world) as (server, index):
         damage(index)
         before = len(server.requests)
         said = bare("index", "--force")
@@ -79,11 +87,7 @@ def test_a_damaged_index_gives_its_embeddings_to_the_new_one(bare: Call, world: 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_whoever_is_killed_while_saving_leaves_all_of_it_to_the_next(bare: Call, world: World) -> None:
-    write_many(world)
-    with running_server(dims=256) as server:
-        configure(world, server.base_url)
-        assert bare("index").code == 0
-        (index,) = world.indexes
+    with many_indexed(bare, world) as (_, index):
         damage(index)
         before = index.read_bytes()
         older = index.with_name(f"{index.name}.damaged")
@@ -104,11 +108,7 @@ def test_whoever_is_killed_while_saving_leaves_all_of_it_to_the_next(bare: Call,
 
 
 def test_a_second_damage_is_saved_from_too(bare: Call, world: World) -> None:
-    write_many(world)
-    with running_server(dims=256) as server:
-        configure(world, server.base_url)
-        assert bare("index").code == 0
-        (index,) = world.indexes
+    with many_indexed(bare, world) as (_, index):
         for first in (10, 30):
             damage(index, first)
             assert 540 < saved_by(bare("index", "--force")) < 604

@@ -79,7 +79,7 @@ def test_watch_says_left_out_and_not_indexed(world: World) -> None:
         world.write("MEMORY.md", "# Facts again\n")
         assert re.match(r"indexed MEMORY\.md · .* · 1 excluded · ", _line(running))
         (world.workspace / "memory" / "nul.md").unlink()
-        assert _line(running).startswith("gone: memory/nul.md · 4 files")
+        assert _line(running).startswith("deleted: memory/nul.md · 4 files")
 
 
 @pytest.mark.parametrize(
@@ -127,4 +127,4 @@ def test_a_folder_that_becomes_a_link_takes_with_it_what_was_left_out_in_it(worl
         projects.symlink_to(away)
         line = _line(running)
         assert "excluded memory/projects: is a link to a folder" in line
-        assert "gone: memory/projects/greenhouse.md" in line and "no longer" not in line
+        assert "deleted: memory/projects/greenhouse.md" in line and "no longer" not in line

@@ -55,13 +55,13 @@ def test_stored_listed_found_and_forgotten(call: Call, world: World) -> None:
     ("argv", "said"),
     [
         (("store", " "), "nothing to store"),
-        (("store", "x", "--category", "../x"), "is no category; allowed: preference"),
+        (("store", "x", "--category", "../x"), "is not a category; allowed: preference"),
         (("store", "x", "--importance", "nan"), "allowed: 0 to 1"),
         (("store", "x", "--importance", "much"), "allowed: 0 to 1"),
         (("search", "x", "--limit", "0"), "--limit"),
         (("capture",), "Give texts, or name a session"),
         (("capture", "x", "--session", "main"), "Give texts, or name a session"),
-        (("capture", "--session", "nothing"), "'nothing' is no session of agent main: abc"),
+        (("capture", "--session", "nothing"), "'nothing' is not a session of agent main: abc"),
     ],
 )
 def test_wrong_calls_say_what_to_do(call: Call, world: World, argv: tuple[str, ...], said: str) -> None:

@@ -163,8 +163,8 @@ def test_status_has_an_entry_for_each_use(call: Call, world: World) -> None:
     ):
         assert model in said.out
         assert f"{local_path(model, world.data / 'models')} (not on this machine, {size})" in said.out
-    for option in ("", " --for rerank", " --for expansion"):
-        assert f"`openclaw-mem model download{option}` fetches it" in said.out
+    for option, use in (("", "embedding"), (" --for rerank", "rerank"), (" --for expansion", "expansion")):
+        assert f"`openclaw-mem model download{option}` fetches the model for {use}" in said.out
     facts = call("model", "--json").json["models"]
     assert [(one["use"], one["provider"], one["present"]) for one in facts] == [
         ("embedding", "static", False),

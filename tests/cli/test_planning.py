@@ -88,8 +88,8 @@ def test_index_says_where_text_goes_before_it_goes(bare: Call, world: World) -> 
     said = bare("index")
     assert said.code == 7  # nobody of that name
     first, second = said.err.splitlines()[:2]  # voyage has no key, so nothing can go there
-    assert first.startswith("openclaw-mem: 4 texts (about ")
-    assert first.endswith(" tokens, unknown price: custom endpoint) go to embeddings.invalid.")
+    assert first.startswith("openclaw-mem: Sending 4 texts (about ")
+    assert first.endswith(" tokens, unknown price: custom endpoint) to embeddings.invalid.")
     assert second.startswith("openclaw-mem: Embedding failed: ")
     assert json.loads(bare("index", "--json").out)["files"] == 4
 

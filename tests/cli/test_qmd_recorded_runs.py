@@ -37,7 +37,7 @@ _OTHERWISE = {
 def normal(text: str, root: Path) -> str:
     """What differs in every run by design: marks, the name of the program, the XML and JSON of scores."""
     text = text.replace(str(root), "<ROOT>").replace("✓ ", "").replace("—", ":")
-    text = re.sub(r"`openclaw-mem qmd (.*?)`", r"'qmd \1'", text)
+    text = re.sub(r"`openclaw-mem .*?\bqmd (.*?)`", r"'qmd \1'", text)
     text = re.sub(r"(Score: +\d+%)( \(.*\))", r"\1", text)
     text = re.sub(r"Feb 1\d  2026", "<DAY>", text)  # the files of the recording have three dates
     text = re.sub(r"(Updated: +|updated )[\d.]+ \w+ ago", r"\1<AGO>", text)

@@ -136,7 +136,7 @@ def test_nothing_passes_names_the_best_and_a_setting_that_shows_it(call: Call) -
 
 def test_a_query_about_nothing_in_the_notes_is_not_advised_to_return_noise(call: Call) -> None:
     said = call("search", "xyzzyq").out.splitlines()[0]
-    assert said.startswith("Nothing seems to be there; no searched word occurs in the index, best cosine ")
+    assert said.startswith("Nothing relevant found; no searched word occurs in the index, best cosine ")
     assert said.endswith(", below 0.32 (weak).") and "min_score" not in said
 
 
@@ -146,6 +146,7 @@ def test_a_workspace_without_a_note_is_said(bare: Call, world: World) -> None:
     for _ in range(2):
         said = bare("search", "router", "--workspace", str(empty))
         assert said.code == 0 and said.out.startswith(f"There is no note in {empty}: ")
+    assert bare("index", "--workspace", str(empty)).out.startswith("Nothing to index: 0 files, ")
     note = empty / "MEMORY.md"
     note.write_text("# M\n- the router hums\n", "utf-8")
     assert "no note" not in bare("search", "zzzqq", "--provider", "none", "--workspace", str(empty)).out
@@ -252,6 +253,11 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
     [
         (["search"], "A query is required"),
         (["search", "  "], "A query is required"),
+        (["why-not", "", "MEMORY.md"], 'A query is required, for example "vpn certificate".\n'),
+        (["prompt", "--query", " "], "A query is required"),
+        (["chunks", " "], "A path is required"),
+        (["undo", "--list", "--show"], "leave EDIT and --show out"),
+        (["undo", "1", "--list"], "leave EDIT and --show out"),
         (["search", "x", "--set", "dcay=on"], "Did you mean decay"),
         (["search", "x", "--profile", "workbnch"], "'workbnch'. Did you mean workbench? Known: documented"),
         (["serch", "x"], "There is no command 'serch'. Did you mean search? `openclaw-mem --help` lists"),

@@ -64,7 +64,7 @@ def test_a_session_that_was_reset_is_found_by_its_id(call: Call, world: World) -
 def test_wrong_options_are_refused(call: Call, world: World) -> None:
     Talk().save(sessions_of(world))
     wrong = call("timeline", "--session", "none")
-    assert (wrong.code, wrong.out) == (2, "") and "'none' is no session of agent main" in wrong.err
+    assert (wrong.code, wrong.out) == (2, "") and "'none' is not a session of agent main" in wrong.err
     assert "use one of: flush, compaction" in call("timeline", "--kind", "flushes").err
     assert call("timeline", "--limit", "0").code == 2
     assert call("timeline", "--since", "soon").code == 2

@@ -51,7 +51,7 @@ def test_for_people(world: World) -> None:
         assert "  indexed MEMORY.md, memory/2026-02-20.md, memory/2026-02-25.md and 1 more · " in line
         assert "4 files, 4 chunks" in line
         (world.workspace / "MEMORY.md").unlink()
-        assert "  gone: MEMORY.md · 3 files" in running.text()
+        assert "  deleted: MEMORY.md · 3 files" in running.text()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

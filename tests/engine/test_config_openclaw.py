@@ -190,7 +190,12 @@ class TestAgents:
     def test_an_agent_that_is_not_configured_is_told(self, world: World) -> None:
         world.openclaw(self.AGENTS)
         (note,) = world.load(agent="nobody").warnings
-        assert note.code == "agent-unlisted"
+        assert (note.code, note.level) == ("agent-unlisted", "warning"), "printed by every command"
+        assert note.text.endswith("openclaw.json. Its agents: Work, play, boss.")
+        many = [{"id": f"agent-{number}"} for number in range(9)]
+        world.openclaw({"agents": {"list": many}})
+        (note,) = world.load(agent="agnet-7").warnings
+        assert "openclaw.json. Did you mean agent-7, " in note.text
 
     @pytest.mark.parametrize(
         "name", ["../x", "a/b", "", "a\0b", "a" * 65, "ä", "a b", ".", "..", "a\nb", "-\x1b[31m", "\ud800"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from openclaw_mem_engine.answer import Answer
 from openclaw_mem_engine.errors import ProviderError
+from openclaw_mem_engine.memory import Memory
 from support.embed_server import Server, running_server, server_error, unauthorized
 from support.providers import World, make_world
 
@@ -29,18 +32,34 @@ def use(world: World, server: Server, *lines: str, model: str = "hash-bow-256") 
     )
 
 
+@contextmanager
+def served(world: World) -> Iterator[tuple[Server, Memory]]:
+    """A running server, and a memory with its vectors."""
+    with running_server() as server:
+        use(world, server)
+        with world.memory() as memory:
+            memory.sync()
+            yield server, memory
+
+
+def refuse(world: World, server: Server) -> None:
+    """Let a process index with the server, and one of its searches find that the server refuses it now."""
+    use(world, server)
+    with world.memory() as memory:
+        memory.sync()
+        server.forever = unauthorized()
+        memory.search(QUERY)
+
+
 def has_vectors(answer: Answer) -> bool:
     return answer.pool.first("vector") is not None
 
 
 def test_keywords_answer_when_the_provider_refuses_and_say_since_when(world: World) -> None:
-    with running_server() as server:
-        use(world, server)
-        with world.memory() as memory:
-            memory.sync()
-            assert has_vectors(memory.search(QUERY))
-            server.forever = unauthorized()
-            answer = memory.search(QUERY)
+    with served(world) as (server, memory):
+        assert has_vectors(memory.search(QUERY))
+        server.forever = unauthorized()
+        answer = memory.search(QUERY)
     assert not has_vectors(answer)
     assert [hit.path for hit in answer.hits] == ["memory/2026-02-01.md"]
     fallback = answer.pool.fallback
@@ -52,30 +71,23 @@ def test_keywords_answer_when_the_provider_refuses_and_say_since_when(world: Wor
 
 
 def test_a_failing_provider_is_left_alone_until_the_retry_then_comes_back_by_itself(world: World) -> None:
-    with running_server() as server:
-        use(world, server)
-        with world.memory() as memory:
-            memory.sync()
-            server.forever = unauthorized()
-            memory.search(QUERY)
-            asked = len(server.requests)
-            again = memory.search("something else")
-            assert len(server.requests) == asked, "nothing is sent before the next retry"
-            assert again.pool.fallback is not None and again.pool.fallback.since == world.clock.now
-            server.forever = None
-            world.clock.forward(3600)
-            back = memory.search(QUERY)
-            assert has_vectors(back) and back.pool.fallback is None
-            assert memory.fallback() is None
+    with served(world) as (server, memory):
+        server.forever = unauthorized()
+        memory.search(QUERY)
+        asked = len(server.requests)
+        again = memory.search("something else")
+        assert len(server.requests) == asked, "nothing is sent before the next retry"
+        assert again.pool.fallback is not None and again.pool.fallback.since == world.clock.now
+        server.forever = None
+        world.clock.forward(3600)
+        back = memory.search(QUERY)
+        assert has_vectors(back) and back.pool.fallback is None
+        assert memory.fallback() is None
 
 
 def test_another_process_knows_of_the_failure_without_asking(world: World) -> None:
     with running_server() as server:
-        use(world, server)
-        with world.memory() as memory:
-            memory.sync()
-            server.forever = unauthorized()
-            memory.search(QUERY)
+        refuse(world, server)
         asked = len(server.requests)
         with world.memory() as memory:
             status = memory.status()
@@ -90,11 +102,7 @@ def test_another_process_knows_of_the_failure_without_asking(world: World) -> No
 
 def test_another_key_is_tried_at_once(world: World) -> None:
     with running_server() as server:
-        use(world, server)
-        with world.memory() as memory:
-            memory.sync()
-            server.forever = unauthorized()
-            memory.search(QUERY)
+        refuse(world, server)
         server.forever = None
         world.configure(
             'name = "openai"',
@@ -198,11 +206,8 @@ def test_going_back_to_a_provider_sends_nothing_again(world: World) -> None:
 
 
 def test_a_query_with_a_zero_vector_is_answered_by_keywords(world: World) -> None:
-    with running_server() as server:
-        use(world, server)
-        with world.memory() as memory:
-            memory.sync()
-            answer = memory.search("!!!")
+    with served(world) as (_, memory):
+        answer = memory.search("!!!")
     assert not has_vectors(answer)
     assert any("has no vector for this query" in text for text in answer.warnings)
 

@@ -118,7 +118,7 @@ def test_the_sentence_names_what_openclaw_returns_by_now(demo: Memory) -> None:
 def test_nothing_relevant_and_nothing_searched(demo: Memory) -> None:
     none = demo.search("xyzzy plugh")
     assert none.verdict == (
-        "Nothing seems to be there; no searched word occurs in the index, best cosine 0.13, below 0.32 (weak)"
+        "Nothing relevant found; no searched word occurs in the index, best cosine 0.13, below 0.32 (weak)"
     )
     assert unrelated(none.pool, none.trace.knobs)
     # Where passages hold some of the words but none holds all, or no floor was measured, it is not known.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -117,23 +117,22 @@ def exact_ranks(memory: Memory, query: str, knobs: Knobs, chunk_id: str) -> dict
     return found
 
 
-def true_stage(
-    memory: Memory, asked: WhyNot, line: int | None, trace: Trace, ranks: Mapping[str, int]
-) -> str:
-    knobs, chunk_id = trace.knobs, asked.passage.chunk_id
-    assert chunk_id is not None
-    fused = [rank for kind, rank in ranks.items() if knobs.takes(kind)]  # type: ignore[arg-type]
-    if not ranks:
+def true_stage(trace: Trace, asked: WhyNot, ranks: Iterable[tuple[Any, int]], *, shown: bool) -> str:
+    """The step that drops a passage of these kinds of lists and exact ranks; ``shown``: its line is."""
+    assert asked.passage.chunk_id is not None
+    found = list(ranks)
+    fused = [rank for kind, rank in found if trace.knobs.takes(kind)]
+    if not found:
         return "retrievers"
     if not fused:
         return "scope"
-    if min(fused) > knobs.candidates:
+    if min(fused) > trace.knobs.candidates:
         return "pool"
-    row = trace.row(chunk_id)
+    row = trace.row(asked.passage.chunk_id)
     assert row is not None
     if not row.returned:
         return str(row.outcome.stage)
-    return RETURNED if shows(memory, trace, holding(memory, asked, line), line) else "snippet"
+    return RETURNED if shown else "snippet"
 
 
 def smaller(knobs: Knobs, change: Mapping[str, KnobValue]) -> Iterator[dict[str, KnobValue]]:
@@ -202,16 +201,17 @@ def drawn(memory: Memory, seed: int) -> tuple[str, str, int | None, Knobs]:
     return query, path, draw.choice((None, *draw.sample(says, min(1, len(says))))), knobs
 
 
-def others_tried(memory: Memory, found: WhyNot, line: int | None, knobs: Knobs, seed: int) -> None:
-    """Any values of any knob, by brute force: what brings the passage in is a knob that is named."""
+def others_tried(
+    memory: Memory, found: WhyNot, line: int | None, knobs: Knobs, seed: int, chunks: set[str], *without: str
+) -> None:
+    """Any values of any knob, by brute force: what brings one of ``chunks`` in is a knob that is named."""
     draw, named = random.Random(seed), {name for change in found.changes for name in change.set}
     singles = not found.changes or any(len(change.set) == 1 for change in found.changes)
-    names = [n for n in KNOBS if n not in ("text_weight", "vector_space")]
+    names = [name for name in KNOBS if name not in ("text_weight", "vector_space", *without)]
     for name in draw.sample(names, 3):
-        for value in draw.sample(few_values(knobs, name), 1):
-            trace = memory.search(found.query, knobs.set({name: value})).trace
-            if shows(memory, trace, holding(memory, found, line), line):
-                assert singles and name in named, (name, value)
+        (value,) = draw.sample(few_values(knobs, name), 1)
+        if shows(memory, memory.search(found.query, knobs.set({name: value})).trace, chunks, line):
+            assert singles and name in named, (name, value)
 
 
 def check(memory: Memory, seed: int) -> WhyNot:
@@ -220,10 +220,11 @@ def check(memory: Memory, seed: int) -> WhyNot:
     chunk_id = found.passage.chunk_id
     assert chunk_id is not None and found.verdict.endswith(".")
     trace, exact = memory.search(query, knobs).trace, exact_ranks(memory, query, knobs, chunk_id)
-    assert found.stage == true_stage(memory, found, line, trace, exact)
+    chunks = holding(memory, found, line)
+    shown = shows(memory, trace, chunks, line)
+    assert found.stage == true_stage(trace, found, exact.items(), shown=shown)
     assert all(step.ok for step in found.steps[:-1]) and {step.name for step in found.steps} <= {*STEPS}
     assert found.steps[-1].ok == (found.stage == RETURNED)
-    chunks = holding(memory, found, line)
     before = locations(trace.returned, chunks)
     facts = next(step for step in found.steps if step.name == "retrievers").facts["lists"]
     ranks = {"lexical" if fact["list"] == "bm25" else "vector": fact["rank"] for fact in facts}
@@ -244,7 +245,7 @@ def check(memory: Memory, seed: int) -> WhyNot:
             nearer = memory.search(query, knobs.set(less)).trace
             assert not shows(memory, nearer, chunks, line), (change, less)
     if found.stage != RETURNED:
-        others_tried(memory, found, line, knobs, seed)
+        others_tried(memory, found, line, knobs, seed, chunks)
     return found
 
 

@@ -14,21 +14,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_retrieve_qmd import qmd_settings
-from test_why_not import WORDS, locations, shows, size, smaller
+from test_why_not import WORDS, locations, others_tried, shows, size, smaller, true_stage
 
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.qmd.lexical import terms_of
-from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
+from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import CandidateList
 from openclaw_mem_engine.ranking.profiles import profile
-from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.retrieval.qmd import QmdBackend
 from openclaw_mem_engine.sidecar.paths import shown_path
 from openclaw_mem_engine.stores.qmd.searching import VectorSpace
 from openclaw_mem_engine.why_not import RETURNED, STEPS, WhyNot
-from support.knob_values import few_values
 from support.memories import write_notes
 from support.qmd_world import QmdWorld
 
@@ -111,24 +109,6 @@ def held_parts(memory: Memory, document: str, text: str, *, as_indexed: bool) ->
     return made
 
 
-def true_stage(asked: WhyNot, line: int | None, trace: Trace, memory: Memory, lists: Any) -> str:
-    document, knobs = asked.passage.chunk_id, trace.knobs
-    assert document is not None
-    ranks = {lst.id: rank for lst in lists if (rank := exact_rank(memory, lst, document)) is not None}
-    fused = [ranks[lst.id] for lst in lists if lst.id in ranks and knobs.takes(lst.kind)]
-    if not ranks:
-        return "retrievers"
-    if not fused:
-        return "scope"
-    if min(fused) > knobs.candidates:
-        return "pool"
-    row = trace.row(document)
-    assert row is not None
-    if not row.returned:
-        return str(row.outcome.stage)
-    return RETURNED if shows(memory, trace, holding(memory, asked, line), line) else "snippet"
-
-
 def drawn(memory: Memory, seed: int) -> tuple[str, str, int | None, Knobs]:
     """A question under any profile and a few knobs, about any document or one that the search ranks."""
     draw = random.Random(seed)
@@ -161,17 +141,6 @@ def drawn(memory: Memory, seed: int) -> tuple[str, str, int | None, Knobs]:
     return query, path, draw.choice((None, draw.choice(says))), knobs
 
 
-def others_tried(memory: Memory, found: WhyNot, line: int | None, knobs: Knobs, seed: int) -> None:
-    """Any values of any knob: what brings the document in is a knob that is named."""
-    draw, named = random.Random(seed), {name for change in found.changes for name in change.set}
-    singles = not found.changes or any(len(change.set) == 1 for change in found.changes)
-    for name in draw.sample([n for n in KNOBS if n not in ("text_weight", "vector_space", "rerank")], 4):
-        for value in draw.sample(few_values(knobs, name), 1):
-            trace = memory.search(found.query, knobs.set({name: value})).trace
-            if shows(memory, trace, holding(memory, found, line), line):
-                assert singles and name in named, (name, value)
-
-
 def check(memory: Memory, seed: int) -> WhyNot:
     query, path, line, knobs = drawn(memory, seed)
     found = memory.why_not(query, path, line, knobs)
@@ -179,13 +148,17 @@ def check(memory: Memory, seed: int) -> WhyNot:
     assert document is not None and found.verdict.endswith(".")
     answer = memory.search(query, knobs)
     lists = answer.pool.lists
-    assert found.stage == true_stage(found, line, answer.trace, memory, lists)
+    exact = [exact_rank(memory, lst, document) for lst in lists]
+    ranks = [(lst.kind, rank) for lst, rank in zip(lists, exact, strict=True) if rank is not None]
+    documents = holding(memory, found, line)
+    shown = shows(memory, answer.trace, documents, line)
+    assert found.stage == true_stage(answer.trace, found, ranks, shown=shown)
     assert all(step.ok for step in found.steps[:-1])
     assert found.steps[-1].ok == (found.stage == RETURNED)
     names = [step.name for step in found.steps]
     assert names == [name for name in STEPS if name in names] or "decay" in names
     facts = next(step for step in found.steps if step.name == "retrievers").facts["lists"]
-    assert [fact["rank"] for fact in facts] == [exact_rank(memory, lst, document) for lst in lists]
+    assert [fact["rank"] for fact in facts] == exact
     assert [fact["matched"] for fact in facts] == [lst.matched for lst in lists]
     if facts and facts[0]["list"] == "bm25" and "\n" not in query:
         parts = held_parts(memory, document, query, as_indexed=knobs.lexical_index == "stemmed")
@@ -196,7 +169,6 @@ def check(memory: Memory, seed: int) -> WhyNot:
                 assert not facts[0]["rank"] and all(f"“{word}”" in advice.text.lower() for word in named)
     sizes = [size(knobs, change.set) for change in found.changes]
     assert sizes == sorted(sizes)
-    documents = holding(memory, found, line)
     before = locations(answer.trace.returned, documents)
     for change in found.changes:
         trace = memory.search(query, knobs.set(change.set)).trace
@@ -208,7 +180,7 @@ def check(memory: Memory, seed: int) -> WhyNot:
         for less in smaller(knobs, change.set):
             assert not shows(memory, memory.search(query, knobs.set(less)).trace, documents, line), less
     if found.stage != RETURNED:
-        others_tried(memory, found, line, knobs, seed)
+        others_tried(memory, found, line, knobs, seed, documents, "rerank")
     return found
 
 

@@ -131,7 +131,7 @@ def test_a_users_theme_by_name_and_by_path(tmp_path: Path) -> None:
     [
         ("[colors", "cannot be read"),
         ("[colors]\n", "at least primary"),
-        ('[colors]\nprimary = "red; }"\n', "is no colour"),
+        ('[colors]\nprimary = "red; }"\n', "is not a colour"),
         ('[colors]\nprimary = "#123456"\nother = "#123456"\n', "no 'other'"),
         ('size = 3\n[colors]\nprimary = "#123456"\n', "'size' is unknown"),
         ('name = "../x"\n[colors]\nprimary = "#123456"\n', "letters, digits"),

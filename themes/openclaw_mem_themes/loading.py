@@ -45,7 +45,7 @@ def load_theme(name_or_path: str, folder: Path | None = None) -> ThemeFile:
         return _read(Path(name_or_path).expanduser())
     if not re.fullmatch(r"[\w-]{1,64}", name_or_path):
         raise ThemeError(
-            f"{name_or_path!r} is no theme: give a name such as {DEFAULT}, or a path ending in .toml."
+            f"{name_or_path!r} is not a theme: give a name such as {DEFAULT}, or a path ending in .toml."
         )
     own = folder / f"{name_or_path}.toml" if folder is not None else None
     if own is not None and own.is_file():
@@ -85,5 +85,5 @@ def _table(path: Path, raw: Mapping[str, Any], table: str, known: frozenset[str]
         if key not in known:
             raise ThemeError(f"{path}: [{table}] has no {key!r}; known: {', '.join(sorted(known))}.")
         if not isinstance(value, str) or not _COLOR.fullmatch(value):
-            raise ThemeError(f"{path}: {table}.{key} = {value!r} is no colour; write #rrggbb.")
+            raise ThemeError(f"{path}: {table}.{key} = {value!r} is not a colour; write #rrggbb.")
     return dict(found)

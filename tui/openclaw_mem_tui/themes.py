@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from textual.color import Color, ColorParseError
-from textual.theme import Theme
+from pathlib import Path
 
-from openclaw_mem_themes import ThemeFile
+from textual.color import Color, ColorParseError
+from textual.theme import BUILTIN_THEMES, Theme
+
+from openclaw_mem_themes import ThemeError, ThemeFile, load_theme
 
 
 def textual_theme(file: ThemeFile) -> Theme:
@@ -18,6 +20,16 @@ def textual_theme(file: ThemeFile) -> Theme:
         variables={**_SHARED, **file.variables},
         **colors,  # type: ignore[arg-type]
     )
+
+
+def theme_trouble(name: str, folder: Path) -> str:
+    """Why this theme cannot be used; "" where it can. ``folder`` holds the user's own themes."""
+    try:
+        if name not in BUILTIN_THEMES:
+            load_theme(name, folder)
+    except ThemeError as error:
+        return str(error)
+    return ""
 
 
 #: Parts of Textual's own widgets that would bring a second accent.

@@ -117,7 +117,11 @@ COMMANDS = (
         "knob that it names was tried: with the next smaller one the passage is not returned.",
         (
             option("query", metavar="QUERY", help="what is searched"),
-            option("location", metavar="PATH[:LINE]", help="as search prints it, for example MEMORY.md:3"),
+            option(
+                "location",
+                metavar="PATH[:LINE]",
+                help="as search prints it, for example MEMORY.md:3; of a range the first line",
+            ),
             *_RANKING,
             _SESSION_KEY,
         ),
@@ -162,7 +166,9 @@ COMMANDS = (
         "  openclaw-mem config undo",
         " `set` writes\nour config.toml, and no other file, after it has shown the change.",
         (
-            option("action", nargs="?", choices=("show", "set", "undo"), default="show", help="(show)"),
+            option(
+                "action", nargs="?", choices=("show", "set", "undo"), default="show", help="default: show"
+            ),
             option("values", nargs="*", metavar="KEY=VALUE", help="set: keys as `config` lists them"),
             flag("--dry-run", "show the change and write nothing"),
             shared.YES,
@@ -190,7 +196,7 @@ COMMANDS = (
         "cache stats\n  openclaw-mem cache prune --max 20000",
         " An embedding that an\nindexed passage needs is never pruned.",
         (
-            option("action", nargs="?", choices=("stats", "prune"), default="stats", help="(stats)"),
+            option("action", nargs="?", choices=("stats", "prune"), default="stats", help="default: stats"),
             option(
                 "--max",
                 metavar="N",
@@ -239,7 +245,9 @@ COMMANDS = (
         "model status\n  openclaw-mem model download --yes\n  openclaw-mem model download --for rerank",
         " Nothing\nis downloaded without confirmation. A stopped download continues where it was.",
         (
-            option("action", nargs="?", choices=("status", "download"), default="status", help="(status)"),
+            option(
+                "action", nargs="?", choices=("status", "download"), default="status", help="default: status"
+            ),
             option(
                 "--model",
                 metavar="M",
@@ -250,7 +258,7 @@ COMMANDS = (
                 dest="use",
                 choices=("embedding", "rerank", "expansion"),
                 default="embedding",
-                help="what the model is for (embedding)",
+                help="what the model is for (default: embedding)",
             ),
             flag("--yes", "download without asking"),
             option(

@@ -43,6 +43,11 @@ def _change(arguments: Namespace) -> int:
     else:
         values = _values(arguments.values)
         edit = own_file.propose_settings(settings, values)
+        if theme := values.get("theme"):
+            from openclaw_mem_engine.cli.tui import wrong_theme
+
+            if why := wrong_theme(theme):
+                raise UsageError(why)
     if edit.after is not None:
         _check(arguments, edit)
     if not arguments.json:

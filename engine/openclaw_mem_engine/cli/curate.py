@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cli.opening import looking, say_warnings, settings_of
 from openclaw_mem_engine.cli.remember import ask, diff_lines
 from openclaw_mem_engine.cli.terminal import dim, one_line, out, say, show, stoppable, strong, width
+from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import UsageError
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def run(arguments: Namespace) -> int:
     lines = [f"written: {edit.summary()}" for edit in candidate.edits] if written else ["nothing written"]
     if written:
         ids = " and ".join(f"`openclaw-mem undo {done.id}`" for done in reversed(written))
-        lines.append(f"{ids} {'takes' if len(written) == 1 else 'take'} it back.")
+        lines.append(f"{advice(ids)} {'takes' if len(written) == 1 else 'take'} it back.")
     data = candidate.to_dict() | {
         "effect": effect.to_dict() if effect else None,
         "written": [item.to_dict() for item in written],
@@ -115,7 +116,8 @@ def _lines(found: list[NoteCandidate], material: Material, *, rejected: bool) ->
     count = len(found)
     what = "rejected candidates" if rejected else "candidates"
     yield ""
-    yield f"{count or 'no'} {what[:-1] if count == 1 else what}" + (f"; {_NEXT[rejected]}" if found else "")
+    then = f"; {advice(_NEXT[rejected])}" if found else ""
+    yield f"{count or 'no'} {what[:-1] if count == 1 else what}{then}"
 
 
 _NEXT = {
@@ -148,5 +150,5 @@ def _beginning(lines: list[str], candidate: NoteCandidate) -> list[str]:
     rest = len(lines) - MOST_LINES
     return [
         *lines[:MOST_LINES],
-        dim(f"  … {rest:,} more lines: `openclaw-mem curate --effect {candidate.id}`"),
+        dim(advice(f"  … {rest:,} more lines: `openclaw-mem curate --effect {candidate.id}`")),
     ]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cli.opening import say_warnings, settings_of
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.terminal import crop, one_line, say, show, table, width
+from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.redact import credential_warning
 from openclaw_mem_engine.sanitize import visible
@@ -122,7 +123,7 @@ def capture(arguments: Namespace) -> int:
         lines.append(f"{'captured' if taken else 'refused '}  the text{where} {rule}{done}")
         lines.append(crop(f"          {one_line(text)}", width()) if at else f"          {one_line(text)}")
     if any(not item.decision.captured for item in found):
-        lines.append("A refused text is kept with `openclaw-mem memories store TEXT`.")
+        lines.append(advice("A refused text is kept with `openclaw-mem memories store TEXT`."))
     _show(data, lines, arguments)
     return 0
 

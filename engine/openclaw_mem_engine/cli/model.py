@@ -131,7 +131,7 @@ def _status(settings: Settings, files: list[ModelFile], *, as_json: bool) -> int
     missing = [file for file in files if file.size is None]
     for use in (file.use for file in missing if file.url):
         option = "" if use == "embedding" else f" --for {use}"
-        lines.append(f"`openclaw-mem model download{option}` fetches it; it asks first.")
+        lines.append(f"`openclaw-mem model download{option}` fetches the model for {use}; it asks first.")
     for file in missing:
         if not file.url:
             setting = _PROVIDERS[file.use][1]

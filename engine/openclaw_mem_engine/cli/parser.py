@@ -38,6 +38,12 @@ class _Help(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str, **how: Any) -> None:
         super().__init__(prog, **{"width": width() - 2} | how)
 
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """A description is one paragraph; the examples below the options keep their lines."""
+        if "\n  " in text:
+            return super()._fill_text(text, width, indent)
+        return argparse.HelpFormatter._fill_text(self, text, width, indent)
+
 
 class _Parser(argparse.ArgumentParser):
     """argparse whose complaints are our own errors, which ``main`` prints."""

@@ -59,7 +59,7 @@ def announce(memory: Memory, token: threading.Event, request: SyncRequest = DEFA
     sent = [space for space in plan.spaces if space.place and space.texts and not space.why_not]
     for space in sent:
         host = destination(space.space.provider, space.place)
-        say(f"{count(space.texts, 'text')} ({_price(space)}) go to {host}.")
+        say(f"Sending {count(space.texts, 'text')} ({_price(space)}) to {host}.")
     primary = next((link for link in links if link.role == "primary"), None)
     for link in links:
         if sent and link.role == "fallback" and link.host and primary is not None:

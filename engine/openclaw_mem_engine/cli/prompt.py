@@ -51,14 +51,14 @@ def run(arguments: Namespace) -> int:
 
 def _searched(settings: Settings, arguments: Namespace, whole: WholeMemory) -> _Searched:
     """Search as the agent does, and get the lines of the best result."""
-    from openclaw_mem_engine.cli.search import brought_up_to_date
+    from openclaw_mem_engine.cli.search import brought_up_to_date, query_of
     from openclaw_mem_engine.lifecycle.prompt import tokens_of
     from openclaw_mem_engine.tools import memory_get, memory_search
 
-    arguments.no_sync = False
+    query, arguments.no_sync = query_of(arguments), False
     with open_memory(settings) as memory, stoppable() as token:
         brought_up_to_date(memory, arguments, token)
-        reply = memory_search(memory, {"query": arguments.query})
+        reply = memory_search(memory, {"query": query})
         found = reply["results"]
         get = ""
         if found:
@@ -117,7 +117,7 @@ def _lines(prompt: MemoryPrompt, whole: WholeMemory, searched: _Searched | None)
     rows += [(name, "0", f"not in it: {one_line(why)}") for name, why in prompt.bootstrap.left_out]
     yield from table(rows)
     if prompt.logs:
-        yield "Not in it; the agent is asked to read (one document: the program loads them):"
+        yield "Not in it; the agent is asked to read them (one document says that OpenClaw loads them):"
         logs = [(log.path, one_line(log.why) if log.why else f"{log.tokens:,} tokens") for log in prompt.logs]
         yield from indented("  ".join(log) for log in logs)
     yield f"All {count(whole.notes, 'note')} together: about {count(whole.tokens, 'token')}."
@@ -134,4 +134,4 @@ def _lines(prompt: MemoryPrompt, whole: WholeMemory, searched: _Searched | None)
             share = f"{100 * (1 - both / tokens):.0f} % less"
             yield f"Reading {what} instead: {tokens:,} tokens. Search and get are {share}."
         else:
-            yield f"Reading {what} instead: {tokens:,} tokens, which is no more."
+            yield f"Reading {what} instead: {tokens:,} tokens, so the search saves nothing."

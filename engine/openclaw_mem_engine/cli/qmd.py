@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.opening import say_warnings, settings_of
 from openclaw_mem_engine.cli.terminal import one_line, out, print_json, say, stoppable
+from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import IndexUnavailable, ProviderError, UsageError
 from openclaw_mem_engine.model import as_json
 from openclaw_mem_engine.sanitize import visible
@@ -31,7 +32,11 @@ def update(arguments: Namespace) -> int:
             return 0
         number = 1 if arguments.collection else len(backend.store.collections())
         if not number:
-            out("No collections found. Run `openclaw-mem qmd collection add .` to index markdown files.")
+            out(
+                advice(
+                    "No collections found. Run `openclaw-mem qmd collection add .` to index markdown files."
+                )
+            )
             return 0
         out(f"Updating {number} collection(s)...")
         for line in update_lines(backend, arguments, arguments.collection, of=number):
@@ -100,7 +105,8 @@ def update_lines(
     if of:
         yield "\nAll collections updated."
     if waiting := _waiting(backend):
-        yield f"\nRun `openclaw-mem qmd embed` to update embeddings ({waiting} unique hashes need vectors)"
+        run = advice("Run `openclaw-mem qmd embed` to update embeddings")
+        yield f"\n{run} ({waiting} unique hashes need vectors)"
 
 
 def _waiting(backend: QmdBackend) -> int:
@@ -154,9 +160,9 @@ def status(arguments: Namespace) -> int:
     if found.others:
         out(f"  Unused:   {found.others} embedded with another model, provider or endpoint")
     if waiting:
-        out(f"  Pending:  {waiting} need embedding (run `openclaw-mem qmd embed`)")
+        out(advice(f"  Pending:  {waiting} need embedding (run `openclaw-mem qmd embed`)"))
     if fresh.changed_count:
-        out(f"  Stale:    {fresh.changed_count} changed on disk (run `openclaw-mem qmd update`)")
+        out(advice(f"  Stale:    {fresh.changed_count} changed on disk (run `openclaw-mem qmd update`)"))
     for line in ["", *status_lines(found, collections)] if collections else ["", "No collections."]:
         out(visible(line))
     out("\nModels")

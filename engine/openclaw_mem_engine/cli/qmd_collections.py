@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cli.qmd_opening import opened
 from openclaw_mem_engine.cli.terminal import out, print_json
 from openclaw_mem_engine.cli.text_format import count, duration
+from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.qmd.documents import VirtualPath
@@ -177,7 +178,7 @@ def context_list(arguments: Namespace) -> int:
     out(
         "\nConfigured Contexts\n"
         if lines
-        else "No contexts configured. Use `openclaw-mem qmd context add` to add one."
+        else advice("No contexts configured. Use `openclaw-mem qmd context add` to add one.")
     )
     for line in lines:
         out(visible(line))

@@ -22,6 +22,7 @@ from openclaw_mem_engine.cli.terminal import (
     strong,
     table,
 )
+from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.sanitize import visible
 
@@ -62,7 +63,7 @@ def run(arguments: Namespace) -> int:
     if arguments.json:
         print_json(proposal.to_dict() | {"written": done.to_dict() if done else None})
     elif done is not None:
-        out(f"written: {proposal.edit.summary()}. `openclaw-mem undo` undoes it.")
+        out(f"written: {proposal.edit.summary()}. {advice('`openclaw-mem undo` undoes it.')}")
     else:
         out("nothing written" + (" (dry run)" if arguments.dry_run else ""))
     return 0
@@ -73,6 +74,8 @@ def undo(arguments: Namespace) -> int:
     from openclaw_mem_engine.cli.parser import whole_number
     from openclaw_mem_engine.notes.editor import NoteEditor
 
+    if arguments.list and (arguments.show or arguments.edit is not None):
+        raise UsageError("--list names all edits: leave EDIT and --show out.")
     editor = NoteEditor(settings_of(arguments))
     number = whole_number(arguments.edit, "EDIT", 1)
     if arguments.list:

@@ -76,7 +76,7 @@ def query_of(arguments: Namespace) -> str:
     """The query of either form; bytes of the command line that are no UTF-8 count as unknown characters."""
     query = arguments.query if arguments.query is not None else " ".join(arguments.words)
     if not query.strip():
-        raise UsageError('A query is required, for example: openclaw-mem search "vpn certificate".')
+        raise UsageError('A query is required, for example "vpn certificate".')
     return utf8(query.encode("utf-8", "surrogateescape").decode("utf-8", "replace")).decode("utf-8")
 
 

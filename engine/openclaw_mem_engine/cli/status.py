@@ -159,6 +159,8 @@ def _file_lines(overview: Overview, rows: Sequence[FileRow]) -> list[str]:
         text += f", {count(waiting, 'file')} to sync: `openclaw-mem index`"
     elif overview.differences:
         text += ", built with other settings: `openclaw-mem index` rebuilds it"
+    elif overview.freshness.state == "fresh":
+        text += ", up to date"
     return [*aligned(cells), *excluded_lines(whole), dim(f"{text}.")]
 
 
@@ -172,9 +174,9 @@ def _file_size(row: FileRow) -> str:
 
 def run_chunks(arguments: Namespace) -> int:
     """Print the chunks of one file. Changes nothing, makes nothing."""
-    from openclaw_mem_engine.workspace.reading import parse_location
+    from openclaw_mem_engine.workspace.reading import checked_path, parse_location
 
-    path = parse_location(arguments.path).path  # a line is as good as its file
+    path = parse_location(checked_path(arguments.path)).path  # a line is as good as its file
     with looking(settings_of(arguments)) as memory:
         anatomy = memory.anatomy(path)
     show(anatomy.to_dict(), _summary_lines(anatomy), as_json=arguments.json)

@@ -157,7 +157,7 @@ def closing(answer: Answer) -> Iterator[str]:
         f"{spent:.1f} ms",
         f"after {duration(waited)} of sync" if waited >= _WAITED_S else "",
     ]
-    yield verdict_line(answer)
+    yield advice(verdict_line(answer))
     yield dim(one_line(" · ".join(part for part in parts if part)))
     if pool.fallback is not None:
         yield f"{marked('fallback')}: {fallback_words(pool.fallback, pool.now)}"
@@ -166,6 +166,11 @@ def closing(answer: Answer) -> Iterator[str]:
             continue
         text = one_line(advice(note.text))
         yield f"{marked(note.level)}: {text}" if note.level == "warning" else dim(f"note: {text}")
+    if fresh is not None and fresh.state == "partial":
+        left = [file for file in fresh.skipped if not file.by_rule and not file.of_workspace]
+        if left:  # what is not indexed of the workspace itself is a note
+            more = f" ({len(left) - 1:,} more: `openclaw-mem status`)" if left[1:] else ""
+            yield f"{marked('not indexed')}: {one_line(left[0].text)}{advice(more)}"
 
 
 def _profile(answer: Answer) -> str:

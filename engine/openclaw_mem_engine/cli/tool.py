@@ -66,7 +66,7 @@ def _parameters(text: str, form: str) -> dict[str, Any]:
     except RecursionError:
         raise UsageError(f"The parameters are nested too deeply. They look like {form}.") from None
     except ValueError as error:
-        raise UsageError(f"The parameters are no JSON ({error}). They look like {form}.") from None
+        raise UsageError(f"The parameters are not JSON ({error}). They look like {form}.") from None
     if not isinstance(found, dict):
-        raise UsageError(f"The parameters are {type(found).__name__}, not an object. They look like {form}.")
+        raise UsageError(f"The parameters are not a JSON object. They look like {form}.")
     return found

@@ -56,6 +56,13 @@ def wrong_keys(settings: Settings) -> tuple[str, ...]:
     return with_keys(settings.keys, settings.origins["keys"].where)[2]
 
 
+def wrong_theme(name: str) -> str:
+    """Why the workbench cannot use this theme; "" where it can."""
+    from openclaw_mem_tui.themes import theme_trouble
+
+    return theme_trouble(name, user_folders().config / "themes")
+
+
 def can_draw() -> bool:
     """Whether there is a terminal at both ends that moves its cursor, and has a size: Textual would paint one
     of no columns again and again."""

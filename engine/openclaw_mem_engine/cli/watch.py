@@ -64,7 +64,7 @@ def _words(event: FollowEvent, settings: Settings) -> str:
     if event.note is not None:
         return f"{event.note.level}: {event.note.text}"
     if event.event == "failed":
-        again = f" Tried again in {duration(event.retry_s)}." if event.retry_s else ""
+        again = f" Next try in {duration(event.retry_s)}." if event.retry_s else ""
         return f"failed: {event.text}{again}"
     return event.text or event.event
 
@@ -74,7 +74,7 @@ def _report_words(report: SyncReport, event: FollowEvent) -> str:
     if report.changed:
         did.append(f"indexed {first_few(report.changed)}")
     if report.gone:
-        did.append(f"gone: {first_few(report.gone)}")
+        did.append(f"deleted: {first_few(report.gone)}")
     if event.excluded:
         did.append(f"excluded {first_few([left_out_words(file, report) for file in event.excluded])}")
     named = {*report.changed, *report.gone}

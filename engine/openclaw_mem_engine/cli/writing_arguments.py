@@ -114,7 +114,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
         "curate",
         "candidates for changes of MEMORY.md, with evidence and diff",
         "curate\n  openclaw-mem curate --effect 3f9c01ab\n  openclaw-mem curate --apply 3f9c01ab",
-        " Nothing is\nwritten without confirmation; `openclaw-mem undo` takes a change back.",
+        " Nothing is\nwritten without confirmation; `openclaw-mem undo` undoes a change.",
         (
             option("--apply", metavar="ID", help="show this one and its effect, write it after confirmation"),
             option("--effect", metavar="ID", help="what it would do to answers, measured on a copy"),

@@ -54,7 +54,7 @@ from openclaw_mem_engine.config.sources import (
     user_folders,
 )
 from openclaw_mem_engine.config.store import store_settings, workspace_key
-from openclaw_mem_engine.errors import ConfigError, UsageError
+from openclaw_mem_engine.errors import ConfigError, UsageError, did_you_mean
 
 DEFAULT_AGENT = "main"
 #: The user's editor when no setting names one; shared with other programs, so last.
@@ -103,8 +103,10 @@ def load_settings(
     unflagged = Chosen(merged(layers[:-1]), openclaw.environ, home, cwd, [])
     chosen.origins["agent"] = agent_origin
     if openclaw.agents and openclaw.agent(agent_id) is None:
+        ids = [entry.id for entry in openclaw.agents]
         text = f"No agent {agent_id} is configured in {openclaw.location.config_file}."
-        chosen.note("agent-unlisted", text, "info")
+        near = did_you_mean(agent_id, ids) if ids[5:] else f" Its agents: {', '.join(ids)}."
+        chosen.note("agent-unlisted", text + near)
 
     folder = _workspace(chosen, openclaw, agent_id, cwd)
     state_dir = openclaw.location.state_dir

@@ -136,7 +136,7 @@ def find_session(settings: Settings, text: str) -> SessionEntry:
         raise UsageError(f"There is no session in {settings.openclaw.sessions_dir}.")
     more = len(found or sessions) - _NAMED
     names += f" and {more} more" if more > 0 else ""
-    what = "means several sessions" if found else "is no session"
+    what = "means several sessions" if found else "is not a session"
     raise UsageError(f"{visible(text)[:80]!r} {what} of agent {settings.agent}: {names}.")
 
 

@@ -144,7 +144,7 @@ class Memories:
         if len(data) > most:
             raise UsageError(f"The text has {len(data):,} bytes; allowed: {most:,} (max_file_bytes).")
         if category not in CATEGORIES:
-            raise UsageError(f"{category!r} is no category; allowed: {', '.join(CATEGORIES)}.")
+            raise UsageError(f"{category!r} is not a category; allowed: {', '.join(CATEGORIES)}.")
         if not 0 <= importance <= 1:
             raise UsageError(f"The importance is {importance:g}; allowed: 0 to 1.")
         with held(self._folder, "memories"):

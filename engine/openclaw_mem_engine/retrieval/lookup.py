@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
-from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.providers.base import stop_if_cancelled
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -23,6 +22,7 @@ from openclaw_mem_engine.why_not import RETURNED, Change, Passage, Step, TextCha
 from openclaw_mem_engine.why_not.changes import MADE_WITH, Search
 from openclaw_mem_engine.why_not.text_changes import text_changes
 from openclaw_mem_engine.why_not.walk import ListFact, walk
+from openclaw_mem_engine.workspace.reading import checked_path
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.retrieval import Backend, PassageQuestion
@@ -35,8 +35,7 @@ NO_CHANGE = "no-change"
 def checked(query: str, path: str) -> str:
     """The query without blanks around it. Raises UsageError when either is blank, or the query too long."""
     query = checked_query(query)
-    if not path.strip():
-        raise UsageError("A path is required, for example MEMORY.md or memory/2026-02-20.md.")
+    checked_path(path)
     return query
 
 
@@ -69,6 +68,8 @@ class Lookup(ABC, Generic[F, C]):
 
     #: Knobs that the lists of this backend are made with.
     made_with: Collection[str] = MADE_WITH
+    #: Changes of the note that would help.
+    _text_changes = staticmethod(text_changes)
 
     def __init__(self, backend: Backend, question: PassageQuestion, cancel: CancelToken) -> None:
         self._question = question
@@ -201,17 +202,6 @@ class Lookup(ABC, Generic[F, C]):
     def is_known(self, knobs: Knobs) -> bool:  # noqa: ARG002 - of a backend that asks no model
         """Whether what a search with these knobs finds can be said without asking a model."""
         return True
-
-    def _text_changes(
-        self,
-        search: Search,
-        candidate: Candidate | None,
-        trace: Trace,
-        stage: str,
-        lists: Sequence[ListFact],
-    ) -> Iterator[TextChange]:
-        """Changes of the note that would help."""
-        return text_changes(search, candidate, trace, stage, lists)
 
     def _pass(self, name: str, text: str) -> None:
         self._steps.append(Step(name, True, text))

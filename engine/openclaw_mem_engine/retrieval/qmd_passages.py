@@ -7,7 +7,7 @@ that counterfactuals need."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -25,8 +25,7 @@ from openclaw_mem_engine.retrieval.lookup import INDEX
 from openclaw_mem_engine.retrieval.qmd import FoundDocuments, QmdBackend
 from openclaw_mem_engine.stores.qmd.file_records import Known, looks_unchanged
 from openclaw_mem_engine.stores.qmd.scanning import FoundFile, Scan, read_file
-from openclaw_mem_engine.why_not import TextChange, WhyNot
-from openclaw_mem_engine.why_not.changes import Search
+from openclaw_mem_engine.why_not import WhyNot
 from openclaw_mem_engine.why_not.qmd_steps import MADE_WITH, document_changes, label_of, parts_of
 from openclaw_mem_engine.why_not.walk import ListFact
 from openclaw_mem_engine.workspace.opening import NoteRefused
@@ -48,6 +47,7 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
     """The lookup in the index of QMD in this process."""
 
     made_with = MADE_WITH
+    _text_changes = staticmethod(document_changes)
 
     def __init__(self, backend: QmdBackend, question: PassageQuestion, cancel: CancelToken) -> None:
         super().__init__(backend, question, cancel)
@@ -216,16 +216,6 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
                 self._notes.append(_UNASKED)
             return False
         return self._found(knobs).answered is first.answered
-
-    def _text_changes(
-        self,
-        search: Search,
-        candidate: Candidate | None,
-        trace: Trace,
-        stage: str,
-        lists: Sequence[ListFact],
-    ) -> Iterator[TextChange]:
-        return document_changes(search, candidate, trace, stage, lists)
 
 
 def _found(placed: Placed) -> FoundFile | None:

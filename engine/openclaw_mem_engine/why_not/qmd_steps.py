@@ -48,11 +48,11 @@ def label_of(label: str, text: str) -> str:
 
 
 def document_changes(
-    search: Search, document: Candidate | None, trace: Trace, stage: str, lists: Sequence[ListFact]
+    search: Search, passage: Candidate | None, trace: Trace, stage: str, lists: Sequence[ListFact]
 ) -> Iterator[TextChange]:
     """Changes of the document that would help, as far as they can be tried; and the words that keep the first
     list of full text from finding it, of which it requires each."""
-    yield from undated(search, document, trace)
+    yield from undated(search, passage, trace)
     if stage == "snippet":
         if trace.knobs.snippet != "packed":
             most = f"A snippet is at most {trace.knobs.snippet_chars:,} characters of a document"

@@ -19,10 +19,10 @@ def undated(search: Search, chunk: Candidate | None, trace: Trace) -> Iterator[T
 
 
 def text_changes(
-    search: Search, chunk: Candidate | None, trace: Trace, stage: str, lists: Sequence[ListFact]
+    search: Search, passage: Candidate | None, trace: Trace, stage: str, lists: Sequence[ListFact]
 ) -> Iterator[TextChange]:
     """Changes of the note that would help, as far as they can be tried; and the words that it lacks."""
-    yield from undated(search, chunk, trace)
+    yield from undated(search, passage, trace)
     missing = tuple(dict.fromkeys(word for fact in lists for word in fact.missing))
     if missing and stage != "snippet":
         text = f"The passage does not contain {' or '.join(f'“{word}”' for word in missing)}"

@@ -87,6 +87,13 @@ def read_note(path: str, root: str | None = None, max_bytes: int = MAX_NOTE_BYTE
     return NoteText(text, found.st_size, mtime_of(found), found.st_ino, found.st_dev, read.settled, nuls)
 
 
+def checked_path(path: str) -> str:
+    """The path without blanks around it. Raises UsageError for a blank one."""
+    if not (asked := path.strip()):
+        raise UsageError("A path is required, for example MEMORY.md or memory/2026-02-20.md.")
+    return asked
+
+
 def get_excerpt(
     root: Path,
     path: str,
@@ -107,9 +114,7 @@ def get_excerpt(
     Raises ``NoteRefused`` with kind outside, not-memory, not-markdown, link (it or any folder on the way to
     it), not-regular, too-large or unreadable; ``UsageError`` for a blank path; ``WorkspaceError``.
     """
-    asked = path.strip()
-    if not asked:
-        raise UsageError("A path is required, for example MEMORY.md or memory/2026-02-20.md.")
+    asked = checked_path(path)
     workspace = open_workspace(root)
     if "\0" in asked:
         raise NoteRefused("outside", path, "holds a NUL character, which no path can")
