@@ -63,7 +63,6 @@ KEYS = {
     "to the index screen or back": ("3", "1"),
     "a move in the table of files": ("j", "k"),
     "a move over the chunks of a file": ("j", "k"),
-    "a move on the timeline": ("j", "k"),
     "a move over the notes in curate": ("j", "k"),
     "to the next list in curate": ("tab", "tab"),
 }
@@ -74,7 +73,6 @@ BEFORE = {
     "a knob step": ("p",),
     "a move in the table of files": ("3",),
     "a move over the chunks of a file": ("3", "enter"),
-    "a move on the timeline": ("4",),
     "a move over the notes in curate": ("5", "tab"),
     "to the next list in curate": ("5",),
 }
@@ -84,7 +82,6 @@ GOALS = {
     "a letter of the query": Goal("CPU", 30),
     "a move in the table of files": Goal("CPU", 15),
     "a move over the chunks of a file": Goal("CPU", 15),
-    "a move on the timeline": Goal("CPU", 15),
     "a move over the notes in curate": Goal("CPU", 15),
 }
 
