@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from _bench import Goal, Times, ZipfText, embedder_words, given, in_turn, print_times, scratch, settings_for
-from workbench import measure, settled
+from workbench import measure, open_resident, settled
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.memory import Memory
@@ -146,17 +146,16 @@ async def keys(settings: Settings, rounds: int) -> dict[str, Times]:
         "a move over the events": ("j", "k"),
         "a page of the events": ("ctrl+d", "ctrl+u"),
         "a move over the sessions": ("j", "k"),
-        "another zoom": ("z", "z"),
+        "another zoom": ("plus", "plus"),
         "to a write, with its difference": ("j", "k"),
     }
     before = {
-        "a move over the events": ("f", "s", "j"),
+        "a move over the events": ("v", "s", "j"),
         "a move over the sessions": ("tab", "j"),
-        "to a write, with its difference": ("f", "w", "j"),
+        "to a write, with its difference": ("v", "w", "j"),
     }
     times = {name: Times() for name in moves}
-    factory = partial(Memory.open, settings, resident=True)
-    async with Workbench(lambda faults: factory(faults=faults)).run_test(size=(120, 36)) as pilot:
+    async with Workbench(partial(open_resident, settings)).run_test(size=(120, 36)) as pilot:
         await settled(pilot)
         await pilot.press("escape", "4")
         await settled(pilot)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from lab_world import LARGE, lab, press, settled, workbench
+from textual.app import App
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.pilot import Pilot
@@ -63,6 +64,26 @@ async def shown(root: Path, counts: Counter[str], *keys: str) -> AsyncIterator[P
         await press(pilot, *keys)
         counts.clear()
         yield pilot
+
+
+async def test_the_first_frame_is_the_whole_start_page_and_styles_no_widget_twice(
+    tmp_path: Path, counted: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames: list[tuple[str, int]] = []
+    display = App._display
+
+    def note(app: App[Any], screen: Screen[Any], renderable: object) -> None:
+        strips = screen._compositor.render_strips()
+        frames.append(("\n".join(strip.text for strip in strips), counted["styled"]))
+        display(app, screen, renderable)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(App, "_display", note)
+    async with workbench(tmp_path, own_notes=True).run_test(size=LARGE) as pilot:
+        await settled(pilot)
+    text, styled = next(frame for frame in frames if frame[0].strip())
+    assert "1 lab" in text and "min score" in text and "f1 help" in text
+    assert "─ start ─" in text and "─ waterfall ─" not in text, "the panes of a row come with a row"
+    assert styled < 5, "the query line, whose focus and text have classes; else each widget as it is mounted"
 
 
 @pytest.mark.parametrize("screen", ["1", "2", "3", "4", "5"])
@@ -145,7 +166,8 @@ async def test_moves_that_need_a_scroll_bar_of_the_details_lay_out_nothing(
 async def test_the_next_list_styles_the_two_lists_and_not_the_screen(
     tmp_path: Path, counted: Counter[str]
 ) -> None:
-    async with shown(tmp_path, counted, "escape", "5") as pilot:
+    # Twice before that: a scroll bar gets its styles when its list is styled for the first time.
+    async with shown(tmp_path, counted, "escape", "5", "tab", "tab") as pilot:
         await press(pilot, "tab")
         assert 0 < counted["styled"] <= 4, "two lists, by the focus, and each as its state of focus changes"
         assert not counted["layouts"]

@@ -101,7 +101,7 @@ def test_three_lists_are_drawn(settings: dict[str, object], width: int) -> None:
             labels = [line[0].text.strip() for line in pane if line]
             assert labels[1:4] == ["vec", "bm25", "exp"]
     assert [label for label, _ in hits.legend(view.trace)][:4] == ["vec", "bm25", "exp", "fused"]
-    assert marker.matches.stems == {"switch"}, "the words of all lists"
+    assert marker.matches and marker.matches.stems == {"switch"}, "the words of all lists"
 
 
 def test_a_stage_that_no_profile_has_is_drawn_too() -> None:

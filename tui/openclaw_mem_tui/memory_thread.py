@@ -12,10 +12,10 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from openclaw_mem_engine.api import Cancelled, IndexDamaged, Knobs, OpenClawMemError, Pool
+from openclaw_mem_engine.api import Cancelled, IndexDamaged, OpenClawMemError
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Memory
+    from openclaw_mem_engine.api import Knobs, Memory, Pool
 
 T = TypeVar("T")
 #: Is given each error that shows that the index is damaged, in the event loop.

@@ -11,6 +11,7 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.content import Content
+from textual.events import ScreenResume
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
@@ -71,8 +72,7 @@ class WorkbenchScreen(Screen[None]):
         # Textual sets these classes after the first layout: another one would be seen for a moment.
         steps = (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS)
         for size, limits in zip(self.app.size, steps, strict=True):
-            self.add_class(max(limit for limit in limits if limit[0] <= size)[1])
-        self.set_class(self.app.size.height < _FEW, "-few")
+            self.add_class(max(limit for limit in limits if limit[0] <= size)[1], update=False)
         yield Banner()
         yield Pane(id="top")
         yield from self.body()
@@ -112,7 +112,8 @@ class WorkbenchScreen(Screen[None]):
             self._read_for = now
             self.run_in(work, "read")
 
-    def on_screen_resume(self) -> None:
+    def on_screen_resume(self, event: ScreenResume) -> None:
+        event.refresh_styles &= self.stack_updates > 0  # at first all was styled as it was mounted
         self._read_for = None
         self.search_changed()
 
@@ -126,7 +127,7 @@ class WorkbenchScreen(Screen[None]):
         """Draw everything anew."""
         if not self.is_mounted:
             return
-        self.set_class(self.size.height < _FEW, "-few")
+        self.set_class(self.app.size.height < _FEW, "-few")
         header = self.search.sync.header
         if self.OF_CONFIGURED and header.backend:
             header = replace(header, backend=self.search.service.configured_backend)

@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from openclaw_mem_engine.api import Knobs, Pool, Settings, SyncReport, SyncRequest
+from openclaw_mem_engine import api
 from openclaw_mem_tui.memory_thread import CallingLoop, Damaged, LongCalls, MemoryThread, call_detached
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Service:
         self,
         factory: Factory,
         clock: Callable[[], float] = time.time,
-        reload: Callable[[], Settings] | None = None,
+        reload: Callable[[], api.Settings] | None = None,
     ) -> None:
         self._factory = factory
         self.clock = clock
@@ -87,15 +87,15 @@ class Service:
         return self._healthy.memory is not None
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> api.Settings:
         return self._healthy.opened.settings
 
     @property
-    def knobs(self) -> Knobs:
+    def knobs(self) -> api.Knobs:
         """The configured defaults of the backend that answers."""
         return self._sound().opened.knobs
 
-    def configure(self, knobs: Knobs) -> None:
+    def configure(self, knobs: api.Knobs) -> None:
         """Other knobs are configured from now on."""
         self._healthy.opened.knobs = knobs
 
@@ -211,13 +211,13 @@ class Service:
     async def retrieve(
         self,
         query: str,
-        knobs: Knobs,
+        knobs: api.Knobs,
         *,
         healthy: bool = False,
         backend: str = "",
-        on_scores: Callable[[Pool], None] | None = None,
+        on_scores: Callable[[api.Pool], None] | None = None,
         session_key: str = "",
-    ) -> Pool:
+    ) -> api.Pool:
         """The pool for a query, from the memory that answers; ``healthy``: from the one without faults, or
         that of another ``backend``. ``on_scores`` is called in this event loop with the pool while rerank
         scores are on their way. Cancelling the coroutine aborts the search in its thread."""
@@ -238,7 +238,7 @@ class Service:
         memory = self._healthy.opened
         return await self._examinations.run(lambda token: work(memory, token))
 
-    async def read_transcripts(self, work: Callable[[Settings, threading.Event], T]) -> T:
+    async def read_transcripts(self, work: Callable[[api.Settings, threading.Event], T]) -> T:
         """A call that reads files beside the index, and may take seconds, in a thread of its own. Cancelling
         the coroutine stops it."""
         settings = self.settings
@@ -250,7 +250,7 @@ class Service:
         memory = self._healthy.opened
         return await self._curation.run(lambda token: work(memory, token))
 
-    async def why_not(self, query: str, passage: Expected, knobs: Knobs, session_key: str = "") -> WhyNot:
+    async def why_not(self, query: str, passage: Expected, knobs: api.Knobs, session_key: str = "") -> WhyNot:
         """Why the memory that answers does or does not return a passage. Cancelling the coroutine stops
         it."""
         memory = self._answering.opened
@@ -285,12 +285,12 @@ class Service:
 
     # -- keeping up to date -------------------------------------------------------------------------------
 
-    async def sync(self, progress: Progress, request: SyncRequest) -> SyncReport:
+    async def sync(self, progress: Progress, request: api.SyncRequest) -> api.SyncReport:
         """Bring the index up to date (see ``Memory.sync``), and that of another backend that is open: its
         files are the same. Returns the report of the configured one. ``progress`` is called in the sync
         thread."""
         memory = self._healthy.opened
-        usual = SyncRequest(verify=request.verify, tails=request.tails)
+        usual = api.SyncRequest(verify=request.verify, tails=request.tails)
         try:
             report = await self._syncs.run(lambda token: memory.sync(request, progress, token))
             for other in [thread.opened for thread in self._others.values()]:
@@ -313,7 +313,7 @@ class Service:
     async def follow(
         self,
         on_event: Callable[[FollowEvent], None],
-        sync: Callable[[SyncTrigger], Coroutine[Any, Any, SyncReport]],
+        sync: Callable[[SyncTrigger], Coroutine[Any, Any, api.SyncReport]],
         *,
         at_start: bool,
     ) -> None:
@@ -326,7 +326,7 @@ class Service:
                 if not stop.is_set():
                     loop.call(on_event, event)
 
-            def synced(trigger: SyncTrigger, _progress: Progress) -> SyncReport:
+            def synced(trigger: SyncTrigger, _progress: Progress) -> api.SyncReport:
                 return loop.result(sync(trigger), stop)
 
             memory.follow(show, stop, sync=synced, at_start=at_start)

@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import Cancelled, IndexDamaged, OpenClawMemError, SyncReport, SyncRequest
+from openclaw_mem_engine import api
+from openclaw_mem_engine.api import Cancelled, IndexDamaged, OpenClawMemError
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
@@ -20,7 +21,7 @@ from openclaw_mem_tui.render.status import Activity, Header, Task
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import DoctorReport, FollowEvent, Freshness, SyncTrigger
+    from openclaw_mem_engine.api import DoctorReport, FollowEvent, Freshness, SyncReport, SyncTrigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ class SyncController(Presenter[Activity]):
             phase="syncing", task=job.task, label=job.hint, done=0, total=0, left=None, said="", noted=""
         )
         try:
-            request = SyncRequest(job.force, job.verify, job.prune, job.tails)
+            request = api.SyncRequest(job.force, job.verify, job.prune, job.tails)
             report = self._outcome = await self.service.sync(self._on_progress, request)
         except Cancelled as error:
             self._outcome = error
@@ -235,7 +236,7 @@ class SyncController(Presenter[Activity]):
         while not self._idle.is_set():  # it would only be queued
             await self._idle.wait()
         await self.sync_and_refresh(Job(hint), quietly=trigger.reason != "changes")
-        if isinstance(self._outcome, SyncReport):
+        if isinstance(self._outcome, api.SyncReport):
             return self._outcome
         raise self._outcome or Cancelled("The index is closed.")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from itertools import islice
 from typing import Any, Literal
 
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.ranking.unshown import Unshown, by_file
 from openclaw_mem_engine.sanitize import visible
 

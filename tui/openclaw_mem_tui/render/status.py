@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from openclaw_mem_engine.api import FAULTS, Freshness, IndexDamaged, Note, Pool, session_scope
+from openclaw_mem_engine import api
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import TABS, action, key
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, width, wrapped
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Freshness, IndexDamaged, Note, Pool
 
 Phase = Literal["opening", "syncing", "ready", "failed"]
 Task = Literal["sync", "rebuild", "verify"]
@@ -103,7 +106,7 @@ def fault_banner(faults: frozenset[str], cells: int, here: bool = False) -> Line
     """``here``: on the screen that has the switch."""
     if not faults:
         return ()
-    names = [*(name for name in FAULTS if name in faults), *sorted(faults - FAULTS.keys())]
+    names = [*(name for name in api.FAULTS if name in faults), *sorted(faults - api.FAULTS.keys())]
     head = f" ✗ SIMULATED FAULT{'S' * (len(names) > 1)}: "
     off = (
         f"{key('clear_faults')} clears"
@@ -127,7 +130,7 @@ _FAILED, _WARNING, _INFO = Span(" ✗ ", "bad"), Span(" ! ", "warn"), Span(" i "
 def asker(view: View) -> str:
     """Which session asks, where that makes a difference."""
     if view.session_key:
-        scope = session_scope(view.session_key)
+        scope = api.session_scope(view.session_key)
         known = f"channel {scope.channel or 'unknown'}, chat type {scope.chat_type or 'unknown'}"
         return fmt.inert(f"session {view.session_key}: {known}", 200)
     return f"no session key, as in a direct chat ({key('session')})" if view.backend == "qmd" else ""

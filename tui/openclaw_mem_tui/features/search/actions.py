@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import Candidate, Knobs, OpenClawMemError, Row
+from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features.search.history import fuzzy
 from openclaw_mem_tui.features.search.preview import agent_text
@@ -20,6 +20,7 @@ from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.sync_controller import Job
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Candidate, Knobs, Row
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 

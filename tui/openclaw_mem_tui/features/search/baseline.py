@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
+from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import Knobs, Pool, Row, Trace
 from openclaw_mem_engine.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Knobs, Pool, Row, Trace
 
 
 @dataclass(frozen=True, slots=True)

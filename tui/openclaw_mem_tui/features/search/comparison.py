@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from openclaw_mem_engine.api import Outcome, Pool, Row, Trace, unsearched
+from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.baseline import Baseline
 from openclaw_mem_tui.features.search.state import View
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Pool, Row, Trace
 
 #: Stage of a row that the baseline returned and the shown run did not even find.
 GONE = "gone"
@@ -58,8 +61,8 @@ def missing(view: View) -> list[Row]:
         return []
     key = view.baseline.key
     found = {key(row) for row in view.trace.rows}
-    reason = unsearched(view.trace.notes) or "in no candidate list"
-    outcome = Outcome("dropped", stage=GONE, reason=reason)
+    reason = api.unsearched(view.trace.notes) or "in no candidate list"
+    outcome = api.Outcome("dropped", stage=GONE, reason=reason)
     return [
         row._replace(scores={}, ranks={}, operands=(), outcome=outcome, diversity=None)
         for row in _firsts(view.baseline, view.baseline.trace)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.style import Style
 from textual import events
 
-from openclaw_mem_engine.api import Row
 from openclaw_mem_tui.features.search.baseline import same_lines
 from openclaw_mem_tui.features.search.render import funnel, hits
 from openclaw_mem_tui.features.search.start_page import Suggestions
@@ -16,6 +15,9 @@ from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render.spans import Line, Span, fit, text_of
 from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.widgets.lists import CursorList, Rows, has_words
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Row
 
 #: The pane from which on what is returned takes two lines, in cells and lines.
 _TWO_CELLS, _TWO_LINES = 66, 18

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.style import Style
 
-from openclaw_mem_engine.api import Result, Row, Trace, present_snippet, shows_citation
+from openclaw_mem_engine import api
 from openclaw_mem_tui.bindings import action
 from openclaw_mem_tui.features.search.render import preview as render
 from openclaw_mem_tui.features.search.state import Citations, View
@@ -17,6 +17,9 @@ from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Result, Row, Trace
 
 Kind = Literal["snippet", "get", "markdown"]
 
@@ -42,8 +45,8 @@ _MARKDOWN = {
 
 def agent_text(result: Result, citations: Citations, session_key: str = "") -> str:
     """The text that the agent receives for a result, with its footer when citations are shown."""
-    cite = shows_citation(citations, session_key)
-    return present_snippet(result.snippet, result.path, result.start_line, result.end_line, cite)
+    cite = api.shows_citation(citations, session_key)
+    return api.present_snippet(result.snippet, result.path, result.start_line, result.end_line, cite)
 
 
 class Waterfall(Pane):

@@ -69,6 +69,7 @@ class SearchScreen(WorkbenchScreen):
         self._lesson_opens = False  # the answer to a lesson opens on the row that the lesson is about
 
     def body(self) -> ComposeResult:
+        self.set_class(is_blank(self.search) and not self._initial_query, "-landing", update=False)
         yield from (self.query_line, self.lesson, self.strip, self.verdict, self.funnel)
         with Container(id="body"):
             yield self.hits
@@ -87,7 +88,6 @@ class SearchScreen(WorkbenchScreen):
             with self.prevent(Input.Changed):
                 self.query_line.value = self._initial_query
             self.search.ask(self._initial_query)
-        self.search_changed()
         (self.hits if self.search.guide or self._initial_query else self.query_line).focus()
         # Loading the engine would take half of the time to the first frame, which says that it is loaded.
         self.call_after_refresh(self.run_in, self._start, "start")
@@ -175,9 +175,9 @@ class SearchScreen(WorkbenchScreen):
         if self._stale_timer is not None and not view.pending:
             self._stale_timer.stop()
             self._stale_timer = None
-        if self.is_mounted and view is not before:
+        if self.is_attached and view is not before:
             self._view_changed(before, view)
-        if self.is_mounted and activity != self._activity:
+        if self.is_attached and activity != self._activity:
             self._activity_changed(activity, self._activity)
 
     def _view_changed(self, before: View | None, view: View) -> None:

@@ -6,25 +6,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 from operator import attrgetter
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from openclaw_mem_engine.api import (
-    KNOBS,
-    PROFILES,
-    Candidate,
-    Expected,
-    Knobs,
-    KnobValue,
-    Pool,
-    Result,
-    Settings,
-    Trace,
-    profile,
-    rank,
-    ranking_knobs,
-)
+from openclaw_mem_engine import api
+from openclaw_mem_engine.api import KNOBS, PROFILES, profile
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.features.search.baseline import Baseline, Pin, edited
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Candidate, Expected, Knobs, KnobValue, Pool, Result, Settings, Trace
 
 Columns = Literal["scores", "ranks", "contributions"]
 COLUMNS: tuple[Columns, ...] = ("scores", "ranks", "contributions")
@@ -181,7 +171,7 @@ def asked(view: View, query: str) -> View:
 
 def _ranked(view: View, pool: Pool, knobs: Knobs) -> Trace:
     """As ``Memory.search`` ranks."""
-    return rank(pool, knobs if view.settings is None else ranking_knobs(view.settings, pool, knobs))
+    return api.rank(pool, knobs if view.settings is None else api.ranking_knobs(view.settings, pool, knobs))
 
 
 def answered(view: View, pool: Pool, baseline_pool: Pool | None = None) -> View:

@@ -3,25 +3,30 @@ did to the answer."""
 
 from __future__ import annotations
 
-from openclaw_mem_engine.api import Expected, Fate, Trace, fate, found, would_add
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.comparison import Compared, answered_by, compared
 from openclaw_mem_tui.features.search.render.funnel import funnel
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, wrapped
 
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Expected, Fate, Trace
+
 
 def above(view: View, cells: int, most: int = 2) -> list[Line]:
     """The sentence takes ``most`` lines; nothing before there is an answer."""
     if view.pool is None or view.trace is None:
         return []
-    made = _sentence(found(view.pool, view.trace), "" if view.trace.results else "warn", cells, most)
+    made = _sentence(api.found(view.pool, view.trace), "" if view.trace.results else "warn", cells, most)
     return [*made, *([_expected(view, view.trace, cells)] if view.expected else [])]
 
 
 def numbers(view: View, cells: int, most: int = 2) -> list[Line]:
     """How many candidates each stage let through, and in ``most`` lines what another setting would add."""
-    more = would_add(view.trace) if view.trace is not None else ""
+    more = api.would_add(view.trace) if view.trace is not None else ""
     return [funnel(view, cells), *(_sentence(more, "dim", cells, most) if more else [])]
 
 
@@ -43,14 +48,14 @@ def _expected(view: View, trace: Trace, cells: int) -> Line:
         ((passage, query), *more) = view.expected.items()
         what = f"{_name(passage, cells)} at “{query}”" if not more else f"{others} at other queries"
         return fit(line((f" expected  {fmt.inert(what)}", "faint")), cells - 1)
-    fates = {passage: fate(trace, *passage) for passage in here}
+    fates = {passage: api.fate(trace, *passage) for passage in here}
     # Lines of one chunk have one rank.
     shown = {(p.path, f.rank or p.line, f.rank is None): p for p, f in reversed(fates.items())}
     alone = len(shown) == 1
     parts = [Span(" expected", "dim")]
     for passage in sorted(shown.values()):
         now = fates[passage]
-        moved = _moved(fate(before, *passage), now) if before is not None else ""
+        moved = _moved(api.fate(before, *passage), now) if before is not None else ""
         role = {"▲": "good", "n": "good", "▼": "bad", "o": "bad"}.get(moved[:1], "faint")
         hidden = "" if now.shown else ", not shown"
         short = now.text if alone or now.rank is None else f"rank {now.rank}{hidden}"

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from openclaw_mem_engine.api import Knobs, Stage, Trace, profile, returned_words, unrelated
+from typing import TYPE_CHECKING
+
+from openclaw_mem_engine import api
+from openclaw_mem_engine.api import profile
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features.search.render.hits import is_shortened
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Knobs, Stage, Trace
 
 
 def funnel(view: View, cells: int) -> Line:
@@ -42,7 +48,7 @@ def _parts(trace: Trace, detail: int) -> list[Span]:
             last = stage.name == variants[-1]
             text = line((f"{len(variants)} of variants", "dim")) if last else ()
         else:
-            text = _stage(stage, compact, returned_words(trace))
+            text = _stage(stage, compact, api.returned_words(trace))
             if stage.kind == "snippet" and detail > 1:
                 text += _shortened(trace, whole=detail > 2)
         if text and parts:
@@ -161,7 +167,7 @@ def nothing(view: View) -> list[Line]:
             line((key_of("mode"), "key"), (" changes the mode; below are rows of the other list.", "dim")),
         ]
     if cut is not None and cut.left == 0:
-        noise = view.pool is not None and unrelated(view.pool, trace.knobs)
+        noise = view.pool is not None and api.unrelated(view.pool, trace.knobs)
         return [
             line(" ", (key_of(name), "key"), (text, "dim"))
             for name, text in (

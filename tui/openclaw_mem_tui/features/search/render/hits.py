@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from openclaw_mem_engine.api import Operand, Row, Stage, Trace
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line
 from openclaw_mem_tui.render.terms import Marker
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Operand, Row, Stage, Trace
 
 _MIN_PATH = 14
 #: Cells of a name and its lines for which columns of later stages are omitted.

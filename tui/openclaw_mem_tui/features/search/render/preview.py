@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from openclaw_mem_engine.api import Candidate, Excerpt, Result, Row, note_lines, utf16_length
+from openclaw_mem_engine import api
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, hanging, line, wrapped
 from openclaw_mem_tui.render.terms import Marker
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Candidate, Excerpt, Result, Row
 
 _EDGE = "▎"
 _BEST = "▸"
@@ -41,13 +44,13 @@ def snippet(view: View, row: Row, presented: str, marker: Marker, cells: int) ->
         if cited:
             footer = fmt.inert(presented[len(body) :].strip())
             made += [(), *wrapped(line((footer, "dim")), cells, 2)]
-        units = fmt.count(utf16_length(presented), "character")
+        units = fmt.count(api.utf16_length(presented), "character")
         made.append(line((f"{units} (UTF-16) of context", "faint")))
     here = _seen([result] if result is not None else [])
     anywhere = _seen(view.results_of(row.path))
     hidden = [
         _Numbered(n, rest, _CUT if _rest(text, anywhere.get(n, ())) else " ", n == best, "dim")
-        for n, text, *_ in note_lines(candidate)
+        for n, text, *_ in api.note_lines(candidate)
         if (rest := _rest(text, here.get(n, ())))
     ]
     if hidden:
@@ -58,8 +61,8 @@ def snippet(view: View, row: Row, presented: str, marker: Marker, cells: int) ->
 
 def _unsent(row: Row, candidate: Candidate, seen: dict[int, list[str]], result: Result | None) -> str:
     """How much of a chunk no result shows; ``seen`` is what results show of each line."""
-    rests = (_rest(text, seen.get(n, ()), "") for n, text, *_ in note_lines(candidate))
-    units = sum(map(utf16_length, rests))
+    rests = (_rest(text, seen.get(n, ()), "") for n, text, *_ in api.note_lines(candidate))
+    units = sum(map(api.utf16_length, rests))
     if not units:
         return "── sent to the agent in another result"
     what = "truncated: " if row.shown.truncated else "shortened: "
@@ -143,7 +146,7 @@ def evidence(lines: Sequence[Line]) -> int:
 def transcript(candidate: Candidate, marker: Marker, cells: int) -> list[Line]:
     """The whole chunk of a transcript, which ``memory_get`` does not read."""
     text = "memory_get does not read transcripts. The chunk as indexed:"
-    whole = (_Numbered(found.number, found.text) for found in note_lines(candidate))
+    whole = (_Numbered(found.number, found.text) for found in api.note_lines(candidate))
     numbered = _numbered(whole, candidate.end_line, marker, cells)
     return [*wrapped(line((text, "dim")), cells), (), *numbered]
 

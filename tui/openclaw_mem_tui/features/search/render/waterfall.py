@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import Operand, Row, Stage, Trace
 from openclaw_mem_tui.features.search.comparison import GONE
 from openclaw_mem_tui.features.search.render.hits import path_spans, steps, tag
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import ROLES, Line, Span, line, spread, width, wrapped
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Operand, Row, Stage, Trace
 
 _LABEL = 6
 _DETAIL = 15
