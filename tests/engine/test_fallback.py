@@ -231,6 +231,7 @@ def test_a_fault_of_the_provider_leaves_keywords(world: World, fault: str, word:
         answer = memory.search(QUERY)
         assert not has_vectors(answer)
         assert answer.pool.fallback is not None and word in answer.pool.fallback.reason
+        assert answer.pool.fallback.reason.endswith("(simulated fault)")
         assert answer.hits[0].path == "memory/2026-02-01.md"
         assert any(note.code == "fault" for note in answer.pool.notes)
         primary = next(link for link in memory.chain() if link.role == "primary")

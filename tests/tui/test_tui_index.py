@@ -532,6 +532,8 @@ async def test_an_index_that_cannot_be_opened_says_so_here_too(tmp_path: Path) -
         await press(pilot, "escape", "3", "c", "F", "R", "enter", "r")
         screen = index_screen(app)
         assert "locked by a test" in shown(screen, "#facts")
+        assert "chunks" not in str(screen.query_one("#files-box").border_subtitle), "there is no file"
+        assert "check" not in str(screen.doctor.border_subtitle).replace("not checked", "")
         assert "r tries again" in shown(screen, "#status")
 
 

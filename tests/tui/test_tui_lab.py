@@ -352,7 +352,18 @@ async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
         await pilot.press("T")
         await pilot.pause()
         assert isinstance(pilot.app.screen, PickScreen)
-        await pilot.press("down", "down", "enter")
+        await settled(pilot)
+        assert pilot.app.screen._box.border_subtitle == "enter picks · esc closes", "all rows are in sight"
+        await pilot.press("down", "down")
+        await pilot.resize_terminal(60, 20)
+        await settled(pilot)
+        assert pilot.app.screen._box.border_subtitle == "3 of 15 · enter picks · esc closes"
+        picker = pilot.app.screen.query_one("Choices")
+        rows = " ".join(picker.text.split())  # type: ignore[attr-defined]
+        assert pilot.app.screen._box.content_region.contains_region(picker.region), "each row can be seen"
+        assert "Eight times the same morning" in rows and "morning status disks backup builds" in rows
+        await pilot.resize_terminal(*LARGE)
+        await pilot.press("enter")
         await settled(pilot)
         assert "lesson 3 of 15" in screen.lesson.text and screen.search.view.knobs.mmr
         await press(pilot, "slash", "ctrl+u", *"heron")

@@ -94,8 +94,11 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         assert screen.search.activity.said.startswith(f"wrote {ours.name}; A undoes it")
         assert ours.stat().st_mode & 0o777 == 0o600 and "# mine" in ours.read_text()
         assert screen.search.view.defaults == knobs and not screen.search.view.changed_knobs()
+        await press(pilot, "b")
     async with running(tmp_path, initial_query="router") as (pilot, screen):
         assert screen.search.view.knobs == knobs
+        pin = screen.search.view.pin
+        assert pin is not None and pin.knobs == knobs, "as configured, not as in the profile"
         await press(pilot, "A")
         assert "- decay = true" in asked(pilot)
         await press(pilot, "enter")

@@ -6,11 +6,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lab_world import LARGE, lab, make, settled, until
+from lab_world import LARGE, first_index, lab, make, settled, until
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note, Progress
+from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.app import Workbench
 
@@ -65,6 +66,30 @@ async def test_syncs_that_meet_run_once_more_and_esc_stops_them_all(tmp_path: Pa
         await settled(pilot)
         assert kind.syncs == before + 3 and screen.search.activity.phase == "ready"
         assert "sync stopped" in screen.status_line.text
+
+
+async def test_a_query_waits_for_the_first_index(tmp_path: Path) -> None:
+    answered: list[Pool] = []
+
+    class Counting(slow_sync(held=True)):  # type: ignore[misc]
+        def retrieve(self, *args: Any, **options: Any) -> Pool:
+            pool: Pool = super().retrieve(*args, **options)
+            answered.append(pool)
+            return pool
+
+    app = Workbench(first_index(tmp_path, Counting), initial_query="heron")
+    async with app.run_test(size=LARGE) as pilot:
+        await until(pilot, lambda: answered and not lab(app).search.activity.searching)
+        screen = lab(app)
+        assert answered[-1].freshness is not None and answered[-1].freshness.state == "empty"
+        assert screen.search.view.pending and screen.search.view.trace is None
+        assert "Building the index; then this query is answered." in screen.hits.text
+        assert not screen.notes.display, "no warning of what is being repaired"
+        await pilot.press("escape")
+        assert screen.search.view.error == "Search cancelled.", "there are no rows below"
+        Counting.held = False
+        await settled(pilot)
+        assert "heron" in screen.preview.text and not screen.notes.display
 
 
 async def test_after_a_stopped_or_failed_sync_the_footer_is_true(tmp_path: Path) -> None:

@@ -164,6 +164,7 @@ async def test_without_sessions_a_sentence_says_so(tmp_path: Path) -> None:
         assert len(said) == 2 and said[1].endswith("…") and max(map(len, said)) <= 60
         await press(pilot, "v", "m")
         assert "No event here is one of: missed." in shown(screen, "#moment")
+        assert "No session is selected." in shown(screen, "#chart"), "there is no event either"
         await press(pilot, "enter", "e", "S", "plus", "tab", "enter", "r")
         assert screen.presenter.state.trouble == ""
 

@@ -14,7 +14,14 @@ import pytest
 from lab_world import LARGE, SMALL, lab, make, press, settled, until
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable, PathRefused, ProviderError
+from openclaw_mem_engine.errors import (
+    Cancelled,
+    IndexDamaged,
+    IndexLocked,
+    IndexUnavailable,
+    PathRefused,
+    ProviderError,
+)
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Excerpt, Fallback, Note
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -23,6 +30,7 @@ from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.service import Service
 from openclaw_mem_tui.widgets.dialogs import HelpText, TextScreen
+from openclaw_mem_tui.widgets.edges import KeyBar
 
 SAMPLES = (
     "\x1b[31mrouter in red\x1b[0m",
@@ -152,6 +160,16 @@ async def test_an_index_that_cannot_be_opened_is_said_and_can_be_tried_again(tmp
         await settled(pilot)
         assert "heron" in screen.preview.text
         assert not screen.notes.display
+
+
+async def test_a_damaged_index_is_repaired_from_the_first_screen(tmp_path: Path) -> None:
+    app = Workbench(world.failing(IndexDamaged("The index file is damaged.")))
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        assert "3 then R rebuilds." in screen.hits.text and "tries again" not in screen.hits.text
+        keys = screen.query_one(KeyBar).text
+        assert "help" in keys and "why not" not in keys and "baseline" not in keys, "they would do nothing"
 
 
 async def test_a_message_that_is_cut_says_so_and_a_key_opens_it(tmp_path: Path) -> None:

@@ -258,7 +258,8 @@ class Workbench(App[int]):
         self.search_screen.switch_faults(NO_FAULTS)
 
     def action_command_palette(self) -> None:
-        from openclaw_mem_tui.widgets.dialogs import Choice, Palette  # loaded when first shown
+        from openclaw_mem_tui.render.choices import Choice
+        from openclaw_mem_tui.widgets.dialogs import Palette  # loaded when first shown
 
         if isinstance(self.screen, Palette):
             return

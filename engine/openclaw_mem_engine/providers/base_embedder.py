@@ -138,9 +138,9 @@ def zero_answer(embedder: Embedder, end: str = "") -> BadAnswer:
     )
 
 
-def other_dims(embedder: Embedder, sent: int, held: int) -> str:
-    """What to say of vectors that cannot be compared with those of the index."""
+def other_dims(embedder: Embedder, sent: int, held: int, end: str = "") -> str:
+    """What to say of vectors that cannot be compared with those of the index; ``end`` is its last part."""
     return (
         f"{embedder.id} {embedder.model} now sends vectors of {sent} dimensions, the index holds {held}: "
-        "another model has this name now. `openclaw-mem index --force` embeds everything again."
+        f"another model has this name now. `openclaw-mem index --force` embeds everything again.{end}"
     )

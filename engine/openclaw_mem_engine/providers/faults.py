@@ -67,11 +67,11 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
         super().__init__(inner)
         self._timeout_s = timeout_s
         active = check_faults(faults) & PROVIDER_FAULTS
-        self._fault = next((name for name in FAULTS if name in active), "")
+        self.fault = next((name for name in FAULTS if name in active), "")
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Floats | None:
         """The result of the fault for a query. Blank text is never sent, so it meets no fault."""
-        if not self._fault:
+        if not self.fault:
             return self._inner.embed_query(text, cancel)
         vector = self._faulty([text], _QUERY_TRIES)[0]
         if vector is None and text.strip():
@@ -86,7 +86,7 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
         keep: Keep | None = None,
     ) -> list[Vector | None]:
         """The result of the fault for documents. Raises as the provider would, and Cancelled."""
-        if not self._fault:
+        if not self.fault:
             return self._inner.embed_documents(texts, cancel, progress, keep)
         stop_if_cancelled(cancel)
         vectors = self._faulty(texts, _DOCUMENT_TRIES)
@@ -99,10 +99,10 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
     def _faulty(self, texts: Sequence[str], tries: int) -> list[Vector | None]:
         if not any(text.strip() for text in texts):
             return [None] * len(texts)
-        if self._fault == "wrong-dimension":
+        if self.fault == "wrong-dimension":
             length = WRONG_DIMS + (self.dims == WRONG_DIMS)
             row = [1.0, *([0.0] * (length - 1))]
-        elif self._fault == "zero-vector":
+        elif self.fault == "zero-vector":
             row = [0.0] * (self.dims or WRONG_DIMS)
         else:
             raise self._error(tries)
@@ -110,13 +110,13 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
         return [vector if text.strip() else None for text in texts]
 
     def _error(self, tries: int) -> ProviderError:
-        if self._fault == "embeddings-garbage":
+        if self.fault == "embeddings-garbage":
             return self._unreadable()
         status, tries, said = {
             "embeddings-401": (401, 1, "Incorrect API key provided"),
             "embeddings-429": (429, tries, "Rate limit reached"),
             "embeddings-timeout": (None, _SILENT_TRIES, f"waited {self._timeout_s:.3g} s"),
-        }[self._fault]
+        }[self.fault]
         failed = f"{self.id} embeddings failed: {'no answer' if status is None else status}"
         if self.host:
             after = f" after {tries} tries" if tries > 1 else ""

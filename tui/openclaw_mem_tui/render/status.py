@@ -254,13 +254,8 @@ def doing(activity: Activity, frame: int) -> Line:
     """Opening, syncing, or that nothing can be done until it is tried again; else empty."""
     spin = SPINNER[frame % len(SPINNER)]
     if activity.phase == "failed":
-        return line(
-            (" ○ ", "bad"),
-            ("search is not possible", "bad"),
-            ("  ", ""),
-            (key("sync"), "key"),
-            (" tries again", "dim"),
-        )
+        repair = RESCUE if activity.damage else line((key("sync"), "key"), (" tries again", "dim"))
+        return line((" ○ ", "bad"), ("search is not possible", "bad"), "  ", *repair)
     if activity.phase == "opening":
         return line((f" {spin} ", "accent"), ("opening the index", "dim"))
     if activity.phase == "syncing":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import NamedTuple, TypeVar
@@ -19,28 +19,14 @@ from textual.widgets import Input
 from openclaw_mem_tui.bindings import GROUPS, Action
 from openclaw_mem_tui.features.search.history import fuzzy
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Reading, line, spread, wrapped
+from openclaw_mem_tui.render.choices import SECTION, Choice, choice_rows
+from openclaw_mem_tui.render.spans import Line, Reading, line, wrapped
 from openclaw_mem_tui.widgets.edges import Banner
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Rows, WrappedTable, has_words
 
 T = TypeVar("T")
-
-
-#: Cells of the name of a section.
-_SECTION = 11
-
-
-class Choice(NamedTuple):
-    """``key`` is returned; a ``letter`` picks it at once. Those of a ``section`` are under its name, with
-    their ``detail`` at the right edge."""
-
-    key: str
-    title: str
-    detail: str = ""
-    letter: str = ""
-    section: str = ""
 
 
 class Dialog(ModalScreen[T]):
@@ -86,7 +72,7 @@ class PickScreen(Dialog[str | None]):
         self._list = Choices()
         self._list.cursor = start
         typed = [Input(placeholder="type to narrow", compact=True, classes="filter")] if filtered else []
-        super().__init__(Vertical(*typed, self._list), title, "enter picks · esc closes")
+        super().__init__(Vertical(*typed, self._list), title, "")
 
     def on_mount(self) -> None:
         self._show("")
@@ -94,7 +80,19 @@ class PickScreen(Dialog[str | None]):
 
     def _show(self, typed: str) -> None:
         self._choices = choices = self._find(typed)
-        self._list.show(lambda cells, cursor: _choice_rows(choices, self._empty, cells, cursor))
+        self._list.show(lambda cells, cursor: Rows(*choice_rows(choices, self._empty, cells, cursor)))
+        self.call_after_refresh(self._label)
+
+    def on_resize(self) -> None:
+        around = 4 if self._filtered else 2  # the frame, and the line to type in
+        self._list.styles.max_height = max(1, min(24, self.size.height * 4 // 5 - around))
+        self.call_after_refresh(self._label)
+
+    @on(CursorList.Moved)
+    def _label(self) -> None:
+        hidden = self._list.max_scroll_y > 0
+        at = f"{self._list.cursor + 1:,} of {len(self._choices):,}" if hidden else ""
+        self._box.border_subtitle = fmt.join((at, "enter picks" if self._choices else "", "esc closes"))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._list.cursor = 0
@@ -125,36 +123,6 @@ class PickScreen(Dialog[str | None]):
             self.action_choose()
         elif event.widget is self:
             self.dismiss(None)
-
-
-def _choice_rows(choices: Sequence[Choice], empty: str, cells: int, cursor: int) -> Rows:
-    if not choices:
-        return Rows([line((f"  {empty}", "dim"))])
-    if any(choice.section for choice in choices):
-        return Rows((), [[row] for row in _sectioned(choices, cells, cursor)])
-    letters = any(choice.letter for choice in choices)
-    wide = min(max(fmt.width_of(choice.title) for choice in choices) + 2, cells * 3 // 5)
-    room = cells - 2 - (3 if letters else 0) - wide
-    made = [
-        line(
-            ("▌ " if at == cursor else "  ", "accent"),
-            (fmt.left(choice.letter, 3) if letters else "", "key"),
-            fmt.left(choice.title, wide) if choice.detail else fmt.crop(choice.title, cells - 3),
-            (fmt.crop(choice.detail, room), "dim"),
-        )
-        for at, choice in enumerate(choices)
-    ]
-    return Rows((), [[row] for row in made])
-
-
-def _sectioned(choices: Sequence[Choice], cells: int, cursor: int) -> Iterator[Line]:
-    before = ""
-    for at, choice in enumerate(choices):
-        section = choice.section if choice.section != before else ""
-        before = choice.section
-        mark = ("▌ " if at == cursor else "  ", "accent")
-        start = line(mark, (fmt.left(section, _SECTION), "strong accent"), fmt.inert(choice.title))
-        yield spread(start, line((f" {choice.detail} ", "key")), cells)
 
 
 class ConfirmScreen(Dialog[bool]):
@@ -223,13 +191,13 @@ class HelpRow(NamedTuple):
 
 def _help_row(wide: int, row: HelpRow, cells: int, selected: bool) -> list[Line]:
     """The group at the left of its first row; the text wraps."""
-    group = fmt.left(row.group if row.first or cells > _HEADED else "", _SECTION)
+    group = fmt.left(row.group if row.first or cells > _HEADED else "", SECTION)
     head = line(
         ("▌ " if selected else "  ", "accent"),
         (group, "strong accent"),
         (fmt.left(row.sign, wide) + " ", "key" if row.action else "dim"),
     )
-    return wrapped(line(*head, row.text), cells - 1, wide + 3 + _SECTION)
+    return wrapped(line(*head, row.text), cells - 1, wide + 3 + SECTION)
 
 
 #: The box is narrower: a wider row is what a filter looks at, which finds all of a group by its name.

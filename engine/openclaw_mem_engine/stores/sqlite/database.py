@@ -29,7 +29,7 @@ from openclaw_mem_engine.stores.sqlite.files import (
 #: The size of the log at which it is merged into the file.
 _LOG_BYTES = 80 << 20
 #: Why sqlite-vec is not in use when it is not wanted.
-SWITCHED_OFF = "switched off by configuration"
+SWITCHED_OFF = "switched off"
 
 #: What may be bound to a statement, and what one row is.
 Bound = tuple[Any, ...]

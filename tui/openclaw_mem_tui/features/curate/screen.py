@@ -17,10 +17,11 @@ from openclaw_mem_tui.features.curate import render
 from openclaw_mem_tui.features.curate.presenter import REJECTED, CuratePresenter
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
+from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.render.spans import Reading
 from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.dialogs import Choice, ConfirmScreen, PickScreen
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, PickScreen
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
 

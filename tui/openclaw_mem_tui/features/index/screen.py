@@ -123,11 +123,14 @@ class IndexScreen(ListScreen[IndexPresenter]):
         box = self.query_one("#files-box", Vertical)
         asked, shown = self.search.service.backend, self.search.service.configured_backend
         other = f" · index of {shown}, as configured; {asked} answers" * (asked != shown)
-        opens = f" · {key_hint('chunks', 'chunks')}" * self.search.service.draws_chunks
+        opens = f" · {key_hint('chunks', 'chunks')}" * (
+            self.search.service.draws_chunks and bool(state.files)
+        )
         self.label(box, markup(files.title(state) + other), key_hint("order", f"by {state.order}") + opens)
         count = len(report.fixable) if report is not None else 0
         repairs = f" · {key_hint('repair', f'repairs {count}')}" * bool(count)
         again = f" · {key_hint('examine', 'check' if report is None else 'again')}{repairs}"
+        again *= self.search.service.is_open
         self.label(self.doctor, doctor.title(state, damaged), markup(doctor.subtitle(state)) + again)
         self.label(self.events, "events", f"{len(state.events):,}" if state.events else "")
         self.draw_selected()
@@ -157,7 +160,9 @@ class IndexScreen(ListScreen[IndexPresenter]):
         if self.presenter.emptied is None:
             idle.add("prune")
         elsewhere = _OF_FILES if self.at is not self.files else {"examine", "examine_deep"}
-        return frozenset(idle | elsewhere | ({"chunks"} if not self.search.service.draws_chunks else set()))
+        no_files = _OF_FILES if not self.presenter.state.files else frozenset()
+        chunks = {"chunks"} if not self.search.service.draws_chunks else set()
+        return frozenset(idle | elsewhere | chunks | no_files)
 
     def _draw_status(self) -> None:
         state, activity, frame = self.presenter.state, self.search.activity, self._frame

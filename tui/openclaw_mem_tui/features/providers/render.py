@@ -125,9 +125,9 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
         say("vectors", embedded)
     else:
         say("vectors", (embedded, "warn"), ("; r in the search lab embeds the rest", "dim"))
-    if link.last_ok is not None:
+    if link.last_ok is not None:  # at most one in a minute is recorded
         spent = f", {fmt.milliseconds(link.last_ms)}" if link.last_ms is not None else ""
-        say("answered", f"last at {fmt.clock(link.last_ok, chain.at, True)}{spent}")
+        say("answered", f"recorded at {fmt.clock(link.last_ok, chain.at, True)}{spent}")
     month = chain.used(link, 30)
     if link.host or month is not None:
         say("today", *_used(chain.used(link, 1)))
@@ -327,6 +327,7 @@ def _only_in_one(label: str, rows: Sequence[Row], cells: int) -> list[Line]:
 
 
 def _warnings(view: View) -> str:
-    """The warnings of an answer that no fallback explains."""
+    """The warnings of an answer that no fallback explains, and what a simulated fault has changed in it."""
     notes = view.trace.notes if view.trace is not None else ()
-    return " ".join(dict.fromkeys(n.text for n in notes if n.level == "warning" and n.code != "fault"))
+    said = [n for n in notes if n.level == "warning" or n.code in view.pool_faults]
+    return " ".join(dict.fromkeys(n.text for n in said if n.code != "fault"))

@@ -69,7 +69,8 @@ class QueryActions(_Actions):
                 self._screen.query_line.value = picked
                 self._hits.focus()
 
-        from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
+        from openclaw_mem_tui.render.choices import Choice
+        from openclaw_mem_tui.widgets.dialogs import PickScreen
 
         headings = dict(self._search.start_page.suggestions)
 
@@ -97,7 +98,8 @@ class QueryActions(_Actions):
         if not self._search.service.is_open:
             return
         from openclaw_mem_engine.api import scope_decision
-        from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
+        from openclaw_mem_tui.render.choices import Choice
+        from openclaw_mem_tui.widgets.dialogs import PickScreen
 
         settings, now = self._search.service.settings, self._search.view.session_key
         chats = (f"agent:{settings.agent}:{chat}" for chat in ("telegram:group:1", "discord:channel:1"))
@@ -313,7 +315,8 @@ class MoreActions(_Actions):
         guide = self._search.guide
         if guide is None:
             return
-        from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
+        from openclaw_mem_tui.render.choices import Choice
+        from openclaw_mem_tui.widgets.dialogs import PickScreen
 
         choices = [
             Choice(str(number), f"{number + 1:2}  {lesson.title}", lesson.query)

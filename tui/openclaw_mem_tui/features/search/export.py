@@ -114,7 +114,8 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 def offer_export(app: App[int], search: SearchPresenter) -> None:
     """Let the user pick a kind; write a new file and say where it is."""
-    from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
+    from openclaw_mem_tui.render.choices import Choice
+    from openclaw_mem_tui.widgets.dialogs import PickScreen
 
     view = search.view
     if view.trace is None or not view.answers:

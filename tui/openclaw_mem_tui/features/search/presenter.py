@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import Cancelled, Expected, Knobs, OpenClawMemError, UsageError
+from openclaw_mem_engine.api import Cancelled, Expected, IndexDamaged, Knobs, OpenClawMemError, UsageError
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search import start_page, state
 from openclaw_mem_tui.features.search.history import History, Steps
@@ -91,7 +91,8 @@ class SearchPresenter(Presenter[View]):
         try:
             await self.service.open()
         except OpenClawMemError as error:
-            self.sync.update(phase="failed", trouble=str(error))
+            damage = error if isinstance(error, IndexDamaged) else None
+            self.sync.update(phase="failed", trouble=str(error), damage=damage)
             return False
         settings = self.service.settings
         self.sync.header = replace(self.sync.header, agent=settings.agent, workspace=str(settings.workspace))
@@ -217,10 +218,15 @@ class SearchPresenter(Presenter[View]):
             return
         finally:
             self.sync.update(searching=False)
-        if self._asks(view):
+        if self._asks(view) and not self._is_too_early(pool):
             self._show(state.answered(self.view, pool, other))
         if pool.freshness is not None:
             self.sync.take_freshness(pool.freshness)
+
+    def _is_too_early(self, pool: Pool) -> bool:
+        """Whether the sync that builds the first index still runs: it asks again when it ends."""
+        fresh = pool.freshness
+        return fresh is not None and fresh.state == "empty" and self.activity.phase == "syncing"
 
     def _asks(self, view: View) -> bool:
         """Whether an answer to ``view`` is one to the present query and knobs."""
@@ -238,7 +244,8 @@ class SearchPresenter(Presenter[View]):
     def give_up(self) -> None:
         """The user cancelled a search: what is shown stays, and says so."""
         if self.view.pending:
-            self._show(state.failed(self.view, "Search cancelled; the rows below are of an earlier query."))
+            of = "; the rows below are of an earlier query" if self.view.trace is not None else ""
+            self._show(state.failed(self.view, f"Search cancelled{of}."))
         elif self.view.scoring:
             self._show(state.failed(self.view, "Reranking cancelled; not every row has its rerank score."))
 

@@ -23,9 +23,9 @@ _LONGEST = 2_000
 @dataclass(frozen=True, slots=True)
 class Remembered:
     """``knobs`` and ``baseline`` are those that differ from the configuration, by name, with their profile
-    (None: as configured); ``baseline_name`` says what that is. ``recent`` are the titles of actions picked in
-    the palette. ``theme`` was chosen where ``usual_theme`` was configured. ``trouble`` says why nothing could
-    be read."""
+    (None: as configured, a baseline that is not pinned); ``baseline_name`` says what that is. ``recent`` are
+    the titles of actions picked in the palette. ``theme`` was chosen where ``usual_theme`` was configured.
+    ``trouble`` says why nothing could be read."""
 
     queries: tuple[str, ...] = ()
     recent: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Remembered:
 
         def table(name: str) -> Mapping[str, Any] | None:
             value = data.get(name)
-            return value if isinstance(value, dict) and value else None
+            return value if isinstance(value, dict) else None
 
         def texts(name: str) -> tuple[str, ...]:
             value = data.get(name)
@@ -131,8 +131,6 @@ def to_remember(search: SearchPresenter) -> Remembered:
     if not search.service.is_open or view.backend != search.service.configured_backend:
         return kept
     pin = view.pin if view.pin is not None and view.pin.backend == view.backend else None
-    baseline = (
-        None if pin is None else changes(pin.knobs, view.defaults) or {"profile": view.defaults.profile}
-    )
+    baseline = None if pin is None else changes(pin.knobs, view.defaults)
     kept = replace(kept, baseline=baseline, baseline_name=pin.name if pin is not None else "pinned")
     return replace(kept, knobs=changes(view.knobs, view.defaults) or None)

@@ -10,6 +10,7 @@ from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_tui.bindings import key, offered, typed_key
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, line, wrapped
+from openclaw_mem_tui.render.status import RESCUE
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Memory
@@ -93,8 +94,9 @@ def idle_keys(search: SearchPresenter, asks: str) -> frozenset[str]:
     the cursor that ``asks`` one."""
     lessons = {"guide", "next_lesson"}
     idle = set[str]() if search.guide is not None else lessons
-    if is_blank(search):
+    if is_blank(search) or search.activity.phase == "failed":
         acting = {"focus_query", "history", "knobs", "help", "quit", *lessons}
+        acting |= {"sync"} if search.activity.phase == "failed" else set()
         acting |= {"get"} if asks else set()
         acting |= {"filter"} if suggested(search) else set()
         idle = idle | {action.id for action in offered("search")} - acting
@@ -134,15 +136,18 @@ def landing(
 def what(view: View, activity: Activity) -> list[Line]:
     """What can be searched, or why nothing can."""
     if activity.phase == "failed":
+        repair = RESCUE if activity.damage else line((key("sync"), "key"), (" tries again", "dim"))
         return [
             (),
             line("  ", ("The index cannot be opened.", "strong")),
-            line(("  The reason is below. ", "dim"), (key("sync"), "key"), (" tries again.", "dim")),
+            line(("  The reason is below. ", "dim"), *repair, (".", "dim")),
         ]
     if view.error:
         return [(), line("  ", ("The search failed; the reason is below.", "strong"))]
     if view.query.strip():
-        return [(), line("  ", ("Searching…", "dim"))]
+        builds = activity.phase == "syncing" and not activity.files
+        said = "Building the index; then this query is answered." if builds else "Searching…"
+        return [(), line("  ", (said, "dim"))]
     if activity.phase == "opening":
         text = "Opening the index. You can type already."
     elif activity.phase == "syncing":

@@ -99,7 +99,8 @@ def chart(
     if session is not None and session.curve.times:
         made = _bars(session, start, end, rows, width, gutter)
     else:
-        text = "This session has no responses." if session is not None else "This event has no session."
+        none = "This event has no session." if moment is not None else "No session is selected."
+        text = "This session has no responses." if session is not None else none
         made = [line((f"{' ' * gutter}{fmt.crop(text, width)}", "dim")), *[()] * (rows - 1)]
     shown = session.moments if session is not None else state.moments
     made.append((Span(" " * gutter), *_marks(shown, moment, start, end, width)))

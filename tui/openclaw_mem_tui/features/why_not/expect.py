@@ -35,7 +35,8 @@ async def toggle(search: SearchPresenter, passage: Expected) -> None:
 
 def stop_any(screen: WorkbenchScreen) -> None:
     """Let the user pick the passage that is no longer expected, of all queries."""
-    from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
+    from openclaw_mem_tui.render.choices import Choice
+    from openclaw_mem_tui.widgets.dialogs import PickScreen
 
     search = screen.search
     by_key = {passage.location: passage for passage in search.view.expected}

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from openclaw_mem_engine.api import Expected, Matches, OpenClawMemError, Row
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.widgets.dialogs import Choice, PickScreen
+from openclaw_mem_tui.render.choices import Choice
+from openclaw_mem_tui.widgets.dialogs import PickScreen
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Memory
