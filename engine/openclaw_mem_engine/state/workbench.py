@@ -62,7 +62,8 @@ class WorkbenchState:
     def write(self, remembered: Mapping[str, Any], before: Mapping[str, Any]) -> None:
         """Save what a session remembers, credentials masked; ``before`` is what it read or wrote last. What
         other sessions have written since then stays where this one has not changed it; the queries of all are
-        kept, without the oldest ones when the file would be too large. Waits for a session that writes. Raises OSError, or WorkspaceError when that takes too long."""
+        kept, but the oldest of too many. Waits for a session that writes. Raises OSError, or WorkspaceError
+        when that takes too long."""
         with held(self.path.parent, "what the workbench remembers"):
             found, trouble = self.read()
             if not self.replaceable:
