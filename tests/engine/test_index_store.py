@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -614,6 +615,22 @@ def test_a_full_disk_is_said_and_the_old_content_serves(small_disk: Path) -> Non
     assert found(again, "alpha") == {"alpha old"}
     assert len(again.vector(V[0], 1)) == 1
     again.close()
+
+
+def test_a_sync_ends_though_the_disk_has_no_room_to_give_free_pages_back(small_disk: Path) -> None:
+    with closing(new_store(small_disk / "main.sqlite")) as store:
+        for name in ("first", "last"):
+            put(store, f"memory/{name}.md", [f"{n} {'text ' * 500}" for n in range(25)])
+        put(store, "memory/first.md", ["short"])
+        store._db.merge_log()
+        free = store._db.read("PRAGMA freelist_count")
+        fill = small_disk / "fill"
+        fill.write_bytes(bytes(shutil.disk_usage(small_disk).free - 70_000))
+        store.finish(5.0)
+        assert store.synced_at() == 5.0 and store._db.read("PRAGMA freelist_count") == free
+        fill.unlink()
+        store.finish(6.0)
+        assert free_pages(store.path) == 0
 
 
 def test_a_file_is_read_only_under_any_name(tmp_path: Path) -> None:

@@ -54,6 +54,16 @@ def test_mode_is_kept_and_ours_are_private(settings: Settings) -> None:
         assert file.stat().st_mode & 0o077 == 0, file
 
 
+def test_the_event_log_is_closed_after_each_event(settings: Settings) -> None:
+    editor = NoteEditor(settings)
+    editor.append(DAY, "a", "test")
+    log = settings.data_dir / EVENTS_FILE
+    assert log.exists()
+    assert not log.with_name(f"{log.name}-wal").exists(), "SQLite removes it with the last connection"
+    editor.undo()
+    assert len(EventLog(log).read()) == 2
+
+
 def test_append_keeps_line_endings_and_makes_the_note(settings: Settings) -> None:
     editor = NoteEditor(settings)
     assert editor.append(DAY, "first", "test").added == 1

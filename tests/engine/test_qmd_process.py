@@ -7,18 +7,21 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from openclaw_mem_engine.errors import PathRefused, UsageError
+from openclaw_mem_engine.cancellation import Deadline
+from openclaw_mem_engine.errors import Cancelled, PathRefused, UsageError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.trace import recompute
 from openclaw_mem_engine.retrieval.fallback import FallbackBackend
 from openclaw_mem_engine.sidecar import command
 from openclaw_mem_engine.sidecar.paths import qmd_home
 from openclaw_mem_engine.sidecar.state import RETRY_MAX_S, RETRY_S, QmdState
+from openclaw_mem_engine.state.disk import held
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.tools import memory_get, memory_search
 from support.commands import until
@@ -362,9 +365,16 @@ def test_one_process_at_a_time_changes_the_collections(
     assert world.qmd.commands == ["collection list --json"], "they are those of the configuration"
 
 
-def _no_deadline() -> Any:
-    from openclaw_mem_engine.cancellation import Deadline
+def test_waiting_for_another_process_that_changes_the_collections_can_be_stopped(world: QmdWorld) -> None:
+    stop = threading.Event()
+    stop.set()
+    with world.memory() as memory, held(qmd_home(memory.settings), "the collections of QMD"):
+        upkeep = memory._backend.primary.upkeep  # type: ignore[attr-defined]
+        with ThreadPoolExecutor(1) as other, pytest.raises(Cancelled, match="Waiting for another process"):
+            other.submit(upkeep.ensure_collections, Deadline(3.0), stop, again=True).result()
 
+
+def _no_deadline() -> Any:
     return Deadline(None)
 
 

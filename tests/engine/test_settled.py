@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -22,7 +23,7 @@ from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.sqlite import database
 from openclaw_mem_engine.stores.sqlite.reader import SqliteReader
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
-from openclaw_mem_engine.sync import changes
+from openclaw_mem_engine.sync import changes, index_update
 from openclaw_mem_engine.sync.changes import RACY_NS, digest_of, listed, scan
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.workspace import reading, walk
@@ -212,6 +213,34 @@ def replaced(path: Path) -> None:
 def moved_and_back(path: Path) -> None:
     folder = path.parent
     folder.rename(folder.with_name("z")).rename(folder)
+
+
+@pytest.mark.parametrize("touched", [False, True], ids=["indexed", "compared"])
+def test_an_edit_between_the_reading_of_a_note_and_its_record_is_found(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, touched: bool
+) -> None:
+    """However long that takes, and though the time of the note is set back."""
+    note, read = settings.workspace / "memory/a/1.md", reading.read_note
+    if touched:
+        settle(settings)
+        note.touch()
+
+    def edited_meanwhile(path: str, *rest: Any) -> reading.NoteText:
+        found = read(path, *rest)
+        if path == str(note):
+            tick(settings)
+            rewritten(note)
+            tick(settings)
+        return found
+
+    with Memory.open(settings) as memory:
+        tick(settings)
+        with monkeypatch.context() as patched:
+            for module in (reading, index_update):
+                patched.setattr(module, "read_note", edited_meanwhile)
+            memory.sync()
+        tick(settings)
+        assert memory.sync().changed == ("memory/a/1.md",)
 
 
 EDITS: list[Callable[[Path], object]] = [

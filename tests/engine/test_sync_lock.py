@@ -149,10 +149,12 @@ def test_a_fork_neither_keeps_nor_breaks_the_lock(index: Path, soft: bool) -> No
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        lock.release()  # the copy's: the parent's must stay
-        os.write(writing, b"x")
-        time.sleep(30)
-        os._exit(0)
+        try:
+            lock.release()  # the copy's: the parent's must stay
+            os.write(writing, b"x")
+            time.sleep(30)
+        finally:
+            os._exit(0)  # an error must not go on with the tests in a second process
     try:
         os.read(reading, 1)
         assert not SyncLock(index, soft=soft).acquire(), "the parent holds it"

@@ -247,6 +247,14 @@ def test_two_sessions_of_one_workspace_keep_the_queries_and_pins_of_both(tmp_pat
     one.write({**pinned, "queries": [f"q{n}" for n in range(200)]}, pinned)
     kept = one.read()[0]
     assert len(kept["queries"]) == 200 and kept["queries"][-1] == "q199" and kept["baseline"] == {"mmr": True}
+    long = {**kept, "queries": [f"{n} {'🎉' * 2_000}" for n in range(200)]}
+    one.write(long, kept)
+    shown, trouble = one.read()
+    assert not trouble and shown["queries"] == long["queries"][-len(shown["queries"]) :], "the latest ones"
+    assert shown["queries"] and shown["baseline"] == {"mmr": True}
+    with pytest.raises(OSError, match="File too large"):
+        one.write({**long, "query": "🎉" * 100_000}, long)
+    assert one.read() == (shown, "") and len(list(one.path.parent.glob(f"{one.path.stem}*"))) == 1
     newer = '{"version": 2}'
     one.path.write_text(newer)
     with pytest.raises(OSError, match="newer version"):

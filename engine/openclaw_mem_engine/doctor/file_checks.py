@@ -166,7 +166,7 @@ def check_hashes(disk: Disk, out: Outcome) -> None:
             read = read_source(disk.settings, file, until=state.size)
         except NoteRefused:
             continue  # a finding of the check "files"
-        as_listed = (read.size, read.mtime_ns) == (file.size, file.mtime_ns) and read.settled
+        as_listed = (read.size, read.mtime_ns) == (file.size, file.mtime_ns) and read.checked_ns
         if file.source == "memory" and not as_listed:
             continue  # written to a moment ago: the next sync sees it
         looked_at += 1

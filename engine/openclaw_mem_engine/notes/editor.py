@@ -17,9 +17,8 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import NoteChanged, UsageError
 from openclaw_mem_engine.notes.edit import NoteEdit, appended
 from openclaw_mem_engine.state.disk import held, refused, sync_folder, write_file
-from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
+from openclaw_mem_engine.state.events import EVENTS_FILE, EventKind, EventLog
 from openclaw_mem_engine.workspace.opening import NoteRefused, read_bytes
 from openclaw_mem_engine.workspace.reading import LOOKS_LIKE_UTF16, UTF16_MARKS, AllowedPath, locate_note
 from openclaw_mem_engine.workspace.rules import ROOT_FILES, open_workspace, resolve_extras
@@ -69,11 +68,15 @@ class NoteEditor:
     ) -> None:
         self._settings = settings
         self._clock = clock
-        log = log or EventLog(settings.data_dir / EVENTS_FILE, clock)
-        #: ``EventLog.add`` for events of this workspace.
-        self.add_event = partial(log.add, agent=settings.agent, workspace=str(settings.workspace))
+        # A log of its own is open only while it is written to: an editor is not closed.
+        self._log = nullcontext(log) if log else closing(EventLog(settings.data_dir / EVENTS_FILE, clock))
         key = hashlib.sha256(os.fsencode(os.path.realpath(settings.workspace))).hexdigest()[:16]
         self._folder = settings.data_dir / "edits" / key
+
+    def add_event(self, kind: EventKind, text: str, **more: Any) -> None:
+        """``EventLog.add`` for events of this workspace."""
+        with self._log as log:
+            log.add(kind, text, agent=self._settings.agent, workspace=str(self._settings.workspace), **more)
 
     def read(self, path: str) -> str | None:
         """The exact text of a note; None when there is none."""

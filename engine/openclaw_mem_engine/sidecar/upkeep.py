@@ -90,7 +90,7 @@ class QmdUpkeep:
         if not again and self.state.facts.collections == digest and self.command.index_path.exists():
             return wanted
         try:
-            with held(self.command.home, "the collections of QMD", self._limit(deadline)):
+            with held(self.command.home, "the collections of QMD", self._limit(deadline), cancel):
                 self._make(wanted, deadline, cancel, anew=anew)
         except WorkspaceError as error:
             raise QmdFailed("busy", str(error)) from error

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from openclaw_mem_engine.errors import WorkspaceError
+from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.errors import Cancelled, WorkspaceError
 from openclaw_mem_engine.state import private_folder
 
 #: How long one process waits for another that writes, seconds.
@@ -16,16 +17,21 @@ LOCK_WAIT_S = 10.0
 
 
 @contextmanager
-def held(folder: Path, what: str, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
+def held(
+    folder: Path, what: str, wait_s: float = LOCK_WAIT_S, cancel: CancelToken | None = None
+) -> Iterator[None]:
     """Hold the lock of a private folder, which is made where it is missing; ``what`` is written under it.
-    Raises WorkspaceError when another process holds it for ``wait_s`` seconds, or the disk refuses."""
+    Raises WorkspaceError when another process holds it for ``wait_s`` seconds, or the disk refuses; and
+    Cancelled."""
     from filelock import FileLock, Timeout
 
     try:
         private_folder(folder)
         lock = FileLock(folder / "lock", mode=0o600, timeout=wait_s)
-        lock.acquire()
+        lock.acquire(cancel_check=None if cancel is None else cancel.is_set)
     except Timeout:
+        if cancel is not None and cancel.is_set():
+            raise Cancelled("Waiting for another process was stopped.") from None
         raise WorkspaceError(
             f"Another process has been writing {what} for {wait_s:.3g} s. "
             "Nothing was written; try again when it is done."

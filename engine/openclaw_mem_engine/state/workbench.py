@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -61,17 +62,24 @@ class WorkbenchState:
     def write(self, remembered: Mapping[str, Any], before: Mapping[str, Any]) -> None:
         """Save what a session remembers, credentials masked; ``before`` is what it read or wrote last. What
         other sessions have written since then stays where this one has not changed it; the queries of all are
-        kept. Waits for a session that writes. Raises OSError, or WorkspaceError when that takes too long."""
+        kept, but the oldest of too many. Waits for a session that writes. Raises OSError, or WorkspaceError
+        when that takes too long."""
         with held(self.path.parent, "what the workbench remembers"):
             found, trouble = self.read()
             if not self.replaceable:
                 raise OSError(None, trouble)
             made = merged(redacted({**remembered}), redacted({**before}), found)
+            while len(text := json.dumps({**made, "version": VERSION})) > MAX_BYTES:  # it would not be read
+                if not made[QUERIES]:
+                    raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+                made[QUERIES] = made[QUERIES][len(made[QUERIES]) // 2 + 1 :]
             temporary = self.path.with_suffix(f".{os.getpid()}.tmp")
             temporary.unlink(missing_ok=True)
-            text = json.dumps({**made, "version": VERSION})
-            write_file(temporary, text.encode("ascii"), 0o600)
-            temporary.replace(self.path)
+            try:
+                write_file(temporary, text.encode("ascii"), 0o600)
+                temporary.replace(self.path)
+            finally:
+                temporary.unlink(missing_ok=True)  # on a full disk
 
 
 def merged(ours: dict[str, Any], before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:

@@ -145,6 +145,7 @@ def changes_of(
     written to it for a while, or with ``tails``. One that was cut, or is another file by now, is read again.
     """
     changed, touched, gone, proven = [], [], dict(known), 0
+    now = time.time_ns()  # before any is read: what is written from here on is later
     for file in listing.files:
         state = gone.pop(file.path, None)
         if state is None or state.source != file.source:
@@ -159,9 +160,7 @@ def changes_of(
         elif found is None:
             proven += file.size == state.size  # else a transcript that has grown
         elif not is_settled(file, state):
-            touched.append(
-                state._replace(mtime_ns=file.mtime_ns, inode=file.inode, checked_ns=time.time_ns())
-            )
+            touched.append(state._replace(mtime_ns=file.mtime_ns, inode=file.inode, checked_ns=now))
     kept = unreadable_now(gone, listing.skipped)
     removed = tuple(state for path, state in gone.items() if path not in kept)
     all_proven = proven == len(known) == len(listing.files)

@@ -175,6 +175,7 @@ class IndexUpdate:
             yield batch
 
     def _read(self, file: MemoryFile) -> tuple[FileState, list[StoredChunk]] | None:
+        checked = time.time_ns()  # as the times of files, which it is compared with
         try:
             source = read_source(self.settings, file)
             for (code, _), lines in zip(_LOST_LINES, (source.broken, source.too_long), strict=True):
@@ -196,7 +197,6 @@ class IndexUpdate:
             before = self._known.get(file.path)
             if before is not None and not before.refusal:
                 self._emptied.append(file.path)
-            checked = time.time_ns()  # as the times of files, which it is compared with
             stat = file.mtime_ns, file.size, file.inode, checked
             return FileState(file.path, file.source, "", *stat, refusal.reason), []
 
@@ -244,7 +244,7 @@ def change_of(
 
 class SourceText(NamedTuple):
     """The text of a note, or the conversation of a transcript (see ``Transcript``). ``line_map`` None: the
-    lines are those of the file. ``settled`` is False when the file changed while it was read."""
+    lines are those of the file. ``checked_ns``: when the reading began, 0 when the file changed meanwhile."""
 
     text: str
     hash: str
@@ -252,7 +252,7 @@ class SourceText(NamedTuple):
     size: int
     mtime_ns: int
     inode: int
-    settled: bool
+    checked_ns: int
     broken: int = 0
     too_long: int = 0
     nuls: int = 0
@@ -265,12 +265,13 @@ class SourceText(NamedTuple):
 def read_source(settings: Settings, file: MemoryFile, *, until: int | None = None) -> SourceText:
     """Read a listed file; of a transcript the first ``until`` bytes alone, to see what was read before.
     Raises NoteRefused."""
+    now = time.time_ns()  # before: what is written to it from here on is later
     if file.source == "sessions":
         talk = read_transcript(file.absolute, settings.max_file_bytes, until=until)
-        stat = talk.size, talk.mtime_ns, talk.inode, talk.settled
+        stat = talk.size, talk.mtime_ns, talk.inode, now * talk.settled
         return SourceText(talk.text, talk.hash, talk.line_map, *stat, talk.broken, talk.too_long)
     note = read_note(file.absolute, str(settings.workspace), settings.max_file_bytes)
-    stat = note.size, note.mtime_ns, note.inode, note.settled
+    stat = note.size, note.mtime_ns, note.inode, now * note.settled
     return SourceText(note.text, text_hash(note.text), None, *stat, nuls=note.nuls)
 
 
@@ -303,7 +304,6 @@ def chunks_of(
     """A file as the index would hold it; ``source`` None reads it. Raises NoteRefused."""
     source = source or read_source(settings, file)
     chunks = [chunk_of(file, source, span, space) for span in spans_of(settings, source, max_input_bytes)]
-    # A file that changed while it was read keeps the older time, so that the next scan reads it again.
-    checked = time.time_ns() if source.settled else 0
-    stat = source.mtime_ns, source.size, source.inode
-    return FileState(file.path, file.source, source.hash, *stat, checked), chunks
+    # One that changed while it was read has no time of a check, so that the next scan reads it again.
+    stat = source.mtime_ns, source.size, source.inode, source.checked_ns
+    return FileState(file.path, file.source, source.hash, *stat), chunks

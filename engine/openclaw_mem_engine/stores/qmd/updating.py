@@ -260,7 +260,7 @@ class Updating(Collections):
             hash_, title = text_hash(note.text), title_of(note.text, file.path)
             before = known.get(file.path)
             same = before is not None and before.active and (before.hash, before.title) == (hash_, title)
-            checked = time.time_ns() if note.settled else 0
+            checked = begun * note.settled
             yield _Read(file, hash_, title, None if same else note.text, checked)
         if progress is not None and files:
             progress(len(files), len(files), "")

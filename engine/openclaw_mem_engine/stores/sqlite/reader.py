@@ -154,6 +154,7 @@ class SqliteReader:
         """Rows that a process without FTS5, or one that met damage, could not write."""
         if self._refillable(self._meta.all(connection)) and self._text.trouble(connection) is None:
             self._text.refill(connection)
+            self._meta.bump(connection)  # what others have read of the rows is not so any more
 
     def _refillable(self, flags: Mapping[str, str]) -> bool:
         return self.caps.full_text and flags.get("fts_behind") == "yes"

@@ -135,7 +135,9 @@ class SqliteIndex(SqliteReader, IndexStore):
             ):
                 self._text.purge(connection)
             self._meta.put(connection, "synced_at", repr(synced_at))
-            # A merge of segments leaves free what it read, up to a third of the file.
+        # A merge of segments leaves free what it read, up to a third of the file. To give it back takes room
+        # in the log: on a full disk it waits for another sync.
+        with suppress(IndexUnavailable), self._db.transaction() as connection:
             rows(connection, "PRAGMA incremental_vacuum")
 
     # -- embeddings -------------------------------------------------------------------------------------
