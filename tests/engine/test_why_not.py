@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_retrieve_qmd import qmd_settings
 
@@ -121,7 +121,8 @@ def true_stage(trace: Trace, asked: WhyNot, ranks: Iterable[tuple[Any, int]], *,
     """The step that drops a passage of these kinds of lists and exact ranks; ``shown``: its line is."""
     assert asked.passage.chunk_id is not None
     found = list(ranks)
-    fused = [rank for kind, rank in found if trace.knobs.takes(kind)]
+    taking_part = {made.source.kind for made in trace.lists}
+    fused = [rank for kind, rank in found if trace.knobs.takes(kind) and kind in taking_part]
     if not found:
         return "retrievers"
     if not fused:
@@ -250,6 +251,7 @@ def check(memory: Memory, seed: int) -> WhyNot:
 
 
 @settings(max_examples=300)
+@example(3948)  # vectors of another script than the query's, beyond the pool
 @given(st.integers(0, 10**6))
 def test_any_passage_also_where_more_match_than_a_list_fetches(
     demo: Memory, large: Memory, served: Memory, seed: int

@@ -17,6 +17,7 @@ from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import SkippedFile
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
 from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.ranking.stages.scores import is_ignored
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.retrieval.lookup import INDEX, Lookup
@@ -181,6 +182,7 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         if lexical:
             words = found.builder.words_of(chunk_id)
         score = found.builder.scores_of([chunk_id], lst).get(chunk_id)
+        asked_for = trace.knobs.takes(lst.kind) and lst.space_number == trace.knobs.space_number
         return ListFact(
             made.key if made is not None else lst.id,
             made.label if made is not None else lst.label or lst.id,
@@ -190,6 +192,7 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
             score,
             fused is not None,
             *words,
+            ignored=asked_for and is_ignored(trace.knobs, lst, found.lists),
         )
 
     # -- what counterfactuals are tried with (changes.Pools) ----------------------------------------------

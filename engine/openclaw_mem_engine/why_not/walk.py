@@ -21,7 +21,8 @@ class ListFact:
     terms of the query that the chunk's text holds, ``named`` those that only its path holds (where that is
     searched; ``named_in`` says where), ``missing`` the others, ``excluded`` those that it holds and must not.
     Of the ``words`` the text holds those of ``begun`` only as the beginning of a longer one.
-    ``fused``: the list takes part in this mode and vector space. ``said`` is said instead of all this."""
+    ``fused``: the list takes part in this mode and vector space; ``ignored``: it would, but for the script of
+    the query. ``said`` is said instead of all this."""
 
     list: str
     label: str
@@ -34,6 +35,7 @@ class ListFact:
     missing: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    ignored: bool = field(default=False, kw_only=True)
     named_in: str = field(default="its path", kw_only=True)
     begun: tuple[str, ...] = field(default=(), kw_only=True)
     said: str = field(default="", kw_only=True)
@@ -168,7 +170,10 @@ def _scope_step(matching: Sequence[ListFact], fused: Sequence[ListFact], knobs: 
     by = " and ".join(fact.label for fact in (fused or matching))
     if fused:
         return Step("scope", True, f"{by} take{'' if len(fused) > 1 else 's'} part")
-    text = f"it is found by {by} only, which mode {knobs.mode} and vector space {knobs.vector_space} exclude"
+    why = f"which mode {knobs.mode} and vector space {knobs.vector_space} exclude"
+    if any(fact.ignored for fact in matching):
+        why = "and vectors say nothing of a query in this script (same_script)"
+    text = f"it is found by {by} only, {why}"
     return Step("scope", False, text, {"mode": knobs.mode, "vector_space": knobs.vector_space})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
@@ -29,7 +29,7 @@ def take_candidates(state: RankingState) -> None:
     for source in state.pool.lists:
         if source.space_number not in (None, knobs.space_number):  # shown beside the chosen space
             state.shown_lists.append(ranked_list(state.pool, source, knobs.candidates, fused=False))
-        elif knobs.takes(source.kind) and not _is_ignored(state, source):
+        elif knobs.takes(source.kind) and not is_ignored(knobs, source, state.pool.lists):
             state.lists.append(ranked_list(state.pool, source, knobs.candidates, fused=True))
     _note_missing(state)
     for lst in state.lists:
@@ -105,13 +105,10 @@ def _note_missing(state: RankingState) -> None:
         state.notes.append(Note("leg-missing", text, "warning"))
 
 
-def _is_ignored(state: RankingState, source: CandidateList) -> bool:
-    """Whether vectors mean nothing for this query's script, where words can be searched instead."""
-    knobs = state.knobs
+def is_ignored(knobs: Knobs, source: CandidateList, lists: Iterable[CandidateList]) -> bool:
+    """Whether vectors say nothing of a query in this script, and words can be searched in one of ``lists``."""
     return (
-        knobs.same_script
-        and not source.suits
-        and any(lst.suits and knobs.takes(lst.kind) for lst in state.pool.lists)
+        knobs.same_script and not source.suits and any(lst.suits and knobs.takes(lst.kind) for lst in lists)
     )
 
 
@@ -120,7 +117,7 @@ def _why_excluded(state: RankingState, chunk_id: str) -> str:
     shown = f"the vectors of {', '.join(spaces)}, which are not fused (vector_space)"
     fitting = (lst for lst in state.pool.lists if lst.space_number in (None, state.knobs.space_number))
     holding = [lst for lst in fitting if any(chunk_id == row.chunk_id for row in lst.rows)]
-    if any(_is_ignored(state, lst) for lst in holding):
+    if any(is_ignored(state.knobs, lst, state.pool.lists) for lst in holding):
         return "found only by vectors, which say nothing of a query in this script (same_script)"
     if holding:
         return "found only by a list that the mode excludes" + (f", and by {shown}" if spaces else "")
