@@ -106,7 +106,7 @@ def _note_missing(state: RankingState) -> None:
 
 
 def is_ignored(knobs: Knobs, source: CandidateList, lists: Iterable[CandidateList]) -> bool:
-    """Whether vectors say nothing of a query in this script, and words can be searched in one of ``lists``."""
+    """Whether vectors say nothing of a query in this script, and one of ``lists`` can be searched instead."""
     return (
         knobs.same_script and not source.suits and any(lst.suits and knobs.takes(lst.kind) for lst in lists)
     )
