@@ -6,10 +6,9 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.named_tuple import NamedTuple
 
 Source = Literal["memory", "sessions"]
 T = TypeVar("T")

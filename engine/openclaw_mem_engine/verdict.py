@@ -4,9 +4,9 @@ passage in it. Both are made from facts that pool and trace hold, so they are tr
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.kinds import evidence
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import CandidateList, Pool

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from openclaw_mem_engine.named_tuple import NamedTuple
+from typing import Any, NamedTuple
 
 #: One argument as ``ArgumentParser.add_argument`` takes it.
 Option = tuple[tuple[str, ...], dict[str, Any]]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from threading import Event, Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from openclaw_mem_engine.cli.opening import open_memory, settings_of
 from openclaw_mem_engine.cli.parser import whole_number
@@ -18,7 +18,6 @@ from openclaw_mem_engine.cli.terminal import indented, one_line, say, show, stop
 from openclaw_mem_engine.cli.text_format import count, duration
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, ConfigError, OpenClawMemError, ProviderError, UsageError
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.sync.report import SyncRequest
 
 #: How many agents are worked on at a time unless --jobs says otherwise.

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ByteProgress
 from openclaw_mem_engine.cli.terminal import agreed, aligned, can_ask, one_line, say, show, stoppable, strong
 from openclaw_mem_engine.cli.text_format import byte_size
 from openclaw_mem_engine.errors import ConfigError, UsageError
-from openclaw_mem_engine.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.terminal import (
@@ -18,7 +18,6 @@ from openclaw_mem_engine.cli.terminal import (
     table,
 )
 from openclaw_mem_engine.cli.text_format import count
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.cli.opening import looking, say_warnings, settings_of
 from openclaw_mem_engine.cli.terminal import (
@@ -21,7 +21,6 @@ from openclaw_mem_engine.cli.terminal import (
 )
 from openclaw_mem_engine.cli.text_format import destination, dollars, failing, token_count
 from openclaw_mem_engine.errors import ProviderError, UsageError
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.prices import Spent, summed
 
 if TYPE_CHECKING:

@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from openclaw_mem_engine.config.lifecycle import OPENCLAW_KEYS
 from openclaw_mem_engine.config.secret import printable
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.named_tuple import NamedTuple
 
 #: Those of ``agents.defaults`` that ``config.read_lifecycle`` reads.
 _LIFECYCLE = tuple(dict.fromkeys(key.split(".")[2] for key in OPENCLAW_KEYS if key.startswith("agents.*.")))

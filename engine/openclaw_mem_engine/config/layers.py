@@ -7,13 +7,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from openclaw_mem_engine.config.secret import Secret, shown
 from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, SETTINGS, Origin
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.named_tuple import NamedTuple
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from openclaw_mem_engine.config import plugin
 from openclaw_mem_engine.config.ignored import IgnoredKey, ignored_keys, nearest, notes_of, object_at
@@ -21,7 +21,6 @@ from openclaw_mem_engine.config.settings import SETTINGS, Origin
 from openclaw_mem_engine.config.sources import OpenClawLocation, read_json5
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.named_tuple import NamedTuple
 
 
 class ForeignKey(NamedTuple):

@@ -7,12 +7,11 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, field, fields, is_dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from openclaw_mem_engine.config.secret import shown
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ConfigError
-from openclaw_mem_engine.named_tuple import NamedTuple
 
 Kind = Literal[
     "switch",

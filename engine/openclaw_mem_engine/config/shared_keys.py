@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from openclaw_mem_engine.config.openclaw import OpenClawConfig, texts_in
 from openclaw_mem_engine.config.secret import Secret, shown
@@ -15,7 +16,6 @@ from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, KEY_VARIABLES, O
 from openclaw_mem_engine.config.sources import is_there, read_json5
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.named_tuple import NamedTuple
 
 #: OpenClaw's names of our providers, for keys and for everything below ``models.providers``.
 OPENCLAW_IDS: Mapping[RemoteName, str] = {name: name for name in ENDPOINT_NAMES} | {"gemini": "google"}

@@ -6,12 +6,11 @@ import json
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS
 from openclaw_mem_engine.config.secret import Secret, printable, without_credentials
 from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, SETTINGS, Origin, Settings
-from openclaw_mem_engine.named_tuple import NamedTuple
 
 
 class Row(NamedTuple):

@@ -9,13 +9,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from openclaw_mem_engine.config.rules import Rule, setting
 from openclaw_mem_engine.config.secret import Secret, printable, shown
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ConfigError
-from openclaw_mem_engine.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.layers import Chosen

@@ -14,11 +14,10 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Expected, as_json
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.resolve import model_folder
 from openclaw_mem_engine.workspace.listing import notes_of
 

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from openclaw_mem_engine.model import as_json, utf16_length
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.notes.edit import NoteEdit
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.workspace.reading import BOOTSTRAP_LIMIT, BUDGET_LINES, bootstrap_cut

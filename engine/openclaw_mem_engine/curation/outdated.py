@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from openclaw_mem_engine.curation.material import (
     QUOTED,
@@ -15,7 +16,6 @@ from openclaw_mem_engine.curation.material import (
     with_line,
     words_of,
 )
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.notes.edit import NoteEdit
 
 #: What a line about a change says right before the new value. "new" alone is said of many other things.

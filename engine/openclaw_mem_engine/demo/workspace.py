@@ -15,9 +15,9 @@ import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from openclaw_mem_engine.errors import WorkspaceError
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.state import private_folder
 
 #: The last day of the demo as it was written.

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, WorkspaceError
@@ -27,7 +27,6 @@ from openclaw_mem_engine.lifecycle.decision import decide as decide
 from openclaw_mem_engine.lifecycle.decision import threshold_of as threshold_of
 from openclaw_mem_engine.lifecycle.sessions import SessionEntry
 from openclaw_mem_engine.lifecycle.turn import NO_REPLY, stored_text, turn_of, window_of
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.notes.edit import NoteEdit, appended
 from openclaw_mem_engine.notes.editor import KEEP_EDITS, NoteEditor, Written
 from openclaw_mem_engine.notes.user_time import UserTime, user_time

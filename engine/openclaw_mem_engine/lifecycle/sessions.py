@@ -11,12 +11,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import UsageError, WorkspaceError
 from openclaw_mem_engine.model import utf8
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.qmd.scope import session_scope
 from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.workspace.opening import NoteRefused, open_file, read_bytes, refusal_of

@@ -4,12 +4,11 @@ agent gets them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from openclaw_mem_engine.config.plugin import CORE, STORE
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.plugin.memories import (
     FORGET_LIMIT,
     FORGET_SCORE,

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Literal, TypeAlias
-
-from openclaw_mem_engine.named_tuple import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 Category: TypeAlias = Literal["preference", "decision", "entity", "fact", "other"]
 CATEGORIES: tuple[Category, ...] = ("preference", "decision", "entity", "fact", "other")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.sanitize import WHITE
 
 #: ``bm25(documents_fts, …)``: weight of path, title, body.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.qmd.documents import VirtualPath, docid_text, is_docid, split_masks
 from openclaw_mem_engine.qmd.globs import glob_regex, is_glob

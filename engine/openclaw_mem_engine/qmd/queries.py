@@ -6,12 +6,11 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Prompted, utf8
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.sanitize import WHITE
 
 #: How a line is searched: "lex" by full text, "vec" and "hyde" (an invented passage) by vectors.

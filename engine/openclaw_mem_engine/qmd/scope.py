@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from openclaw_mem_engine.config.qmd import ChatType, Scope, ScopeRule
-from openclaw_mem_engine.named_tuple import NamedTuple
 
 _CHAT_TYPES: dict[str, ChatType] = {
     "group": "group",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from openclaw_mem_engine.chunking.break_chunker import TOKENS, UNITS, Piece, cut
 from openclaw_mem_engine.model import text_hash
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.qmd.queries import STOP_WORDS
 
 #: Characters of a snippet in JSON, and in other formats.

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import Fallback, Freshness, Note, Source
-from openclaw_mem_engine.named_tuple import NamedTuple
 
 #: Rows fetched for each list, whatever the knobs are; also the upper bound of the candidate count.
 OVERFETCH = 200

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import Note, Source
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.kinds import RankedList
 from openclaw_mem_engine.ranking.knobs import Knobs
 

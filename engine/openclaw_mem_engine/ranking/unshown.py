@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import groupby, pairwise
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import as_json, snippet_of, utf16_length
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.lines import Numbered, silent_lines
 

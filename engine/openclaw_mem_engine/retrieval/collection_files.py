@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from unicodedata import normalize
 
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.ranking.pool import Candidate
 from openclaw_mem_engine.retrieval.lookup import Found, Lookup

@@ -6,12 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
 from openclaw_mem_engine.errors import IndexUnavailable, ProviderError
 from openclaw_mem_engine.model import Fallback, Note
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import Embedder, Unavailable, space_of, stop_if_cancelled
 from openclaw_mem_engine.qmd.lexical import match_expression, score_of
 from openclaw_mem_engine.qmd.queries import LineRole, QueryDocument, SubQuery, is_strong, query_prompt

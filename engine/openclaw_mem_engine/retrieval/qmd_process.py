@@ -8,12 +8,11 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, Deadline, RunningCalls
 from openclaw_mem_engine.model import Excerpt, Freshness, Note
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import stop_if_cancelled
 from openclaw_mem_engine.providers.faults import FAULTS, QMD_FAULTS
 from openclaw_mem_engine.qmd.collections import Collection

@@ -11,13 +11,12 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.model import Fallback, Note, Space
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import Embedder, Embedders, Unavailable, space_of
 from openclaw_mem_engine.providers.circuit_breaker import expect_dims, trouble_of
 from openclaw_mem_engine.stores.base import IndexStore

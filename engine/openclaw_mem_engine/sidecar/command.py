@@ -16,11 +16,10 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, Deadline
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.state import private_folder

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from openclaw_mem_engine.cancellation import CancelToken, Deadline
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.sidecar.command import QmdCommand, QmdFailed
 from openclaw_mem_engine.sidecar.paths import collections_of, qmd_home

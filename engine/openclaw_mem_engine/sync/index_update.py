@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from openclaw_mem_engine.cancellation import CancelToken, Deadline
 from openclaw_mem_engine.chunking import chunker_of
@@ -23,7 +23,6 @@ from openclaw_mem_engine.model import (
     text_hash,
     utf8,
 )
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.remote.limits import split_utf8
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, IndexStore, StoredChunk
 from openclaw_mem_engine.sync.changes import Changes, Comparison, listed, scan

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexUnavailable, UsageError
 from openclaw_mem_engine.model import Progress
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.stores import is_there, open_store
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, Generation, IndexStore
 from openclaw_mem_engine.stores.sqlite.files import make_folder

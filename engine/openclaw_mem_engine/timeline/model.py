@@ -6,9 +6,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, get_args
-
-from openclaw_mem_engine.named_tuple import NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 Kind: TypeAlias = Literal[
     "flush",

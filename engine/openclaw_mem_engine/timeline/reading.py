@@ -14,11 +14,10 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import MemoryFile
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.state.database import Row, Schema, StateDatabase
 from openclaw_mem_engine.timeline.records import Record, Scan
 from openclaw_mem_engine.workspace.opening import NoteRefused

@@ -10,9 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.state.events import printable
 
 #: session: where it starts; prompt: a user message that speaks of NO_REPLY; reply: the text of an answer to

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.notes.edit import NoteEdit
 from openclaw_mem_engine.notes.editor import KEEP_EDITS, NoteEditor, Written
 from openclaw_mem_engine.redact import redact

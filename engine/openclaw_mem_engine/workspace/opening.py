@@ -15,10 +15,9 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.errors import PathRefused
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.workspace.rules import MAX_NOTE_BYTES
 
 RefusalKind = Literal[

@@ -10,10 +10,10 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Excerpt, utf16_length
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.sanitize import WHITE
 from openclaw_mem_engine.workspace.opening import NoteRefused, mtime_of, printable, read_bytes
 from openclaw_mem_engine.workspace.rules import (

@@ -16,11 +16,10 @@ from contextlib import suppress
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.model import Source
-from openclaw_mem_engine.named_tuple import NamedTuple
 
 #: Top-level files that are memory by name, the preferred spelling first.
 ROOT_FILES = ("MEMORY.md", "memory.md")

@@ -17,10 +17,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from openclaw_mem_engine.model import MemoryFile, utf8
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import WHITE
 from openclaw_mem_engine.workspace.opening import NoteRefused, mtime_of, open_file, refusal_of, too_large

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
-
-from openclaw_mem_engine.named_tuple import NamedTuple
+from typing import Any, NamedTuple
 
 #: What brings llama-cpp-python.
 INSTALL = "uv tool install '.[local]'"

@@ -17,11 +17,10 @@ import re
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 from urllib.parse import quote, urlsplit
 
 from openclaw_mem_engine.errors import Cancelled, ConfigError, ProviderError
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import stop_if_cancelled
 from openclaw_mem_engine.providers.local.model_file import HUB, hub_file, local_path
 from openclaw_mem_engine.providers.remote.endpoint import is_loopback

@@ -16,10 +16,9 @@ import stat
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeAlias
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
 from openclaw_mem_engine.errors import ConfigError
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import NotConfigured
 from openclaw_mem_engine.providers.local import INSTALL
 

@@ -10,9 +10,8 @@ import math
 import re
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.local.native import (
     Aborted,
     LoadedModel,

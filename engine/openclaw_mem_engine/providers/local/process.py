@@ -18,9 +18,8 @@ import threading
 import time
 from collections import deque
 from multiprocessing.connection import Connection
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, NamedTuple, TypeVar
 
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import (
     BadAnswer,
     NotConfigured,

@@ -11,9 +11,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.static.wordpiece import LINE_END
 
 if TYPE_CHECKING:

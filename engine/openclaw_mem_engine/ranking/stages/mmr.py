@@ -5,9 +5,9 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from openclaw_mem_engine.model import snippet_of
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Diversity

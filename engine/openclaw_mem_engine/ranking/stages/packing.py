@@ -9,10 +9,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate, islice, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.model import utf16_length
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.lines import NoteLine, ScoredLines, excerpt_of
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Lines, Result, Shown

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Values, ranked_list, true_scores, why_absent
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES, Candidate, CandidateList, Pool

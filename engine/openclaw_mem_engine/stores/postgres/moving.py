@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from openclaw_mem_engine.config.store import StoreLocation, server_name
 from openclaw_mem_engine.errors import IndexChanged
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.stores.postgres.schema import NAME, SIZES, TABLES
 from openclaw_mem_engine.stores.postgres.session import AgentRows, MovedInCircle, Transaction
 from openclaw_mem_engine.stores.postgres.store import PostgresIndex

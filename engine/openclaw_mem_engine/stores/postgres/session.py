@@ -6,12 +6,11 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openclaw_mem_engine.config.store import StoreLocation, server_name
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Space
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.stores.base import Fingerprint
 from openclaw_mem_engine.stores.postgres.connections import Connections
 from openclaw_mem_engine.stores.postgres.schema import NAME, agent_number, opening

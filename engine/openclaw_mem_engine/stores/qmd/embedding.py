@@ -6,14 +6,13 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.model import Progress, text_hash, utf16_length
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import TextRefused
 from openclaw_mem_engine.qmd.queries import document_prompt
 from openclaw_mem_engine.stores.qmd.schema import VECTOR_TABLE

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import apsw
 
 from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.qmd.lookup import (
     MAX_BYTES,
     Known,

@@ -8,12 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 import apsw
 
 from openclaw_mem_engine.model import Source, utf8
-from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.stores.query import CandidateRows, Common, LexicalQuery, Scored
 from openclaw_mem_engine.stores.scoring import Stemmer, document_frequencies, line_bm25, ranks_among
 from openclaw_mem_engine.stores.sqlite.database import Bound, Database, decoding, rows
