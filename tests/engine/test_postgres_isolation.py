@@ -92,7 +92,7 @@ CALLS: dict[str, Callable[[PostgresIndex], Any]] = {
     "chunks_of": lambda s: [s.chunks_of(change.state.path) for change in (*MINE, *THEIRS)],
     "chunks_without_vector": lambda s: s.chunks_without_vector(99, OTHER_SPACE),
     "close": lambda s: PostgresIndex(s.path, location=s._rows.at).close(),
-    "cosines": lambda s: s.cosines(VECTORS[0], IDS),
+    "cosines": lambda s: sorted(s.cosines(VECTORS[0], IDS).items()),
     "counts": lambda s: s.counts(),
     "covered": lambda s: [s.covered(), s.covered(OTHER_SPACE)],
     "diagnosis": _findings,
