@@ -21,6 +21,7 @@ from openclaw_mem_engine.lifecycle.decision import SHIPPED_PROFILE
 from openclaw_mem_engine.lifecycle.sessions import SessionType
 from openclaw_mem_engine.model import snippet_of, utf16_length
 from openclaw_mem_engine.workspace.opening import NoteRefused, read_bytes
+from openclaw_mem_engine.workspace.reading import bootstrap_cut
 from openclaw_mem_engine.workspace.rules import ROOT_FILES
 
 FIXED_FILES = (
@@ -36,7 +37,6 @@ FIXED_FILES = (
 MINIMAL_FILES = ("AGENTS.md", "TOOLS.md", "SOUL.md", "IDENTITY.md", "USER.md")
 #: With less room than this no further file is begun.
 LEAST_CHARS = 64
-_HEAD, _TAIL = 7, 2  # of ten
 
 
 class WorkspaceFile(NamedTuple):
@@ -134,10 +134,10 @@ def fitted(files: Sequence[WorkspaceFile], root: str, max_chars: int, total_max_
         else:
             limit = min(max_chars, left)
             whole = file.text.rstrip()
-            trimmed, kept = _trimmed(whole, file.name, limit)
-            text, chars = _clamped(trimmed, left), utf16_length(whole)
-            cut = None if text == whole else whole[: min(kept, len(text))].count("\n") + 1
-            if text != whole:
+            text, chars, cut = whole, utf16_length(whole), None
+            if truncated := bootstrap_cut(whole, limit):
+                text = _clamped(truncated.given(file.name), left)
+                cut = whole[: min(len(truncated.head), len(text))].count("\n") + 1
                 warnings.append(
                     f"workspace bootstrap file {file.name} is {chars} chars (limit {limit}); truncating in "
                     "injected context"
@@ -150,20 +150,6 @@ def fitted(files: Sequence[WorkspaceFile], root: str, max_chars: int, total_max_
             break
     why = f"bootstrap.total_max_chars is {total_max_chars}"
     return Bootstrap(tuple(made), tuple(warnings), tuple((name, why) for name in left_out))
-
-
-def _trimmed(text: str, name: str, limit: int) -> tuple[str, int]:
-    """A text over the limit as its head and tail, and how many characters the head has."""
-    size = utf16_length(text)
-    if size <= limit:
-        return text, len(text)
-    head, tail = limit * _HEAD // 10, limit * _TAIL // 10
-    first = snippet_of(text, head)
-    marker = (
-        f"\n[...truncated, read {name} for full content...]\n"
-        f"…(truncated {name}: kept {head}+{tail} chars of {size})…\n"
-    )
-    return "\n".join((first, marker, snippet_of(text[::-1], tail)[::-1])), len(first)
 
 
 def _clamped(text: str, limit: int) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.model import Excerpt, utf16_length
+from openclaw_mem_engine.model import Excerpt, snippet_of, utf16_length
 from openclaw_mem_engine.sanitize import WHITE
 from openclaw_mem_engine.workspace.opening import NoteRefused, mtime_of, printable, read_bytes
 from openclaw_mem_engine.workspace.rules import (
@@ -247,17 +247,18 @@ _HEAD, _TAIL = 70, 20
 class Cut(NamedTuple):
     """A file that is handed over in part: ``head`` and ``tail`` are its kept ends. The agent sees the lines
     up to ``last_line`` and from ``next_line`` on, these two perhaps in part; lines count from 1. ``units`` is
-    the length of all, in UTF-16 units."""
+    the length of all, in UTF-16 units, and ``limit`` that of what may be handed over."""
 
     head: str
     tail: str
     last_line: int
     next_line: int
     units: int
+    limit: int
 
     def given(self, name: str) -> str:
         """What the agent is given of the file ``name``."""
-        kept = f"{utf16_length(self.head)}+{utf16_length(self.tail)}"
+        kept = f"{self.limit * _HEAD // 100}+{self.limit * _TAIL // 100}"
         return (
             f"{self.head}\n\n[...truncated, read {name} for full content...]\n"
             f"…(truncated {name}: kept {kept} chars of {self.units})…\n\n{self.tail}"
@@ -265,15 +266,13 @@ class Cut(NamedTuple):
 
 
 def bootstrap_cut(text: str, limit: int = BOOTSTRAP_LIMIT) -> Cut | None:
-    """Where a file is cut; None when it is handed over whole."""
+    """Where a file is cut, never inside of a character; None when it is handed over whole."""
     text = text.rstrip(WHITE)
-    wide = text.encode("utf-16-le", "surrogatepass")
-    units = len(wide) // 2
-    if units <= limit:
+    if (units := utf16_length(text)) <= limit:
         return None
-    head = wide[: 2 * (limit * _HEAD // 100)].decode("utf-16-le", "surrogatepass")
-    tail = wide[-2 * (limit * _TAIL // 100) :].decode("utf-16-le", "surrogatepass")
+    head = snippet_of(text, limit * _HEAD // 100)
+    tail = snippet_of(text[::-1], limit * _TAIL // 100)[::-1]
     lines = text.count("\n") + 1
     # A line of which only the end of line is kept is not kept.
     last, following = head.removesuffix("\n").count("\n") + 1, lines - tail.removeprefix("\n").count("\n")
-    return Cut(head, tail, last, following, units)
+    return Cut(head, tail, last, following, units, limit)
