@@ -11,18 +11,14 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.providers.remote.endpoint import is_loopback
+from openclaw_mem_engine.providers.remote.wires import GEMINI, MISTRAL, OPENAI, VOYAGE
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.factory import ProviderState
     from openclaw_mem_engine.providers.records import DayUsage
 
 #: Host of the provider itself, the only one where its list prices hold.
-PUBLIC_HOSTS = {
-    "openai": "api.openai.com",
-    "gemini": "generativelanguage.googleapis.com",
-    "voyage": "api.voyageai.com",
-    "mistral": "api.mistral.ai",
-}
+PUBLIC_HOSTS = {wire.id: wire.public_host for wire in (OPENAI, GEMINI, VOYAGE, MISTRAL)}
 
 #: US dollars per million input tokens, early 2026.
 LIST_PRICES = {
