@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from openclaw_mem_engine.providers.local.shared_model import SharedModel, bounded
+from openclaw_mem_engine.providers.local.shared_model import LocalService, ModelOptions, bounded
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
@@ -19,33 +18,16 @@ _TEMPERATURE, _TOP_K, _TOP_P, _PRESENCE = 0.7, 20, 0.8, 0.5
 _MESSAGE_BYTES = 32_768
 
 
-class LocalChat:
-    """A ``Chat`` of one model file (arguments as of ``SharedModel``). ``grammar`` is GBNF, "" for any text.
+class LocalChat(LocalService):
+    """A ``Chat`` of one model file (options as of ``SharedModel``). ``grammar`` is GBNF, "" for any text.
     The same messages get the same answer. ``timeout_s`` holds for one answer, with the wait for others."""
 
-    id, host = "local", ""
-
     def __init__(
-        self,
-        model: str,
-        *,
-        folder: Path,
-        grammar: str = "",
-        idle_s: float = 300.0,
-        timeout_s: float = 120.0,
-        threads: int | None = None,
-        command: Sequence[str] | None = None,
+        self, model: str, *, grammar: str = "", timeout_s: float = 120.0, **options: Unpack[ModelOptions]
     ) -> None:
-        self._shared = SharedModel(
-            model, folder=folder, use="chat", idle_s=idle_s, threads=threads, command=command
-        )
-        self.model = self._shared.name
+        super().__init__(model, "chat", **options)
         self._grammar = grammar
         self._timeout_s = timeout_s
-
-    def why_not(self) -> str | None:
-        """As ``SharedModel.why_not``."""
-        return self._shared.why_not()
 
     def complete(
         self,
@@ -75,7 +57,3 @@ class LocalChat:
             return process.request(header, "writing", read, deadline=deadline, cancel=cancel)
 
         return self._shared.run(ask, takes_s=self._timeout_s, waits_s=self._timeout_s, cancel=cancel)
-
-    def close(self) -> None:
-        """As ``SharedModel.close``."""
-        self._shared.close()

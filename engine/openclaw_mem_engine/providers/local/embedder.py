@@ -6,14 +6,13 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from openclaw_mem_engine.model import Note, Prompted, utf8
 from openclaw_mem_engine.providers.base import BadAnswer, check_vectors
 from openclaw_mem_engine.providers.base_embedder import BaseEmbedder
 from openclaw_mem_engine.providers.local.model_file import Prompts, is_hub, prompts_for
-from openclaw_mem_engine.providers.local.shared_model import SharedModel, bounded
+from openclaw_mem_engine.providers.local.shared_model import LocalService, ModelOptions, bounded
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
@@ -29,13 +28,12 @@ MAX_INPUT_BYTES = 2048
 _LONGEST_BYTES = 32_768
 
 
-class LocalEmbedder(BaseEmbedder):
+class LocalEmbedder(LocalService, BaseEmbedder):
     """Embeds with llama.cpp in a child process. Nothing is read or started before the first text.
 
-    Arguments are those of ``SharedModel``; an empty ``model`` means the default one. Timeouts are in seconds.
+    Options are those of ``SharedModel``; an empty ``model`` means the default one. Timeouts are in seconds.
     """
 
-    id = "local"
     max_input_bytes: int | None = MAX_INPUT_BYTES
     # A second's work, so that a query does not wait long for its turn.
     batch_texts = 32
@@ -45,16 +43,12 @@ class LocalEmbedder(BaseEmbedder):
         self,
         model: str = "",
         *,
-        folder: Path,
-        idle_s: float = 300.0,
         query_timeout_s: float = 300.0,
         batch_timeout_s: float = 600.0,
-        threads: int | None = None,
-        command: Sequence[str] | None = None,
+        **options: Unpack[ModelOptions],
     ) -> None:
-        self._shared = SharedModel(model, folder=folder, idle_s=idle_s, threads=threads, command=command)
+        super().__init__(model, "embed", **options)
         self._file = self._shared.file
-        self.model = self._shared.name
         self._query_timeout_s = query_timeout_s
         self._batch_timeout_s = batch_timeout_s
         #: Texts that were longer than the model's window and lost their end, since the start.
@@ -89,9 +83,6 @@ class LocalEmbedder(BaseEmbedder):
     def pid(self) -> int | None:
         """The process that holds the model, None when it is not loaded."""
         return self._shared.pid
-
-    def why_not(self) -> str | None:
-        return self._shared.why_not()
 
     def embed_batch(
         self, texts: Sequence[str], purpose: Purpose, cancel: CancelToken | None
@@ -145,7 +136,3 @@ class LocalEmbedder(BaseEmbedder):
         texts = "1 text is" if cut == 1 else f"{cut:,} texts are"
         message = f"{texts} longer than the window of {self.model}: what is beyond it is not in the vectors."
         return (Note("texts-cut", message, "warning"),)
-
-    def close(self) -> None:
-        """As ``SharedModel.close``."""
-        self._shared.close()

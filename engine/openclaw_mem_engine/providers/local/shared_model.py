@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Required, TypedDict, TypeVar, Unpack
 
 from openclaw_mem_engine.model import utf8
 from openclaw_mem_engine.providers.base import (
@@ -182,6 +182,34 @@ class SharedModel:
         process, self._process = self._process, None
         if process is not None:
             process.forget()
+
+
+class ModelOptions(TypedDict, total=False):
+    """Arguments of ``SharedModel``."""
+
+    folder: Required[Path]
+    idle_s: float
+    threads: int | None
+    command: Sequence[str] | None
+
+
+class LocalService:
+    """What embedders, rerankers and chat models of this machine share. Arguments are those of
+    ``SharedModel``."""
+
+    id, host = "local", ""
+
+    def __init__(self, model: str, use: Use, **options: Unpack[ModelOptions]) -> None:
+        self._shared = SharedModel(model, use=use, **options)
+        self.model = self._shared.name
+
+    def why_not(self) -> str | None:
+        """As ``SharedModel.why_not``."""
+        return self._shared.why_not()
+
+    def close(self) -> None:
+        """As ``SharedModel.close``."""
+        self._shared.close()
 
 
 class _Turns:

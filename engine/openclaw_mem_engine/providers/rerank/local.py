@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from openclaw_mem_engine.providers.base import BadAnswer
 from openclaw_mem_engine.providers.local.model_file import RERANK_MODEL
-from openclaw_mem_engine.providers.local.shared_model import SharedModel, bounded
+from openclaw_mem_engine.providers.local.shared_model import LocalService, ModelOptions, bounded
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
@@ -22,31 +21,13 @@ _TEXTS = 8
 _QUERY_BYTES, _TEXT_BYTES = 8_192, 16_384
 
 
-class LocalReranker:
-    """A ``Reranker`` of one model file (arguments as of ``SharedModel``). What does not fit into the window
+class LocalReranker(LocalService):
+    """A ``Reranker`` of one model file (options as of ``SharedModel``). What does not fit into the window
     of the model is cut: the query at half of it, then the end of a text. ``timeout_s`` is for eight texts."""
 
-    id, host = "local", ""
-
-    def __init__(
-        self,
-        model: str = "",
-        *,
-        folder: Path,
-        idle_s: float = 300.0,
-        timeout_s: float = 120.0,
-        threads: int | None = None,
-        command: Sequence[str] | None = None,
-    ) -> None:
-        self._shared = SharedModel(
-            model or RERANK_MODEL, folder=folder, use="rank", idle_s=idle_s, threads=threads, command=command
-        )
-        self.model = self._shared.name
+    def __init__(self, model: str = "", *, timeout_s: float = 120.0, **options: Unpack[ModelOptions]) -> None:
+        super().__init__(model or RERANK_MODEL, "rank", **options)
         self._timeout_s = timeout_s
-
-    def why_not(self) -> str | None:
-        """As ``SharedModel.why_not``."""
-        return self._shared.why_not()
 
     def scores(self, query: str, texts: Sequence[str], cancel: CancelToken | None = None) -> list[float]:
         """As the protocol says. Raises BadAnswer for a score that is no number: the file may be damaged."""
@@ -57,10 +38,6 @@ class LocalReranker:
                 asked, [bounded(text, _TEXT_BYTES) for text in texts[at : at + _TEXTS]], cancel
             )
         return found
-
-    def close(self) -> None:
-        """As ``SharedModel.close``."""
-        self._shared.close()
 
     def _some(self, query: str, texts: Sequence[str], cancel: CancelToken | None) -> list[float]:
         def read(frame: Frame) -> list[float]:
