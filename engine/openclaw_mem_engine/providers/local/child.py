@@ -21,14 +21,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from openclaw_mem_engine.providers.local import MAX_MESSAGE, packed, unpacked
-from openclaw_mem_engine.providers.local.native import Aborted, LoadedModel, NativeModel, Unusable, lists_of
-from openclaw_mem_engine.providers.local.native_text import (
-    MODELS,
-    RankModel,
-    Sampling,
-    WritingModel,
-    YesNoModel,
-)
+from openclaw_mem_engine.providers.local.native import Aborted, Unusable, lists_of
+from openclaw_mem_engine.providers.local.native_text import MODELS, Sampling
 
 #: How often an idle child checks whether its parent is still there (the socket stays open when a copy of the
 #: parent made by fork holds the other end).
@@ -48,7 +42,8 @@ class _Server:
             os.dup2(nothing.fileno(), 0)
         self._requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._cancelled = self._current = -1
-        self._model: LoadedModel | None = None
+        #: Loaded by the first request, for the use that all others are of.
+        self._model: Any = None
 
     def serve(self) -> None:
         threading.stack_size(0)
@@ -61,7 +56,7 @@ class _Server:
                 continue
             self._current = request["id"]
             try:
-                header, payload = getattr(self, _ANSWERS[request["op"]])(request)
+                header, payload = getattr(self, f"_{request['op']}")(request)
             except Aborted:
                 header, payload = {"op": "error", "kind": "cancelled"}, b""
             except Unusable as exc:
@@ -90,25 +85,17 @@ class _Server:
         return {"op": "ready", "dims": getattr(model, "dims", 0)}, b""
 
     def _score(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        model = self._model
-        if not isinstance(model, (YesNoModel, RankModel)):
-            raise Unusable("failed", "no reranker is loaded")
-        scores, cut = model.scores(request["query"].encode(), [text.encode() for text in request["texts"]])
+        texts = [text.encode() for text in request["texts"]]
+        scores, cut = self._model.scores(request["query"].encode(), texts)
         return {"op": "scored", "cut": cut}, struct.pack(f"<{len(scores)}f", *scores)
 
     def _write(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        model = self._model
-        if not isinstance(model, WritingModel):
-            raise Unusable("failed", "no chat model is loaded")
-        messages = [(role, text) for role, text in request["messages"]]
         sampling = Sampling(*request["sampling"])
-        text = model.complete(messages, request["most"], sampling, request["grammar"])
+        text = self._model.complete(request["messages"], request["most"], sampling, request["grammar"])
         return {"op": "written", "text": text}, b""
 
     def _embed(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         model = self._model
-        if not isinstance(model, NativeModel):
-            raise Unusable("failed", "no model is loaded")
         texts = [model.tokens(text.encode()) for text in request["texts"]]
         full = [tokens for tokens, _ in texts if tokens]
         found: list[bytes] = []
@@ -119,10 +106,6 @@ class _Server:
         none = [position for position, (tokens, _) in enumerate(texts) if not tokens]
         cut = sum(was_cut for _, was_cut in texts)
         return {"op": "done", "none": none, "cut": cut, "cpu": time.process_time()}, b"".join(found)
-
-
-#: The method of each request.
-_ANSWERS = {"load": "_load", "embed": "_embed", "score": "_score", "write": "_write"}
 
 
 def main() -> None:
