@@ -16,10 +16,11 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Excerpt, Note
 from openclaw_mem_engine.qmd.collections import Collection, configured_collections
-from openclaw_mem_engine.qmd.documents import handelize
+from openclaw_mem_engine.qmd.documents import handelize, split_masks
+from openclaw_mem_engine.qmd.globs import glob_regex
 from openclaw_mem_engine.workspace.opening import NoteRefused, read_bytes
 from openclaw_mem_engine.workspace.reading import excerpt_of, get_excerpt
-from openclaw_mem_engine.workspace.rules import NOTE_SUFFIX, below, glob_pattern
+from openclaw_mem_engine.workspace.rules import NOTE_SUFFIX, below
 
 PREFIX = "qmd/"
 #: A slug is looked for in so many folders of a collection.
@@ -87,20 +88,9 @@ def excerpt(settings: Settings, path: str, start: int | None = None, lines: int 
 
 
 def takes(collection: Collection, path: str) -> bool:
-    """Whether a collection's globs, with commas between them and inside of braces, match a path relative to
-    its root."""
-    globs = re.split(r",(?![^{]*\})", collection.pattern)
-    return any(re.fullmatch(_pattern(glob.strip()), path, re.DOTALL) for glob in globs)
-
-
-def _pattern(glob: str) -> str:
-    """``*.{md,txt}`` is one of its alternatives."""
-    before, brace, rest = glob.partition("{")
-    inner, closed, after = rest.partition("}")
-    if not brace or not closed:
-        return glob_pattern(glob)
-    alternatives = "|".join(map(glob_pattern, inner.split(",")))
-    return f"{glob_pattern(before)}(?:{alternatives}){_pattern(after)}"
+    """Whether a collection's globs match a path relative to its root."""
+    globs = split_masks(collection.pattern)
+    return any(re.fullmatch(glob_regex(glob), path, re.DOTALL) for glob in globs)
 
 
 def _read(
