@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.lifecycle.flush import threshold_of
+from openclaw_mem_engine.lifecycle.decision import threshold_of
 from openclaw_mem_engine.lifecycle.sessions import read_sessions
 from openclaw_mem_engine.redact import credentials
 from openclaw_mem_engine.stores.findings import counted

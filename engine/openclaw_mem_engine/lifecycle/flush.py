@@ -21,10 +21,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, WorkspaceError
-from openclaw_mem_engine.lifecycle.decision import CHARS_A_TOKEN, Code
-from openclaw_mem_engine.lifecycle.decision import Decision as Decision
-from openclaw_mem_engine.lifecycle.decision import decide as decide
-from openclaw_mem_engine.lifecycle.decision import threshold_of as threshold_of
+from openclaw_mem_engine.lifecycle.decision import CHARS_A_TOKEN, Code, Decision, decide
 from openclaw_mem_engine.lifecycle.sessions import SessionEntry
 from openclaw_mem_engine.lifecycle.turn import NO_REPLY, stored_text, turn_of, window_of
 from openclaw_mem_engine.notes.edit import NoteEdit, appended
