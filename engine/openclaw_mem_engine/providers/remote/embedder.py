@@ -77,7 +77,6 @@ class RemoteEmbedder(BaseEmbedder):
         max_retries: int = 5,
         concurrency: int = 4,
         max_batch_items: int | None = None,
-        max_batch_bytes: int = MAX_BATCH_BYTES,
         meter: Meter | None = None,
         caps: Caps | None = None,
         timing: Timing = TIMING,
@@ -102,7 +101,7 @@ class RemoteEmbedder(BaseEmbedder):
             "document": RetryPolicy(max_retries),
         }
         self._concurrency = max(1, concurrency)
-        self._caps = LearnedCaps(self.key, max_batch_items or wire.max_items, max_batch_bytes, caps)
+        self._caps = LearnedCaps(self.key, max_batch_items or wire.max_items, MAX_BATCH_BYTES, caps)
         self._meter = meter
         self._lock = threading.Lock()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.providers.base import BadAnswer, NotConfigured, Usage
@@ -26,7 +26,7 @@ class HttpReranker:
 
     ``logits``: the endpoint sends raw logits, whose sigmoid is the score. ``key_missing``: why nothing can be
     sent (NotConfigured). ``timeout_s`` holds for one request, all tries together; ``meter`` gets the usage of
-    each that was answered. Raises ConfigError for a base URL, key or header that cannot be sent.
+    each that was answered. Raises ConfigError for a base URL or key that cannot be sent.
     """
 
     id = "http"
@@ -38,7 +38,6 @@ class HttpReranker:
         model: str = "",
         api_key: str = "",
         key_missing: str = "",
-        headers: Mapping[str, str] | None = None,
         logits: bool = False,
         timeout_s: float = 10.0,
         meter: Meter | None = None,
@@ -46,7 +45,7 @@ class HttpReranker:
     ) -> None:
         self.model = model
         address = base_url.rstrip("/").removesuffix("/rerank")
-        self._transport = Transport(_WIRE, base_url=address, api_key=api_key, headers=headers, timing=timing)
+        self._transport = Transport(_WIRE, base_url=address, api_key=api_key, timing=timing)
         self.host = "" if self._transport.is_loopback else self._transport.host
         self._key_missing = key_missing
         self._logits = logits
