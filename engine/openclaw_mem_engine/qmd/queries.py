@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, cast, get_args
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import UsageError
@@ -94,14 +94,10 @@ class QueryDocument:
                     raise UsageError(f"Line {number}: only one intent: line is allowed per query document.")
                 intents.append(value)
             else:
-                lines.append(checked(SubQuery(_role(kind), value), line=number))
+                lines.append(checked(SubQuery(cast("LineRole", kind), value), line=number))
         if not lines:
             raise UsageError("intent: cannot appear alone. Add at least one lex:, vec:, or hyde: line.")
         return cls("", tuple(lines), "".join(intents))
-
-
-def _role(text: str) -> LineRole:
-    return next(role for role in _ROLES if role == text)
 
 
 def checked(query: SubQuery, *, line: int | None = None) -> SubQuery:
@@ -131,7 +127,7 @@ def parse_expansion(output: str | None, query: str) -> list[SubQuery]:
     for line in output.strip(WHITE).split("\n"):
         role, colon, text = (part.strip(WHITE) for part in line.partition(":"))
         if colon and text and role in _ROLES and (not words or any(word in text.lower() for word in words)):
-            lines.append(SubQuery(_role(role), text))
+            lines.append(SubQuery(cast("LineRole", role), text))
     lines = lines or [SubQuery("hyde", f"Information about {query}")]
     return [line for line in dict.fromkeys(lines) if line.text != query][:MOST_LINES]
 
