@@ -20,29 +20,28 @@ _MARK = re.compile(r"-----(BEGIN|END) [A-Z ]*PRIVATE KEY-----")
 
 
 def secrets(material: Material) -> Iterator[NoteCandidate]:
-    """One for each line of any note. What is shown of it is masked; the edit takes the line out."""
+    """One for each line of any note, and for each block with a private key. What is shown of it is masked;
+    the edit takes it out."""
     for note in material.notes.values():
-        for number, masked in credentials(note.text):
-            if "-----BEGIN" in masked:
-                continue  # the whole block is below
-            after = without_lines(note.text, [number])
-            yield NoteCandidate(
-                candidate_id("secret", note.path, note.lines[number - 1]),
-                "secret",
-                f"{note.path}:{number} looks like a credential: keep it in a vault and take the line out",
-                (f"{note.path}:{number}: {short(masked, QUOTED)}",),
-                (NoteEdit(note.path, note.text, after, "curate: secret"),),
-                f"{note.path}:{number}",
-            )
+        found = [
+            (number, number, "looks like a credential: keep it in a vault and take the line out", masked)
+            for number, masked in credentials(note.text)
+            if "-----BEGIN" not in masked  # of which the whole block counts
+        ]
         for first, last in _private_keys(note.lines):
+            what = "begins a private key: keep it in a vault and take it out"
+            found.append((first, last, what, "a block between BEGIN and END marks"))
+        for first, last, what, shown in found:
+            at = f"{note.path}:{first}"
+            lines = at if first == last else f"{at}-{last}"
             after = without_lines(note.text, range(first, last + 1))
             yield NoteCandidate(
                 candidate_id("secret", note.path, *note.lines[first - 1 : last]),
                 "secret",
-                f"{note.path}:{first} begins a private key: keep it in a vault and take it out",
-                (f"{note.path}:{first}-{last}: a block between BEGIN and END marks",),
+                f"{at} {what}",
+                (f"{lines}: {short(shown, QUOTED)}",),
                 (NoteEdit(note.path, note.text, after, "curate: secret"),),
-                f"{note.path}:{first}",
+                at,
             )
 
 
