@@ -95,11 +95,6 @@ class NoteEditor:
         """The edit from what is on disk now to ``after``."""
         return NoteEdit(self._allowed(path).path, self.read(path), after, reason)
 
-    def propose_append(self, path: str, text: str, reason: str) -> NoteEdit:
-        """The edit that adds ``text`` as the last lines of a note, or as a new note."""
-        before = self.read(path)
-        return NoteEdit(self._allowed(path).path, before, appended(before, text), reason)
-
     def write(self, edit: NoteEdit) -> Written:
         """Make an edit that was proposed. Raises NoteChanged when the note is no longer ``edit.before``; then
         nothing is written."""
@@ -109,7 +104,8 @@ class NoteEditor:
     def append(self, path: str, text: str, reason: str) -> Written:
         """Add lines to whatever the note holds at that moment: nothing is ever overwritten."""
         with self._locked():
-            return self._write(self.propose_append(path, text, reason))
+            before = self.read(path)
+            return self._write(NoteEdit(self._allowed(path).path, before, appended(before, text), reason))
 
     def undo(self, number: int | None = None) -> Written:
         """Take back an edit (default: the last that was not taken back). Raises UsageError when there is none

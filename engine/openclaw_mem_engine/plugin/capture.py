@@ -66,20 +66,16 @@ class Decision(NamedTuple):
     category: Category
 
 
-def category_of(text: str) -> Category:
-    """The category by the first words that fit."""
-    return next((name for name, words in _CATEGORIES if words.search(text)), "other")
-
-
 def looks_like_injection(text: str) -> bool:
     """Whether a text tries to instruct the agent."""
     return bool(text.strip()) and bool(_INJECTION.search(" ".join(text.split())))
 
 
 def decide(text: str, max_chars: int = MAX_CHARS) -> Decision:
-    """The decision about one text; the first rule that applies is named."""
-    captured, rule = _rule(text, max_chars)
-    return Decision(text, captured, rule, category_of(text))
+    """The decision about one text: the first rule that applies is named, and the category is that of the
+    first words that fit."""
+    category = next((name for name, words in _CATEGORIES if words.search(text)), CATEGORIES[-1])
+    return Decision(text, *_rule(text, max_chars), category)
 
 
 def _rule(text: str, max_chars: int) -> tuple[bool, str]:

@@ -135,7 +135,7 @@ class ProviderRecords(StateRecords):
             "SELECT day, provider, model, requests, texts, tokens, estimated FROM usage WHERE day >= ? "
             "ORDER BY day DESC, provider, model",
             (first.isoformat(),),
-            _day,
+            lambda row: replace(DayUsage(*row), estimated=bool(row[-1])),
         )
 
     def health(self, key: str) -> Health:
@@ -215,10 +215,6 @@ class ProviderRecords(StateRecords):
             connection.execute(f"DELETE FROM {table} WHERE day < ?", (limit,))
         oldest = self._file.now() - KEEP_JOBS_DAYS * 86_400
         connection.execute("DELETE FROM jobs WHERE submitted_at < ?", (oldest,))
-
-
-def _day(row: Row) -> DayUsage:
-    return replace(DayUsage(*row), estimated=bool(row[-1]))
 
 
 def _health(row: Row) -> Health:

@@ -62,7 +62,8 @@ def match_expression(query: str, *, as_indexed: bool = False) -> str | None:
     unwanted = [term.expression for term in terms if not term.wanted]
     if not wanted:
         return None
-    return " AND ".join(wanted) + "".join(f" NOT {term}" for term in _grouped(unwanted))
+    grouped = (f"({term})" if " AND " in term else term for term in unwanted)
+    return "".join([" AND ".join(wanted), *(f" NOT {term}" for term in grouped)])
 
 
 class Term(NamedTuple):
@@ -83,10 +84,6 @@ def terms_of(query: str, *, as_indexed: bool = False) -> list[Term]:
             excluded = minus and not (as_indexed and plain.startswith("-"))
             terms.append(Term(quoted or plain, expression, not excluded))
     return terms
-
-
-def _grouped(terms: list[str]) -> list[str]:
-    return [f"({term})" if " AND " in term else term for term in terms]
 
 
 def _word(word: str) -> str:

@@ -190,8 +190,8 @@ class QmdUpkeep:
         step ends it. Raises Cancelled."""
         settings = self.settings.qmd
         found: list[str] = []
-        asked = self._step("version", lambda: found.append(_version_text(self.version(math.inf))))
-        yield asked._replace(what=f"version {''.join(found)}".strip())
+        asked = self._step("version", lambda: found.append(".".join(map(str, self.version(math.inf)))))
+        yield asked._replace(what=" ".join(["version", *(text or "unknown" for text in found)]))
         if asked.error:
             return
         models = models or settings.search_mode != "search"
@@ -299,10 +299,6 @@ class QmdUpkeep:
         self.command.close()
         if self._thread is not None:
             self._thread.join(5.0)
-
-
-def _version_text(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version)) or "unknown"
 
 
 def _listed(text: str) -> dict[str, dict[str, str]]:
