@@ -25,7 +25,7 @@ from openclaw_mem_engine.stores.query import LexicalQuery
 from openclaw_mem_engine.why_not import RETURNED
 from openclaw_mem_engine.why_not.changes import Search
 from openclaw_mem_engine.why_not.text_changes import text_changes
-from openclaw_mem_engine.why_not.walk import ListFact, fate_of
+from openclaw_mem_engine.why_not.walk import Fate, ListFact, fate_of
 from support.knob_values import few_values, values_of
 from support.memories import backend_of, open_memory, write_notes
 from support.pools import bm25_list, knob_settings, pool_of_lists, pools, vector_list
@@ -226,13 +226,13 @@ def test_a_try_is_freed_without_the_garbage_collector() -> None:
 
 def test_no_garbage_is_collected_between_tries(overlapping: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     was_on: list[bool] = []
-    tried = Search._shown
+    tried = Search._fate
 
-    def seen(self: Search, knobs: Knobs, *, undated: bool = False) -> bool:
+    def seen(self: Search, knobs: Knobs, *, undated: bool = False) -> Fate:
         was_on.append(gc.isenabled())
         return tried(self, knobs, undated=undated)
 
-    monkeypatch.setattr(Search, "_shown", seen)
+    monkeypatch.setattr(Search, "_fate", seen)
     knobs = overlapping.knobs.set({"profile": "documented", "max_results": 1, "snippet_chars": 240})
     overlapping.why_not("pump", "MEMORY.md", 59, knobs)
     assert was_on and not any(was_on) and gc.isenabled()

@@ -113,7 +113,8 @@ class Search:
     def singles(self) -> list[Change]:
         """For every knob alone the smallest change that helps: the smallest part of a knob's range first (a
         switch or another choice is the whole range), those that only ask for more last."""
-        found = [change for name in self._names() if (change := self._smallest(name))]
+        values = ((name, self._nearest(name, {})) for name in self._names())
+        found = [self._change({name: value}) for name, value in values if value is not None]
         return sorted(found, key=self._cost)
 
     def pairs(self) -> list[Change]:
@@ -147,7 +148,7 @@ class Search:
 
     def helps_undated(self) -> bool:
         """Whether the passage would be in the answer in a note without a date."""
-        return self._shown(self._knobs, undated=True)
+        return self._fate(self._knobs, undated=True).shown
 
     # -- trying -----------------------------------------------------------------------------------------
 
@@ -187,10 +188,6 @@ class Search:
             return False
         return bool(knobs.missing_need(name))
 
-    def _shown(self, knobs: Knobs, *, undated: bool = False) -> bool:
-        """Whether the answer of these knobs shows the passage."""
-        return self._fate(knobs, undated=undated).shown
-
     def _brings(self, setting: tuple[str, KnobValue]) -> bool:
         """Whether one setting brings the chunk in, whatever is shown of it."""
         self._stop()
@@ -198,6 +195,7 @@ class Search:
         return self._is_known(knobs) and self._holds(knobs) and self._fate(knobs).rank is not None
 
     def _fate(self, knobs: Knobs, *, undated: bool = False) -> Fate:
+        """What the answer of these knobs makes of the passage."""
         pool = self._pools.pool(knobs)
         complete: Callable[[], Pool] | None = partial(self._pools.complete, knobs)
         if undated:
@@ -224,7 +222,7 @@ class Search:
             rescue = "off" if positive else knobs.keyword_rescue
             sized = _OTHERS(knobs), rescue, knobs.candidates
             if sized not in self._answers:
-                self._answers[sized] = self._holds(knobs) and self._shown(knobs)
+                self._answers[sized] = self._holds(knobs) and self._fate(knobs).shown
             if self._answers[sized] and not is_scored(self._pools.complete(knobs), knobs):
                 self._unknown.add(key)
             else:
@@ -272,10 +270,6 @@ class Search:
             number = spec.kind in ("int", "float")
             sizes.append(abs(float(value) - self._start(name)) / (spec.high - spec.low) if number else 1.0)
         return any(name in _MORE for name in change.set), sum(sizes)
-
-    def _smallest(self, name: str) -> Change | None:
-        value = self._nearest(name, {})
-        return None if value is None else self._change({name: value})
 
     def _nearest(self, name: str, others: Mapping[str, KnobValue]) -> KnobValue | None:
         """The value of a knob nearest to the present one that helps beside ``others``."""
