@@ -21,8 +21,7 @@ from openclaw_mem_engine.providers.base import (
     RequestFailed,
     Reranker,
 )
-from openclaw_mem_engine.providers.chat.local import LocalChat
-from openclaw_mem_engine.providers.rerank.local import LocalReranker
+from openclaw_mem_engine.providers.local.text import LocalChat, LocalReranker
 from openclaw_mem_engine.providers.services import EXPANSION_GRAMMAR
 from openclaw_mem_engine.qmd.queries import parse_expansion
 from support import local_models

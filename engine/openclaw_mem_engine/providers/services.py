@@ -99,7 +99,7 @@ class Services:
         if group.provider == "none":
             return None
         if group.provider == "local":
-            from openclaw_mem_engine.providers.rerank.local import LocalReranker
+            from openclaw_mem_engine.providers.local.text import LocalReranker
 
             folder, idle_s = model_folder(self._settings), self._idle_s
             return LocalReranker(group.model or "", folder=folder, idle_s=idle_s)
@@ -125,8 +125,8 @@ class Services:
             return None
         if group.provider == "openai":
             return self._openai("expansion", group.model, group.timeout_s)
-        from openclaw_mem_engine.providers.chat.local import LocalChat
         from openclaw_mem_engine.providers.local.model_file import EXPANSION_MODEL
+        from openclaw_mem_engine.providers.local.text import LocalChat
 
         return LocalChat(
             group.model or EXPANSION_MODEL,

@@ -1,1 +1,1 @@
-"""Rerankers: a GGUF model on this machine, an HTTP endpoint, and a chat model that is asked for a score."""
+"""Rerankers over HTTP: a rerank endpoint, and a chat model that is asked for a score."""
