@@ -70,9 +70,7 @@ def to_dict(settings: Settings) -> dict[str, Any]:
             "agents": list(facts.agents),
             "ignored": [item.to_dict() for item in facts.ignored],
         },
-        "warnings": [
-            {"code": note.code, "text": note.text, "level": note.level} for note in settings.warnings
-        ],
+        "warnings": [note.to_dict() for note in settings.warnings],
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal
 
@@ -114,13 +114,7 @@ class Proposal:
     warning: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        route = self.route
-        return {
-            "kind": route.kind,
-            "target": route.target,
-            "path": route.path,
-            "section": route.section,
-            "why": route.why,
+        return asdict(self.route) | {
             "knownLine": self.known or None,
             "warning": self.warning or None,
             "diff": self.edit.diff(),

@@ -57,6 +57,9 @@ class Passage:
     def location(self) -> str:
         return f"{self.path}:{self.start_line}-{self.end_line}" if self.start_line else self.path
 
+    def to_dict(self) -> dict[str, Any]:
+        return as_json(self, chunk_id="")
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -121,17 +124,5 @@ class WhyNot:
     notes: tuple[Note, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The stable answer of ``openclaw-mem why-not --json``."""
-        at = self.passage
-        return {
-            "query": self.query,
-            "passage": {"path": at.path, "startLine": at.start_line, "endLine": at.end_line},
-            "returned": self.returned,
-            **({"rank": self.rank} if self.rank is not None else {}),
-            "stage": self.stage,
-            "verdict": self.verdict,
-            "steps": [step.to_dict() for step in self.steps],
-            "changes": [change.to_dict() for change in self.changes],
-            "textChanges": [change.to_dict() for change in self.text_changes],
-            "notes": [note.to_dict() for note in self.notes],
-        }
+        """The stable answer of ``openclaw-mem why-not --json``; without a ``rank`` it has no such key."""
+        return as_json(self, rank="rank" if self.rank is not None else "")
