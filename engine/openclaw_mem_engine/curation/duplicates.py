@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from operator import eq
 
 from openclaw_mem_engine.curation.material import (
     QUOTED,
@@ -127,12 +129,5 @@ def _alike(word: str, other: str) -> bool:
     if _DIGIT.search(word) or _DIGIT.search(other):
         return False
     short_one, long_one = sorted((len(word), len(other)))
-    same = sum(1 for _ in _same(word, other))
+    same = sum(takewhile(bool, map(eq, word, other)))
     return short_one >= 4 and same >= max(4, short_one - 1) and same >= long_one - 3
-
-
-def _same(word: str, other: str) -> Iterator[str]:
-    for one, two in zip(word, other, strict=False):
-        if one != two:
-            return
-        yield one

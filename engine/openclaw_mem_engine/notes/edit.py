@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -81,6 +82,4 @@ def appended(before: str | None, text: str) -> str:
 
 def _split(text: str | None) -> list[str]:
     """Lines with their ends; split at ``\\n`` alone, as the index counts lines."""
-    return [f"{line}\n" for line in (text or "").split("\n")[:-1]] + (
-        [rest] if (rest := (text or "").rpartition("\n")[2]) else []
-    )
+    return re.findall(r"[^\n]*\n|[^\n]+", text or "")
