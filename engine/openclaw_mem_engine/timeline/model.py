@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
@@ -158,9 +158,7 @@ class Curve:
 
     def after(self, at: float) -> int | None:
         """The first count after a time, None when none follows."""
-        index = bisect_left(self.times, at)
-        while index < len(self.times) and self.times[index] <= at:
-            index += 1
+        index = bisect_right(self.times, at)
         return int(self.tokens[index]) if index < len(self.times) else None
 
     def columns(self, start: float, end: float, number: int) -> list[int | None]:
@@ -170,11 +168,9 @@ class Curve:
         found: list[int | None] = []
         left = bisect_left(self.times, start)
         for index in range(number):
-            until = end if index == number - 1 else start + (index + 1) * step
-            right = bisect_left(self.times, until, left)
+            right = bisect_left(self.times, start + (index + 1) * step, left)
             if index == number - 1:
-                while right < len(self.times) and self.times[right] <= end:
-                    right += 1
+                right = bisect_right(self.times, end, left)
             if right > left:
                 found.append(int(max(self.tokens[left:right])))
             else:
