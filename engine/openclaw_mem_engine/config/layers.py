@@ -132,7 +132,6 @@ def _filled(value: Any, environ: Mapping[str, str], where: str) -> Any:
 
 
 def missing_variable(where: str, name: str) -> str:
-    """The message about a variable that ``where`` refers to and that is not set."""
     return (
         f"{where} needs the environment variable {name}, which is not set. "
         f"Set {name}, or write another value there."

@@ -170,7 +170,6 @@ class Setting:
 
     @property
     def openclaw_rule(self) -> Rule:
-        """What OpenClaw's file allows."""
         return self.foreign_rule or self.rule
 
 

@@ -182,8 +182,6 @@ class ChunkingSettings:
 
 @dataclass(frozen=True, slots=True)
 class CacheSettings:
-    """The cache of embeddings."""
-
     enabled: bool = setting(_SWITCH, "keep embeddings for later", True, "cache.enabled")
     max_entries: int = setting(_POSITIVE, "vectors kept", 50_000, "cache.maxEntries", foreign_default=None)
 

@@ -83,7 +83,6 @@ class SharedKeys:
                 self.found[name] = login
 
     def usable(self, name: RemoteName) -> bool:
-        """Whether there is a key that can be sent."""
         return name in self.found and self.found[name].key.available
 
     def _keys(self, name: RemoteName) -> Iterator[FoundKey]:

@@ -279,7 +279,6 @@ _ASKING = frozenset(
 
 
 def _age(note: NoteText, day: str) -> int:
-    """Days from a daily log to a day."""
     return (date.fromisoformat(day) - date.fromisoformat(note.day)).days
 
 

@@ -188,7 +188,6 @@ class Material:
 
     @cached_property
     def memory(self) -> NoteText | None:
-        """MEMORY.md."""
         return next((self.notes[name] for name in ROOT_FILES if name in self.notes), None)
 
     @cached_property
@@ -198,7 +197,6 @@ class Material:
 
     @property
     def budget(self) -> Budget:
-        """The size of MEMORY.md against its limits."""
         text = self.memory.text.rstrip() if self.memory else ""
         return Budget(
             self.memory.path if self.memory else "",
@@ -238,7 +236,6 @@ class Material:
 
     @property
     def searches_sentence(self) -> str:
-        """How many searches of the agent are known."""
         count = len(self.recalls)
         if not count:
             return "no search of the agent is known: its transcripts hold none that returned something"
@@ -269,7 +266,6 @@ def material_of(
     unread: Sequence[str] = (),
     modified: Mapping[str, float] | None = None,
 ) -> Material:
-    """Material from the texts of notes by path."""
     notes = {
         path: NoteText(path, text, _day_of(path), (modified or {}).get(path, 0.0))
         for path, text in texts.items()
@@ -279,7 +275,6 @@ def material_of(
 
 
 def _size(text: str) -> int:
-    """Bytes of a note on disk."""
     return len(text.encode("utf-8", "replace"))  # an undecoded byte is one
 
 

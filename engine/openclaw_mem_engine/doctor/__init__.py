@@ -290,7 +290,6 @@ def _check_snippets(run: Examination, out: Outcome) -> None:
 
 
 def _of_store(name: str) -> Callable[[Examination, Outcome], None]:
-    """A check that the store makes of itself."""
     return lambda run, out: run.diagnosis[name](out)
 
 

@@ -135,7 +135,6 @@ def _described(path: Path) -> str:
 
 
 def _opening(settings: Settings, closed: list[Path]) -> str:
-    """The command that lets this user in."""
     if os.name == "nt" or any(map(_read_only_disk, closed)):
         return _ELSEWHERE
     mine = all(path.stat().st_uid == os.geteuid() for path in closed)

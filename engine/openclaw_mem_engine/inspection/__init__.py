@@ -71,7 +71,6 @@ class Overview:
     files: tuple[FileRow, ...]
 
     def number(self, *states: FileState) -> int:
-        """How many files are in one of these states."""
         return sum(row.state in states for row in self.files)
 
 
@@ -149,7 +148,6 @@ def _changed(file: MemoryFile, known: IndexedFile | None, chunks: dict[str, int]
 
 
 def _indexed(file: IndexedFile, state: FileState, chunks: dict[str, int]) -> FileRow:
-    """A file as the index knows it."""
     number, mtime = chunks.get(file.path, 0), file.mtime_ns / 1e9
     return FileRow(
         file.path, file.source, state, number, file.size, file.size, mtime, file.hash, file.refusal

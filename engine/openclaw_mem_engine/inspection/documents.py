@@ -57,7 +57,6 @@ def overview(
 def _rows(
     settings: Settings, collection: Collection, known: dict[str, Known], seen: Differences
 ) -> Iterator[FileRow]:
-    """The files of one collection."""
 
     def shown(path: str) -> str:
         return shown_path(collection, path, settings.workspace)

@@ -63,7 +63,6 @@ class Decision:
 
 
 def threshold_of(session: SessionEntry, settings: Settings) -> Threshold:
-    """The numbers of a session."""
     found = settings.compaction
     window = session.context_tokens or found.context_tokens
     return Threshold(window, found.reserve_tokens_floor, found.memory_flush.soft_threshold_tokens)

@@ -98,7 +98,6 @@ def whole_memory(settings: Settings) -> WholeMemory:
 
 
 def tokens_of(text: str) -> int:
-    """About how many tokens a text is."""
     return -(-len(text.encode("utf-8", "replace")) // CHARS_A_TOKEN)
 
 

@@ -45,7 +45,6 @@ def system_prompt(text: str, at: UserTime, path: str) -> str:
 def turn_of(
     said: Iterable[Message], prompts: MemoryFlushSettings, at: UserTime, path: str
 ) -> tuple[Message, ...]:
-    """What is sent: system prompt, the conversation, prompt."""
     return (
         Message("system", system_prompt(prompts.system_prompt, at, path)),
         *said,

@@ -24,7 +24,6 @@ class NoteEdit:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it changes nothing."""
         return self.before == self.after
 
     @property

@@ -97,7 +97,6 @@ class Route:
 
     @property
     def sentence(self) -> str:
-        """The route in words."""
         section = f", section “{self.section}”" if self.section else ""
         return f"{self.kind} (the text {self.why}): {self.path}{section}"
 

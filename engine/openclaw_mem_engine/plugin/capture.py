@@ -67,7 +67,6 @@ class Decision(NamedTuple):
 
 
 def looks_like_injection(text: str) -> bool:
-    """Whether a text tries to instruct the agent."""
     return bool(text.strip()) and bool(_INJECTION.search(" ".join(text.split())))
 
 

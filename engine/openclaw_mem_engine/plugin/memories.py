@@ -59,7 +59,6 @@ class Stored:
     score: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The object of the tools."""
         found = asdict(self)
         found["createdAt"] = int(found.pop("created_at") * 1000)
         return {name: value for name, value in found.items() if value is not None}

@@ -266,7 +266,6 @@ class Embedders:
     also: tuple[Embedder, ...] = ()
 
     def close(self) -> None:
-        """Close all of them."""
         for embedder in (self.primary, self.fallback, *self.also):
             if embedder is not None:
                 embedder.close()

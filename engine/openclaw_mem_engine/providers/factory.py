@@ -70,7 +70,6 @@ class ProviderState:
         return _LABELS.get(self.state, self.state)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for ``openclaw-mem providers --json``."""
         return as_json(self, host="place")
 
 
@@ -209,7 +208,6 @@ class ProviderSet:
             guard.warm_up()
 
     def close(self) -> None:
-        """Close embedders, reranker, chat model and records."""
         self.embedders.close()
         self.services.close()
         self.records.close()

@@ -119,7 +119,6 @@ class ProviderRecords(StateRecords):
         self._file = StateDatabase(path, SCHEMA, clock, first=first, tidy=self._tidy, read_only=read_only)
 
     def add_usage(self, usage: Usage) -> None:
-        """Add to the counts of today."""
         counts = (_count(usage.requests), _count(usage.texts), _count(usage.tokens), int(usage.estimated))
         self._file.write(
             "INSERT INTO usage VALUES(?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET "

@@ -131,7 +131,6 @@ def endpoint_of(settings: Settings, name: str) -> Endpoint:
 
 
 def _model(spec: EmbedderSpec) -> str:
-    """The name of the model in effect."""
     return "" if spec.provider == "none" else provider_named(spec.provider).model_name(spec.model)
 
 

@@ -48,7 +48,6 @@ class ServiceState:
     missing: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for ``openclaw-mem providers --json``."""
         return as_json(self)
 
 

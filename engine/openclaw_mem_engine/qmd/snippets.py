@@ -116,5 +116,4 @@ def snippet(
 
 
 def numbered(text: str, first: int = 1) -> str:
-    """Each line with its number before it."""
     return "\n".join(f"{number}: {line}" for number, line in enumerate(text.split("\n"), first))

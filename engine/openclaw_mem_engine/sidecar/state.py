@@ -67,7 +67,6 @@ class QmdState:
             return self._read()
 
     def change(self, change: Callable[[QmdFacts], QmdFacts]) -> QmdFacts:
-        """Write what ``change`` makes of the facts, and return it."""
         with self._guard:
             before = self._read()
             after = change(before)

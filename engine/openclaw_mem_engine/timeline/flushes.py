@@ -33,8 +33,6 @@ class Facts:
 
 @dataclass(slots=True)
 class _Turn:
-    """A flush that is being read."""
-
     prompt: Record
     writes: list[Record] = field(default_factory=list)
     reply: dict[str, Any] | None = None

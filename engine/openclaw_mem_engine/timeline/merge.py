@@ -127,7 +127,6 @@ class TimelineReader:
 
 
 def read_timeline(settings: Settings) -> Timeline:
-    """The timeline of one agent, read once."""
     with closing(TimelineReader(settings)) as reader:
         return reader.read()
 
@@ -194,7 +193,6 @@ def _curve(scan: Scan) -> Curve:
 
 
 def _with(session: Session, others: list[Moment]) -> Session:
-    """The session with what else happened in it, in order of time."""
     if not others:
         return session
     return replace(session, moments=tuple(sorted((*session.moments, *others), key=lambda moment: moment.at)))

@@ -154,7 +154,6 @@ class Search:
 
     @property
     def tried(self) -> tuple[str, str]:
-        """How many settings were tried, and of which knobs."""
         alone, paired = ({n for s in self._tried if (len(s) > 1) == two for n, _ in s} for two in (0, 1))
         knobs = ", ".join(n + (self._limit(n) if n in _SIZES else "") for n in KNOBS if n in alone)
         pairs = f"; pairs of {', '.join(n for n in KNOBS if n in paired)}" if paired else ""
@@ -317,7 +316,6 @@ class Search:
         return float(self._knobs.budget if name == "snippet_budget" else getattr(self._knobs, name))
 
     def _far(self, name: str) -> list[KnobValue]:
-        """The largest changes of a knob."""
         spec, now = KNOBS[name], getattr(self._knobs, name)
         if spec.kind == "switch":
             return [not now]

@@ -185,7 +185,6 @@ def _pool_text(fused: Sequence[ListFact], knobs: Knobs) -> str:
 
 
 def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> str:
-    """A stage that the chunk passed, in words."""
     if name == "fusion":
         scored = sum(1 for other in trace.rows if name in other.ranks)
         shares = ""
@@ -234,7 +233,6 @@ def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> s
 
 
 def _rank_before(name: str, row: Row, trace: Trace) -> int | None:
-    """The rank of a chunk before a stage."""
     names = [stage.name for stage in trace.stages if stage.kind != "list"]
     before = names[: names.index(name)] if name in names else []
     return next((row.ranks[stage] for stage in reversed(before) if stage in row.ranks), None)

@@ -96,7 +96,6 @@ class BatchEmbedder(DelegatingEmbedder["RemoteEmbedder"]):
     def _by_requests(
         self, asked: _Asked, plain: Sequence[str], cancel: CancelToken | None, progress: Progress | None
     ) -> None:
-        """The texts with the hashes ``plain``."""
         done = len(asked.wanted) - len(plain)
 
         def report(now: int, _: int, label: str) -> None:
@@ -134,7 +133,6 @@ class _Asked:
             keep(blank, [None] * len(blank))
 
     def found(self, vectors: Mapping[str, Vector | None]) -> None:
-        """These are finished."""
         for key, vector in vectors.items():
             for position in self.positions[key]:
                 self.vectors[position] = vector

@@ -81,7 +81,6 @@ class LocalEmbedder(LocalService, BaseEmbedder):
 
     @property
     def pid(self) -> int | None:
-        """The process that holds the model, None when it is not loaded."""
         return self._shared.pid
 
     def embed_batch(

@@ -163,8 +163,6 @@ class RankModel(NativeModel, _Prompted):
 
 
 class WritingModel(_Prompted):
-    """A chat model."""
-
     embeddings = False
 
     def complete(

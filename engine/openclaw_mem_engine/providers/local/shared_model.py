@@ -204,11 +204,9 @@ class LocalService:
         self.model = self._shared.name
 
     def why_not(self) -> str | None:
-        """As ``SharedModel.why_not``."""
         return self._shared.why_not()
 
     def close(self) -> None:
-        """As ``SharedModel.close``."""
         self._shared.close()
 
 

@@ -63,7 +63,6 @@ class Wire(ABC):
         return given.strip().removeprefix(f"{self.id}/") or self.default_model
 
     def key_value(self, api_key: str) -> str:
-        """The value of ``key_header``."""
         return f"Bearer {api_key}"
 
     def space_key(self, base_url: str, model: str, headers: Mapping[str, str]) -> str:

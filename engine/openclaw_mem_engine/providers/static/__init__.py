@@ -170,8 +170,6 @@ class StaticEmbedder(BaseEmbedder):
 
 
 class _Static:
-    """The provider ``static`` of the registry."""
-
     def make(self, spec: EmbedderSpec, meter: Meter | None, caps: Caps | None) -> Embedder:  # noqa: ARG002
         if spec.model not in ("", MODEL):
             raise ProviderError(

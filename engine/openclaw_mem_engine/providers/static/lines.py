@@ -82,7 +82,6 @@ def line_sums(table: Arrays, packed: bytes) -> LineSums:
 
 
 def lengths_of(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The length of each row."""
     import numpy as np
 
     found: npt.NDArray[np.float64] = np.sqrt((sums * sums).sum(axis=1))
