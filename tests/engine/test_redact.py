@@ -10,7 +10,7 @@ import pytest
 
 from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
 from openclaw_mem_engine.providers.remote.wires import wire_of
-from openclaw_mem_engine.providers.rerank.http import HttpReranker
+from openclaw_mem_engine.providers.rerank import HttpReranker
 from openclaw_mem_engine.redact import credentials, redact
 from support.embed_server import running_server
 from support.rerank_server import running_reranker

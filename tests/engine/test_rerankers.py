@@ -13,8 +13,7 @@ import pytest
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.providers.base import BadAnswer, Message, NotConfigured, RequestFailed, Reranker
-from openclaw_mem_engine.providers.rerank.chat import ChatReranker
-from openclaw_mem_engine.providers.rerank.http import HttpReranker
+from openclaw_mem_engine.providers.rerank import ChatReranker, HttpReranker
 from support.rerank_server import running_reranker, share
 
 TEXTS = ["lunch was good", "the router answers on vlan 40", "the router is grey"]

@@ -103,7 +103,7 @@ class Services:
             folder, idle_s = model_folder(self._settings), self._idle_s
             return LocalReranker(group.model or "", folder=folder, idle_s=idle_s)
         if group.provider == "http":
-            from openclaw_mem_engine.providers.rerank.http import HttpReranker
+            from openclaw_mem_engine.providers.rerank import HttpReranker
 
             endpoint = self._endpoint("rerank")
             return HttpReranker(
@@ -115,7 +115,7 @@ class Services:
                 timeout_s=group.budget_s,
                 meter=self._meter,
             )
-        from openclaw_mem_engine.providers.rerank.chat import ChatReranker
+        from openclaw_mem_engine.providers.rerank import ChatReranker
 
         return ChatReranker(self._openai("rerank", group.model, group.budget_s))
 
