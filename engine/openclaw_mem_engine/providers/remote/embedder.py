@@ -169,8 +169,7 @@ class RemoteEmbedder(BaseEmbedder):
 
     def _answers(self, packing: Packing, cancel: CancelToken | None) -> Generator[Answered, None, None]:
         """Every answer, as they come in."""
-        # Batches are cut late, with all that is learned about the server by then.
-        batches = iter(lambda: packing.next_batch(self._caps), None)
+        batches = packing.batches(self._caps)
         first = next(batches)
         batches = chain([first], batches)
         if self._concurrency > 1 and first[1] < len(packing.inputs):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.model import utf8
@@ -133,19 +133,17 @@ def sendable(text: str) -> str:
 
 
 class Packing:
-    """The texts of one call: which are sent, how large they are, and how far they are cut into batches."""
+    """The texts of one call: which are sent, and how large they are."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         #: Positions of the texts that are sent, and what is sent for them.
         self.positions = [index for index, text in enumerate(texts) if text.strip()]
         self.inputs = [sendable(texts[index]) for index in self.positions]
         self.sizes = [len(text.encode()) for text in self.inputs]
-        self._next = 0
 
-    def next_batch(self, caps: LearnedCaps) -> tuple[int, int] | None:
-        """(start, end) of the next inputs for one request; None when all are cut."""
-        start = self._next
-        if start >= len(self.inputs):
-            return None
-        self._next = batch_end(self.sizes, start, caps.max_bytes, caps.max_items)
-        return start, self._next
+    def batches(self, caps: LearnedCaps) -> Iterator[tuple[int, int]]:
+        """(start, end) of the inputs for one request each, cut late: with all that is learned by then."""
+        end = 0
+        while end < len(self.inputs):
+            start, end = end, batch_end(self.sizes, end, caps.max_bytes, caps.max_items)
+            yield start, end
