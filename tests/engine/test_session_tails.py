@@ -12,7 +12,7 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.sync.changes import Comparison, changes_of
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.sync.transcript_changes import is_quiet
-from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
+from openclaw_mem_engine.workspace.listing import list_transcripts
 from openclaw_mem_engine.workspace.transcripts import ends_a_line, read_transcript
 from support.transcripts import age, append, message, messages, with_sessions
 

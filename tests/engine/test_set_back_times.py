@@ -15,8 +15,7 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import MemoryFile
 from openclaw_mem_engine.sync import transcript_changes
 from openclaw_mem_engine.workspace import reading
-from openclaw_mem_engine.workspace.listing import list_memory
-from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
+from openclaw_mem_engine.workspace.listing import list_memory, list_transcripts
 from support.damage import age
 from support.memories import backend_of, open_memory, write_notes
 from support.transcripts import message, with_sessions

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from openclaw_mem_engine.chunking.line_chunker import LineChunker
 from openclaw_mem_engine.model import text_hash
 from openclaw_mem_engine.workspace import transcripts
+from openclaw_mem_engine.workspace.listing import list_transcripts
 from openclaw_mem_engine.workspace.opening import NoteRefused
-from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
 from openclaw_mem_engine.workspace.transcripts import (
     Growth,
     Transcript,

@@ -18,8 +18,8 @@ from openclaw_mem_engine.errors import UsageError, WorkspaceError
 from openclaw_mem_engine.model import utf8
 from openclaw_mem_engine.qmd.scope import session_scope
 from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.workspace.listing import list_transcripts
 from openclaw_mem_engine.workspace.opening import NoteRefused, open_file, read_bytes, refusal_of
-from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
 
 SESSIONS_FILE = "sessions.json"
 MAX_SESSIONS_BYTES = 64 * 2**20

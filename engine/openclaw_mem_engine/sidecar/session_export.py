@@ -7,8 +7,8 @@ from pathlib import Path
 
 from openclaw_mem_engine.state import private_folder
 from openclaw_mem_engine.state.disk import replace_file
+from openclaw_mem_engine.workspace.listing import list_transcripts
 from openclaw_mem_engine.workspace.opening import NoteRefused
-from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
 from openclaw_mem_engine.workspace.transcripts import read_transcript
 
 _DAY_S = 86_400.0

@@ -13,7 +13,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import UNLISTED, WHOLE, MemoryFile, SkippedFile, text_hash
 from openclaw_mem_engine.stores.base import FileState, IndexStore
-from openclaw_mem_engine.workspace.listing import list_memory
+from openclaw_mem_engine.workspace.listing import list_memory, list_transcripts
 from openclaw_mem_engine.workspace.opening import NoteRefused, printable
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, source_of
 from openclaw_mem_engine.workspace.walk import Listing, Walk
@@ -66,8 +66,6 @@ def listed(settings: Settings) -> Listing:
             settings.workspace, settings.extra_paths, settings.max_file_bytes, settings.exclude
         )
     if "sessions" in settings.sources:
-        from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
-
         transcripts = list_transcripts(settings.openclaw.sessions_dir)
     skipped = sorted((*notes.skipped, *transcripts.skipped), key=attrgetter("path"))
     return Listing((*notes.found, *transcripts.found), tuple(skipped))

@@ -20,8 +20,8 @@ from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import MemoryFile
 from openclaw_mem_engine.state.database import Row, Schema, StateDatabase
 from openclaw_mem_engine.timeline.records import Record, Scan
+from openclaw_mem_engine.workspace.listing import list_transcripts
 from openclaw_mem_engine.workspace.opening import NoteRefused
-from openclaw_mem_engine.workspace.transcript_listing import list_transcripts
 from openclaw_mem_engine.workspace.transcripts import lines_between, opened_transcript
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Which files of a workspace are memory, and what is excluded.
+"""Which files of a workspace are memory, which of a sessions folder are transcripts, and what is excluded.
 
 Nothing that looks like a note disappears silently: links, oversized, unreadable and special files, other
 spellings of ``.md``, duplicates and ignored folders are all in ``Listing.skipped`` with a reason.
@@ -29,9 +29,12 @@ from openclaw_mem_engine.workspace.opening import (
 from openclaw_mem_engine.workspace.rules import (
     AGENT_FILES,
     MAX_NOTE_BYTES,
+    MAX_TRANSCRIPT_BYTES,
     MEMORY_FOLDER,
     NOTE_SUFFIX,
     ROOT_FILES,
+    TRANSCRIPT_FOLDER,
+    TRANSCRIPT_SUFFIX,
     ExtraPath,
     Workspace,
     glob_pattern,
@@ -45,10 +48,12 @@ from openclaw_mem_engine.workspace.walk import EXCLUDED, NOT_UTF8, Listing, Walk
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
 
-SUFFIX_CASE = 'ends in another spelling of "{}"; only lower case counts'
+_SUFFIX_CASE = 'ends in another spelling of "{}"; only lower case counts'
 _FOLDER_LINK = "is a link to a folder; links are not followed"
 #: How many entries of the folders of a workspace without ``memory/`` are looked at.
 _MOST_SEEN = 20_000
+_RESET = ".jsonl.reset."
+_ARCHIVES = (_RESET, ".jsonl.deleted.")
 _Folders: TypeAlias = list[tuple[str, str]]
 
 
@@ -90,6 +95,43 @@ def list_memory(
     no_folder = not os.path.lexists(os.path.join(workspace.real, MEMORY_FOLDER))
     if no_folder and not extras and MEMORY_FOLDER not in walk.skipped:
         _count_outside(walk, workspace.real)
+    return walk.listing()
+
+
+def list_transcripts(folder: Path, max_bytes: int = MAX_TRANSCRIPT_BYTES, *, ended: bool = False) -> Listing:
+    """The transcripts right in ``folder``, with the paths ``sessions/<name>.jsonl``; with ``ended`` also
+    those of sessions that were reset.
+
+    Never raises: a folder that is missing, is a link or may not be read gives no files and says why. Archives
+    of ended sessions (``.jsonl.reset.*``, ``.jsonl.deleted.*``) are counted, other files are not ours.
+    """
+    walk = Walk("sessions", max_bytes)
+    shown = printable(str(folder))
+    try:
+        status = os.lstat(folder)
+        if not stat.S_ISDIR(status.st_mode):
+            reason = LINK if stat.S_ISLNK(status.st_mode) else "is not a folder"
+            walk.skip(TRANSCRIPT_FOLDER, f"{shown} {reason}")
+            return walk.listing()
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries]
+    except FileNotFoundError:
+        walk.skip(TRANSCRIPT_FOLDER, f"there are no transcripts: {shown} does not exist", by_rule=True)
+        return walk.listing()
+    except (OSError, ValueError) as error:
+        walk.skip_for(error, TRANSCRIPT_FOLDER, "folder ")
+        return walk.listing()
+    for name in names:
+        path = f"{TRANSCRIPT_FOLDER}/{name}"
+        if name.endswith(TRANSCRIPT_SUFFIX) or (ended and _RESET in name):
+            walk.take(path, os.path.join(folder, name))
+        elif name.lower().endswith(TRANSCRIPT_SUFFIX):
+            walk.skip(path, _SUFFIX_CASE.format(TRANSCRIPT_SUFFIX))
+    for mark in _ARCHIVES:
+        if number := sum(mark in name for name in names):
+            reason = f"{number:,} archived; the transcripts of ended sessions are not indexed"
+            walk.skip(f"{TRANSCRIPT_FOLDER}/*{mark}*", reason, by_rule=True)
+    walk.close_group()
     return walk.listing()
 
 
@@ -229,7 +271,7 @@ def _take_entry(walk: Walk, path: str, folder: str, entry: os.DirEntry[str], pen
     elif name.endswith(NOTE_SUFFIX):
         walk.offer(path, absolute, entry.stat(follow_symlinks=False))
     elif is_note_name(name):
-        walk.skip(path, SUFFIX_CASE.format(NOTE_SUFFIX))
+        walk.skip(path, _SUFFIX_CASE.format(NOTE_SUFFIX))
 
 
 def _link_reason(absolute: str) -> str:
