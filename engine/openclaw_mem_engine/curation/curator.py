@@ -34,21 +34,20 @@ FEWEST_GRADE = 2
 
 
 class Curator:
-    """The curation of the notes of ``settings``. ``recalls`` gives the agent's searches, ``probes`` judged
-    queries. Close it. Use one thread at a time."""
+    """The curation of the notes of ``settings``; ``probes`` are judged queries. Close it. Use one thread at a
+    time."""
 
     def __init__(
         self,
         settings: Settings,
         *,
-        recalls: Callable[[], Iterable[Recall]] = tuple,
         probes: Sequence[Probe] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.settings = settings
         self.editor = NoteEditor(settings, clock)
         self.state = CurationState(settings.data_dir, settings.agent, settings.workspace, clock)
-        self._recalls = recalls
+        self._recalls: Callable[[], Iterable[Recall]] = tuple
         self._judged = tuple(probes)
         self._dry_run: DryRun | None = None
 
