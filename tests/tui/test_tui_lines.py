@@ -471,6 +471,17 @@ def test_the_match_of_a_long_line_is_in_sight_whatever_its_script(before: str) -
         assert any(span.text == "納期" and "match" in span.role for span in drawn), repeats
 
 
+def test_bars_and_frames_are_shapes_in_a_picture() -> None:
+    text = '<text class="terminal-r4" x="24.4" y="68.8" textLength="48.8">{}</text>'
+    bar = in_cells(text.format("██▄&#160;"))
+    assert '<rect class="terminal-r4" x="24.4" y="50.3" width="24.4" height="24.65"' in bar
+    assert 'x="48.8" y="62.5" width="12.2" height="12.45"' in bar and bar.count("<rect") == 2
+    assert bar.endswith('fill-opacity="0" x="24.4" y="68.8" textLength="48.8">██▄&#160;</text>')
+    mixed = in_cells(text.format("176k│"))
+    assert mixed.count("<rect") == 1 and 'height="24.65"' in mixed and "opacity" not in mixed
+    assert in_cells(text.format("text")) == text.format("text")
+
+
 def test_wide_characters_take_two_cells_in_a_picture() -> None:
     head = '<text class="terminal-r4" x="{}" y="68.8" textLength="{}" clip-path="url(#l)">'
     drawn = in_cells(
