@@ -61,7 +61,7 @@ def test_rows_fit_and_keep_rank_path_and_final(width: int, mode: state.Columns, 
 def test_columns_join_with_the_stages_that_ran() -> None:
     assert "decay" not in row_texts(world.view(), 100)[0]
     titles = row_texts(world.view(EVERYTHING, Knobs()), 100)[0]
-    assert titles.split()[-7:] == ["vec", "bm25", "fused", "decay", "mmr", "snip", "final"]
+    assert titles.split()[-7:] == ["vec", "bm25", "fused", "decay", "mmr", "sent", "final"]
 
 
 def test_columns_are_shed_in_order() -> None:
@@ -69,10 +69,10 @@ def test_columns_are_shed_in_order() -> None:
     shed: list[str] = []
     for width in range(110, 30, -1):
         title = row_texts(view, width)[0]
-        for word in ("snip", "decay", "mmr", "bm25", "Δ"):
+        for word in ("sent", "decay", "mmr", "bm25", "Δ"):
             if word not in title and word not in shed:
                 shed.append(word)
-    assert shed == ["snip", "decay", "mmr", "bm25", "Δ"]
+    assert shed == ["sent", "decay", "mmr", "bm25", "Δ"]
 
 
 def test_dropped_rows_carry_their_stage_and_in_wide_panes_their_best_line() -> None:
@@ -230,10 +230,12 @@ def test_fused_scores_have_a_scale_of_their_own_that_is_said() -> None:
     view = world.view(settings)
     assert view.trace is not None
     drawn = [spans.text_of(line) for line in waterfall(view, view.trace.returned[0], 46)]
-    at = next(n for n, text in enumerate(drawn) if "full bar above: .0825, below: 1.0000" in text)
-    assert "█████" in drawn[at - 2] and drawn[at - 2].startswith("fused") and drawn[at + 1].startswith("1/rk")
+    at = next(n for n, text in enumerate(drawn) if "↑ full bar .0825 · ↓ full bar 1.0000" in text)
+    assert (
+        "█████" in drawn[at - 2] and drawn[at - 2].startswith("fused") and drawn[at + 1].startswith("1/rank")
+    )
     second = [spans.text_of(line) for line in waterfall(view, view.trace.returned[1], 46)]
-    assert any("full bar above: .0825" in text for text in second), "the same scale for every row"
+    assert any("↑ full bar .0825" in text for text in second), "the same scale for every row"
     plain = texts(waterfall(world.view(), view.trace.returned[0], 46))
     assert "full bar" not in plain
 
@@ -380,8 +382,9 @@ def test_a_truncated_row_is_marked_and_counted() -> None:
     assert row[:2] == ["1!", "memory/note-0.md:10-39"] and row[-2] == f"{shown[1] - 9}/30"
     full = spans.text_of(funnel.funnel(view, 140)).rstrip()
     assert full.endswith("→ 1 returned, 1 shortened, 1 truncated")
-    narrow = spans.text_of(funnel.funnel(view, 60)).rstrip()
-    assert narrow.endswith("→ max: 1"), "the sentence above says the rest"
+    narrow = spans.text_of(funnel.funnel(view, 58)).rstrip()
+    assert narrow.endswith("→ 1 returned, 1 shortened"), "the sentence above says the rest"
+    assert spans.text_of(funnel.funnel(view, 36)).rstrip() == " vec 1 + bm25 1, 1 shortened"
     whole = long_view("best-line")
     assert row_texts(whole, 80)[1].split()[0] == "1"
     assert spans.text_of(funnel.funnel(whole, 140)).rstrip().endswith("→ 1 returned, 1 shortened")
