@@ -219,7 +219,20 @@ def test_waterfall_of_rrf_shows_the_formula_and_no_cut() -> None:
     view = world.view(Knobs().set({"fusion": "rrf"}), Knobs())
     assert view.trace is not None
     drawn = texts(waterfall(view, view.trace.rows[0], 60))
-    assert "1/(60+1)" in drawn and "does not apply" in drawn
+    assert "1/(60+1)" in drawn and "does not apply" in drawn and "adds" not in drawn
+    assert "weight ÷ (k + rank)" in texts(waterfall(view, view.trace.rows[0], 60, titled=True))
+
+
+def test_the_columns_of_a_roomy_waterfall_have_titles() -> None:
+    view = world.view()
+    assert view.trace is not None
+    row = view.trace.returned[0]
+    plain, titled = (waterfall(view, row, 46, titled=titled) for titled in (False, True))
+    titles = spans.text_of(titled[1])
+    assert [titled[0], *titled[2:]] == plain and titles.split()[-1] == "adds"
+    for line in plain[1:3]:
+        text = spans.text_of(line)
+        assert text.index("#") == titles.index("rank, score × weight") and len(text.rstrip()) == len(titles)
 
 
 # -- funnel, strip, empty states --------------------------------------------------------------------------

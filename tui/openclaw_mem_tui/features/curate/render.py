@@ -150,7 +150,8 @@ def candidate_detail(state: CurateState, candidate: NoteCandidate | None, cells:
     after = material.budget_after(candidate.edits) if material is not None else None
     if after is not None:
         role = "bad" if after.exceeded else "good"
-        say("budget", (f"{after.lines:,} lines, {after.characters:,} characters afterwards", role))
+        size = f"{after.lines:,} of {BUDGET_LINES} lines, {after.characters:,} characters"
+        say("budget", (f"{size} afterwards", role))
     say("effect", *_effect(state, candidate))
     lines = details.lines
     if candidate.edits:
@@ -186,7 +187,7 @@ def file_detail(state: CurateState, file: FileUse | None, cells: int) -> list[Li
         return _nothing(state, cells)
     details = Details(cells)
     say = details.say
-    say("file", (fmt.inert(file.path), "strong"), f"  {fmt.bytes_of(file.bytes)}")
+    say("path", (fmt.inert(file.path), "strong"), f"  {fmt.bytes_of(file.bytes)}")
     say("changed", fmt.clock(file.modified, state.at))
     if file.day:
         say("decay", f"a daily log of {file.day}: temporal decay counts from there")

@@ -29,7 +29,7 @@ _MARKS: dict[str, tuple[str, str, str]] = {
     "search": ("?", "search", "text"),
     "search failed": ("✗", "search", "bad"),
     "sync": ("·", "sync", "dim"),
-    "rebuild": ("■", "rebuild", "dim"),
+    "rebuild": ("■", "rebuild", "good"),
     "fallback": ("!", "fallback", "warn"),
     "recovered": ("·", "recovered", "good"),
     "search-failed": ("✗", "failed", "bad"),

@@ -74,8 +74,9 @@ def _rescales(operand: Operand) -> bool:
     return operand.op == "set" or (operand.stage == "rerank" and bool(operand.inputs))
 
 
-def waterfall(view: View, row: Row, cells: int) -> list[Line]:
-    """The whole pane for one row in ``cells`` columns (the last one stays blank, before the scroll bar)."""
+def waterfall(view: View, row: Row, cells: int, *, titled: bool = False) -> list[Line]:
+    """The whole pane for one row in ``cells`` columns (the last one stays blank, before the scroll bar), with
+    titles of its columns where there is room for them (``titled``)."""
     cells = max(24, cells - 1)
     trace = view.trace
     if trace is None:
@@ -109,6 +110,10 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
     compared = _compare(view, trace, row, digits, cells)
     if not row.operands:
         return [*made, *other_spaces, *(compared if row.outcome.stage == GONE else ())]
+    if titled:
+        by_rank = any("k" in operand.inputs for operand in row.operands)
+        added = "weight ÷ (k + rank)" if by_rank else "rank, score × weight"
+        made.append(spread(line((f"{'list':<{_LABEL}}{added}", "faint")), line(("adds", "faint")), cells))
     total = 0.0
     fused = {lst.term: lst for lst in trace.lists}
     labels = {stage.name: stage.label for stage in trace.stages if stage.kind != "list"}
