@@ -493,8 +493,8 @@ def test_bars_and_frames_are_shapes_in_a_picture() -> None:
     assert '<rect class="terminal-r4" x="24.4" y="50.3" width="24.4" height="24.65"' in bar
     assert 'x="48.8" y="62.5" width="12.2" height="12.45"' in bar and bar.count("<rect") == 2
     assert bar.endswith('fill-opacity="0" x="24.4" y="68.8" textLength="48.8">██▄&#160;</text>')
-    mixed = in_cells(text.format("176k│"))
-    assert mixed.count("<rect") == 1 and 'height="24.65"' in mixed and "opacity" not in mixed
+    mixed = in_cells(text.format("17││"))
+    assert mixed.count("<rect") == 2 and "opacity" not in mixed, "a shape for each of two frames"
     assert in_cells(text.format("text")) == text.format("text")
 
 

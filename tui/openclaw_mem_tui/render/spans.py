@@ -30,7 +30,7 @@ ROLES = (
     "strong",  # what the eye should find first
     "dim",  # secondary
     "faint",  # rules, separators, zeros
-    "accent",  # the one colour: selection, keys, the own bar
+    "accent",  # the one colour: selection, keys, what was changed
     "good",  # came up, passes
     "bad",  # went down, was dropped
     "warn",  # degraded service

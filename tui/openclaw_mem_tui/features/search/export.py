@@ -88,15 +88,15 @@ def _shapes(match: re.Match[str]) -> str:
     name, x, y, rest, text = match.groups()
     made, at, top = [], float(x), float(y) - _BASELINE
     for char, run in groupby(html.unescape(text)):
-        width = len(list(run)) * _CELL
         left, above, wide, high = _BLOCKS.get(char, (0, 0, 0, 0))
-        if wide:
-            place = f'x="{at + left * _CELL / 8:g}" y="{top + above * _ROW / 8:g}"'
-            size = (
-                f'width="{width if wide == 8 else wide * _CELL / 8:g}" height="{high * _ROW / 8 + _OVER:g}"'
-            )
-            made.append(f'<rect class="{name}" {place} {size} shape-rendering="crispEdges"/>')
-        at += width
+        many = len(list(run))
+        one = many if wide == 8 else 1  # whole cells are one shape
+        for start in range(0, many * bool(wide), one):
+            place = f'x="{at + start * _CELL + left * _CELL / 8:g}" y="{top + above * _ROW / 8:g}"'
+            size = f'width="{one * wide * _CELL / 8:g}" height="{high * _ROW / 8 + _OVER:g}"'
+            crisp = "" if char == "│" else ' shape-rendering="crispEdges"'
+            made.append(f'<rect class="{name}" {place} {size}{crisp}/>')
+        at += many * _CELL
     hidden = "" if set(html.unescape(text)) - {"\xa0", *_BLOCKS} else ' fill-opacity="0"'
     return f'{"".join(made)}<text class="{name}"{hidden} x="{x}" y="{y}"{rest}>{text}</text>'
 
@@ -110,7 +110,7 @@ _BLOCKS = {
     **{char: (0, 8 - n, 8, n) for n, char in enumerate("▁▂▃▄▅▆▇█", 1)},
     **{char: (0, 0, n, 8) for n, char in enumerate("▏▎▍▌▋▊▉", 1)},
     "▐": (4, 0, 4, 8),
-    "│": (3.5, 0, 1, 8),
+    "│": (3.5, -0.2, 1, 8.4),  # up to the corners
 }
 _BAR = re.compile(r'<text class="([^"]*-r\d+)" x="([\d.]+)" y="([\d.]+)"([^>]*)>([^<]*[▁-▐│][^<]*)</text>')
 _TEXT = re.compile(
