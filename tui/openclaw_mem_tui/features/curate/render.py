@@ -120,9 +120,9 @@ def file_row(file: FileUse, cells: int, selected: bool) -> Line:
 
 
 def _columns(size: str, day: str, decay: str, cells: int) -> str:
-    """What is between the path and the searches, as far as there is room."""
-    day = f"  {fmt.left(day, 10)}" if cells >= 56 else ""
-    return f" {fmt.right(size, 8)}{day}" + (f"  {fmt.left(decay, 9)}" if cells >= 40 else "")
+    """What is between the path and the searches, as far as there is room; the details say all of it."""
+    day = f"  {fmt.left(day, 10)}" if cells >= 50 else ""
+    return f" {fmt.right(size, 8)}{day}" + (f"  {fmt.left(decay, 9)}" if cells >= 66 else "")
 
 
 def file_head(cells: int) -> Line:
