@@ -238,7 +238,7 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
 #: Cells from which a fault and its explanation are on one line.
 _ONE_LINE = 66
 #: Hits shown of those that only one of two runs returned.
-_HITS_SHOWN = 3
+_HITS_SHOWN = 6
 
 
 def fault_rows(simulated: frozenset[str], name: str, cells: int, selected: bool) -> list[Line]:

@@ -111,8 +111,9 @@ _BLOCKS = {
     **{char: (0, 0, n, 8) for n, char in enumerate("▏▎▍▌▋▊▉", 1)},
     "▐": (4, 0, 4, 8),
     "│": (3.5, -0.2, 1, 8.4),  # up to the corners
+    "┃": (3, 0, 2, 8),
 }
-_BAR = re.compile(r'<text class="([^"]*-r\d+)" x="([\d.]+)" y="([\d.]+)"([^>]*)>([^<]*[▁-▐│][^<]*)</text>')
+_BAR = re.compile(r'<text class="([^"]*-r\d+)" x="([\d.]+)" y="([\d.]+)"([^>]*)>([^<]*[▁-▐│┃][^<]*)</text>')
 _TEXT = re.compile(
     r'(<text class="[^"]*-r\d+" x=")([\d.]+)(" y="[\d.]+" textLength=")([\d.]+)("[^>]*>)([^<]*)</text>'
 )

@@ -329,6 +329,7 @@ _MARKS = (
     ("out", "returned by the baseline, not by this run"),
     ("*", "rescued: a keyword match below min score"),
     ("!", "truncated: its best line is not sent to the agent"),
+    ("█ ▒", "waterfall: what a step adds; what it takes away"),
     ("9/18", "shortened: the agent gets 9 of its 18 lines"),
 )
 _OUTSIDE = (
