@@ -82,7 +82,9 @@ async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path:
         assert "39 % of MEMORY.md in no search result" in facts
         narrow = text_of(render.facts(screen.presenter.state, 80)[1])
         assert narrow.endswith("last 2026-03-25"), "a part that has no room goes as a whole"
-        assert screen.files.border_subtitle == "? searches that returned it"
+        titles = screen.files.painted(-1).text.rstrip()
+        assert titles.split() == ["file", "size", "day", "searches"]
+        assert [len(row) for row in screen.files.text.splitlines()] == [len(titles)] * 87, "below its title"
         assert [row.kind for row in screen.presenter.state.found] == ["outdated", "duplicate", "over-budget"]
         detail = shown(screen, "#proposal")
         assert "Kiosk software: 3.2 on all three." in detail

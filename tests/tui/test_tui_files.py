@@ -101,6 +101,7 @@ def test_our_themes_load_and_contrast(name: str) -> None:
         theme.foreground,
         theme.variables["quiet"],
         theme.variables["faint"],
+        theme.variables["vector"],
         theme.accent,
         theme.success,
         theme.error,
@@ -108,6 +109,8 @@ def test_our_themes_load_and_contrast(name: str) -> None:
         assert color is not None
         assert ground.get_contrast_text is not None
         assert _contrast(ground.rgb, Color.parse(color).rgb) >= needed, color
+    others = {theme.accent, theme.secondary, theme.warning, theme.error, theme.success}
+    assert theme.variables["vector"] not in others, "bars of vectors have a colour of their own"
 
 
 def _contrast(one: tuple[int, int, int], two: tuple[int, int, int]) -> float:

@@ -114,7 +114,7 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) ->
         marked = [y for y in range(6) if screen.files.render_line(y).text.startswith("▌")]
         assert marked == [1], "the mark moves with the cursor"
         await press(pilot, "tab")
-        assert screen.doctor.has_focus and "finding" in screen.detail.text
+        assert screen.doctor.has_focus and "severity" in screen.detail.text
         await press(pilot, "G")
         assert "✓ integrity: " in screen.detail.text and "✓ cache: " in screen.detail.text
         await press(pilot, "tab")

@@ -118,7 +118,7 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
         assert screen.hits.cursor == len(screen.hits.rows) - 1
         await press(pilot, "home")
         assert screen.waterfall.text == first
-        assert screen.waterfall.size.height == 7 and screen.preview.size.height == lines == 15
+        assert screen.waterfall.size.height == 8 and screen.preview.size.height == lines == 14
         await press(pilot, "p", "p")
         assert screen.preview.size.height == lines, "as before the knobs"
 
@@ -249,7 +249,7 @@ async def test_a_hit_is_read_copied_exported_and_the_mouse_is_enough(tmp_path: P
         assert pilot.app.return_value == 0
 
 
-async def test_a_short_waterfall_leaves_its_rows_to_the_list(tmp_path: Path) -> None:
+async def test_one_column_leaves_its_rows_to_the_list(tmp_path: Path) -> None:
     async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, screen):
         box = screen.waterfall
         assert box.size.height == len(box.drawn) == 6
@@ -257,7 +257,7 @@ async def test_a_short_waterfall_leaves_its_rows_to_the_list(tmp_path: Path) -> 
         await press(pilot, "j", "j")
         assert screen.hits.size.height == rows, "the list keeps its size while the cursor moves"
         await press(pilot, "tab")
-        assert screen.preview.size.height == 8
+        assert screen.preview.size.height == 6
         await press(pilot, "tab")
         await pilot.resize_terminal(60, 20)
         await settled(pilot)
@@ -381,7 +381,7 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
         assert not row.returned and screen.search.view.baseline.ranks[row.chunk_id] == 1
         assert "rank 28" in screen.waterfall.text
         if size == LARGE:
-            assert screen.waterfall.size.height == len(screen.waterfall.drawn) == 9
+            assert screen.waterfall.size.height == len(screen.waterfall.drawn) == 10
         seen = [screen.hits.render_line(y).text for y in range(screen.hits.size.height)]
         assert any(line.startswith("▌") for line in seen)
 

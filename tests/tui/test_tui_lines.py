@@ -61,7 +61,7 @@ def test_rows_fit_and_keep_rank_path_and_final(width: int, mode: state.Columns, 
 def test_columns_join_with_the_stages_that_ran() -> None:
     assert "decay" not in row_texts(world.view(), 100)[0]
     titles = row_texts(world.view(EVERYTHING, Knobs()), 100)[0]
-    assert titles.split()[-7:] == ["vec", "bm25", "fused", "decay", "mmr", "snip", "final"]
+    assert titles.split()[-7:] == ["vec", "bm25", "fused", "decay", "mmr", "sent", "final"]
 
 
 def test_columns_are_shed_in_order() -> None:
@@ -69,10 +69,10 @@ def test_columns_are_shed_in_order() -> None:
     shed: list[str] = []
     for width in range(110, 30, -1):
         title = row_texts(view, width)[0]
-        for word in ("snip", "decay", "mmr", "bm25", "Δ"):
+        for word in ("sent", "decay", "mmr", "bm25", "Δ"):
             if word not in title and word not in shed:
                 shed.append(word)
-    assert shed == ["snip", "decay", "mmr", "bm25", "Δ"]
+    assert shed == ["sent", "decay", "mmr", "bm25", "Δ"]
 
 
 def test_dropped_rows_carry_their_stage_and_in_wide_panes_their_best_line() -> None:
@@ -219,7 +219,20 @@ def test_waterfall_of_rrf_shows_the_formula_and_no_cut() -> None:
     view = world.view(Knobs().set({"fusion": "rrf"}), Knobs())
     assert view.trace is not None
     drawn = texts(waterfall(view, view.trace.rows[0], 60))
-    assert "1/(60+1)" in drawn and "does not apply" in drawn
+    assert "1/(60+1)" in drawn and "does not apply" in drawn and "adds" not in drawn
+    assert "weight ÷ (k + rank)" in texts(waterfall(view, view.trace.rows[0], 60, titled=True))
+
+
+def test_the_columns_of_a_roomy_waterfall_have_titles() -> None:
+    view = world.view()
+    assert view.trace is not None
+    row = view.trace.returned[0]
+    plain, titled = (waterfall(view, row, 46, titled=titled) for titled in (False, True))
+    titles = spans.text_of(titled[1])
+    assert [titled[0], *titled[2:]] == plain and titles.split()[-1] == "adds"
+    for line in plain[1:3]:
+        text = spans.text_of(line)
+        assert text.index("#") == titles.index("rank, score × weight") and len(text.rstrip()) == len(titles)
 
 
 # -- funnel, strip, empty states --------------------------------------------------------------------------
@@ -230,10 +243,12 @@ def test_fused_scores_have_a_scale_of_their_own_that_is_said() -> None:
     view = world.view(settings)
     assert view.trace is not None
     drawn = [spans.text_of(line) for line in waterfall(view, view.trace.returned[0], 46)]
-    at = next(n for n, text in enumerate(drawn) if "full bar above: .0825, below: 1.0000" in text)
-    assert "█████" in drawn[at - 2] and drawn[at - 2].startswith("fused") and drawn[at + 1].startswith("1/rk")
+    at = next(n for n, text in enumerate(drawn) if "↑ full bar .0825 · ↓ full bar 1.0000" in text)
+    assert (
+        "█████" in drawn[at - 2] and drawn[at - 2].startswith("fused") and drawn[at + 1].startswith("1/rank")
+    )
     second = [spans.text_of(line) for line in waterfall(view, view.trace.returned[1], 46)]
-    assert any("full bar above: .0825" in text for text in second), "the same scale for every row"
+    assert any("↑ full bar .0825" in text for text in second), "the same scale for every row"
     plain = texts(waterfall(world.view(), view.trace.returned[0], 46))
     assert "full bar" not in plain
 
@@ -380,8 +395,9 @@ def test_a_truncated_row_is_marked_and_counted() -> None:
     assert row[:2] == ["1!", "memory/note-0.md:10-39"] and row[-2] == f"{shown[1] - 9}/30"
     full = spans.text_of(funnel.funnel(view, 140)).rstrip()
     assert full.endswith("→ 1 returned, 1 shortened, 1 truncated")
-    narrow = spans.text_of(funnel.funnel(view, 60)).rstrip()
-    assert narrow.endswith("→ max: 1"), "the sentence above says the rest"
+    narrow = spans.text_of(funnel.funnel(view, 58)).rstrip()
+    assert narrow.endswith("→ 1 returned, 1 shortened"), "the sentence above says the rest"
+    assert spans.text_of(funnel.funnel(view, 36)).rstrip() == " vec 1 + bm25 1, 1 shortened"
     whole = long_view("best-line")
     assert row_texts(whole, 80)[1].split()[0] == "1"
     assert spans.text_of(funnel.funnel(whole, 140)).rstrip().endswith("→ 1 returned, 1 shortened")
@@ -469,6 +485,17 @@ def test_the_match_of_a_long_line_is_in_sight_whatever_its_script(before: str) -
         drawn = spans.fit(marker.best_line(before * repeats + "納期は四週間", 40), 40)
         assert spans.width(drawn) == 40
         assert any(span.text == "納期" and "match" in span.role for span in drawn), repeats
+
+
+def test_bars_and_frames_are_shapes_in_a_picture() -> None:
+    text = '<text class="terminal-r4" x="24.4" y="68.8" textLength="48.8">{}</text>'
+    bar = in_cells(text.format("██▄&#160;"))
+    assert '<rect class="terminal-r4" x="24.4" y="50.3" width="24.4" height="24.65"' in bar
+    assert 'x="48.8" y="62.5" width="12.2" height="12.45"' in bar and bar.count("<rect") == 2
+    assert bar.endswith('fill-opacity="0" x="24.4" y="68.8" textLength="48.8">██▄&#160;</text>')
+    mixed = in_cells(text.format("17││"))
+    assert mixed.count("<rect") == 2 and "opacity" not in mixed, "a shape for each of two frames"
+    assert in_cells(text.format("text")) == text.format("text")
 
 
 def test_wide_characters_take_two_cells_in_a_picture() -> None:

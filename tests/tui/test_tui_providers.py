@@ -321,7 +321,7 @@ def test_a_state_or_reason_of_several_is_said_once() -> None:
     reasons = (("openai", "no key for OpenAI"), ("voyage", "no key for OpenAI"), ("local", "no model file"))
     group = [ProviderState(name, "skipped", "skipped", why) for name, why in reasons]
     state, *rows = (text_of(row) for row in render.detail(group, ChainState(), 80))
-    assert state == "state     · not selected"
+    assert state == "others    · not selected"
     assert rows == [
         "why       openai, voyage: no key for OpenAI",
         "          local: no model file",

@@ -86,7 +86,7 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         assert "from 148,212 to 192,406 tokens within one turn" in detail
         assert "soft line 176,000" in str(screen.query_one("#chart").border_subtitle)
         await press(pilot, "S")  # its session alone
-        assert screen.presenter.state.chosen is not None and "✗1" in screen.sessions.text
+        assert screen.presenter.state.chosen is not None and "✗ 1" in screen.sessions.text
         await press(pilot, "v", "w", "G")
         await press(pilot, "e")  # no editor in a test: said, not raised
         detail = shown(screen, "#moment")
@@ -148,7 +148,14 @@ async def test_a_mark_is_under_each_fall_of_the_curve(tmp_path: Path) -> None:
             marks = next(row for row in shown_lines(screen, "#chart") if "▼" in row)
             assert (marks.count("●▼"), marks.count("●"), marks.count("▼")) == (2, 2, 2)
             await press(pilot, "j")  # to the flush, a moment before its compaction
-        assert screen.sessions.text.splitlines()[0].split() == ["all", "sessions", "peak"]
+        titles = "all sessions tokens, █ past soft line peak missed"
+        assert " ".join(screen.sessions.text.split("\n")[0].split()) == titles
+        head, events = screen.events.painted(-1).text, screen.events.text.splitlines()
+        flush = next(row for row in events if "● flush" in row)
+        for title, of_row in (("event", "●"), ("session", "main"), ("what", "wrote")):
+            assert head.index(title) == flush.index(of_row), "titles are above their columns"
+        await press(pilot, "G")
+        assert screen.events.scroll_offset.y and screen.events.render_line(0).text == head, "and stay there"
 
 
 # -- other sessions -----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ DEFAULT = "claw-dark"
 COLORS = frozenset(
     "primary secondary accent foreground background surface panel boost success warning error".split()
 )
-VARIABLES = frozenset("quiet faint frame cursor total".split())
+VARIABLES = frozenset("quiet faint frame cursor total vector".split())
 
 _HERE = Path(__file__).parent
 _COLOR = re.compile(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})|ansi_[a-z_]+")

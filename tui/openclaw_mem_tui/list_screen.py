@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Line
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
@@ -56,16 +57,17 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
         items: Sequence[Any],
         row: Callable[..., Any],
         words: Callable[[Any], str] | None = None,
+        head: Callable[[int], Line] | None = None,
     ) -> None:
         """Draw the rows of a list when they are others: all that are in sight are painted for that. The title
-        counts them, but not a first one that is None."""
-        if self._filled.get(table) is items:
+        counts them, but not a first one that is None. ``head`` draws the titles of the columns."""
+        if self._filled.get(table) is items and (table.head is None) is (head is None):
             return
         self._filled[table] = items
         if isinstance(table, WrappedTable):
             table.show_wrapped(items, row)
         else:
-            table.show_rows(items, row, words)
+            table.show_rows(items, row, words, head)
         number = len(items) - (None in items[:1])
         self.label(table, f"{title} · {number:,}" if number > 0 else title)
 

@@ -49,12 +49,14 @@ _OF_A_PALETTE = {
 
 def mixed_variables(variables: dict[str, str]) -> dict[str, str]:
     """``quiet``, ``faint``, ``frame``, ``cursor``, ``total`` for themes that do not say: mixed from text and
-    background. A terminal's own palette cannot be mixed and gets its nearest names."""
+    background. A terminal's own palette cannot be mixed and gets its nearest names. ``vector`` is the accent
+    for them."""
     try:
         text = Color.parse(variables["foreground"])
         ground = Color.parse(variables["background"])
         if text.ansi is not None or ground.ansi is not None:
             raise ColorParseError("a palette colour has no mixture")
-        return {name: ground.blend(text, share).hex6 for name, share in _SHARES.items()}
+        mixed = {name: ground.blend(text, share).hex6 for name, share in _SHARES.items()}
     except ColorParseError:
-        return _OF_A_PALETTE
+        mixed = _OF_A_PALETTE
+    return {**mixed, "vector": variables["accent"]}

@@ -78,7 +78,7 @@ class CandidateList:
     the tokens of a lexical one. ``weight`` (above 0) is the share among the lists of its kind, and the factor
     in RRF. ``matched`` counts the chunks that matched in all, None when unknown. ``ranks_beyond`` are the
     ranks among all of them of candidates outside of ``rows``: what is in neither did not match; None when
-    unknown. ``milliseconds`` is wall time, ``label`` the name on screens (5 letters fit), by default the
+    unknown. ``milliseconds`` is wall time, ``label`` the name on screens (6 letters fit), by default the
     kind's. ``floor`` is the raw score below which a row says nothing, None where that was not measured.
     ``suits`` is False for vectors of a model for languages of another script than the query's.
     ``space_number`` 0 is the primary's vector space (or its fallback's), None no space; ``space``

@@ -144,7 +144,7 @@ class Row(NamedTuple):
 class Stage(NamedTuple):
     """One step as it ran. ``entered``/``left`` count candidates; ``changed`` counts those whose rank the
     stage moved (for MMR among the chosen hits, for rescue those it kept); ``milliseconds`` is wall time.
-    ``limit`` is what a cut compares with; ``label`` is the name on screens (5 letters fit), ``heading`` its
+    ``limit`` is what a cut compares with; ``label`` is the name on screens (6 letters fit), ``heading`` its
     meaning."""
 
     name: str

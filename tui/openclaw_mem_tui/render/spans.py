@@ -30,7 +30,7 @@ ROLES = (
     "strong",  # what the eye should find first
     "dim",  # secondary
     "faint",  # rules, separators, zeros
-    "accent",  # the one colour: selection, keys, the own bar
+    "accent",  # the one colour: selection, keys, what was changed
     "good",  # came up, passes
     "bad",  # went down, was dropped
     "warn",  # degraded service
@@ -108,7 +108,7 @@ def diff_lines(diff: str, cells: int, most: int) -> list[Line]:
     """The first ``most`` lines of a unified diff, each coloured by its sign, which a blank separates from the
     text; long ones are wrapped."""
     texts = inert_lines(diff.rstrip("\n"))
-    roles, made = {"+": "good", "-": "bad", "@": "accent"}, list[Line]()
+    roles, made = {"+": "good", "-": "bad", "@": "text"}, list[Line]()
     # A removed "-- text" is a line "--- text" too.
     heads = [at for at in range(len(texts)) if [t[:3] for t in texts[at : at + 3]] == ["---", "+++", "@@ "]]
     named = {*heads, *(at + 1 for at in heads)}

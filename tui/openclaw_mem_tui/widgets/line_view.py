@@ -180,7 +180,7 @@ class Lines(ScrollView, can_focus=False):
         self.scroll_to(y=line, animate=False)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002
-        return len(self.draw(width))
+        return len(self.draw(width)) + self.fixed
 
     def on_resize(self, event: events.Resize) -> None:  # noqa: ARG002
         self._measure()

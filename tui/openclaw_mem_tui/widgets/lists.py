@@ -225,6 +225,7 @@ class Table(CursorList, Generic[T]):
     _items: Sequence[T] = ()
     _row: Callable[[T, int, bool], Line]
     _words: Callable[[T], str] | None = None
+    head: Callable[[int], Line] | None = None
     _texts: dict[int, str]  # of items that were searched, by their position
 
     def show_rows(
@@ -232,11 +233,12 @@ class Table(CursorList, Generic[T]):
         items: Sequence[T],
         row: Callable[[T, int, bool], Line],
         words: Callable[[T], str] | None = None,
+        head: Callable[[int], Line] | None = None,
     ) -> None:
-        """Draw a row for each of these from now on, given the item, the width and whether it is selected. The
-        cursor stays where it is as far as there are so many. ``words`` is the text that a filter looks at
-        (None: what a wide row shows)."""
-        self._row = row
+        """Draw a row for each of these from now on, given the item, the width and whether it is selected, and
+        above them the titles that ``head`` draws. The cursor stays where it is as far as there are so many.
+        ``words`` is the text that a filter looks at (None: what a wide row shows)."""
+        self._row, self.head = row, head
         self.take(items, words)
 
     def take(self, items: Sequence[T], words: Callable[[T], str] | None) -> None:
@@ -294,6 +296,12 @@ class Table(CursorList, Generic[T]):
     def selected(self) -> T | None:
         """The item under the cursor."""
         return self._items[self.cursor] if self.cursor < len(self._items) else None
+
+    fixed = property(lambda self: int(self.head is not None))
+
+    def line_at(self, index: int) -> tuple[Line, Style]:
+        head = self.head if index < 0 else None
+        return super().line_at(index) if head is None else (head(self.cells), self.base_style)
 
     def draw(self, cells: int) -> Sequence[Line]:
         # The cursor as it is when a row is painted: these rows outlive its moves.

@@ -49,7 +49,7 @@ def cut_snippets(state: RankingState) -> None:
         {"snippet": knobs.snippet, "snippet_chars": knobs.snippet_chars, **packed},
         changed=truncated,
         kind="snippet",
-        label="snip",
+        label="sent",
         heading="what the agent receives of each chunk",
     )
 

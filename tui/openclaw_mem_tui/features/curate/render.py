@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MARKS: dict[str, tuple[str, str]] = {
     "secret": ("✗", "bad"),
     "outdated": ("!", "warn"),
-    "duplicate": ("=", "accent"),
+    "duplicate": ("=", "text"),
     "over-budget": ("▼", "warn"),
     "recalled": ("+", "good"),
     "repeated": ("+", "good"),
@@ -37,7 +37,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "repeated": ("r", "what several daily logs say"),
     "hidden": ("h", "text that no search shows"),
 }
-_KIND = 12
+_KIND, _SEARCHES = 12, 9
 #: Lines of MEMORY.md and of a change that are drawn.
 _MOST_LINES = 3_000
 
@@ -107,21 +107,30 @@ def candidate_row(candidate: NoteCandidate, cells: int, selected: bool) -> list[
 
 def file_row(file: FileUse, cells: int, selected: bool) -> Line:
     """Path, size, date, whether it decays, and how many searches returned it."""
-    wide = cells >= 56
-    day = file.day or (time.strftime("%Y-%m-%d", time.localtime(file.modified)) if wide else "")
-    decay = "decays" if file.day else "evergreen"
-    end = f" {fmt.right(fmt.bytes_of(file.bytes), 8)} {fmt.left(day, 10) if wide else ''}"
-    end += f" {fmt.left(decay, 9)}" if cells >= 40 else ""
-    path = max(6, cells - 2 - fmt.width_of(end) - 5)
+    day = file.day or time.strftime("%Y-%m-%d", time.localtime(file.modified))
+    end = _columns(fmt.bytes_of(file.bytes), day, "decays" if file.day else "evergreen", cells)
+    path = max(6, cells - 3 - fmt.width_of(end) - _SEARCHES)
+    found = (f"{file.searches:,}", "text") if file.searches else ("·", "faint")
     return line(
         ("▌ " if selected else "  ", "accent"),
         fmt.left(fmt.path(fmt.inert(file.path), path), path),
         (end, "dim"),
-        (
-            fmt.right(f"{file.searches:,} ?" if file.searches else "·", 5),
-            "vector" if file.searches else "dim",
-        ),
+        (fmt.right(found[0], _SEARCHES), found[1]),
     )
+
+
+def _columns(size: str, day: str, decay: str, cells: int) -> str:
+    """What is between the path and the searches, as far as there is room; the details say all of it."""
+    day = f"  {fmt.left(day, 10)}" if cells >= 50 else ""
+    return f" {fmt.right(size, 8)}{day}" + (f"  {fmt.left(decay, 9)}" if cells >= 66 else "")
+
+
+def file_head(cells: int) -> Line:
+    """Titles of the columns of ``file_row``."""
+    end = _columns("size", "day", "decay", cells)
+    path = max(6, cells - 3 - fmt.width_of(end) - _SEARCHES)
+    titles = f"  {fmt.left('file', path)}{end}{fmt.right('searches', _SEARCHES)}"
+    return line((fmt.crop(titles, cells), "dim"))
 
 
 # -- details ----------------------------------------------------------------------------------------------
@@ -141,7 +150,8 @@ def candidate_detail(state: CurateState, candidate: NoteCandidate | None, cells:
     after = material.budget_after(candidate.edits) if material is not None else None
     if after is not None:
         role = "bad" if after.exceeded else "good"
-        say("budget", (f"{after.lines:,} lines, {after.characters:,} characters afterwards", role))
+        size = f"{after.lines:,} of {BUDGET_LINES} lines, {after.characters:,} characters"
+        say("budget", (f"{size} afterwards", role))
     say("effect", *_effect(state, candidate))
     lines = details.lines
     if candidate.edits:
@@ -177,7 +187,7 @@ def file_detail(state: CurateState, file: FileUse | None, cells: int) -> list[Li
         return _nothing(state, cells)
     details = Details(cells)
     say = details.say
-    say("file", (fmt.inert(file.path), "strong"), f"  {fmt.bytes_of(file.bytes)}")
+    say("path", (fmt.inert(file.path), "strong"), f"  {fmt.bytes_of(file.bytes)}")
     say("changed", fmt.clock(file.modified, state.at))
     if file.day:
         say("decay", f"a daily log of {file.day}: temporal decay counts from there")

@@ -90,10 +90,8 @@ class CurateScreen(ListScreen[CuratePresenter]):
         state = self.presenter.state
         self.query_one("#facts", Pane).show(lambda cells: render.facts(state, cells))
         self.fill(self.candidates, "candidates", state.found, render.candidate_row)
-        self.fill(self.files, "notes", state.files, render.file_row)
+        self.fill(self.files, "notes", state.files, render.file_row, head=render.file_head)
         self.label(self.candidates, subtitle=key_hint("which", f"candidates: {state.group or 'all'}"))
-        found = any(file.searches for file in state.files)
-        self.label(self.files, subtitle="? searches that returned it" if found else "")
         self.query_one("#status", Pane).show(lambda cells: [render.status(state, cells)])
         self.draw_selected()
 

@@ -132,7 +132,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         again = f" · {key_hint('examine', 'check' if report is None else 'again')}{repairs}"
         again *= self.search.service.is_open
         self.label(self.doctor, doctor.title(state, damaged), markup(doctor.subtitle(state)) + again)
-        self.label(self.events, "events", f"{len(state.events):,}" if state.events else "")
+        self.label(self.events, f"events · {len(state.events):,}" if state.events else "events")
         self.draw_selected()
         self._draw_status()
 

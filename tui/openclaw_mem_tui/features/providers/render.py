@@ -88,7 +88,7 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
     say, link = details.say, group[0]
     mark, role = _STATES["serving" if link.label == "active" else link.state]
     if group[1:]:
-        say("state", (f"{mark} {link.label}", role))
+        say("others", (f"{mark} {link.label}", role))
         for number, why in enumerate(dict.fromkeys(one.why for one in group)):
             names = _names([one for one in group if one.why == why])
             say("" if number else "why", names, (f": {fmt.message(why)}", "dim"))
@@ -238,7 +238,7 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
 #: Cells from which a fault and its explanation are on one line.
 _ONE_LINE = 66
 #: Hits shown of those that only one of two runs returned.
-_HITS_SHOWN = 3
+_HITS_SHOWN = 6
 
 
 def fault_rows(simulated: frozenset[str], name: str, cells: int, selected: bool) -> list[Line]:
@@ -320,7 +320,7 @@ def _only_in_one(label: str, rows: Sequence[Row], cells: int) -> list[Line]:
         rank = Span(fmt.left(fmt.ranked(row.outcome.rank), 4), "bad" if label == "lost" else "good")
         start = line((fmt.left("" if at else label, _LABEL) + " ", "dim"), rank)
         more = len(rows) - _HITS_SHOWN if at == _HITS_SHOWN - 1 else 0
-        end = line((f" +{more}", "dim")) if more > 0 else ()
+        end = line((f" and {more} more", "dim")) if more > 0 else ()
         room = cells - 1 - width(start) - width(end)
         made.append(spread((*start, *path_spans(row, room)), end, cells - 1))
     return made

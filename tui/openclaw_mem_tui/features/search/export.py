@@ -59,7 +59,8 @@ _FONTS = "'DejaVu Sans Mono', Menlo, Consolas, 'Noto Sans Mono CJK JP', 'Noto Sa
 
 def in_cells(svg: str) -> str:
     """A picture of the screen without secrets, in which wide characters take two cells: the length of a text
-    is written as if each took one, so that runs of wide ones and of others become texts of their own."""
+    is written as if each took one, so that runs of wide ones and of others become texts of their own. Bars
+    and frames are drawn as shapes: the glyphs of many fonts leave gaps between lines."""
 
     def runs(match: re.Match[str]) -> str:
         before, x, middle, _, after, content = match.groups()
@@ -78,11 +79,41 @@ def in_cells(svg: str) -> str:
     def is_plain(text: str) -> bool:
         return cell_len(text) == len(text) and redacted(html.unescape(text)) == html.unescape(text)
 
-    return _TEXT.sub(lambda match: match[0] if is_plain(match[6]) else runs(match), svg)
+    cells = _TEXT.sub(lambda match: match[0] if is_plain(match[6]) else runs(match), svg)
+    return _BAR.sub(_shapes, cells)
+
+
+def _shapes(match: re.Match[str]) -> str:
+    """The bars and frames of a text as shapes, and the text, without a colour where it has nothing else."""
+    name, x, y, rest, text = match.groups()
+    made, at, top = [], float(x), float(y) - _BASELINE
+    for char, run in groupby(html.unescape(text)):
+        left, above, wide, high = _BLOCKS.get(char, (0, 0, 0, 0))
+        many = len(list(run))
+        one = many if wide == 8 else 1  # whole cells are one shape
+        for start in range(0, many * bool(wide), one):
+            place = f'x="{at + start * _CELL + left * _CELL / 8:g}" y="{top + above * _ROW / 8:g}"'
+            size = f'width="{one * wide * _CELL / 8:g}" height="{high * _ROW / 8 + _OVER:g}"'
+            crisp = "" if char == "│" else ' shape-rendering="crispEdges"'
+            made.append(f'<rect class="{name}" {place} {size}{crisp}/>')
+        at += many * _CELL
+    hidden = "" if set(html.unescape(text)) - {"\xa0", *_BLOCKS} else ' fill-opacity="0"'
+    return f'{"".join(made)}<text class="{name}"{hidden} x="{x}" y="{y}"{rest}>{text}</text>'
 
 
 #: Width of a cell in a picture, and a text in it: before x, x, between x and length, length, rest, content.
 _CELL = 12.2
+#: Height of a row, from its top to the line that its text is on, and by how much shapes go into the next row.
+_ROW, _BASELINE, _OVER = 24.4, 18.5, 0.25
+#: Bars and frames: what is left of each, above it, its width and its height, in eighths of a cell.
+_BLOCKS = {
+    **{char: (0, 8 - n, 8, n) for n, char in enumerate("▁▂▃▄▅▆▇█", 1)},
+    **{char: (0, 0, n, 8) for n, char in enumerate("▏▎▍▌▋▊▉", 1)},
+    "▐": (4, 0, 4, 8),
+    "│": (3.5, -0.2, 1, 8.4),  # up to the corners
+    "┃": (3, 0, 2, 8),
+}
+_BAR = re.compile(r'<text class="([^"]*-r\d+)" x="([\d.]+)" y="([\d.]+)"([^>]*)>([^<]*[▁-▐│┃][^<]*)</text>')
 _TEXT = re.compile(
     r'(<text class="[^"]*-r\d+" x=")([\d.]+)(" y="[\d.]+" textLength=")([\d.]+)("[^>]*>)([^<]*)</text>'
 )

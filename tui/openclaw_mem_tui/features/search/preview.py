@@ -10,6 +10,7 @@ from rich.style import Style
 from openclaw_mem_engine import api
 from openclaw_mem_tui.bindings import action
 from openclaw_mem_tui.features.search.render import preview as render
+from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import Citations, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
 Kind = Literal["snippet", "get", "markdown"]
 
 _LARGEST_RENDERED = 20_000
-#: Lines of a waterfall that needs less than the usual height.
-_LOW = 6
 #: Lines of the waterfall and its frame, as in the stylesheet, and most of them without many lists.
-_USUAL, _MOST = 9, 12
+_USUAL, _MOST = 10, 13
 
 #: Before the role of a span that is a style of Rich.
 _RICH = "rich "
@@ -52,19 +51,22 @@ def agent_text(result: Result, citations: Citations, session_key: str = "") -> s
 class Waterfall(Pane):
     """What made the score of the selected row."""
 
-    #: The answer that the class ``-low`` was set for.
-    _low_for: Trace | None = None
     #: Whether the knobs were open when its height was set.
     _beside_knobs = False
 
+    def show_row(self, view: View, row: Row | None) -> None:
+        """Draw another row; in a large pane with titles of the columns."""
+
+        def draw(cells: int) -> list[Line]:
+            titled = self.screen.has_class("-tall", "-wide") and not self.screen.has_class("-knobs")
+            return waterfall(view, row, cells, titled=titled) if row is not None else []
+
+        self.show(draw)
+
     def fit(self, trace: Trace | None, wide: bool, knobs_open: bool, room: int) -> None:
         """As tall as its text, which leaves lines to the snippet or the knobs; taller for many lists in
-        ``room`` lines. Where there is one column, a short text of the first row leaves lines to the list. It
-        does not shrink again: a new layout at every step would cost more than the ranking."""
-        if not wide and self.drawn and trace is not self._low_for:
-            self._low_for = trace
-            # Not a class of the screen, all of whose widgets would be styled again.
-            self.screen.query_one("#side").set_class(len(self.drawn) <= _LOW, "-low")
+        ``room`` lines. It does not shrink again: a new layout at every step would cost more than the
+        ranking."""
         many = trace is not None and len(trace.lists) > 2 and self.screen.has_class("-tall")
         if not wide or (self.screen.has_class("-short") and not knobs_open):
             if self.styles.inline.has_rule("height"):

@@ -32,9 +32,9 @@ class QueryLine(Input):
         self.cursor_blink = False
 
     def label(self, view: View) -> None:
-        """What its frame says: which session asks."""
-        if self.border_title != (asks := status.asker(view)):
-            self.border_title = asks
+        """What its frame says: that it is the query, or which session asks."""
+        if self.border_title != (title := status.asker(view) or "query"):
+            self.border_title = title
 
     async def on_key(self, event: Key) -> None:
         """The start page names the key that goes to this line: no text where the line is empty."""

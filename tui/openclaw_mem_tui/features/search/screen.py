@@ -23,7 +23,6 @@ from openclaw_mem_tui.features.search.preview import Preview, Waterfall
 from openclaw_mem_tui.features.search.query_line import QueryLine
 from openclaw_mem_tui.features.search.render import above, funnel, hits
 from openclaw_mem_tui.features.search.render.knobs import hint
-from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, landing, suggested
 from openclaw_mem_tui.features.search.state import View, nudged, reset, same_rows
 from openclaw_mem_tui.features.why_not.actions import WhyNotActions
@@ -32,7 +31,7 @@ from openclaw_mem_tui.render.spans import Reading
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.edges import KeyBar
-from openclaw_mem_tui.widgets.line_view import Brief, Pane, nothing
+from openclaw_mem_tui.widgets.line_view import Brief, Pane
 from openclaw_mem_tui.widgets.lists import CursorList
 
 #: Seconds between frames of the spinner, while something runs.
@@ -249,7 +248,7 @@ class SearchScreen(WorkbenchScreen):
     def show_row(self) -> None:
         """Waterfall and preview of the selected row."""
         view, row = self.search.view, self.hits.selected
-        self.waterfall.show(nothing if row is None else lambda cells: waterfall(view, row, cells))
+        self.waterfall.show_row(view, row)
         self._fit_waterfall()
         self.preview.follow(view, row, self.hits.marker)
 

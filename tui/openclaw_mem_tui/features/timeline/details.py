@@ -28,7 +28,7 @@ def moment_detail(state: TimelineState, moment: Moment | None, cells: int) -> li
     details = Details(cells)
     say = details.say
     mark, words, role = mark_of(moment)
-    say("event", (f"{mark} {words}", f"strong {role}"), f" at {fmt.clock(moment.at, state.at, True)}")
+    say("kind", (f"{mark} {words}", f"strong {role}"), f" at {fmt.clock(moment.at, state.at, True)}")
     session = state.session_of(moment) if moment.session else None
     if moment.kind == "search":
         say("query", (fmt.inert(moment.query), "strong"), ("  enter searches it again in the lab", "dim"))

@@ -10,7 +10,7 @@ from openclaw_mem_engine.api import FileDay, Moment, Session, sparkline
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.timeline.presenter import TimelineState, window
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, width, wrapped
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 #: Mark, words and role by kind, or by kind and state; never distinguished by colour alone.
@@ -22,21 +22,21 @@ _MARKS: dict[str, tuple[str, str, str]] = {
     "flush skipped": ("!", "skipped", "warn"),
     "compaction": ("▼", "compaction", "dim"),
     "compaction missed": ("✗", "MISSED", "bad"),
-    "snapshot": ("◆", "snapshot", "accent"),
-    "write": ("+", "write", "accent"),
+    "snapshot": ("◆", "snapshot", "good"),
+    "write": ("+", "write", "good"),
     "write failed": ("✗", "write", "bad"),
-    "edit": ("+", "edit", "accent"),
-    "search": ("?", "search", "vector"),
+    "edit": ("+", "edit", "good"),
+    "search": ("?", "search", "text"),
     "search failed": ("✗", "search", "bad"),
     "sync": ("·", "sync", "dim"),
-    "rebuild": ("■", "rebuild", "accent"),
+    "rebuild": ("■", "rebuild", "good"),
     "fallback": ("!", "fallback", "warn"),
     "recovered": ("·", "recovered", "good"),
     "search-failed": ("✗", "failed", "bad"),
     "denied": ("!", "denied", "warn"),
 }
 #: The weight of events that share a column of the chart, the weightiest last.
-_RANK = ("dim", "accent", "vector", "good", "warn", "bad")
+_RANK = ("dim", "text", "good", "warn", "bad")
 _KIND, _PEAK = 11, 6
 _CHART_ROWS = 5
 
@@ -132,7 +132,7 @@ def _bars(session: Session, start: float, end: float, rows: int, width: int, gut
             eighths = max(0, min(8, level - base))
             over = count is not None and 0 < limit <= count
             if eighths:
-                char, role = _EIGHTHS[eighths], "warn" if over else "vector"
+                char, role = _EIGHTHS[eighths], "warn" if over else "dim"
             else:
                 char, role = ("┄", "warn") if row == at_line else (" ", "")
             if spans[-1].role == role and len(spans) > 1:
@@ -173,13 +173,18 @@ def _marks(
 
 def session_row(session: Session | None, cells: int, selected: bool) -> Line:
     """Name, curve against the soft line, peak, missed flushes; the first row is for all of them, and says
-    what the number is."""
+    what the others show."""
     head = ("▌ " if selected else "  ", "accent")
     name = max(8, min(22, cells // 3))
-    bars = max(0, min(40, cells - name - 2 - _PEAK - 6))
+    bars = max(0, min(40, cells - name - 2 - _PEAK - 8))
     if session is None:
+        past = line(("tokens, ", "faint"), ("█", "warn"), (" past soft line", "faint"))
         return line(
-            head, (fmt.left("all sessions", name + 1 + bars), "dim"), (fmt.right("peak", _PEAK), "faint")
+            head,
+            (fmt.left("all sessions", name + 1), "dim"),
+            *fit(past if bars >= width(past) else (), bars),
+            (fmt.right("peak", _PEAK), "faint"),
+            (" missed", "faint"),
         )
     limit = session.soft_line if session.soft_line > 0 else session.window
     curve = session.curve
@@ -191,7 +196,7 @@ def session_row(session: Session | None, cells: int, selected: bool) -> Line:
         " ",
         *_shape(fmt.left(shape, bars)),
         (fmt.right(peak, _PEAK), "dim"),
-        (f" ✗{session.missed}" if session.missed else "", "bad"),
+        (fmt.right(f"✗ {session.missed}", 7) if session.missed else "", "bad"),
     )
 
 
@@ -217,20 +222,36 @@ def moment_row(moment: Moment, cells: int, selected: bool, names: Mapping[str, s
     details."""
     mark, words, role = mark_of(moment)
     when = time.strftime("%m-%d %H:%M", time.localtime(moment.at))
-    name = names.get(moment.session, "").rpartition(":")[2] if cells >= 56 and len(names) > 1 else ""
-    room = 8 if cells < 100 else 22
-    whose = f"{fmt.left(fmt.crop(fmt.inert(name), room), room)} " if name else ""
+    name, room = names.get(moment.session, "").rpartition(":")[2], _session_room(cells, names)
+    whose = f"{fmt.left(fmt.inert(name), room)} " if room else ""
     return line(
         ("▌ " if selected else "  ", "accent"),
         (f"{when} ", "dim"),
         (f"{mark} ", role),
         (fmt.left(words, _KIND), "bad strong" if moment.is_missed else ""),
-        (whose, "vector"),
+        whose,
         (
             fmt.crop(fmt.inert(moment.summary), max(0, cells - 6 - len(when) - _KIND - len(whose))),
             "" if selected else "dim",
         ),
     )
+
+
+def _session_room(cells: int, names: Mapping[str, str]) -> int:
+    """Cells for the session of an event; 0 without room, or where all are of one."""
+    return 0 if cells < 56 or len(names) < 2 else 8 if cells < 100 else 22
+
+
+def moment_head(cells: int, names: Mapping[str, str]) -> Line:
+    """Titles of the columns of ``moment_row``."""
+    room = _session_room(cells, names)
+    session = f"{fmt.left('session', room)} " if room else ""
+    return line((fmt.crop(f"  {'time':<11} {'event':<{_KIND + 2}}{session}what happened", cells), "dim"))
+
+
+def day_head(cells: int) -> Line:
+    """Titles of the columns of ``day_row``."""
+    return line((f"  {'day':<10} {fmt.left('file', max(4, cells - 21))} lines", "dim"))
 
 
 def day_row(row: FileDay, cells: int, selected: bool) -> Line:

@@ -111,9 +111,10 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
             self._opened = True  # on an event with a curve: the last one is often a sync
             of_one = (at for at, moment in enumerate(state.moments) if state.session_of(moment))
             self.events.cursor = next(of_one, 0)
-        row = partial(render.moment_row, names=names)
-        self.fill(self.events, "events", state.moments, row, partial(render.moment_words, names=names))
-        self.fill(self.days, "files by day", state.days, render.day_row)
+        row, words = partial(render.moment_row, names=names), partial(render.moment_words, names=names)
+        head = None if self.narrow else partial(render.moment_head, names=names)
+        self.fill(self.events, "events", state.moments, row, words, head)
+        self.fill(self.days, "files by day", state.days, render.day_row, head=render.day_head)
         self.label(self.events, subtitle=key_hint("kinds", f"events: {state.group}"))
         self.query_one("#status", Pane).show(lambda cells: [render.status(state, cells)])
         self.draw_selected()
@@ -135,7 +136,8 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         chart = self.query_one("#chart", Pane)
         chart.show(lambda cells: render.chart(state, moment, session, rows, cells))
         name = markup(fmt.crop(f"tokens · {fmt.inert(session.name)}", 40)) if session else "tokens"
-        line = f"soft line {session.soft_line:,}" if session and session.soft_line > 0 else ""
+        limit = session.soft_line if session is not None else 0
+        line = f"[$warning]┄[/] soft line {limit:,} · [$warning]█[/] past it" if limit > 0 else ""
         self.label(chart, name, line)
         write = details.first_write(moment)
         if moment is not None and write is not None:

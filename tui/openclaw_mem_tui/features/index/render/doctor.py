@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from openclaw_mem_engine.api import Check, DoctorReport, Finding
+from openclaw_mem_tui.bindings import action
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, line, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_tui.features.index.presenter import IndexState
@@ -16,10 +17,9 @@ if TYPE_CHECKING:
 _SEVERITIES = {"error": ("✗", "bad"), "warning": ("!", "warn"), "info": ("i", "dim")}
 
 
-def _key_of(finding: Finding) -> str:
-    """The key that repairs it; "" when none does."""
-    name = "repair" if finding.fixable else fmt.COMMAND_ACTIONS.get(finding.repair)
-    return key_of(name) if name else ""
+def _action_of(finding: Finding) -> str:
+    """The action that repairs it; "" when none does."""
+    return "repair" if finding.fixable else fmt.COMMAND_ACTIONS.get(finding.repair, "")
 
 
 #: A row of the list: a finding, a check that failed, or all that passed.
@@ -27,7 +27,7 @@ Item: TypeAlias = Finding | Check | tuple[Check, ...]
 
 
 def item_rows(item: Item, cells: int, selected: bool) -> list[Line]:
-    """One finding, one check that failed, or all that passed; the key that repairs it at the right."""
+    """One finding with the key that repairs it, one check that failed, or all that passed."""
     bar = ("▌ " if selected else "  ", "accent")
     cells -= 1  # the scroll bar touches no text
     if isinstance(item, tuple):
@@ -36,14 +36,17 @@ def item_rows(item: Item, cells: int, selected: bool) -> list[Line]:
         return wrapped(text, cells, 4)
     if isinstance(item, Finding):
         mark, role = _SEVERITIES[item.severity]
-        key = _key_of(item)
-        end = line((f" {key}", "key")) if key else ()
-        text = line(bar, (f"{mark} ", f"strong {role}"), _short(fmt.message_here(item.text)))
-        first, *more = wrapped(text, cells - width(end), 4)
-        return [spread(first, end, cells), *more]
+        text = line(bar, (f"{mark} ", f"strong {role}"), _short(fmt.message_here(item.text)), *_repair(item))
+        return wrapped(text, cells, 4)
     mark, role = _SEVERITIES[item.worst]
     name = (fmt.inert(item.name), "strong")
     return wrapped(line(bar, (f"{mark} ", role), name, (f": {fmt.inert(item.detail)}", "dim")), cells, 4)
+
+
+def _repair(finding: Finding) -> Line:
+    """``F repair``, as at the bottom of the screen; the key stays with its word when the line is wrapped."""
+    name = _action_of(finding)
+    return line("  ", (key_of(name), "key"), (f"\xa0{action(name).footer}", "dim")) if name else ()
 
 
 def _short(text: str) -> str:
@@ -74,17 +77,17 @@ def item_detail(item: Item | None, cells: int) -> list[Line]:
         say("result", fmt.inert(item.detail))
         return details.lines
     mark, role = _SEVERITIES[item.severity]
-    say("finding", (f"{mark} {item.severity}", f"strong {role}"), (f" · {item.code}", "dim"))
+    say("severity", (f"{mark} {item.severity}", f"strong {role}"), (f" · {item.code}", "dim"))
     say("what", fmt.message_here(item.text))
     for at, evidence in enumerate(item.evidence):
         say("" if at else "evidence", (fmt.inert(evidence), "dim"))
-    key = _key_of(item)
-    if key:
+    name = _action_of(item)
+    if name:
         how = " with data on this machine; notes are not changed" if item.fixable else ""
-        say("repair", (key, "key"), how)
+        say("repair", (key_of(name), "key"), how)
     if item.repair:
         say("command", (fmt.message_here(item.repair), "dim"))
-    elif not key:
+    elif not name:
         say("repair", ("none needed", "dim"))
     return details.lines
 

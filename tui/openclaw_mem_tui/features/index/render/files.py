@@ -93,7 +93,7 @@ def file_detail(row: FileRow | None, state: IndexState, damaged: bool, cells: in
     details = Details(cells)
     say = details.say
     mark, words, role = UNKNOWN if damaged else STATES[row.state]
-    say("file", fmt.inert(row.path), (" · transcript" if row.source == "sessions" else "", "dim"))
+    say("path", fmt.inert(row.path), (" · transcript" if row.source == "sessions" else "", "dim"))
     say("state", (f"{mark} {words}", f"strong {role}".strip()), (_meaning(row, damaged), "dim"))
     if row.state == "indexed" and row.delta > 0:
         when = "indexed when it has grown more, after a time without messages, or by a sync"
@@ -135,16 +135,16 @@ def _chunks(row: FileRow, state: IndexState) -> tuple[str, tuple[str, str]]:
 #: Mark, words and role of each kind: never distinguished by colour alone.
 _KINDS: dict[EventKind, tuple[str, str, str]] = {
     "sync": ("●", "sync", "good"),
-    "rebuild": ("■", "rebuild", "accent"),
+    "rebuild": ("■", "rebuild", "good"),
     "fallback": ("!", "fallback", "warn"),
     "recovered": ("●", "recovered", "good"),
     "search-failed": ("✗", "failed", "bad"),
-    "doctor": ("i", "doctor", "accent"),
+    "doctor": ("i", "doctor", "dim"),
     "watch": ("·", "watch", "dim"),
     "denied": ("!", "denied", "warn"),
-    "flush": ("●", "flush", "accent"),
-    "snapshot": ("●", "snapshot", "accent"),
-    "edit": ("●", "edit", "accent"),
+    "flush": ("●", "flush", "good"),
+    "snapshot": ("◆", "snapshot", "good"),
+    "edit": ("+", "edit", "good"),
 }
 _KIND = 10
 
@@ -155,17 +155,18 @@ def words(damaged: bool, row: FileRow) -> str:
 
 
 def event_row(state: IndexState, event: Event, cells: int, selected: bool) -> list[Line]:
-    """Time, kind and text of an event; its further lines have the whole width."""
+    """Time, kind and text of an event; its further lines begin below the text, or where room is short below
+    the kind."""
     mark, words, role = _KINDS[event.kind]
-    when = fmt.stamp(event.at, state.at, cells >= 60)
+    when = fmt.stamp(event.at, state.at, wide := cells >= 60)
     row = line(
         ("▌ " if selected else "  ", "accent"),
         (f"{when} ", "dim"),
         (f"{mark} ", role),
-        fmt.left(words, _KIND),
+        fmt.left(words, _KIND) if wide else f"{words}  ",
         (fmt.inert(event.text), "dim"),
     )
-    return wrapped(row, cells - 1, 4)
+    return wrapped(row, cells - 1, 5 + len(when) + _KIND * wide)
 
 
 def event_detail(event: Event | None, state: IndexState, cells: int) -> list[Line]:
@@ -179,7 +180,7 @@ def event_detail(event: Event | None, state: IndexState, cells: int) -> list[Lin
     if event.kind == "recovered" and event.seconds is not None:
         took = f", after {fmt.age(event.seconds)}"
     at = fmt.clock(event.at, state.at, True)
-    say("event", (f"{mark} {words}", f"strong {role}"), f" at {at}{took}")
+    say("kind", (f"{mark} {words}", f"strong {role}"), f" at {at}{took}")
     say("what", fmt.message_here(event.text))
     if event.reason:
         say("why", fmt.message_here(event.reason))

@@ -10,7 +10,7 @@ from openclaw_mem_tui.features.search.comparison import Compared, answered_by, c
 from openclaw_mem_tui.features.search.render.funnel import funnel
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Fate, Trace
@@ -89,7 +89,7 @@ def in_short(view: View, cells: int) -> Line:
     if seen is None or view.pool is None:
         return ()
     who = line((" · ", "faint"), (f"{fmt.inert(answered_by(view.pool))} answered", ""))
-    return spread((Span(" Δ ", "accent"), *overlap(seen), *who), (), cells)
+    return fit((Span(" Δ ", "accent"), *overlap(seen), *who), cells - 1)
 
 
 def overlap(seen: Compared) -> Line:

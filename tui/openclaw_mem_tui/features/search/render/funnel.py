@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def funnel(view: View, cells: int) -> Line:
-    """``vec 24 + bm25 24 → fused 39 → … → min .35: 11 (−28) → max 6 (−5)``, and the baseline at the right."""
+    """``vec 24 + bm25 24 → fused 39 → … → min score .35: 11 (−28) → max 6 (−5) → 6 returned``, and the
+    baseline at the right."""
     trace = view.trace
     if trace is None:
         return ()
@@ -25,9 +26,10 @@ def funnel(view: View, cells: int) -> Line:
     if view.compares and view.baseline is not None:
         role = "accent" if view.pin or view.pool_faults else ""
         end = line(("baseline ", "dim"), (view.baseline.name, role), " ")
-    for detail in (3, 2, 1, 0):
-        parts = _parts(trace, detail)
-        if width(parts) + width(end) <= cells - 3:
+    # The sentence and the list say more of the results than which baseline they are compared with.
+    for less, beside in ((0, end), (1, end), (2, end), (1, ()), (2, ()), (3, ()), (4, ())):
+        parts = _parts(trace, less)
+        if width(parts) + width(beside) <= cells - 3:
             break
     return _with_end([span._replace(role=span.role or "dim") for span in parts], end, cells)
 
@@ -37,10 +39,12 @@ def _with_end(parts: list[Span], end: Line, cells: int) -> Line:
     return spread((Span(" "), *parts), end if width(parts) + width(end) + 3 <= cells else (), cells)
 
 
-def _parts(trace: Trace, detail: int) -> list[Span]:
-    """The stages in words: with what is shortened (``detail`` 3), with best lines that are cut off (2), or
-    without that (1); 0 omits stages that change nothing."""
-    compact, parts = not detail, list[Span]()
+def _parts(trace: Trace, less: int) -> list[Span]:
+    """The stages in words; without those that change nothing (``less`` from 1 on), without the truncated
+    results, which the sentence above counts (2), without what the other numbers imply (3), and at last
+    without the shortened results and what the stages moved (4)."""
+    compact, limited, parts = less > 0, False, list[Span]()
+    omitted = {"fusion"} if less == 3 else {"fusion", "score", "order"} if less > 3 else set[str]()
     variants = [lst.key for lst in trace.lists if compact and lst.source.role != "original"]
     for stage in trace.stages:
         if stage.name in variants:
@@ -48,12 +52,14 @@ def _parts(trace: Trace, detail: int) -> list[Span]:
             last = stage.name == variants[-1]
             text = line((f"{len(variants)} of variants", "dim")) if last else ()
         else:
-            text = _stage(stage, compact, api.returned_words(trace))
-            if stage.kind == "snippet" and detail > 1:
-                text += _shortened(trace, whole=detail > 2)
+            implied = stage.entered == stage.left and (limited or less > 2) if compact else False
+            skipped = stage.kind in omitted or (implied and stage.kind == "snippet")
+            text = () if skipped else _stage(stage, compact, api.returned_words(trace))
         if text and parts:
             parts.append(Span(" + " if stage.kind == "list" else " → ", "faint"))
         parts.extend(text)
+        limited = stage.kind == "count" and stage.entered > stage.left
+    parts.extend(_shortened(trace, less))
     return parts
 
 
@@ -69,8 +75,6 @@ def _stage(stage: Stage, compact: bool, returned: str) -> Line:
     if stage.kind == "count" and not stage.entered:
         return ()  # nothing came that far
     lost = stage.entered - stage.left
-    if compact and stage.name == "limit" and not lost:
-        return ()
     minus = Span(f" (−{lost})", "bad") if lost else Span("")
     if stage.kind in ("score", "order"):
         if not stage.changed:
@@ -87,18 +91,18 @@ def _stage(stage: Stage, compact: bool, returned: str) -> Line:
     if stage.kind == "rescue":
         return line((f"{stage.label} ", "dim"), (f"+{stage.changed}", "warn")) if stage.changed else ()
     if stage.kind == "snippet":
-        return () if compact and not lost else line(returned, minus)
+        return line(returned, minus)
     if stage.kind == "count":
-        return line((f"{stage.label}: ", "dim"), str(stage.left), minus)
+        return line((f"{stage.label} {stage.limit:g}", "dim"), minus) if lost else ()
     return line((f"{stage.label} ", "dim"), str(stage.left))
 
 
-def _shortened(trace: Trace, whole: bool) -> Line:
+def _shortened(trace: Trace, less: int) -> Line:
     """Of how many returned chunks the agent gets a part, and how many of these lose their best line."""
     shortened, lose = sum(map(is_shortened, trace.returned)), len(trace.truncated)
     return line(
-        (f", {shortened} shortened" if whole and shortened else "", "dim"),
-        (f", {lose} truncated" if lose else "", "warn"),
+        (f", {shortened} shortened" if shortened and less < 4 else "", "dim"),
+        (f", {lose} truncated" if lose and less < 2 else "", "warn"),
     )
 
 

@@ -103,7 +103,9 @@ def _numbers(trace: Trace, mode: Columns) -> list[Column]:
     later = (*trace.of_kind("score"), *trace.of_kind("order"))
     if later and len(columns) > 1:
         columns.extend(Column(stage.name, stage.label, "fusion") for stage in trace.of_kind("fusion"))
-    columns.extend(Column(stage.name, stage.label, "score") for stage in trace.of_kind("score"))
+    columns.extend(
+        Column(s.name, s.label, "score", width=max(5, len(s.label))) for s in trace.of_kind("score")
+    )
     if mode != "contributions":
         columns.extend(Column(stage.name, stage.label, "order") for stage in trace.of_kind("order"))
     wide = max([5, *(len(shown(row)) for row in trace.returned)])
@@ -327,6 +329,7 @@ _MARKS = (
     ("out", "returned by the baseline, not by this run"),
     ("*", "rescued: a keyword match below min score"),
     ("!", "truncated: its best line is not sent to the agent"),
+    ("█ ▒", "waterfall: what a step adds; what it takes away"),
     ("9/18", "shortened: the agent gets 9 of its 18 lines"),
 )
 _OUTSIDE = (

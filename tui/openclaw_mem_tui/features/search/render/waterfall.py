@@ -14,8 +14,8 @@ from openclaw_mem_tui.render.spans import ROLES, Line, Span, line, spread, width
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Operand, Row, Stage, Trace
 
-_LABEL = 6
-_DETAIL = 15
+_LABEL = 7
+_DETAIL = 14
 _VALUE = 7
 
 
@@ -37,7 +37,7 @@ class _Axis:
         if self.fused is None:
             return ""
         before, self.top, self.fused = self.fused, self.last, None
-        return f"full bar above: {fmt.score(before, digits)}, below: {fmt.score(self.top, digits)}"
+        return f"↑ full bar {fmt.score(before, digits)} · ↓ full bar {fmt.score(self.top, digits)}"
 
     @property
     def tick(self) -> int | None:
@@ -74,22 +74,23 @@ def _rescales(operand: Operand) -> bool:
     return operand.op == "set" or (operand.stage == "rerank" and bool(operand.inputs))
 
 
-def waterfall(view: View, row: Row, cells: int) -> list[Line]:
-    """The whole pane for one row in ``cells`` columns (the last one stays blank, before the scroll bar)."""
+def waterfall(view: View, row: Row, cells: int, *, titled: bool = False) -> list[Line]:
+    """The whole pane for one row in ``cells`` columns (the last one stays blank, before the scroll bar), with
+    titles of its columns where there is room for them (``titled``)."""
     cells = max(24, cells - 1)
     trace = view.trace
     if trace is None:
         return []
     digits = 3 if trace.knobs.fusion == "weighted" else 4
     detail = max(4, min(_DETAIL, cells - 20)) if cells < 60 else _DETAIL + 8
-    axis = _Axis(view, cells - _LABEL - detail - _VALUE - 3)
+    axis = _Axis(view, cells - _LABEL - detail - _VALUE - 2)
 
     def step(label: str, text: str, bar: Line, value: str, role: str = "") -> Line:
         return (
             Span(fmt.left(label, _LABEL), "strong" if role == "strong" else "dim"),
             Span(fmt.left(text, detail) + " ", role if role == "faint" else ""),
             *bar,
-            Span(" " + fmt.right(value, _VALUE + 1), role),
+            Span(fmt.right(value, _VALUE + 1), role),
         )
 
     def absent(label: str, note: str) -> list[Line]:
@@ -109,6 +110,10 @@ def waterfall(view: View, row: Row, cells: int) -> list[Line]:
     compared = _compare(view, trace, row, digits, cells)
     if not row.operands:
         return [*made, *other_spaces, *(compared if row.outcome.stage == GONE else ())]
+    if titled:
+        by_rank = any("k" in operand.inputs for operand in row.operands)
+        added = "weight ÷ (k + rank)" if by_rank else "rank, score × weight"
+        made.append(spread(line((f"{'list':<{_LABEL}}{added}", "faint")), line(("adds", "faint")), cells))
     total = 0.0
     fused = {lst.term: lst for lst in trace.lists}
     labels = {stage.name: stage.label for stage in trace.stages if stage.kind != "list"}
@@ -152,7 +157,9 @@ def _queries(trace: Trace, cells: int) -> list[Line]:
     return [
         made
         for text, labels in asked.items()
-        for made in wrapped(line((f"{' '.join(labels)} ", "dim"), f"“{fmt.inert(text, 400)}”"), cells, _LABEL)
+        for made in wrapped(
+            line((f"{' and '.join(labels)} searched ", "dim"), f"“{fmt.inert(text, 400)}”"), cells, _LABEL
+        )
     ]
 
 
@@ -271,7 +278,11 @@ def _reason(trace: Trace, row: Row, cells: int) -> list[Line]:
     if stage is not None and stage.kind == "cut":
         # By how much it is short is in the line above; only what goes beyond that is new.
         reason = reason.partition("; ")[2]
-    return wrapped(line(("out   ", "bad"), fmt.numbers(fmt.inert(reason))), cells, _LABEL) if reason else []
+    return (
+        wrapped(line((fmt.left("out", _LABEL), "bad"), fmt.numbers(fmt.inert(reason))), cells, _LABEL)
+        if reason
+        else []
+    )
 
 
 def _compare(view: View, trace: Trace, row: Row, digits: int, cells: int) -> list[Line]:
