@@ -641,6 +641,23 @@ def test_a_file_is_read_only_under_any_name(tmp_path: Path) -> None:
         assert connection.pragma("user_version") == 7
 
 
+@pytest.mark.skipif(os.name == "nt", reason="limits of a process are of POSIX")
+@pytest.mark.parametrize("room", [1, 512, 16_384, 20_000, 40_000])
+def test_a_file_that_could_not_be_begun_is_ours_and_is_begun_later(path: Path, room: int) -> None:
+    """As after a kill: of what makes a new file an index, nothing may be written without our id."""
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, most))
+    try:
+        with pytest.raises(IndexUnavailable):
+            SqliteIndex(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    with closing(SqliteIndex(path)) as store:
+        assert store._db.read("PRAGMA auto_vacuum") == [(2,)]
+
+
 # -- what is not ours -------------------------------------------------------------------------------------
 
 
