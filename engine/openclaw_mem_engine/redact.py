@@ -55,8 +55,8 @@ _BEFORE_PEM = (
     r"(?:secret|\bA[KS]IA[A-Z0-9]{16})[^\n]{1,40}?(?<![A-Z0-9/+])(?![0-9A-F]{40})([A-Z0-9/+]{40})(?![A-Z0-9/+=])",
 )
 _PEM_MARK = r"-----(BEGIN|END) [A-Z ]*PRIVATE KEY-----"
-#: A line of a private key, in a quote or a diff too: chunks of a note, and the lines around a change, hold some
-#: without both markers. It has digits, capitals and small letters: no checksum has, and hardly ever a path.
+#: A line of a private key, in a quote or a diff too: chunks of a note, and the lines around a change, hold
+#: some without both markers. It has digits, capitals and small letters: no checksum has, hardly any path.
 _PEM_LINE = (
     r"(?m:^)([>+ -]{0,4})(?=[A-Z/+]*[0-9])(?-i:(?=[A-Z0-9/+]*[a-z])(?=[a-z0-9/+]*[A-Z]))"
     r"[A-Z0-9+/]{62,76}={0,2}(?m:(?=\r?$))"

@@ -76,10 +76,10 @@ def test_a_change_leaves_nothing_of_the_old_text(store: SqliteIndex, path: Path,
 
 
 def test_removing_twice_is_removing_once(store: SqliteIndex, path: Path) -> None:
-    store.remove("memory/a.md", "memory")
+    store.remove(("memory/a.md", "memory"))
     before = content(path)
-    store.remove("memory/a.md", "memory")
-    store.remove("memory/never.md", "memory")
+    store.remove(("memory/a.md", "memory"))
+    store.remove(("memory/never.md", "memory"))
     assert content(path) == before
     assert set(store.files()) == {"memory/b.md"}
     assert before["rows"] == [(1, 1)]
@@ -102,7 +102,7 @@ def test_a_resident_process_sees_touches_of_another(store: SqliteIndex, path: Pa
     assert reader.files()["memory/a.md"].mtime_ns == 1
     store.touch([store.files()["memory/a.md"]._replace(mtime_ns=7)])
     assert reader.files()["memory/a.md"].mtime_ns == 7
-    store.remove("memory/a.md", "memory")
+    store.remove(("memory/a.md", "memory"))
     assert set(reader.files()) == {"memory/b.md"}
     reader.close()
 
@@ -135,7 +135,7 @@ def test_a_resident_process_reads_a_chunk_once_until_the_index_changes(
     assert store.fetch([first, second]) == before, "what a process that reads anew finds"
     store.touch([store.files()["memory/a.md"]._replace(mtime_ns=7)])
     assert reader.fetch([first])[first].mtime_ns == 7
-    store.remove("memory/a.md", "memory")
+    store.remove(("memory/a.md", "memory"))
     assert list(reader.fetch([first, third])) == [third]
     reader.close()
 
@@ -225,7 +225,7 @@ def test_a_finished_index_keeps_no_free_pages(path: Path, made_before: bool) -> 
         if made_before:
             index.rebuild(FINGERPRINT, refill)
         put(index, "memory/long.md", [f"{n} {'text ' * 500}" for n in range(200)])
-        index.remove("memory/long.md", "memory")
+        index.remove(("memory/long.md", "memory"))
         full, free = index._db.read("PRAGMA page_count")[0][0], free_pages(path)
         assert free > 20
         index.finish(6.0)
