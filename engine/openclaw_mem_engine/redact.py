@@ -55,6 +55,12 @@ _BEFORE_PEM = (
     r"(?:secret|\bA[KS]IA[A-Z0-9]{16})[^\n]{1,40}?(?<![A-Z0-9/+])(?![0-9A-F]{40})([A-Z0-9/+]{40})(?![A-Z0-9/+=])",
 )
 _PEM_MARK = r"-----(BEGIN|END) [A-Z ]*PRIVATE KEY-----"
+#: A line of a private key, in a quote or a diff too: chunks of a note, and the lines around a change, hold
+#: some without both markers. It has digits, capitals and small letters: no checksum has, hardly any path.
+_PEM_LINE = (
+    r"(?m:^)([>+ -]{0,4})(?=[A-Z/+]*[0-9])(?-i:(?=[A-Z0-9/+]*[a-z])(?=[a-z0-9/+]*[A-Z]))"
+    r"[A-Z0-9+/]{62,76}={0,2}(?m:(?=\r?$))"
+)
 #: How keys begin whose rest is letters and digits, or these, "_" and "-": 20 or more.
 _PLAIN_PREFIXES = (
     *("gho_", "ghu_", "ghs_", "ghr_"),  # GitHub
@@ -124,7 +130,8 @@ _OTHER_HINTS = r"\d{6}:|://[^/\s]*@|\.[A-Z0-9_-]{6}\.[A-Z0-9_-]{27}"
 def _may_hold_secret(text: str) -> bool:
     """Whether any pattern can match: most text has none, and the patterns together take a while."""
     small = text.lower()
-    return any(hint in small for hint in _HINTS) or bool(_pattern(_OTHER_HINTS).search(text))
+    others = (_OTHER_HINTS, _PEM_LINE)
+    return any(hint in small for hint in _HINTS) or any(_pattern(hint).search(text) for hint in others)
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
@@ -153,7 +160,7 @@ def _masked(text: str, masked: Callable[[re.Match[str]], str]) -> str:
         return text
     for pattern in _BEFORE_PEM:
         text = _pattern(pattern).sub(masked, text)
-    text = _mask_private_keys(text)
+    text = _pattern(_PEM_LINE).sub(r"\1…redacted…", _mask_private_keys(text))
     for pattern in _AFTER_PEM:
         text = _pattern(pattern).sub(masked, text)
     return text

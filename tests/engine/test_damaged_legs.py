@@ -14,6 +14,7 @@ from openclaw_mem_engine.doctor import fix
 from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
+from openclaw_mem_engine.stores.sqlite.schema import PAGE_BYTES
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.damage import alter, indexed, looked, raw, type_in, zero
 from support.stores import new_store, put, unit
@@ -141,6 +142,36 @@ def test_what_a_search_without_its_chunks_advises_repairs_them(settings: Setting
     with Memory.open(settings) as memory:
         assert memory.search("heron pond").warnings == ()
     assert looked(settings, deep=True).errors == 0
+
+
+def sector_zeroed(settings: Settings, table: str) -> None:
+    """Zero what a disk loses of the leaves of a table: sectors of 4 kB behind their headers. SQLite finds
+    rows without a value there, and no damage."""
+    with raw(settings) as connection:
+        pages = connection.execute("SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf'", (table,))
+        ends = [number * PAGE_BYTES for (number,) in pages]
+    data = bytearray(settings.index_path.read_bytes())
+    for end in ends:
+        data[end - 4096 : end] = bytes(4096)
+    settings.index_path.write_bytes(data)
+
+
+@pytest.mark.parametrize("table", ["files", "sqlite_autoindex_chunks_1"])
+def test_rows_that_a_lost_sector_emptied_are_damage_and_not_an_empty_answer(
+    settings: Settings, table: str
+) -> None:
+    sector_zeroed(settings, table)
+    with Memory.open(settings) as memory, pytest.raises(IndexDamaged, match="`openclaw-mem index --force`"):
+        memory.sync()
+        memory.search("heron pond")
+    type_in(settings, "openclaw-mem index --force")
+    assert looked(settings, deep=True).errors == 0
+
+
+def test_the_size_of_a_cache_that_cannot_be_counted_is_damage(settings: Settings) -> None:
+    sector_zeroed(settings, "idx_chunks_hash")
+    with Memory.open(settings) as memory, pytest.raises(IndexDamaged):
+        memory.cache_sizes()
 
 
 @pytest.mark.parametrize("column", ["mtime_ns", "size", "checked_ns"])

@@ -76,10 +76,10 @@ def test_a_change_leaves_nothing_of_the_old_text(store: SqliteIndex, path: Path,
 
 
 def test_removing_twice_is_removing_once(store: SqliteIndex, path: Path) -> None:
-    store.remove("memory/a.md", "memory")
+    store.remove(("memory/a.md", "memory"))
     before = content(path)
-    store.remove("memory/a.md", "memory")
-    store.remove("memory/never.md", "memory")
+    store.remove(("memory/a.md", "memory"))
+    store.remove(("memory/never.md", "memory"))
     assert content(path) == before
     assert set(store.files()) == {"memory/b.md"}
     assert before["rows"] == [(1, 1)]
@@ -102,7 +102,7 @@ def test_a_resident_process_sees_touches_of_another(store: SqliteIndex, path: Pa
     assert reader.files()["memory/a.md"].mtime_ns == 1
     store.touch([store.files()["memory/a.md"]._replace(mtime_ns=7)])
     assert reader.files()["memory/a.md"].mtime_ns == 7
-    store.remove("memory/a.md", "memory")
+    store.remove(("memory/a.md", "memory"))
     assert set(reader.files()) == {"memory/b.md"}
     reader.close()
 
@@ -135,7 +135,7 @@ def test_a_resident_process_reads_a_chunk_once_until_the_index_changes(
     assert store.fetch([first, second]) == before, "what a process that reads anew finds"
     store.touch([store.files()["memory/a.md"]._replace(mtime_ns=7)])
     assert reader.fetch([first])[first].mtime_ns == 7
-    store.remove("memory/a.md", "memory")
+    store.remove(("memory/a.md", "memory"))
     assert list(reader.fetch([first, third])) == [third]
     reader.close()
 
@@ -225,7 +225,7 @@ def test_a_finished_index_keeps_no_free_pages(path: Path, made_before: bool) -> 
         if made_before:
             index.rebuild(FINGERPRINT, refill)
         put(index, "memory/long.md", [f"{n} {'text ' * 500}" for n in range(200)])
-        index.remove("memory/long.md", "memory")
+        index.remove(("memory/long.md", "memory"))
         full, free = index._db.read("PRAGMA page_count")[0][0], free_pages(path)
         assert free > 20
         index.finish(6.0)
@@ -639,6 +639,23 @@ def test_a_file_is_read_only_under_any_name(tmp_path: Path) -> None:
     apsw.Connection(str(folder / "a.sqlite")).pragma("user_version", 7)
     with closing(connect_read_only(folder / "a.sqlite")) as connection:
         assert connection.pragma("user_version") == 7
+
+
+@pytest.mark.skipif(os.name == "nt", reason="limits of a process are of POSIX")
+@pytest.mark.parametrize("room", [1, 512, 16_384, 20_000, 40_000])
+def test_a_file_that_could_not_be_begun_is_ours_and_is_begun_later(path: Path, room: int) -> None:
+    """As after a kill: of what makes a new file an index, nothing may be written without our id."""
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, most))
+    try:
+        with pytest.raises(IndexUnavailable):
+            SqliteIndex(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    with closing(SqliteIndex(path)) as store:
+        assert store._db.read("PRAGMA auto_vacuum") == [(2,)]
 
 
 # -- what is not ours -------------------------------------------------------------------------------------

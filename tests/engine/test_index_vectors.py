@@ -135,7 +135,7 @@ def test_what_is_held_in_memory_follows_changes_of_another_process(tmp_path: Pat
     put(writer, "memory/a.md", ["a"], [query])
     put(writer, "memory/b.md", ["b"], [unit([1, 0, 0, 0, 0, 0, 0, 0])])
     assert len(reader.vector(query, 5)) == 2
-    writer.remove("memory/a.md", "memory")
+    writer.remove(("memory/a.md", "memory"))
     assert [round(hit.raw, 3) for hit in reader.vector(query, 5)] == [0.354]
     writer.close()
     reader.close()
@@ -155,7 +155,7 @@ def test_a_process_without_a_part_leaves_an_index_that_one_with_it_completes(
 
     degraded = SqliteIndex(path, **{missing: False})
     put(degraded, "memory/a.md", ["gamma"], [v[3]])
-    degraded.remove("memory/b.md", "memory")
+    degraded.remove(("memory/b.md", "memory"))
     put(degraded, "memory/c.md", ["delta"], [v[0]])
     if missing == "extension":
         assert [note.code for note in degraded.notes] == ["no-sqlite-vec"]
@@ -215,7 +215,7 @@ def test_the_limit_is_reached_past_vectors_of_no_chunk_and_of_other_sources(tmp_
         source: Source = "sessions" if number % 2 else "memory"
         put(store, f"memory/{number}.md", [f"gone {number}"], [unit(direction)], source)
         if source == "memory":
-            store.remove(f"memory/{number}.md", "memory")
+            store.remove((f"memory/{number}.md", "memory"))
     far = [unit([1, *[-1] * (number % 5 + 1), *[1] * (DIMS - 2 - number % 5)]) for number in range(20)]
     put(store, "memory/kept.md", [f"kept {number}" for number in range(20)], far)
     nearest = store.vector(query, 12, ["memory"])

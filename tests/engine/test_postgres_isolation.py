@@ -118,7 +118,7 @@ CALLS: dict[str, Callable[[PostgresIndex], Any]] = {
     "passages": lambda s: [*s.passages()],
     "prune_cache": lambda s: s.prune_cache(1),
     "rebuild": _rebuild,
-    "remove": lambda s: s.remove(SECRET, "memory"),
+    "remove": lambda s: s.remove((SECRET, "memory")),
     "set_vectors": lambda s: s.set_vectors(dict.fromkeys(IDS, VECTORS[1]), FINGERPRINT),
     "snapshot": lambda s: _entered(s.snapshot()),
     "spaces": lambda s: s.spaces(),

@@ -210,7 +210,7 @@ def test_a_snapshot_is_one_state(store: PostgresIndex, make: Callable[..., Postg
     assert query is not None
     with store.snapshot():
         before = store.lexical(query, 9), store.generation()
-        make().remove("MEMORY.md", "memory")
+        make().remove(("MEMORY.md", "memory"))
         assert (store.lexical(query, 9), store.generation()) == before
         assert store.fetch(dict(before[0]))
     assert not store.lexical(query, 9) and store.generation() > before[1]
@@ -520,6 +520,6 @@ def test_the_doctor_finds_rows_that_are_gone(both: list[Any]) -> None:
         found = {finding.code: finding for finding in examine(settings, backend.embedders).findings}
         assert found["words-missing"].repair.endswith("index --force")
     finally:
-        store.remove(path, "memory")
+        store.remove((path, "memory"))
         both[1].sync()
     assert "words-missing" not in {f.code for f in examine(settings, backend.embedders).findings}

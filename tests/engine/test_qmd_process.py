@@ -378,10 +378,35 @@ def _no_deadline() -> Any:
     return Deadline(None)
 
 
+@pytest.mark.skipif(not hasattr(os, "waitid"), reason="the system cannot tell without collecting")
+def test_a_group_is_ended_before_its_number_is_given_back_and_never_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[int] = []
+    end = os.killpg
+
+    def noted(group: int, number: int) -> None:
+        sent.append(group)
+        end(group, number)
+
+    monkeypatch.setattr(os, "killpg", noted)
+    script = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'input()'])"
+    argv, pipe = [sys.executable, "-c", script], subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, start_new_session=True) as process:
+        assert command.await_end(process, _no_deadline(), None) and process.returncode is None
+        for _ in range(2):
+            command.kill_group(process)
+        assert process.returncode == 0 and sent == [process.pid]
+        assert process.stdout is not None and process.stdout.read() == b"", "what it started has ended"
+        assert command.await_end(process, Deadline(0), None)
+
+
 def test_what_was_printed_before_the_end_is_read_however_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """The program prints and ends after a look at its output; the time for late output is over at once."""
 
     class Ending:
+        returncode = 0
+
         def __init__(self) -> None:
             out, self.into = os.pipe()
             self.late = os.dup(self.into)  # another process may keep the pipe open

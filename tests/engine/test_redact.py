@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import random
 import time
 from typing import Any
 
@@ -86,9 +88,24 @@ def test_shapes_are_masked_and_counted(before: str, secret: str, after: str) -> 
     assert masked.endswith(after)
 
 
+@pytest.mark.parametrize("before", ["", "+", "> "], ids=["as it is", "in a diff", "quoted"])
+@pytest.mark.parametrize("part", [slice(5), slice(5, 9), slice(5, None)], ids=["begin", "middle", "end"])
+def test_no_line_of_a_private_key_is_shown_without_its_markers(part: slice, before: str) -> None:
+    """So it is cut where a chunk ends: RSA keys of 4,096 bits are three."""
+    written = base64.b64encode(random.Random(7).randbytes(2_350)).decode()
+    lines = [written[start : start + 64] for start in range(0, len(written), 64)]
+    key = ["-----BEGIN RSA PRIVATE KEY-----", *lines, "-----END RSA PRIVATE KEY-----"]
+    shown = redact("\r\n".join(before + line for line in ["one", *key, "two"][part]))
+    assert not [line for line in lines if line[:40] in shown]
+    assert shown.count(f"\n{before}…redacted…") >= 3
+
+
 @pytest.mark.parametrize(
     "text",
     [
+        "9F86D081884C7D659A2FEAA0C55AD015A3BF4F1B2B0B822CD15D6C15B0F00A08\n" * 3,
+        "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\n" * 3,
+        "docs/Projects/Kitchen/Renovation/Walls/And/Doors/And/Windows/And/Lamps",
         "commit 3f786850e387550fdab836ed7e6dc881de23001b",
         "the secret of commit 3f786850e387550fdab836ed7e6dc881de23001b",
         "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
@@ -138,6 +155,7 @@ HOSTILE: dict[str, Any] = {
     "header blanks": "Authorization" + " " * 200_000,
     "hooks": "discord.com/api/webhooks/" + "1" * 200_000,
     "prefixes": "key-hf_sk_live_" * 13_000,
+    "lines of keys": "\n+-> a1A" * 3_000 + ("+" * 70 + "\n") * 3_000,
 }
 
 

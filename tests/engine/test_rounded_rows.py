@@ -150,7 +150,7 @@ def test_deleted_and_changed_rows(tmp_path: Path) -> None:
         put(store, f"memory/{number}.md", [f"note {n}" for n in range(60)[mine]], list(rows[mine]))
     for step in ("as indexed", "deleted", "changed"):
         if step == "deleted":
-            store.remove("memory/0.md", "memory")
+            store.remove(("memory/0.md", "memory"))
         elif step == "changed":
             put(store, "memory/1.md", ["changed"], [-rows[3]])
         for query in rows[:20]:

@@ -12,6 +12,7 @@ from openclaw_mem_engine.config.settings import ChunkingSettings, ProviderSettin
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.static import StaticEmbedder
+from openclaw_mem_engine.sync import index_update
 from openclaw_mem_engine.sync.report import SyncRequest
 from support.embed_server import Server, hang, running_server
 from support.memories import open_memory, write_notes
@@ -87,6 +88,21 @@ def test_deleted_files_wait_too(memory: Memory, workspace: Path) -> None:
     assert (len(report.removed), len(report.waiting), memory.freshness().changed_count) == (1, 39, 39)
     report = memory.sync()
     assert (len(report.removed), memory.freshness().state) == (39, "fresh")
+
+
+@pytest.mark.parametrize(("together", "steps"), [(index_update._REMOVED_TOGETHER, 1), (4_000, 10)])
+def test_without_haste_many_files_are_removed_in_few_steps(
+    memory: Memory, workspace: Path, monkeypatch: pytest.MonkeyPatch, together: int, steps: int
+) -> None:
+    monkeypatch.setattr(index_update, "_REMOVED_TOGETHER", together)
+    more(workspace)
+    memory.sync()
+    for path in (workspace / "memory").iterdir():
+        path.unlink()
+    before = memory.freshness().generation
+    report = memory.sync()
+    assert len(report.removed) == 40 and memory.freshness().generation == before + steps
+    assert not memory.search("heron").hits
 
 
 def test_vectors_that_are_missing_are_made_within_the_limit_of_a_search(

@@ -14,6 +14,7 @@ import pytest
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import MemoryFile
 from openclaw_mem_engine.sync import transcript_changes
+from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.workspace import reading
 from openclaw_mem_engine.workspace.listing import list_memory, list_transcripts
 from support.damage import age
@@ -85,6 +86,17 @@ def test_a_look_is_taken_once_and_a_time_that_was_set_back_hides_no_edit(
     assert (fresh.state, fresh.changed, len(reads)) == ("stale", ("memory/7.md",), 1)
     assert memory.sync().changed == ("memory/7.md",)
     assert [hit.path for hit in memory.search("badger").hits] == ["memory/7.md"]
+
+
+def test_a_check_by_a_clock_that_was_ahead_hides_no_later_edit(
+    memory: Memory, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time_ns
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: now() + 86_400 * 10**9)
+        memory.sync(SyncRequest(force=True))
+    edit(workspace / "memory/7.md", "badger")
+    assert memory.sync().changed == ("memory/7.md",)
 
 
 def test_a_copy_with_old_times_in_the_place_of_a_note(

@@ -17,8 +17,8 @@ import pytest
 
 from openclaw_mem_engine.providers.base import Usage
 from openclaw_mem_engine.providers.records import ProviderRecords
-from openclaw_mem_engine.state.database import Schema, StateDatabase
-from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
+from openclaw_mem_engine.state.database import Schema, StateDatabase, Trouble, rows_of
+from openclaw_mem_engine.state.events import EVENTS_FILE, SCHEMA, EventLog
 
 ENGINE = Path(__file__).parents[2] / "engine"
 USED = Usage("openai", "text-embedding-3-small", 1, 2, 3)
@@ -204,6 +204,22 @@ def test_looking_tells_what_is_wrong_and_leaves_it(tmp_path: Path) -> None:
     assert records.note is not None and "is damaged" in records.note.text
     records.close()
     assert everything(tmp_path) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links take a privilege there")
+@pytest.mark.parametrize("there", [True, False], ids=["to a file", "to nothing"])
+def test_a_link_is_never_followed(log: EventLog, path: Path, tmp_path: Path, there: bool) -> None:
+    target = tmp_path / "of another.sqlite"
+    if there:
+        target.touch()
+    path.parent.mkdir()
+    path.symlink_to(target)
+    log.add("sync", "kept in memory")
+    assert texts(log) == ["kept in memory"]
+    assert log.note is not None and f"{path} is a link. Move it away." in log.note.text
+    assert target.exists() is there and not (there and target.stat().st_size)
+    looked = rows_of(path, SCHEMA, "events")
+    assert isinstance(looked, Trouble) and looked.kind == "foreign"
 
 
 def test_what_is_looked_at_cannot_be_written(tmp_path: Path) -> None:

@@ -269,7 +269,7 @@ def test_a_space_is_as_large_as_the_chunks_with_a_vector(store: IndexStore) -> N
 def test_what_no_search_shows_is_what_its_text_says(store: IndexStore) -> None:
     put(store, "memory/long.md", ["# Title\n" + "x" * 900, "---\n\ny"], [None, None])
     put(store, "memory/pump.md", ["changed\n" * 200], [None])
-    store.remove("memory/zh.md", "memory")
+    store.remove(("memory/zh.md", "memory"))
     changed = WORKBENCH.set({"snippet": "head", "snippet_chars": 40})
     found = {knobs: store.unshown(knobs) for knobs in (DOCUMENTED, WORKBENCH, changed)}
     assert found == {knobs: unshown_by_file(store.passages(), knobs) for knobs in found}
@@ -346,11 +346,14 @@ def test_a_change_that_fails_leaves_nothing_of_itself(store: IndexStore) -> None
 
 def test_removing_is_removing_once(store: IndexStore) -> None:
     for _ in range(2):
-        store.remove("memory/pump.md", "memory")
-    store.remove("memory/never.md", "memory")
+        store.remove(("memory/pump.md", "memory"))
+    generation = store.generation()
+    store.remove(("memory/never.md", "memory"), ("memory/zh.md", "memory"), ("memory/zh.md", "sessions"))
+    assert store.generation() == generation + 1, "in one step"
+    assert "memory/zh.md" not in store.files() and store.chunks_of("memory/zh.md") == []
     assert "memory/pump.md" not in store.files() and store.chunks_of("memory/pump.md") == []
     assert store.counts().cached == 7, "its embeddings stay"
-    assert len(store.vector(V[0], 50)) == 5
+    assert len(store.vector(V[0], 50)) == 3
 
 
 def test_a_touch_changes_times_and_not_the_generation(store: IndexStore) -> None:

@@ -295,6 +295,7 @@ def test_odd_values_are_not_believed(settings: Settings) -> None:
         odd.add("message", message={"role": "assistant", "usage": usage, "content": "x"})
     odd.add("message", message=None)
     odd.add("message", message={"role": "toolResult", "toolCallId": ["x"]})
+    odd.add("message", message={"role": "assistant", "content": [{"type": ["toolCall"]}, {"type": {}}]})
     odd.add("compaction", tokensBefore=None, summary=7)
     for at in ('"yesterday"', '"9999-12-31T23:59:59Z"', '"0001-01-01T00:00:00Z"', "1e300", "true"):
         odd.lines.append(f'{{"type":"message","timestamp":{at},"message":{{"role":"assistant"}}}}\n')

@@ -166,7 +166,7 @@ def test_an_open_process_refills_what_a_lesser_one_left_out(path: Path, missing:
         whole.follow()
         assert whole.notes == () and finds(whole, 2, "gamma") and found(whole, "beta") == set()
         # The row of the last chunk is free for the next one, and what was derived from it is still there.
-        lesser.remove("memory/b.md", "memory")
+        lesser.remove(("memory/b.md", "memory"))
         put(whole, "memory/c.md", ["beta"], [V[1]])
         assert finds(whole, 1, "beta") and found(whole, "gamma") == set()
 

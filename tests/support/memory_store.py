@@ -274,10 +274,11 @@ class MemoryIndex(IndexStore):
     def touch(self, states: Sequence[FileState]) -> None:
         self._held.files.update(((state.path, state.source), state) for state in states)
 
-    def remove(self, path: str, source: Source) -> None:
+    def remove(self, *files: tuple[str, Source]) -> None:
         with self._guard:
-            self._drop(path, source)
-            self._held.files.pop((path, source), None)
+            for path, source in files:
+                self._drop(path, source)
+                self._held.files.pop((path, source), None)
             self._held.generation += 1
 
     def chunks_without_vector(self, limit: int, space: Space | None = None) -> list[StoredChunk]:

@@ -69,6 +69,7 @@ class ScriptedEmbedder:
     floor: float | None = None
     lines = None
     no_vector = "it is a test"
+    simulated = ""
     max_input_bytes: int | None = None
 
     def __init__(self, dims: int = 8, vectors: Mapping[str, Sequence[float]] | None = None) -> None:

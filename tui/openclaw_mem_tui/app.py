@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -142,14 +142,11 @@ class Workbench(App[int]):
 
     def on_load(self) -> None:
         """A signal that ends the process leaves the alternate screen first; exit code 128 + its number."""
-        if self.is_headless:
+        if self.is_headless or sys.platform == "win32":  # no loop takes handlers there, and SIGHUP is missing
             return
         loop = asyncio.get_running_loop()
-        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-            # Windows has not all of them, and no handlers in a loop; other threads than the first neither.
-            with suppress(AttributeError, NotImplementedError, RuntimeError, ValueError):
-                number = getattr(signal, name)
-                loop.add_signal_handler(number, self.exit, 128 + number)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self.exit, 128 + number)
 
     def on_mount(self) -> None:
         # Textual draws nothing when ``fg`` resumes the process, over what the shell has left.

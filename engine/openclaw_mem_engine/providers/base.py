@@ -180,6 +180,10 @@ class Embedder(Service, Protocol):
         """Why a text has no embedding, as the end of a sentence."""
 
     @property
+    def simulated(self) -> str:
+        """What its errors end with: that they are simulated; "" for real ones."""
+
+    @property
     def floor(self) -> float | None:
         """The cosine below which a text has nothing to do with a query; None where it was not measured."""
 

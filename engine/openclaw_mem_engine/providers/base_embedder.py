@@ -26,6 +26,7 @@ class BaseEmbedder(ABC):
     dims: int | None = None
     languages: str = "any"
     no_vector: str = "its model returns a vector of zeros"
+    simulated: str = ""
     floor: float | None = None
     max_input_bytes: int | None = None
     host: str = ""
@@ -95,6 +96,7 @@ class DelegatingEmbedder(Generic[_Inner]):
         self.id, self.model, self.host = inner.id, inner.model, inner.host
         self.languages, self.lines = inner.languages, inner.lines
         self.floor, self.no_vector = inner.floor, inner.no_vector
+        self.simulated = inner.simulated
 
     @property
     def key(self) -> str:
@@ -130,17 +132,18 @@ class DelegatingEmbedder(Generic[_Inner]):
         self._inner.close()
 
 
-def zero_answer(embedder: Embedder, end: str = "") -> BadAnswer:
-    """The error for a text in words that got a vector of zeros; ``end`` is its last part."""
+def zero_answer(embedder: Embedder) -> BadAnswer:
+    """The error for a text in words that got a vector of zeros."""
     return BadAnswer(
         f"{embedder.id} {embedder.model} returns a vector of zeros, which cannot be compared. "
-        f"Check the model behind this name.{end}"
+        f"Check the model behind this name.{embedder.simulated}"
     )
 
 
-def other_dims(embedder: Embedder, sent: int, held: int, end: str = "") -> str:
-    """What to say of vectors that cannot be compared with those of the index; ``end`` is its last part."""
+def other_dims(embedder: Embedder, sent: int, held: int) -> str:
+    """What to say of vectors that cannot be compared with those of the index."""
     return (
         f"{embedder.id} {embedder.model} now sends vectors of {sent} dimensions, the index holds {held}: "
-        f"another model has this name now. `openclaw-mem index --force` embeds everything again.{end}"
+        f"another model has this name now. `openclaw-mem index --force` embeds everything again."
+        f"{embedder.simulated}"
     )

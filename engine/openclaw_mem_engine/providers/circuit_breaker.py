@@ -173,11 +173,7 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
             if self.languages == "any" and any(map(str.isalnum, text)):
                 raise zero_answer(self)
         elif self.expected_dims not in (None, len(vector)):
-            from openclaw_mem_engine.providers.faults import ON_PURPOSE, FaultyEmbedder
-
-            inner = self._inner
-            end = f" {ON_PURPOSE}" if isinstance(inner, FaultyEmbedder) and inner.fault else ""
-            raise BadAnswer(other_dims(self, len(vector), self.expected_dims or 0, end))
+            raise BadAnswer(other_dims(self, len(vector), self.expected_dims or 0))
         return vector
 
     def _recorded(self) -> Health:

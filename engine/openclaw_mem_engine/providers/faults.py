@@ -68,6 +68,7 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
         self._timeout_s = timeout_s
         active = check_faults(faults) & PROVIDER_FAULTS
         self.fault = next((name for name in FAULTS if name in active), "")
+        self.simulated = f" {ON_PURPOSE}" if self.fault else ""
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Floats | None:
         """The result of the fault for a query. Blank text is never sent, so it meets no fault."""
@@ -75,7 +76,7 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
             return self._inner.embed_query(text, cancel)
         vector = self._faulty([text], _QUERY_TRIES)[0]
         if vector is None and text.strip():
-            raise zero_answer(self, f" {ON_PURPOSE}")
+            raise zero_answer(self)
         return vector
 
     def embed_documents(

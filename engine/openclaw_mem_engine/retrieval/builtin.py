@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, RunningCalls
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import IndexDamaged
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress, SkippedFile, Space
 from openclaw_mem_engine.providers.base import Embedders, space_of, stop_if_cancelled
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -258,6 +259,11 @@ class BuiltinBackend:
             ids = list(dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows))
             read = self.store.fetch(ids)
             chunks = {chunk_id: read[chunk_id] for chunk_id in ids if chunk_id in read}
+            if len(chunks) < len(ids) and self.key(query, knobs) == key:
+                raise IndexDamaged(
+                    f"The index is damaged (passages that it lists are missing: {len(ids) - len(chunks)}). "
+                    "Your notes are not touched: `openclaw-mem index --force` builds a new index from them."
+                )
             # A chunk may vanish between two reads when another process syncs: it is then in no list either.
             kept = tuple(
                 # Exact ranks of vectors are reasons for an explanation; of words also for weak results.

@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,6 +36,8 @@ INSTALL = (
 #: What a search may print; more is no answer.
 _OUTPUT_CHARS = 200_000
 _POLL_S = 0.05
+#: The same for the end of a program that has closed its output: mostly it is there.
+_END_POLL_S = 0.002
 #: How long output is read after the program has ended, while another process may still hold the pipe.
 _LATE_S = 0.3
 _SAID_CHARS = 200
@@ -112,10 +115,8 @@ class QmdCommand:
         deadline = Deadline(timeout_s)
         with self._started(words) as process:
             out, err, whole = read_output(process, deadline, cancel, most)
-            while process.poll() is None and whole and not (deadline.is_over or _is_set(cancel)):
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(min(_POLL_S, deadline.left_s))
-            code = process.poll()
+            ended = whole and await_end(process, deadline, cancel)
+        code = process.returncode if ended else None
         if _is_set(cancel):
             raise Cancelled(SEARCH_STOPPED)
         what = " ".join(["qmd", *words[: 2 if words[:1] == ["collection"] else 1]])
@@ -149,9 +150,8 @@ class QmdCommand:
         """End every call that is running; they raise QmdFailed. No call can be made later."""
         with self._guard:
             self._closed = True
-            running = list(self._running)
-        for process in running:
-            kill_group(process)
+            for process in self._running:
+                kill_group(process)
 
     def _prepare(self) -> None:
         """The folders, and the models that the user has already, which are large."""
@@ -192,8 +192,8 @@ class QmdCommand:
                 raise QmdFailed("exit", "The memory was closed.")
             yield process
         finally:
-            kill_group(process)
             with self._guard:
+                kill_group(process)
                 self._running.discard(process)
             for pipe in (process.stdout, process.stderr):
                 if pipe is not None:
@@ -223,7 +223,7 @@ def read_output(
             # Only after a look that began when it had ended: a busy machine may not have run us meanwhile.
             if ended is not None and ended.is_over and not ready:
                 break
-            if ended is None and process.poll() is not None:
+            if ended is None and has_ended(process):
                 ended = Deadline(_LATE_S)
     out, err = (bytes(kept[pipe]).decode("utf-8", "replace") for pipe in (process.stdout, process.stderr))
     return out, err, True
@@ -233,11 +233,28 @@ def _is_set(cancel: CancelToken | None) -> bool:
     return cancel is not None and cancel.is_set()
 
 
+def has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the program has ended. Where the system can say so without collecting it, it is not collected:
+    until it is, its number and that of its group are of no other process."""
+    if process.returncode is not None or not hasattr(os, "waitid"):  # macOS before Python 3.13
+        return process.poll() is not None
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def await_end(process: subprocess.Popen[bytes], deadline: Deadline, cancel: CancelToken | None) -> bool:
+    """Whether the program ends before the deadline, and before ``cancel`` is set."""
+    while not (ended := has_ended(process)) and not (deadline.is_over or _is_set(cancel)):
+        time.sleep(min(_END_POLL_S, deadline.left_s))
+    return ended
+
+
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End the program and everything in its session's process group."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    """End the program and everything in its session's process group, and collect it. Nothing is sent to one
+    that was collected before: the number of its group may be another's."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _said(text: str) -> str:

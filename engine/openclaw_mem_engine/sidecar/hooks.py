@@ -7,16 +7,14 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from openclaw_mem_engine.cancellation import CancelToken, Deadline
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError
-from openclaw_mem_engine.sidecar.command import kill_group, read_output
+from openclaw_mem_engine.sidecar.command import await_end, kill_group, read_output
 
 #: How long git may take to name the work tree of a folder, seconds.
 _LOOK_S = 10.0
-_POLL_S = 0.05
 
 
 def work_tree(folder: Path, cancel: CancelToken | None = None) -> Path | None:
@@ -74,14 +72,11 @@ def _run(
         raise IndexUnavailable(f"{argv[0]} cannot be run in {folder}: {error.strerror}.") from error
     try:
         said, _, _ = read_output(process, deadline, cancel, None)
-        while process.poll() is None and not (deadline.is_over or (cancel is not None and cancel.is_set())):
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(min(_POLL_S, deadline.left_s))
-        code = process.poll()
+        ended = await_end(process, deadline, cancel)
     finally:
         kill_group(process)
         if process.stdout is not None:
             process.stdout.close()
     if cancel is not None and cancel.is_set():
         raise Cancelled("The update was stopped; finished work is kept.")
-    return code, said
+    return process.returncode if ended else None, said

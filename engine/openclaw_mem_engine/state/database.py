@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager, suppress
 from datetime import date, datetime
 from errno import EACCES
 from pathlib import Path
+from stat import S_ISLNK
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import apsw
@@ -242,6 +243,7 @@ def immediate(connection: apsw.Connection) -> Iterator[None]:
 def rows_of(path: Path, schema: Schema, table: str) -> int | Trouble:
     """Check an existing file without changing it: the rows of a table, or why the file cannot be used."""
     try:
+        _identity_of(path)
         # Not SQLITE_OPEN_READONLY, which could not remove its own companions again.
         with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
@@ -322,9 +324,11 @@ def _make(path: Path) -> Identity | None:
 
 
 def _identity_of(path: Path) -> Identity | None:
-    """None when there is no file. Raises OSError when that cannot be found out."""
+    """None when there is no file. Raises OSError when that cannot be found out, Trouble for a link."""
     with suppress(FileNotFoundError, NotADirectoryError):
-        status = path.stat()
+        status = path.lstat()
+        if S_ISLNK(status.st_mode):  # what it leads to is not ours
+            raise Trouble("foreign", "is a link. Move it away")
         return status.st_dev, status.st_ino
     return None
 

@@ -209,8 +209,9 @@ class IndexWriter(Protocol):
     def touch(self, states: Sequence[FileState]) -> None:
         """Keep new times of files whose content is the same. Does not change the generation."""
 
-    def remove(self, path: str, source: Source) -> None:
-        """Forget a file and all its chunks; an unknown one is no error. Its embeddings stay in the cache."""
+    def remove(self, *files: tuple[str, Source]) -> None:
+        """Forget files, by path and source, and all their chunks, in one step; an unknown one is no error.
+        Their embeddings stay in the cache."""
 
     def settle(self, files: str, digest: str) -> None:  # noqa: ARG002
         """Keep the digest of a listing from which ``files``, as ``settled`` names them, do not differ. Does

@@ -177,9 +177,11 @@ def note_changed(settings: Settings, state: FileState, absolute: str) -> bool | 
 
 def is_settled(file: MemoryFile, state: FileState) -> bool:
     """Whether time and inode prove a file of the same size unchanged. One that was touched shortly before it
-    was checked may have been written again in the same clock tick."""
+    was checked may have been written again in the same clock tick; and a check that is yet to come was made
+    by a clock that was set back since, so it says nothing about what came first."""
     same = state.mtime_ns == file.mtime_ns and state.inode == file.inode
-    return same and max(file.mtime_ns, file.ctime_ns) < state.checked_ns - RACY_NS
+    checked = state.checked_ns
+    return same and max(file.mtime_ns, file.ctime_ns) < checked - RACY_NS and checked <= time.time_ns()
 
 
 def _differs(settings: Settings, file: MemoryFile, state: FileState, how: Comparison) -> bool | None:

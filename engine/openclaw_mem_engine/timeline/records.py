@@ -25,7 +25,8 @@ MOST_RESULTS = 50
 _BYTES_A_TOKEN = 4
 #: Characters that are kept of a prompt or an answer: enough to recognise them.
 _HEAD_CHARS = 400
-_CALLS = frozenset({"toolCall", "toolUse", "tool_use", "functionCall"})
+#: Looked up by comparison: what a line gives as a type may be a list, which no set can look up.
+_CALLS = ("toolCall", "toolUse", "tool_use", "functionCall")
 _SEARCH = "memory_search"
 _WRITERS = frozenset({"write", "edit", "multiedit", "apply_patch", "write_file", "edit_file", "exec", "bash"})
 _MEMORY_PATH = re.compile(r"(?:^|[\s\"'=:/\\])((?:memory/[^\s\"'<>|;&]+|MEMORY|memory)\.md)(?![\w.-])")

@@ -85,11 +85,12 @@ class Changes(IndexWriter):
             with self._turns.writing(bump=False) as write:
                 _put_states(write, states)
 
-    def remove(self, path: str, source: Source) -> None:
+    def remove(self, *files: tuple[str, Source]) -> None:
+        sql = f"DELETE FROM {NAME}.files WHERE {OWN} AND path = %(path)s AND source = %(source)s"
         with self._turns.writing() as write:
-            _delete(write, path, source)
-            sql = f"DELETE FROM {NAME}.files WHERE {OWN} AND path = %(path)s AND source = %(source)s"
-            write.execute(sql, path=path, source=source)
+            for path, source in files:
+                _delete(write, path, source)
+                write.execute(sql, path=path, source=source)
 
     def chunks_without_vector(self, limit: int, space: Space | None = None) -> list[StoredChunk]:
         sql = f"""SELECT {CHUNK} FROM {NAME}.chunks c WHERE {OWN} AND NOT EXISTS (

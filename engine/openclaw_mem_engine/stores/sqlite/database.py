@@ -196,9 +196,12 @@ class Database:
             if connection.pragma("application_id") != application_id:
                 if self._page_bytes is not None:
                     connection.pragma("page_size", self._page_bytes)
-                    connection.pragma("auto_vacuum", "incremental")  # free pages can be given back
-                # Before the write-ahead log: the id has to be in the file itself, read without SQLite.
-                connection.pragma("application_id", application_id)
+                # In one step: what a kill or a full disk leaves without the id is not known as ours. And
+                # before the write-ahead log: the id has to be in the file itself, read without SQLite.
+                with connection:
+                    if self._page_bytes is not None:
+                        connection.pragma("auto_vacuum", "incremental")  # free pages can be given back
+                    connection.pragma("application_id", application_id)
             # WAL: readers never wait for the writer. NORMAL: a power cut may lose the last commits, never
             # consistency.
             become_wal(connection)

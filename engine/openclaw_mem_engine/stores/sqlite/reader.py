@@ -25,7 +25,7 @@ from openclaw_mem_engine.stores.base import (
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
 from openclaw_mem_engine.stores.sqlite import lines, unshown
 from openclaw_mem_engine.stores.sqlite.chunks import ChunkRows
-from openclaw_mem_engine.stores.sqlite.database import Database, explained
+from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained
 from openclaw_mem_engine.stores.sqlite.files import bytes_of
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
 from openclaw_mem_engine.stores.sqlite.schema import (
@@ -238,6 +238,9 @@ class SqliteReader:
         sql = """SELECT path, source, hash, mtime_ns, iif(typeof(size) = 'integer', size, -1), inode,
             iif(typeof(checked_ns) = 'integer', checked_ns, 0), refusal FROM files"""
         found = {state.path: state for state in map(FileState._make, self._db.read(sql))}
+        with decoding(self.path):
+            if not all(isinstance(s.path, str) and isinstance(s.refusal, str) for s in found.values()):
+                raise ValueError("the record of a file is none")
         if self._resident:
             self._files = now, found
         return found

@@ -122,10 +122,11 @@ class SqliteIndex(SqliteReader, IndexStore):
                 if self._meta.settled(connection)[0] == files:
                     self._meta.put(connection, "settled", files + digest)
 
-    def remove(self, path: str, source: Source) -> None:
+    def remove(self, *files: tuple[str, Source]) -> None:
         with self._changing() as connection:
-            self._delete_chunks(connection, path, source, gone=True)
-            connection.execute("DELETE FROM files WHERE path = ? AND source = ?", (path, source))
+            for path, source in files:
+                self._delete_chunks(connection, path, source, gone=True)
+            connection.executemany("DELETE FROM files WHERE path = ? AND source = ?", files)
             self._meta.bump(connection)
 
     def finish(self, synced_at: float, *, purge: bool = False) -> None:

@@ -212,7 +212,8 @@ class VectorRows:
                 min(updated_at), max(updated_at)
             FROM embedding_cache e JOIN spaces s ON s.id = e.space GROUP BY s.id ORDER BY 4 DESC"""
         )
-        return [CacheSize(Space(*row[:3]), *row[3:]) for row in found]
+        with decoding(self._db.path):
+            return [CacheSize(Space(*row[:3]), *map(int, row[3:6]), *row[6:]) for row in found]
 
     @staticmethod
     def prune(connection: apsw.Connection, beyond: int) -> int:
