@@ -189,7 +189,8 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         assert set(view.changed_knobs()) == {"decay", "vector_weight", "text_weight"}
         assert view.baseline is not None and view.baseline.name == "pinned knobs"
         assert (
-            "“router cellar” · 3 knobs changed · pinned baseline (0 starts over)" in screen.search.continued
+            "“router cellar” · 3 knobs changed · baseline pinned knobs (0 starts over)"
+            in screen.search.continued
         )
         assert screen.search.history.queries[-1] == "router cellar"
         await press(pilot, "0")
@@ -312,7 +313,7 @@ async def test_the_run_before_an_edit_is_the_baseline(
             "memory/2026-03-02.md modified; the run before the edit is the baseline (B: as configured)"
         )
     async with running(tmp_path) as (pilot, screen):
-        assert "baseline before the edit" in screen.search.continued, "it was not pinned by hand"
+        assert "baseline knobs before the edit" in screen.search.continued, "it was not pinned by hand"
         assert screen.search.view.baseline_name == "knobs before the edit"
 
 

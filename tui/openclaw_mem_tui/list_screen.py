@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Line
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
@@ -94,6 +95,11 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
         lines = f"{pane.size.height} of {len(pane.drawn)} lines"
         keys = f"{key_hint('scroll_down', '')}{key_hint('scroll_up', 'scroll')}"
         return fmt.join((lines, keys if pane is self.lower_pane else ""))
+
+    def messages(self, cells: int) -> list[Line]:
+        """Of the selected row too: its pane is low, or hidden, where room is short."""
+        details = self.detail.draw(cells)
+        return [*details, *([()] if details else []), *super().messages(cells)]
 
     @property
     def lower_pane(self) -> Pane:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_tui.bindings import key, offered, typed_key
+from openclaw_mem_tui.features import SCREENS
+from openclaw_mem_tui.features.search.comparison import swaps
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, line, wrapped
 from openclaw_mem_tui.render.status import RESCUE
@@ -27,11 +29,19 @@ _SAYS_NOTHING = re.compile(
 )
 
 _KEYS = (
-    ("focus_query", "edit the query"),
-    ("knobs", "change the ranking knobs"),
+    ("knobs", "change the ranking knobs: the hits follow at once"),
     ("history", "earlier queries"),
     ("help", "all keys and the legend"),
 )
+#: Of the hits; without any note, what makes the first one.
+_HITS = (
+    ("why_not", "why the selected passage is not returned, and which change returns it"),
+    ("why_not_any", "the same for any line of your notes: the one that you miss"),
+)
+_FIRST = ("remember", "write the first note")
+#: What the page says where there are notes, and where there is none.
+_PURPOSE = "Ask what your agent would search for: you see what it gets, and why it does not get the rest."
+_EMPTY = "Write MEMORY.md or memory/*.md there. `openclaw-mem demo` shows a workspace with notes."
 
 
 #: Queries, each with the note that it comes from.
@@ -91,9 +101,10 @@ def is_blank(search: SearchPresenter) -> bool:
 
 def idle_keys(search: SearchPresenter, asks: str) -> frozenset[str]:
     """Ids of actions of the lab that do nothing now: without lessons, without a query, with no heading under
-    the cursor that ``asks`` one."""
+    the cursor that ``asks`` one, with no baseline of other knobs."""
     lessons = {"guide", "next_lesson"}
     idle = set[str]() if search.guide is not None else lessons
+    idle = idle if swaps(search.view) else idle | {"swap"}
     if is_blank(search) or search.activity.phase == "failed":
         acting = {"focus_query", "history", "knobs", "help", "quit", *lessons}
         acting |= {"sync"} if search.activity.phase == "failed" else set()
@@ -113,7 +124,8 @@ def landing(
     """The hit list before there is a query: what can be searched, the ``shown`` ones of the queries to begin
     with, and the keys; where there is no ``room`` for these lines, the key that lists them."""
     view, activity = search.view, search.activity
-    head = [row for said in what(view, activity) for row in wrapped(said, cells - 1, 2)]
+    said = what(view, activity, search.sync.header.workspace)
+    head = [row for each in said for row in wrapped(each, cells - 1, 2)]
     items, foot = list[list[Line]](), list[Line]()
     page = search.start_page if _is_idle(view, activity) else StartPage()
     if page.suggestions:
@@ -125,16 +137,18 @@ def landing(
             items.append([line("  ", fmt.left(fmt.inert(query), wide), " ", origin)])
     if page.doctor:
         opens = (key("show_index"), "key")
-        said = line("  ", (fmt.inert(page.doctor), "warn"), " ", opens, (" shows it", "dim"))
-        foot += [(), *wrapped(said, cells, 2)]
+        doctor = line("  ", (fmt.inert(page.doctor), "warn"), " ", opens, (" shows it", "dim"))
+        foot += [(), *wrapped(doctor, cells, 2)]
     if not (view.error or view.query.strip() or activity.phase == "failed"):
-        keys = _keys(search.guide is not None, cells)
-        foot += keys if len(head) + len(items) + len(foot) + len(keys) <= room else [(), _in_short()]
+        keys = _keys(search.guide is not None, activity.files, cells)
+        used = len(head) + len(items) + len(foot)
+        foot += next((lines for lines in keys if used + len(lines) <= room), [(), _in_short()])
     return head, items, foot
 
 
-def what(view: View, activity: Activity) -> list[Line]:
+def what(view: View, activity: Activity, workspace: str) -> list[Line]:
     """What can be searched, or why nothing can."""
+    more = ""
     if activity.phase == "failed":
         repair = RESCUE if activity.damage else line((key("sync"), "key"), (" tries again", "dim"))
         return [
@@ -155,11 +169,11 @@ def what(view: View, activity: Activity) -> list[Line]:
     elif activity.freshness is None:
         text = "Reading the index. You can type already."
     elif not activity.files:
-        text = "There is no note to search yet: write MEMORY.md or memory/*.md."
+        text, more = f"There is no note to search yet in {fmt.inert(workspace)}.", _EMPTY
     else:
         files, chunks = fmt.count(activity.files, "file"), fmt.count(activity.chunks, "chunk")
-        text = f"{files}, {chunks} to search."
-    return [(), line("  ", (text, "strong"))]
+        text, more = f"{files}, {chunks} to search.", _PURPOSE
+    return [(), line("  ", (text, "strong")), *([line("  ", (more, "dim"))] if more else [])]
 
 
 def _in_short() -> Line:
@@ -168,7 +182,8 @@ def _in_short() -> Line:
     return line("  ", (key("help"), "key"), (" lists all keys", "dim"), *in_line, (".", "dim"))
 
 
-def _keys(guided: bool, cells: int) -> list[Line]:
+def _keys(guided: bool, files: int, cells: int) -> list[list[Line]]:
+    """The keys for rooms of different heights, most of them first."""
     typed = typed_key("help")
     in_line = line(
         ("  In the query line: type to search, ", "dim"),
@@ -177,6 +192,15 @@ def _keys(guided: bool, cells: int) -> list[Line]:
         *([(", ", "dim"), (typed, "key"), (" is the help", "dim")] if typed else []),
         (".", "dim"),
     )
-    keys = [*_KEYS, *([("guide", "the lessons of the demo")] if guided else [])]
-    outside = [line("  ", (fmt.left(key(name), 7), "key"), (text, "dim")) for name, text in keys]
-    return [(), *wrapped(in_line, cells, 2), line(("  Outside of it:", "dim")), *outside]
+    outside = [*_KEYS, *([("guide", "the lessons of the demo")] if guided else [])]
+    groups = [
+        ("  Outside of it:", outside if files else [_FIRST, *outside]),
+        *([("  With hits:", list(_HITS))] if files else []),
+        ("  Screens:", [(f"show_{entry.name}", entry.help) for entry in SCREENS[1:]]),
+    ]
+    lines, made = [(), *wrapped(in_line, cells, 2)], list[list[Line]]()
+    for title, rows in groups:
+        lines = [*lines, line((title, "dim"))]
+        lines += [line("  ", (fmt.left(key(name), 7), "key"), (text, "dim")) for name, text in rows]
+        made.insert(0, lines)
+    return made

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from openclaw_mem_engine.api import Check, DoctorReport, Finding
+from openclaw_mem_engine.api import Check, DoctorReport, FileRow, Finding
 from openclaw_mem_tui.bindings import key as key_of
+from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, line, spread, width, wrapped
 
@@ -16,9 +18,24 @@ if TYPE_CHECKING:
 _SEVERITIES = {"error": ("✗", "bad"), "warning": ("!", "warn"), "info": ("i", "dim")}
 
 
+def action_of(finding: Finding) -> str:
+    """The action that repairs it, or shows what it is about; "" when none does."""
+    if finding.fixable:
+        return "repair"
+    command = finding.repair.split()[1:2] if finding.repair.startswith("openclaw-mem ") else []
+    screen = next((f"show_{entry.name}" for entry in SCREENS if [entry.name] == command), "")
+    return fmt.COMMAND_ACTIONS.get(finding.repair, screen)
+
+
+def file_of(finding: Finding, rows: Sequence[FileRow]) -> FileRow | None:
+    """The first file that its evidence names: alone, with lines or with a text."""
+    by_path = {row.path: row for row in rows}
+    named = ((text, text.partition(": ")[0], text.rpartition(":")[0]) for text in finding.evidence)
+    return next((by_path[path] for paths in named for path in paths if path in by_path), None)
+
+
 def _key_of(finding: Finding) -> str:
-    """The key that repairs it; "" when none does."""
-    name = "repair" if finding.fixable else fmt.COMMAND_ACTIONS.get(finding.repair)
+    name = action_of(finding)
     return key_of(name) if name else ""
 
 
@@ -81,7 +98,7 @@ def item_detail(item: Item | None, cells: int) -> list[Line]:
     key = _key_of(item)
     if key:
         how = " with data on this machine; notes are not changed" if item.fixable else ""
-        say("repair", (key, "key"), how)
+        say("shows it" if action_of(item).startswith("show_") else "repair", (key, "key"), how)
     if item.repair:
         say("command", (fmt.message_here(item.repair), "dim"))
     elif not key:
