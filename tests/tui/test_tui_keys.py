@@ -365,6 +365,27 @@ def test_a_key_means_the_same_on_every_screen() -> None:
     assert found["y"] == {"copy_location"} and found["Y"] == {"copy_snippet"} and found["R"] == {"rebuild"}
 
 
+async def test_a_key_without_a_meaning_here_says_what_it_does_elsewhere(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        line = lab(app).status_line
+        for key, said in (
+            ("c", "this key does nothing here; on 3 index: run checks; ? lists the keys"),
+            ("right_square_bracket", "this key does nothing here; ? lists the keys"),  # no lessons
+            ("h", "this key does nothing here; ? lists the keys"),  # of the knobs, which are closed
+        ):
+            await press(pilot, key)
+            assert said in line.text, key
+        await press(pilot, "p", "h")
+        assert "does nothing" not in line.text and lab(app).search.view.changed_knobs(), "now it does"
+        await press(pilot, "4", "b")
+        assert "on 1 lab: pin this run as the baseline" in app.screen.query_one("#status", Pane).text
+        app.screen.tell("")  # type: ignore[attr-defined]
+        await press(pilot, "slash", *"bcX")
+        assert "does nothing" not in app.screen.query_one("#status", Pane).text, "letters, no keys"
+
+
 def test_steps_are_undone_and_redone_in_order() -> None:
     one, two, three = (Knobs().set({"max_results": number}) for number in (1, 2, 3))
     steps = Steps(limit=2)

@@ -5,7 +5,7 @@ key means the same on every screen: actions of different screens share one only 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_tui.features import SCREENS
@@ -253,6 +253,17 @@ def listed(where: str) -> tuple[Action, ...]:
     """What the help of a screen lists: also the keys of its lists, and those of the knobs in the lab."""
     here = {where, "everywhere", "lists", *(["knobs"] if where == "search" else [])}
     return tuple(a for a in actions() if a.shown and here & a.parts)
+
+
+def unused(pressed: str, here: Set[str], acts: Callable[[str], bool]) -> str:
+    """That a key does nothing on a screen with the parts ``here``, and what it does on another one; "" when
+    it ``acts`` here. ``pressed`` is its name."""
+    found = [a for a in actions() if pressed in a.keys.split(",")]
+    if any((a.where == "everywhere" or here & a.parts) and acts(a.id) for a in found):
+        return ""
+    others = ((entry, a) for a in found for entry in SCREENS if entry.name in a.parts - here)
+    there = next((f"; on {entry.key} {entry.tab}: {a.help}" for entry, a in others), "")
+    return f"this key does nothing here{there}; {key('help')} lists the keys"
 
 
 def bindings(where: str) -> list[Binding]:
