@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from openclaw_mem_engine.api import OpenClawMemError
+from openclaw_mem_engine.api import OpenClawMemError, redacted
 from openclaw_mem_tui.bindings import key, offered, typed_key
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.comparison import swaps
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 #: Suggestions, notes that are looked into, and lines of each.
 _MOST, _NOTES, _LINES = 6, 12, 80
+_LONGEST = 60
+#: A line that is no heading, without the mark of a list.
+_PLAIN = re.compile(r"\s*(?:[-*+]\s+)?([^\W_].*?)\s*")
 _HEADING = re.compile(r"#{1,4}\s+(.*?)\s*#*\s*")
 #: Headings that say nothing about a note: dates, times, numbers, and one short word.
 _SAYS_NOTHING = re.compile(
@@ -57,13 +61,13 @@ class StartPage(NamedTuple):
 
 
 def read(memory: Memory, now: float) -> StartPage:
-    """Headings of the most recent daily notes and of others, and the last examination of the log. Reads a few
-    notes; raises OpenClawMemError."""
+    """Headings of the most recent daily notes and of others, of a note without one its first line, and the
+    last examination of the log. Reads a few notes; raises OpenClawMemError."""
     paths = memory.paths()
     dated = sorted((path for path in paths if re.search(r"\d{4}-\d\d-\d\d", path)), reverse=True)
     chosen = [*dated[: _NOTES // 2], *(path for path in paths if path not in dated)][:_NOTES]
     found: dict[str, tuple[str, str]] = {}
-    each = [list(_headings(memory, path)) for path in chosen]
+    each = [list(_queries(memory, path)) for path in chosen]
     for turn in range(max(map(len, each), default=0)):  # one heading of each note first
         for path, headings in zip(chosen, each, strict=True):
             if turn < len(headings) and len(found) < _MOST:
@@ -76,15 +80,20 @@ def read(memory: Memory, now: float) -> StartPage:
     return StartPage(tuple(found.values()), doctor, errors)
 
 
-def _headings(memory: Memory, path: str) -> Iterator[str]:
+def _queries(memory: Memory, path: str) -> Iterator[str]:
     try:
         text = memory.get(path, 1, _LINES).text
     except OpenClawMemError:  # one that may not be read is no suggestion
         return
-    for row in text.split("\n"):
-        heading = _HEADING.fullmatch(row)
-        if heading and 3 < len(heading[1]) <= 60 and not _SAYS_NOTHING.fullmatch(heading[1]):
-            yield heading[1]
+    rows = text.split("\n")
+    says = [found[1] for row in rows if (found := _HEADING.fullmatch(row)) and _is_query(found[1])]
+    plain = (found[1] for row in rows if (found := _PLAIN.fullmatch(row)) and _is_query(found[1]))
+    yield from says or islice(plain, 1)
+
+
+def _is_query(text: str) -> bool:
+    """Short, about something, and without a credential: what is asked is remembered."""
+    return 3 < len(text) <= _LONGEST and not _SAYS_NOTHING.fullmatch(text) and redacted(text) == text
 
 
 def suggested(search: SearchPresenter) -> Suggestions:
@@ -129,7 +138,7 @@ def landing(
     items, foot = list[list[Line]](), list[Line]()
     page = search.start_page if _is_idle(view, activity) else StartPage()
     if page.suggestions:
-        first = ("Headings of your notes", "strong")
+        first = ("From your notes", "strong")
         head += [(), line("  ", first, "  ", (key("get"), "key"), (" asks one", "dim"))]
         wide = min(60, cells // 2)
         for query, path in shown:
