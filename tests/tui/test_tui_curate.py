@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,16 @@ async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path:
         assert "+ - Kiosk software: 3.3 on all three (since 2026-03-31)." in detail
         effect = await measured(pilot, screen)
         assert effect.judged > 20 and "no query has other results (24 tested)" in shown(screen, "#proposal")
+        edits = screen.candidates.selected.edits  # type: ignore[union-attr]
+        screen.presenter.update(effects={edits: "the host did not answer"})
+        assert "the host did not answer E measures again" in shown(screen, "#proposal")
+        await press(pilot, "E")
+        assert (await measured(pilot, screen)).judged == effect.judged, "also what failed"
+        asks = screen.presenter.state, screen.candidates.selected, 60
+        screen.presenter.state = replace(asks[0], effects={}, hosts=("api.openai.com",))
+        said = render.candidate_detail(screen.presenter.state, *asks[1:])
+        assert any("not measured: E asks api.openai.com" in text_of(line) for line in said)
+        screen.presenter.state = asks[0]
         note = tmp_path / "demo/workspace/MEMORY.md"
         before = note.read_bytes()
         await press(pilot, "j", "a", "escape")

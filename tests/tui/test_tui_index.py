@@ -24,7 +24,7 @@ from openclaw_mem_engine.commands import choose
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
-from openclaw_mem_engine.stores.findings import DoctorReport, Finding, Outcome
+from openclaw_mem_engine.stores.findings import Check, DoctorReport, Finding, Outcome
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index import presenter
@@ -33,9 +33,11 @@ from openclaw_mem_tui.features.index.render import summary
 from openclaw_mem_tui.features.index.render.doctor import item_detail, item_rows
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
+from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.render.status import soundness
-from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen, HelpText
+from openclaw_mem_tui.widgets.edges import KeyBar
 from support import postgres
 from support.damage import indexed, looked
 from support.memories import settings_for, write_notes
@@ -449,6 +451,45 @@ async def test_files_are_ordered_found_and_drawn_when_they_are_in_sight(tmp_path
         await press(pilot, "G")
         assert table.cursor == 99_999 and len(drawn) < 500
         assert table.render_line(table.size.height - 1).text.startswith("99999")
+
+
+async def test_enter_on_a_finding_leads_to_what_it_is_about(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path), SMALL) as (pilot, screen):
+        await press(pilot, "tab")
+        at = screen.presenter.state.findings
+        findings = {item.code: number for number, item in enumerate(at) if isinstance(item, Finding)}
+
+        async def choose(code: str) -> None:
+            screen.go_to(screen.doctor)
+            screen.doctor.action_go(findings[code] - screen.doctor.cursor)
+            await press(pilot, "enter")
+
+        assert "enter open" in screen.query_one(KeyBar).text
+        await choose("flush-missed")
+        assert isinstance(pilot.app.screen, TimelineScreen), "its command is one of another screen"
+        await press(pilot, "3")
+        await choose("never-shown")
+        named = at[findings["never-shown"]]
+        assert isinstance(named, Finding)
+        assert screen.at is screen.files and screen.files.selected is not None
+        assert named.evidence[0].startswith(screen.files.selected.path), "the first file that it names"
+        assert "enter chunks" in screen.query_one(KeyBar).text
+        broken = Finding("full-text-missing", "error", "x", fixable=True)
+        screen.presenter.update(report=DoctorReport((broken,), (Check("index", "info", "can be opened"),)))
+        screen.go_to(screen.doctor)
+        screen.doctor.action_go(-9)
+        await press(pilot, "enter")
+        assert isinstance(pilot.app.screen, ConfirmScreen), "its repair is shown, and not done yet"
+        await press(pilot, "escape")
+        await press(pilot, "G", "enter")
+        assert "index: can be opened" in pilot.app.screen.query_one(HelpText).text, "of other rows all text"
+
+
+def test_a_check_with_a_finding_is_not_among_those_that_passed() -> None:
+    checks = Check("left-overs", "info", "0 files", 1), Check("index", "info", "can be opened")
+    finding = Finding("damaged-aside", "info", "A renamed damaged index is in the folder.")
+    state = presenter.IndexState(report=DoctorReport((finding,), checks))
+    assert state.findings == (finding, checks[1:])
 
 
 async def test_one_column_shows_the_list_with_the_focus(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.user_keys import take_keys
-from openclaw_mem_tui.widgets.dialogs import HelpScreen
+from openclaw_mem_tui.widgets.dialogs import HelpScreen, HelpText
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.line_view import Pane
@@ -131,10 +131,17 @@ async def test_few_rows_go_to_the_list_and_many_columns_to_the_text(tmp_path: Pa
     async with app.run_test(size=(60, 20)) as pilot:
         await settled(pilot)
         hits = lab(app).hits
-        assert hits.size.height >= 5 and not lab(app).lesson.region.height
+        lesson = lab(app).lesson
+        assert hits.size.height >= 5 and lesson.region.height == 1
+        assert "Decay buries an old truth" in lesson.text and "! the text of this lesson" in lesson.text
+        await press(pilot, "exclamation_mark")
+        drawn = " ".join(app.screen.query_one(HelpText).text.split())
+        assert world.make.demo_guide()[0].lesson in drawn
+        await press(pilot, "escape")
         await pilot.resize_terminal(200, 50)
         await settled(pilot)
-        assert "best line" in hits.text.splitlines()[0] and lab(app).lesson.region.height
+        assert "best line" in hits.text.splitlines()[0] and lesson.region.height > 1
+        assert "! the text" not in lesson.text
         await press(pilot, "question_mark", "f")
         assert app.screen.query_one(FilterLine).region.height == 1
         await pilot.resize_terminal(60, 20)
@@ -342,6 +349,7 @@ def test_a_key_means_the_same_on_every_screen() -> None:
         "v": {"columns", "order", "kinds", "which"},
         "w": {"why_not", "close_why_not"},
         "W": {"why_not_any", "pick_passage"},
+        "space": {"swap", "toggle_fault"},
         "enter": {"apply_change", "get", "compare", "chunks", "close_chunks", "open_moment", "open_note"},
         "x": {"export", "export_change"},
         "z": {"undo_knob", "undo_note"},
@@ -355,6 +363,27 @@ def test_a_key_means_the_same_on_every_screen() -> None:
     del found["←"], found["→"], found["shift"]  # both signs of one row
     assert {sign: ids for sign, ids in found.items() if len(ids) > 1} == shared
     assert found["y"] == {"copy_location"} and found["Y"] == {"copy_snippet"} and found["R"] == {"rebuild"}
+
+
+async def test_a_key_without_a_meaning_here_says_what_it_does_elsewhere(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        line = lab(app).status_line
+        for key, said in (
+            ("c", "this key does nothing here; on 3 index: run checks; ? lists the keys"),
+            ("right_square_bracket", "this key does nothing here; ? lists the keys"),  # no lessons
+            ("h", "this key does nothing here; ? lists the keys"),  # of the knobs, which are closed
+        ):
+            await press(pilot, key)
+            assert said in line.text, key
+        await press(pilot, "p", "h")
+        assert "does nothing" not in line.text and lab(app).search.view.changed_knobs(), "now it does"
+        await press(pilot, "4", "b")
+        assert "on 1 lab: pin this run as the baseline" in app.screen.query_one("#status", Pane).text
+        app.screen.tell("")  # type: ignore[attr-defined]
+        await press(pilot, "slash", *"bcX")
+        assert "does nothing" not in app.screen.query_one("#status", Pane).text, "letters, no keys"
 
 
 def test_steps_are_undone_and_redone_in_order() -> None:

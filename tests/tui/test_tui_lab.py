@@ -371,6 +371,36 @@ async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
         assert screen.search.view.knobs == screen.search.view.defaults and not screen.search.view.compares
 
 
+async def test_one_key_swaps_the_run_and_its_baseline(tmp_path: Path) -> None:
+    async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, screen):
+        lost = screen.hits.selected
+        assert lost is not None and not lost.returned and screen.search.view.knobs.decay
+        assert "lesson 1 of 15 ] next · decay on · space decay off" in screen.lesson.text
+        assert "space swap" in screen.query_one(KeyBar).text
+        await press(pilot, "space")
+        view, found = screen.search.view, screen.hits.selected
+        assert found is not None and (found.chunk_id, found.outcome.rank) == (lost.chunk_id, 1)
+        assert not view.knobs.decay and view.baseline_knobs.decay and view.baseline_name == "lesson"
+        assert "decay off · space decay on" in screen.lesson.text
+        assert "decay off; space swaps back" in screen.status_line.text
+        await press(pilot, "space")
+        assert screen.search.view.knobs.decay and not screen.search.view.baseline_knobs.decay
+        await press(pilot, "z")
+        assert not screen.search.view.knobs.decay, "a step that is undone as any"
+        await press(pilot, "slash", *" x")
+        assert screen.search.view.knobs == screen.search.view.defaults, "of a lesson, whichever was shown"
+
+        await press(pilot, "escape", "space")
+        assert "nothing to swap: the baseline has the same knobs" in screen.status_line.text
+        assert "space swap" not in screen.query_one(KeyBar).text
+        await press(pilot, "s", "space")  # without a lesson the other run is pinned, and may need a search
+        view = screen.search.view
+        assert view.knobs == view.defaults and view.baseline is not None and view.baseline.name == "pinned"
+        assert view.baseline.trace.knobs.mode == "bm25" == view.baseline_knobs.mode
+        await press(pilot, "space")
+        assert screen.search.view.knobs.mode == "bm25" and screen.search.view.answers
+
+
 @pytest.mark.parametrize("size", [LARGE, SMALL])
 async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_or_says_why(
     tmp_path: Path, size: tuple[int, int]

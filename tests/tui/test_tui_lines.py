@@ -342,7 +342,11 @@ FRESH = Freshness("fresh", 1, 1.0)
 )
 def test_landing_always_says_something(activity: Activity, expected: str) -> None:
     empty = state.View(Knobs(), Knobs())
-    assert expected in texts(start_page.what(empty, activity))
+    drawn = texts(start_page.what(empty, activity, "/notes"))
+    assert expected in drawn
+    assert ("what it gets, and why" in drawn) == bool(activity.files), "what the lab is for"
+    no_note = activity.freshness is not None and not activity.files
+    assert ("yet in /notes" in drawn and "openclaw-mem demo" in drawn) == no_note
 
 
 # -- preview ----------------------------------------------------------------------------------------------
@@ -613,11 +617,11 @@ def test_no_label_of_the_waterfall_is_cut_beside_empty_cells(tmp_path: Path) -> 
 
 
 def test_a_lesson_that_does_not_fit_ends_with_an_ellipsis() -> None:
-    guide = world.make.demo_guide()
+    guide, empty = world.make.demo_guide(), state.View(Knobs(), Knobs())
     cut = 0
     for number, lesson in enumerate(guide):
         for cells in (60, 78, 118):
-            drawn = lesson_lines(guide, number, cells)
+            drawn = lesson_lines(guide, number, empty, cells)
             assert len(drawn) <= 4 and all(spans.width(line) <= cells for line in drawn)
             whole = " ".join(texts(drawn[1:]).split()) == " ".join(lesson.lesson.split())
             assert whole != texts(drawn).endswith(" …")

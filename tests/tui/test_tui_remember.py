@@ -21,10 +21,12 @@ from openclaw_mem_engine.config.sources import UserFolders
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.state.workbench import WorkbenchState
 from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.features.search import start_page
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.widgets.dialogs import Choices, ConfirmScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane
+from support.memories import settings_for, write_notes
 
 NOTES = {
     "MEMORY.md": "# Home network\n\nThe router uses VLAN 10.\n",
@@ -152,6 +154,22 @@ async def test_a_heading_of_the_start_page_is_asked_with_enter(tmp_path: Path, s
         assert "Outside of it:" in screen.hits.text and screen.hits.size.height > height
 
 
+def test_a_note_without_a_heading_suggests_its_first_line(tmp_path: Path) -> None:
+    notes = {
+        "MEMORY.md": "# Memory\n\n---\n- The key is sk-abcdefghijklmnopqrstuvwxyz0123456789\n",
+        "memory/2026-03-03.md": f"# 2026-03-03\n- {'long ' * 20}\n- Bought a ladder.\n- And a lamp.\n",
+        "memory/2026-03-02.md": "# 2026-03-02\n- The router moved.\n## Cellar\n",
+    }
+    workspace = write_notes(tmp_path / "ws", notes)
+    settings = settings_for(workspace, tmp_path / "home", OPENCLAW_MEM_PROVIDER="none")
+    with Memory.open(settings) as memory:
+        memory.sync()
+        found = start_page.read(memory, 0.0).suggestions
+    assert found == (("Bought a ladder.", "memory/2026-03-03.md"), ("Cellar", "memory/2026-03-02.md")), (
+        "none that is long, and no credential"
+    )
+
+
 async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
     memo = WorkbenchState(tmp_path / "data", "main", tmp_path / "workspace")
     async with running(tmp_path) as (pilot, screen):
@@ -189,7 +207,8 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         assert set(view.changed_knobs()) == {"decay", "vector_weight", "text_weight"}
         assert view.baseline is not None and view.baseline.name == "pinned knobs"
         assert (
-            "“router cellar” · 3 knobs changed · pinned baseline (0 starts over)" in screen.search.continued
+            "“router cellar” · 3 knobs changed · baseline pinned knobs (0 starts over)"
+            in screen.search.continued
         )
         assert screen.search.history.queries[-1] == "router cellar"
         await press(pilot, "0")
@@ -312,7 +331,7 @@ async def test_the_run_before_an_edit_is_the_baseline(
             "memory/2026-03-02.md modified; the run before the edit is the baseline (B: as configured)"
         )
     async with running(tmp_path) as (pilot, screen):
-        assert "baseline before the edit" in screen.search.continued, "it was not pinned by hand"
+        assert "baseline knobs before the edit" in screen.search.continued, "it was not pinned by hand"
         assert screen.search.view.baseline_name == "knobs before the edit"
 
 

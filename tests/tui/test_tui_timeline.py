@@ -18,7 +18,8 @@ from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.timeline.render import facts
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.render.spans import text_of
-from openclaw_mem_tui.widgets.dialogs import HelpScreen
+from openclaw_mem_tui.widgets.dialogs import HelpScreen, HelpText
+from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane
 from support.flushes import Talk, save_index
 from support.memories import settings_for
@@ -79,9 +80,11 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         ):
             assert part in texts
         assert "◆ snapshot" in texts and "? search     main     Japanese ticket font size" in texts
+        await press(pilot, "v", "p")
+        assert len(screen.events.drawn) == 2 and "! skipped" in screen.events.text
+        assert "events: problems" in str(screen.events.border_subtitle)
         await press(pilot, "v", "m")
-        assert len(screen.events.drawn) == 2 and "events: missed" in str(screen.events.border_subtitle)
-        await press(pilot, "j")
+        assert len(screen.events.drawn) == 1 and "✗ MISSED" in screen.events.text, "none that was skipped"
         detail = shown(screen, "#moment")
         assert "from 148,212 to 192,406 tokens within one turn" in detail
         assert "soft line 176,000" in str(screen.query_one("#chart").border_subtitle)
@@ -127,6 +130,18 @@ async def test_lists_zoom_and_help(tmp_path: Path) -> None:
         assert isinstance(pilot.app.screen, HelpScreen)
         await press(pilot, "escape", "escape")
         assert pilot.app.screen is lab(pilot.app)  # type: ignore[arg-type]
+
+
+async def test_an_event_without_a_file_opens_in_full_where_its_details_are_hidden(tmp_path: Path) -> None:
+    async with opened(demo(tmp_path), (60, 14)) as (pilot, screen):
+        moment = screen.events.selected
+        assert moment is not None and moment.kind == "compaction" and not moment.writes
+        assert not screen.detail.region.height and "enter open" in screen.query_one(KeyBar).text
+        await press(pilot, "enter")
+        drawn = pilot.app.screen.query_one(HelpText).text
+        assert "177,310 → 24,180" in drawn and "session   main" in drawn
+        await press(pilot, "escape", "j", "exclamation_mark")
+        assert "wrote memory/" in pilot.app.screen.query_one(HelpText).text, "! does for every row"
 
 
 async def test_every_size_shows_the_list_with_the_focus(tmp_path: Path) -> None:

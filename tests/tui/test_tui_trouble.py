@@ -319,7 +319,7 @@ async def test_an_empty_workspace_says_what_would_count(tmp_path: Path) -> None:
         assert "no note to search yet" in screen.hits.text
         await pilot.resize_terminal(60, 20)
         await settled(pilot)
-        assert "write MEMORY.md or memory/*.md." in " ".join(screen.hits.text.split())
+        assert "Write MEMORY.md or memory/*.md there." in " ".join(screen.hits.text.split())
         await pilot.press(*"heron", "enter")
         await settled(pilot)
         assert "There is no note to search." in screen.hits.text

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.app import App, SystemCommand
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding
+from textual.events import Key
 from textual.screen import Screen
 from textual.timer import Timer
 
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
-from openclaw_mem_tui.bindings import NOT_IN_PALETTE, Action, offered
+from openclaw_mem_tui.bindings import NOT_IN_PALETTE, Action, offered, unused
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
@@ -237,6 +238,14 @@ class Workbench(App[int]):
                 self._at = ""
         self._save_soon()
         return super().pop_screen()
+
+    def on_key(self, event: Key) -> None:
+        """A key that no line took, and that does nothing on this screen, says so."""
+        screen = self.screen
+        if isinstance(screen, WorkbenchScreen) and event.is_printable:
+            here = {screen.WHERE, "lists", screen.key_place()}
+            if said := unused(event.key, here, lambda name: bool(screen.check_action(name, ()))):
+                screen.tell(said)
 
     def action_help_quit(self) -> None:
         """What ctrl+c runs where nothing is selected: a slip of the finger does not end the session."""

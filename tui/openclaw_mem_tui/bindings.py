@@ -1,11 +1,11 @@
 """Every action, declared once: bindings, footer, help, palette, messages and docs/keys.md come from here. A
 key means the same on every screen: actions of different screens share one only where they are one thing to do
-(``r`` reads again, ``v`` is the view of the list, ``enter`` opens).
+(``r`` reads again, ``v`` is the view of the list, ``enter`` opens, ``space`` switches).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_tui.features import SCREENS
@@ -93,16 +93,18 @@ _APPLY = "write the knobs to config.toml after showing the diff, or undo that"
 _ANEW = "start over: no query, knobs and baseline as configured"
 _EXPORT_CHANGE = "export the selected change as configuration"
 _MUCH = "a large step (also H and L)"
+_SWAP = "swap the shown run and its baseline, knobs and all"
 _NEXT_LESSON = "next lesson of the demo"
-_MESSAGES = "every message of this screen in full"
+_MESSAGES = "messages and other texts of this screen in full"
 _TOGGLE = "switch a simulated fault on or off"
+_CHUNKS = "the chunks of the file; what a finding is about, or its repair; an event in full"
 _REBUILD = "rebuild the index, after showing the plan"
 _VERIFY = "read every file again, also unmodified ones, and sync"
 _DEEP = "deep check: chunk every file again and compare with the index"
 _PRUNE = "remove the notes of an emptied workspace, after showing how many"
 _REPAIR = "repair the findings, after showing the plan"
-_OPEN_MOMENT = "open the file of a write; run a search again in the lab"
-_KINDS = "events shown: all, flushes, missed flushes, writes, searches, index"
+_OPEN_MOMENT = "open the file of a write; run a search again in the lab; another event in full"
+_KINDS = "events shown: all, flushes, missed flushes, problems, writes, searches, index"
 _ZOOM = "zoom of the curve: session, day, hour"
 _ACCEPT = "write the change after confirmation; propose a rejected candidate again"
 _WHICH = "candidates shown: all, one kind, the rejected ones"
@@ -141,6 +143,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("columns", "v", "v", "columns: scores, ranks, contributions", "Hits", footer="columns", rank=7),
     Action("dropped", "d", "d", "show or hide what is not returned", "Hits", footer="dropped", rank=10),
     Action("baseline", "b", "b", "pin this run as the baseline", "Hits", footer="baseline", rank=9),
+    Action("swap", "space", "space", _SWAP, "Hits", footer="swap", rank=4),
     Action("clear_baseline", "B", "B", "back to the configured baseline", "Hits"),
     Action("why_not", "w", "w", _WHY_NOT, "Why not", footer="why not", rank=3),
     Action("why_not_any", "W", "W", "why not for any line of the memory, found by path or text", "Why not"),
@@ -172,7 +175,7 @@ ACTIONS: tuple[Action, ...] = (
         "compare", "enter", "enter", "run the last query in the lab", "Providers", "providers", "compare", 3
     ),
     Action("probe", "r", "r", "probe the selected provider now", "Providers", "providers", "probe", 5),
-    Action("chunks", "enter", "enter", "show the chunks of the file", "Index", "index", "chunks", 1),
+    Action("chunks", "enter", "enter", _CHUNKS, "Index", "index", "chunks", 1),
     Action("sync_now", "r", "r", "sync now", "Index", "index", "sync", 3),
     Action("rebuild", "R", "R", _REBUILD, "Index", "index", "rebuild", 6),
     Action("repair", "F", "F", _REPAIR, "Index", "index", "repair", 2),
@@ -250,6 +253,17 @@ def listed(where: str) -> tuple[Action, ...]:
     """What the help of a screen lists: also the keys of its lists, and those of the knobs in the lab."""
     here = {where, "everywhere", "lists", *(["knobs"] if where == "search" else [])}
     return tuple(a for a in actions() if a.shown and here & a.parts)
+
+
+def unused(pressed: str, here: Set[str], acts: Callable[[str], bool]) -> str:
+    """That a key does nothing on a screen with the parts ``here``, and what it does on another one; "" when
+    it ``acts`` here. ``pressed`` is its name."""
+    found = [a for a in actions() if pressed in a.keys.split(",")]
+    if any((a.where == "everywhere" or here & a.parts) and acts(a.id) for a in found):
+        return ""
+    others = ((entry, a) for a in found for entry in SCREENS if entry.name in a.parts - here)
+    there = next((f"; on {entry.key} {entry.tab}: {a.help}" for entry, a in others), "")
+    return f"this key does nothing here{there}; {key('help')} lists the keys"
 
 
 def bindings(where: str) -> list[Binding]:

@@ -97,6 +97,11 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
         keys = f"{key_hint('scroll_down', '')}{key_hint('scroll_up', 'scroll')}"
         return fmt.join((lines, keys if pane is self.lower_pane else ""))
 
+    def messages(self, cells: int) -> list[Line]:
+        """Of the selected row too: its pane is low, or hidden, where room is short."""
+        details = self.detail.draw(cells)
+        return [*details, *([()] if details else []), *super().messages(cells)]
+
     @property
     def lower_pane(self) -> Pane:
         return self.detail

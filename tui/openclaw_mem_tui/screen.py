@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
-from functools import partial
 from typing import ClassVar
 
 from textual import on
@@ -22,7 +21,7 @@ from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.memory_thread import Unexpected
 from openclaw_mem_tui.render import status
-from openclaw_mem_tui.render.spans import Reading
+from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar, tab_of
 from openclaw_mem_tui.widgets.filter_line import FilterLine
@@ -293,11 +292,9 @@ class WorkbenchScreen(Screen[None]):
     def action_remember(self) -> None:
         from openclaw_mem_tui.features.curate.remember import RememberScreen
 
-        def written(said: str | None) -> None:
-            if said:
-                self.remembered(said)
-
-        self.app.push_screen(RememberScreen(self.search), written)
+        self.app.push_screen(
+            RememberScreen(self.search), lambda said: self.remembered(said) if said else None
+        )
 
     def remembered(self, said: str) -> None:
         """A note was written: say so, and bring the index up to date where nothing watches the notes."""
@@ -318,14 +315,16 @@ class WorkbenchScreen(Screen[None]):
 
         self.app.push_screen(HelpScreen(about, self.reading(), rows, self.WHERE), run)
 
-    def action_messages(self) -> None:
-        """Every message in full: lines of a screen are cut where room is short."""
-        from openclaw_mem_tui.widgets.dialogs import TextScreen
-
+    def messages(self, cells: int) -> list[Line]:
+        """Every message, and other text that is cut where room is short, in full."""
         own = getattr(getattr(self, "presenter", None), "state", None)
         others = [text for text in (getattr(own, "trouble", ""), getattr(own, "said", "")) if text]
-        drawer = partial(status.messages, self.search.view, self.search.activity, others=others)
-        self.app.push_screen(TextScreen("messages", drawer))
+        return status.messages(self.search.view, self.search.activity, cells, others)
+
+    def action_messages(self) -> None:
+        from openclaw_mem_tui.widgets.dialogs import TextScreen
+
+        self.app.push_screen(TextScreen("in full", self.messages))
 
     @property
     def lower_pane(self) -> Lines:

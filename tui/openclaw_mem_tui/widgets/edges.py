@@ -24,6 +24,8 @@ _TYPED = {
     "filter": (("enter ↓", "to the rows"), ("esc", "show all rows")),
 }
 
+#: Those of ``enter`` whose text depends on the selected row.
+_OPENS = ("get", "chunks")
 #: The actions at the right end of every key bar.
 _ENDS = ("leave", "help", "quit")
 
@@ -63,10 +65,10 @@ class KeyBar(Lines):
 
     where = "search"
     hidden = frozenset({"show_search"})
-    _shows = action("get").footer
+    _shows = ""
 
     def rename(self, footer: str) -> None:
-        """What ``enter`` shows next to the hits."""
+        """What ``enter`` opens just now; "": what its action says."""
         if footer != self._shows:
             self._shows = footer
             self.changed()
@@ -92,7 +94,7 @@ class KeyBar(Lines):
             shown += [action("knobs")._replace(footer="close"), action("help"), action("quit")]
         else:
             shown = [a for a in offered(self.where) if a.rank and a.id not in self.hidden]
-            shown = [a._replace(footer=self._shows) if a.id == "get" else a for a in shown]
+            shown = [a._replace(footer=self._shows) if a.id in _OPENS and self._shows else a for a in shown]
         while len(shown) > 1 and width(self._line(shown)) + 2 > cells:
             shown.remove(max((a for a in shown if a.id != "help"), key=lambda a: (a.id not in _ENDS, a.rank)))
         start, end = (self._line([a for a in shown if (a.id in _ENDS) == ends]) for ends in (False, True))

@@ -115,11 +115,12 @@ class CuratePresenter(Presenter[CurateState]):
         """Show this kind from the next reading on."""
         self.update(group=group, said="", trouble="")
 
-    async def measure(self, candidate: NoteCandidate, delay: float) -> None:
-        """Measure the effect of a candidate, after a quiet moment. Cancelling stops it."""
+    async def measure(self, candidate: NoteCandidate, delay: float, again: bool = False) -> None:
+        """Measure the effect of a candidate, after a quiet moment; one that is known only ``again``.
+        Cancelling stops it."""
         state, edits = self.state, candidate.edits
         material = state.material
-        if not edits or edits in state.effects or material is None:
+        if not edits or material is None or (edits in state.effects and not again):
             return
         await asyncio.sleep(delay)
         self.update(measuring=edits)

@@ -167,10 +167,11 @@ def _effect(state: CurateState, candidate: NoteCandidate) -> list[tuple[str, str
         if state.measuring == candidate.edits:
             return [("is being measured on a copy …", "dim")]
         if state.hosts:
-            return [("not measured: ", "dim"), ("m", "key"), (f" asks {', '.join(state.hosts)}", "dim")]
+            asks = f" asks {', '.join(state.hosts)}"
+            return [("not measured: ", "dim"), (key("measure"), "key"), (asks, "dim")]
         return [("not measured yet", "dim")]
     if isinstance(found, str):
-        return [(fmt.message(found), "warn")]
+        return [(fmt.message(found), "warn"), (f" {key('measure')}", "key"), (" measures again", "dim")]
     role = "good" if (found.shown_after, found.mrr_after) >= (found.shown_before, found.mrr_before) else "bad"
     return [(fmt.numbers(fmt.inert(found.sentence)), role if found.judged else "")]
 

@@ -144,7 +144,7 @@ class CurateScreen(ListScreen[CuratePresenter]):
     def action_measure(self) -> None:
         candidate = self._candidate()
         if candidate is not None and candidate.edits:
-            self.run_in(partial(self.presenter.measure, candidate, 0), "effect")
+            self.run_in(partial(self.presenter.measure, candidate, 0, True), "effect")
 
     @on(CursorList.Chosen)
     def action_open_note(self) -> None:

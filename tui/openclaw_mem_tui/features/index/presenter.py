@@ -70,12 +70,12 @@ class IndexState:
 
     @property
     def findings(self) -> tuple[Finding | Check | tuple[Check, ...], ...]:
-        """The findings of the doctor, the worst first, checks that failed without one, and those that passed
-        as one."""
+        """The findings of the doctor, the worst first, checks that failed without one, and those that found
+        nothing as one."""
         if self.report is None:
             return ()
         failed = [check for check in self.report.checks if not (check.ok or check.found)]
-        passed = tuple(check for check in self.report.checks if check.ok)
+        passed = tuple(check for check in self.report.checks if check.ok and not check.found)
         return (*self.report.findings, *failed, *([passed] if passed else []))
 
 

@@ -10,7 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
-from openclaw_mem_engine.api import Check, FileRow, IndexDamaged, Plan, SyncRequest
+from openclaw_mem_engine.api import Check, FileRow, Finding, IndexDamaged, Plan, SyncRequest
 from openclaw_mem_tui.bindings import bindings, key
 from openclaw_mem_tui.features.index.presenter import REPAIRING, IndexPresenter
 from openclaw_mem_tui.features.index.render import doctor, files, summary
@@ -20,6 +20,7 @@ from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.screen import key_hint, markup
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
+from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Brief, Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
 
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 #: Actions that are about the file under the cursor.
-_OF_FILES = {"chunks", "order", "edit"}
+_OF_FILES = {"order", "edit"}
 #: Actions that need an index that can be opened.
-_WITH_INDEX = frozenset(_OF_FILES | {"rebuild", "verify", "examine", "examine_deep", "repair", "prune"})
+_WITH_INDEX = frozenset(
+    _OF_FILES | {"chunks", "rebuild", "verify", "examine", "examine_deep", "repair", "prune"}
+)
 #: Seconds between frames of the spinner while something runs.
 _FRAME = 0.12
 
@@ -161,8 +164,13 @@ class IndexScreen(ListScreen[IndexPresenter]):
             idle.add("prune")
         elsewhere = _OF_FILES if self.at is not self.files else {"examine", "examine_deep"}
         no_files = _OF_FILES if not self.presenter.state.files else frozenset()
-        chunks = {"chunks"} if not self.search.service.draws_chunks else set()
+        drawn = self.search.service.draws_chunks or self.at is not self.files
+        chunks = set() if drawn and self.at.selected is not None else {"chunks"}
         return frozenset(idle | elsewhere | chunks | no_files)
+
+    def draw_keys(self) -> None:
+        self.query_one(KeyBar).rename("" if self.at is self.files else "open")
+        super().draw_keys()
 
     def _draw_status(self) -> None:
         state, activity, frame = self.presenter.state, self.search.activity, self._frame
@@ -283,13 +291,28 @@ class IndexScreen(ListScreen[IndexPresenter]):
         if row is not None:
             self.files.point_at(row)
 
-    @on(CursorList.Chosen, "#files")
+    @on(CursorList.Chosen)
     def action_chunks(self) -> None:
         row = self.files.selected
         if self.at is not self.files:
-            self.go_to(self.files)
+            self._follow(self.at.selected)
         elif row is not None and self.presenter.can_draw_chunks():
             self.open_chunks(row.path)
+
+    def _follow(self, item: doctor.Item | Event | None) -> None:
+        """From a finding to its repair, or to the screen or the first file that it is about; else all that is
+        known of the row."""
+        if not isinstance(item, Finding):
+            self.action_messages()
+        elif item.fixable:
+            self.action_repair()
+        elif (opens := doctor.action_of(item)).startswith("show_"):
+            self.app.action_show(opens.removeprefix("show_"))  # type: ignore[attr-defined]
+        elif (row := doctor.file_of(item, self.presenter.state.files)) is not None:
+            self.go_to(self.files)
+            self.files.point_at(row)
+        else:
+            self.action_messages()
 
     def action_edit(self) -> None:
         row = self.files.selected

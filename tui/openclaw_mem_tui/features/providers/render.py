@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import FAULTS, IN_PROCESS, Row, Spent
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.providers.presenter import ChainState, key_of
 from openclaw_mem_tui.features.search.comparison import answered_by, compared
 from openclaw_mem_tui.features.search.render.above import overlap
@@ -259,7 +260,8 @@ def last_query(view: View, cells: int) -> list[Line]:
     """What answered the last query, how far that is from the baseline, and why."""
     if not view.query.strip():
         return wrapped(
-            line(("No query yet. ", "strong"), ("enter", "key"), (" opens the search lab.", "dim")), cells
+            line(("No query yet. ", "strong"), (key("compare"), "key"), (" opens the search lab.", "dim")),
+            cells,
         )
     details = Details(cells)
     say, made = details.say, details.lines
@@ -293,7 +295,10 @@ def last_query(view: View, cells: int) -> list[Line]:
     if not view.pool_faults:
         made.extend(
             wrapped(
-                line(("space", "key"), (" on a fault searches this again with the fault.", "dim")), cells - 1
+                line(
+                    (key("toggle_fault"), "key"), (" on a fault searches this again with the fault.", "dim")
+                ),
+                cells - 1,
             )
         )
     return made

@@ -17,14 +17,13 @@ from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, KNOB_NAMES, nudged
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.screen import key_hint
-from openclaw_mem_tui.sync_controller import Job
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Candidate, Knobs, Row
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 
-class _Actions:
+class Actions:
     """A group: its ``action_*`` methods become actions of the screen."""
 
     def __init__(self, screen: SearchScreen) -> None:
@@ -32,7 +31,7 @@ class _Actions:
         self._hits, self._preview = screen.hits, screen.preview
 
 
-class QueryActions(_Actions):
+class QueryActions(Actions):
     """The query line, the history, and cancelling."""
 
     def action_focus_query(self) -> None:
@@ -135,8 +134,8 @@ class QueryActions(_Actions):
             screen.hits.focus()
 
 
-class HitActions(_Actions):
-    """The hit list, its baseline, and the panes beside it."""
+class HitActions(Actions):
+    """The hit list, and the panes beside it."""
 
     def action_columns(self) -> None:
         self._hits.set_mode(COLUMNS[(COLUMNS.index(self._hits.mode) + 1) % len(COLUMNS)])
@@ -145,13 +144,6 @@ class HitActions(_Actions):
     def action_dropped(self) -> None:
         self._hits.set_dropped(not self._hits.dropped)
         self._screen.show_row()
-
-    def action_baseline(self) -> None:
-        self._search.pin_baseline()
-
-    def action_clear_baseline(self) -> None:
-        if self._search.clear_baseline():
-            self._screen.search_soon(0.0)
 
     def action_knobs(self) -> None:
         self._screen.toggle_knobs()
@@ -202,7 +194,7 @@ class HitActions(_Actions):
         ring[(at + 1) % len(ring)].focus()
 
 
-class NoteActions(_Actions):
+class NoteActions(Actions):
     """The note of the selected hit: read, render, edit, copy."""
 
     #: The query whose first hit is to be edited.
@@ -306,45 +298,3 @@ class NoteActions(_Actions):
         mode = self._preview.citations or "auto"
         self._preview.citations = CITATIONS[(CITATIONS.index(mode) + 1) % len(CITATIONS)]
         self._screen.show_snippet()
-
-
-class MoreActions(_Actions):
-    """Lessons, export, sync."""
-
-    def action_guide(self) -> None:
-        guide = self._search.guide
-        if guide is None:
-            return
-        from openclaw_mem_tui.render.choices import Choice
-        from openclaw_mem_tui.widgets.dialogs import PickScreen
-
-        choices = [
-            Choice(str(number), f"{number + 1:2}  {lesson.title}", lesson.query)
-            for number, lesson in enumerate(guide)
-        ]
-
-        def load(picked: str | None) -> None:
-            if picked is not None:
-                self._ask_lesson(int(picked))
-                self._hits.focus()
-
-        start = self._search.lesson_at or 0
-        self._screen.app.push_screen(PickScreen("lessons of the demo", lambda _: choices, start=start), load)
-
-    def _ask_lesson(self, number: int) -> None:
-        self._search.say("")  # what was said is of the view before
-        self._screen.load_lesson(number)
-
-    def action_next_lesson(self) -> None:
-        self._ask_lesson(self._search.lesson_after(1))
-
-    def action_previous_lesson(self) -> None:
-        self._ask_lesson(self._search.lesson_after(-1))
-
-    def action_export(self) -> None:
-        from openclaw_mem_tui.features.search.export import offer_export
-
-        offer_export(self._screen.app, self._search)
-
-    def action_sync(self) -> None:
-        self._screen.resync(Job(tails=True))

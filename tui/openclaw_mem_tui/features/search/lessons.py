@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from openclaw_mem_engine.api import Knobs, parse_settings
+from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.features.search.render.above import in_short
+from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import View, asked
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, width, wrapped
+
+if TYPE_CHECKING:
+    from openclaw_mem_tui.features.search.presenter import SearchPresenter
 
 
 class Lesson(Protocol):
@@ -48,8 +54,8 @@ def with_lesson(view: View, lesson: Lesson) -> View:
 def left_lesson(view: View, lesson: Lesson) -> View:
     """Another query was asked: the lesson's baseline is removed, and its knobs too unless they were
     changed."""
-    taught = _with_settings(view.defaults, lesson.settings)
-    knobs = view.defaults if view.knobs == taught else view.knobs
+    taught = [_with_settings(view.defaults, settings) for settings in (lesson.settings, lesson.against)]
+    knobs = view.defaults if view.knobs in taught else view.knobs
     return replace(view, knobs=knobs, against=None, baseline=None)
 
 
@@ -57,23 +63,44 @@ def _with_settings(base: Knobs, settings: Sequence[str]) -> Knobs:
     return base.set(parse_settings(list(settings)))
 
 
-def lesson_lines(guide: Guide, number: int, cells: int) -> list[Line]:
-    """Title, knobs and text of a lesson; a text that needs more than ``MOST_LINES`` ends with an ellipsis."""
-    lesson = guide[number]
-    knobs, against = ", ".join(lesson.settings), ", ".join(lesson.against)
+def lesson_lines(guide: Guide, number: int, view: View, cells: int, brief: bool = False) -> list[Line]:
+    """Title and text of a lesson; a text that needs more than ``MOST_LINES`` ends with an ellipsis. Beside
+    the title what distinguishes the knobs from those of the baseline, and the key that swaps them. ``brief``:
+    the title, and the key that shows the text."""
+    lesson, against = guide[number], view.baseline_knobs
     head = [*line((" ◆ ", "accent"), (lesson.title, "strong accent"))]
+    count = line((f"  lesson {number + 1} of {len(guide)}", "dim"))
+    swaps = against != view.knobs and not view.other_backend
+    now, other = changed_words(against, view.knobs), changed_words(view.knobs, against)
+    both = line((f" · {now} · ", "dim"), (key("swap"), "key"), (f" {other}", "dim")) if swaps else ()
+    reads = line("  ", (key("messages"), "key"), (" the text of this lesson", "dim")) if brief else ()
     # A part that does not fit is not shown at all.
-    for text, role in (
-        (f"  lesson {number + 1} of {len(guide)}", "dim"),
-        (f" · {knobs}" if knobs else "", "dim"),
-        (f" against {against}" if against else "", "faint"),
-    ):
-        if width(head) + fmt.width_of(text) > cells:
+    follows = line(" ", (key("next_lesson"), "key"), (" next", "dim"))
+    for part in (reads, count, follows, both):
+        if width(head) + width(part) > cells:
             break
-        head.extend(line((text, role)))
-    paragraph = line("   ", fmt.inert(lesson.lesson))
-    shown = wrapped(paragraph, max(20, min(cells - 1, 140)), 3)
+        head.extend(part)
+    if brief:
+        return [fit(head, cells)]
+    shown = lesson_text(lesson, max(20, min(cells - 1, 140)))
     if len(shown) > MOST_LINES - 1:
         last = shown[MOST_LINES - 2]
         shown[MOST_LINES - 2 :] = [(*fit(last, min(width(last), cells - 3)), Span(" …", "dim"))]
     return [fit(head, cells), *shown]
+
+
+def lesson_text(lesson: Lesson, cells: int) -> list[Line]:
+    """What it says, in full."""
+    return wrapped(line("   ", fmt.inert(lesson.lesson)), cells, 3)
+
+
+def over_hits(search: SearchPresenter, cells: int, brief: bool = False, full: bool = False) -> list[Line]:
+    """The lesson that is shown, with all of its text when ``full``. Under a fault what that did to the
+    answer: what a lesson says need not be true then, and its baseline is not the one shown."""
+    view, guide, number = search.view, search.guide, search.lesson_at
+    if view.pool_faults and view.compares:
+        return [in_short(view, cells)]
+    if guide is None or number is None:
+        return []
+    drawn = lesson_lines(guide, number, view, cells, brief or full)
+    return [*drawn, *lesson_text(guide[number], cells - 1), ()] if full else drawn

@@ -166,6 +166,11 @@ class SearchPresenter(Presenter[View]):
         self.say("the configured defaults are the baseline")
         return state.needs_baseline_pool(self.view)
 
+    def swap(self) -> bool:
+        """The knobs of the baseline for those of the shown run; True when a search is needed."""
+        knobs, self.state = self.view.baseline_knobs, state.swapped(self.view)
+        return self.tune(knobs)
+
     def configure(self, knobs: Knobs) -> bool:
         """Other knobs are configured from now on; True when the baseline needs a search."""
         self.service.configure(knobs)

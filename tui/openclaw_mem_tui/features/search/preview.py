@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 from rich.style import Style
 
 from openclaw_mem_engine import api
-from openclaw_mem_tui.bindings import action
 from openclaw_mem_tui.features.search.render import preview as render
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import Citations, View
@@ -127,7 +126,7 @@ class Preview(Pane):
         self.kind = kind
         screen = self.screen
         assert isinstance(screen, WorkbenchScreen)
-        screen.query_one(KeyBar).rename("snippet" if kind == "get" else action("get").footer)
+        screen.query_one(KeyBar).rename("snippet" if kind == "get" else "")
         screen.label(self, title, subtitle)
 
     def notify_style_update(self) -> None:

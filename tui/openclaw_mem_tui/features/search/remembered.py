@@ -106,7 +106,7 @@ def continued(view: View, remembered: Remembered) -> tuple[View, str]:
     if remembered.baseline is not None and pin is None:
         name = remembered.baseline_name
         pin = Pin("", changed(view.defaults, remembered.baseline), None, backend=view.backend, name=name)
-        said.append("pinned baseline" if name == "pinned" else f"baseline {fmt.inert(name)}")
+        said.append(f"baseline {fmt.inert(pin.knobs_name)}")
     shown = f"continued: {fmt.join(said)} ({key('start_anew')} starts over)" if said else remembered.trouble
     return replace(view, knobs=knobs, pin=pin), shown
 

@@ -13,21 +13,20 @@ from textual.widgets import Input
 
 from openclaw_mem_engine.api import Knobs
 from openclaw_mem_tui.bindings import bindings
-from openclaw_mem_tui.features.search.actions import HitActions, MoreActions, NoteActions, QueryActions
 from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
-from openclaw_mem_tui.features.search.lessons import lesson_lines
+from openclaw_mem_tui.features.search.lessons import over_hits
 from openclaw_mem_tui.features.search.presenter import DEBOUNCE, SearchPresenter
 from openclaw_mem_tui.features.search.preview import Preview, Waterfall
 from openclaw_mem_tui.features.search.query_line import QueryLine
 from openclaw_mem_tui.features.search.render import above, funnel, hits
 from openclaw_mem_tui.features.search.render.knobs import hint
+from openclaw_mem_tui.features.search.run_actions import GROUPS
 from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, landing, suggested
 from openclaw_mem_tui.features.search.state import View, nudged, reset, same_rows
-from openclaw_mem_tui.features.why_not.actions import WhyNotActions
 from openclaw_mem_tui.render import status
-from openclaw_mem_tui.render.spans import Reading
+from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.edges import KeyBar
@@ -57,8 +56,7 @@ class SearchScreen(WorkbenchScreen):
         self.lesson, self.strip, self.funnel = Pane(id="lesson"), Pane(id="strip"), Pane(id="funnel")
         self.notes, self.status_line = Brief(4, id="notes"), Pane(id="status")
         self.status_line.show(lambda cells: [status.status(search.view, search.activity, cells, self._frame)])
-        self.add_actions(QueryActions(self), HitActions(self), NoteActions(self), MoreActions(self))
-        self.add_actions(WhyNotActions(self))
+        self.add_actions(*(group(self) for group in GROUPS))
         self._initial_query, self._frame = initial_query, 0
         self._clock: Timer | None = None
         self._stale_timer: Timer | None = None
@@ -182,7 +180,6 @@ class SearchScreen(WorkbenchScreen):
     def _view_changed(self, before: View | None, view: View) -> None:
         if before is not None and same_rows(before, view):
             self.hits.view = view
-            self._draw_lesson()
             self.draw()
             return
         self.hits.show_view(view)
@@ -224,6 +221,7 @@ class SearchScreen(WorkbenchScreen):
         if blank:
             self.query_one(KeyBar).rename("ask")
         view, activity = self.search.view, self.search.activity
+        self._draw_lesson()  # whose lines depend on the size of the screen too
         self.query_line.label(view)
         self.status_line.changed()
         notes = partial(status.soundness, view, activity, framed=self.has_class("-tall"))
@@ -235,14 +233,10 @@ class SearchScreen(WorkbenchScreen):
         self.label(self.hits, subtitle=key_hint("columns", f"columns: {self.hits.mode}") if shown else "")
 
     def _draw_lesson(self) -> None:
-        guide, number, view = self.search.guide, self.search.lesson_at, self.search.view
-        compared = bool(view.pool_faults) and view.compares
-        self.set_class(number is not None or compared, "-lesson")
-        if compared:
-            # What a lesson says need not be true under a fault, and its baseline is not the one shown.
-            self.lesson.show(lambda cells: [above.in_short(view, cells)])
-        elif guide is not None and number is not None:
-            self.lesson.show(lambda cells: lesson_lines(guide, number, cells))
+        brief = self.narrow and self.has_class("-few")
+        compared = bool(self.search.view.pool_faults) and self.search.view.compares
+        self.set_class(compared or self.search.lesson_at is not None, "-lesson")
+        self.lesson.show(partial(over_hits, self.search, brief=brief))
 
     @on(CursorList.Moved, "#hits")
     def show_row(self) -> None:
@@ -320,6 +314,9 @@ class SearchScreen(WorkbenchScreen):
 
     def reading(self) -> Reading:
         return ("Legend", hits.legend(self.search.view.trace))
+
+    def messages(self, cells: int) -> list[Line]:
+        return [*over_hits(self.search, cells, full=True), *super().messages(cells)]
 
     def idle_keys(self) -> frozenset[str]:
         return idle_keys(self.search, self.hits.asks)

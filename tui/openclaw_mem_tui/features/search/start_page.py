@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from openclaw_mem_engine.api import OpenClawMemError
+from openclaw_mem_engine.api import OpenClawMemError, redacted
 from openclaw_mem_tui.bindings import key, offered, typed_key
+from openclaw_mem_tui.features import SCREENS
+from openclaw_mem_tui.features.search.comparison import swaps
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, line, wrapped
 from openclaw_mem_tui.render.status import RESCUE
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
 
 #: Suggestions, notes that are looked into, and lines of each.
 _MOST, _NOTES, _LINES = 6, 12, 80
+_LONGEST = 60
+#: A line that is no heading, without the mark of a list.
+_PLAIN = re.compile(r"\s*(?:[-*+]\s+)?([^\W_].*?)\s*")
 _HEADING = re.compile(r"#{1,4}\s+(.*?)\s*#*\s*")
 #: Headings that say nothing about a note: dates, times, numbers, and one short word.
 _SAYS_NOTHING = re.compile(
@@ -27,11 +33,19 @@ _SAYS_NOTHING = re.compile(
 )
 
 _KEYS = (
-    ("focus_query", "edit the query"),
-    ("knobs", "change the ranking knobs"),
+    ("knobs", "change the ranking knobs: the hits follow at once"),
     ("history", "earlier queries"),
     ("help", "all keys and the legend"),
 )
+#: Of the hits; without any note, what makes the first one.
+_HITS = (
+    ("why_not", "why the selected passage is not returned, and which change returns it"),
+    ("why_not_any", "the same for any line of your notes: the one that you miss"),
+)
+_FIRST = ("remember", "write the first note")
+#: What the page says where there are notes, and where there is none.
+_PURPOSE = "Ask what your agent would search for: you see what it gets, and why it does not get the rest."
+_EMPTY = "Write MEMORY.md or memory/*.md there. `openclaw-mem demo` shows a workspace with notes."
 
 
 #: Queries, each with the note that it comes from.
@@ -47,13 +61,13 @@ class StartPage(NamedTuple):
 
 
 def read(memory: Memory, now: float) -> StartPage:
-    """Headings of the most recent daily notes and of others, and the last examination of the log. Reads a few
-    notes; raises OpenClawMemError."""
+    """Headings of the most recent daily notes and of others, of a note without one its first line, and the
+    last examination of the log. Reads a few notes; raises OpenClawMemError."""
     paths = memory.paths()
     dated = sorted((path for path in paths if re.search(r"\d{4}-\d\d-\d\d", path)), reverse=True)
     chosen = [*dated[: _NOTES // 2], *(path for path in paths if path not in dated)][:_NOTES]
     found: dict[str, tuple[str, str]] = {}
-    each = [list(_headings(memory, path)) for path in chosen]
+    each = [list(_queries(memory, path)) for path in chosen]
     for turn in range(max(map(len, each), default=0)):  # one heading of each note first
         for path, headings in zip(chosen, each, strict=True):
             if turn < len(headings) and len(found) < _MOST:
@@ -66,15 +80,20 @@ def read(memory: Memory, now: float) -> StartPage:
     return StartPage(tuple(found.values()), doctor, errors)
 
 
-def _headings(memory: Memory, path: str) -> Iterator[str]:
+def _queries(memory: Memory, path: str) -> Iterator[str]:
     try:
         text = memory.get(path, 1, _LINES).text
     except OpenClawMemError:  # one that may not be read is no suggestion
         return
-    for row in text.split("\n"):
-        heading = _HEADING.fullmatch(row)
-        if heading and 3 < len(heading[1]) <= 60 and not _SAYS_NOTHING.fullmatch(heading[1]):
-            yield heading[1]
+    rows = text.split("\n")
+    says = [found[1] for row in rows if (found := _HEADING.fullmatch(row)) and _is_query(found[1])]
+    plain = (found[1] for row in rows if (found := _PLAIN.fullmatch(row)) and _is_query(found[1]))
+    yield from says or islice(plain, 1)
+
+
+def _is_query(text: str) -> bool:
+    """Short, about something, and without a credential: what is asked is remembered."""
+    return 3 < len(text) <= _LONGEST and not _SAYS_NOTHING.fullmatch(text) and redacted(text) == text
 
 
 def suggested(search: SearchPresenter) -> Suggestions:
@@ -91,9 +110,10 @@ def is_blank(search: SearchPresenter) -> bool:
 
 def idle_keys(search: SearchPresenter, asks: str) -> frozenset[str]:
     """Ids of actions of the lab that do nothing now: without lessons, without a query, with no heading under
-    the cursor that ``asks`` one."""
+    the cursor that ``asks`` one, with no baseline of other knobs."""
     lessons = {"guide", "next_lesson"}
     idle = set[str]() if search.guide is not None else lessons
+    idle = idle if swaps(search.view) else idle | {"swap"}
     if is_blank(search) or search.activity.phase == "failed":
         acting = {"focus_query", "history", "knobs", "help", "quit", *lessons}
         acting |= {"sync"} if search.activity.phase == "failed" else set()
@@ -113,11 +133,12 @@ def landing(
     """The hit list before there is a query: what can be searched, the ``shown`` ones of the queries to begin
     with, and the keys; where there is no ``room`` for these lines, the key that lists them."""
     view, activity = search.view, search.activity
-    head = [row for said in what(view, activity) for row in wrapped(said, cells - 1, 2)]
+    said = what(view, activity, search.sync.header.workspace)
+    head = [row for each in said for row in wrapped(each, cells - 1, 2)]
     items, foot = list[list[Line]](), list[Line]()
     page = search.start_page if _is_idle(view, activity) else StartPage()
     if page.suggestions:
-        first = ("Headings of your notes", "strong")
+        first = ("From your notes", "strong")
         head += [(), line("  ", first, "  ", (key("get"), "key"), (" asks one", "dim"))]
         wide = min(60, cells // 2)
         for query, path in shown:
@@ -125,16 +146,18 @@ def landing(
             items.append([line("  ", fmt.left(fmt.inert(query), wide), " ", origin)])
     if page.doctor:
         opens = (key("show_index"), "key")
-        said = line("  ", (fmt.inert(page.doctor), "warn"), " ", opens, (" shows it", "dim"))
-        foot += [(), *wrapped(said, cells, 2)]
+        doctor = line("  ", (fmt.inert(page.doctor), "warn"), " ", opens, (" shows it", "dim"))
+        foot += [(), *wrapped(doctor, cells, 2)]
     if not (view.error or view.query.strip() or activity.phase == "failed"):
-        keys = _keys(search.guide is not None, cells)
-        foot += keys if len(head) + len(items) + len(foot) + len(keys) <= room else [(), _in_short()]
+        keys = _keys(search.guide is not None, activity.files, cells)
+        used = len(head) + len(items) + len(foot)
+        foot += next((lines for lines in keys if used + len(lines) <= room), [(), _in_short()])
     return head, items, foot
 
 
-def what(view: View, activity: Activity) -> list[Line]:
+def what(view: View, activity: Activity, workspace: str) -> list[Line]:
     """What can be searched, or why nothing can."""
+    more = ""
     if activity.phase == "failed":
         repair = RESCUE if activity.damage else line((key("sync"), "key"), (" tries again", "dim"))
         return [
@@ -155,11 +178,11 @@ def what(view: View, activity: Activity) -> list[Line]:
     elif activity.freshness is None:
         text = "Reading the index. You can type already."
     elif not activity.files:
-        text = "There is no note to search yet: write MEMORY.md or memory/*.md."
+        text, more = f"There is no note to search yet in {fmt.inert(workspace)}.", _EMPTY
     else:
         files, chunks = fmt.count(activity.files, "file"), fmt.count(activity.chunks, "chunk")
-        text = f"{files}, {chunks} to search."
-    return [(), line("  ", (text, "strong"))]
+        text, more = f"{files}, {chunks} to search.", _PURPOSE
+    return [(), line("  ", (text, "strong")), *([line("  ", (more, "dim"))] if more else [])]
 
 
 def _in_short() -> Line:
@@ -168,7 +191,8 @@ def _in_short() -> Line:
     return line("  ", (key("help"), "key"), (" lists all keys", "dim"), *in_line, (".", "dim"))
 
 
-def _keys(guided: bool, cells: int) -> list[Line]:
+def _keys(guided: bool, files: int, cells: int) -> list[list[Line]]:
+    """The keys for rooms of different heights, most of them first."""
     typed = typed_key("help")
     in_line = line(
         ("  In the query line: type to search, ", "dim"),
@@ -177,6 +201,15 @@ def _keys(guided: bool, cells: int) -> list[Line]:
         *([(", ", "dim"), (typed, "key"), (" is the help", "dim")] if typed else []),
         (".", "dim"),
     )
-    keys = [*_KEYS, *([("guide", "the lessons of the demo")] if guided else [])]
-    outside = [line("  ", (fmt.left(key(name), 7), "key"), (text, "dim")) for name, text in keys]
-    return [(), *wrapped(in_line, cells, 2), line(("  Outside of it:", "dim")), *outside]
+    outside = [*_KEYS, *([("guide", "the lessons of the demo")] if guided else [])]
+    groups = [
+        ("  Outside of it:", outside if files else [_FIRST, *outside]),
+        *([("  With hits:", list(_HITS))] if files else []),
+        ("  Screens:", [(f"show_{entry.name}", entry.help) for entry in SCREENS[1:]]),
+    ]
+    lines, made = [(), *wrapped(in_line, cells, 2)], list[list[Line]]()
+    for title, rows in groups:
+        lines = [*lines, line((title, "dim"))]
+        lines += [line("  ", (fmt.left(key(name), 7), "key"), (text, "dim")) for name, text in rows]
+        made.insert(0, lines)
+    return made

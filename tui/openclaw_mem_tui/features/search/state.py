@@ -250,6 +250,13 @@ def unpinned(view: View) -> View:
     return _with_baseline(replace(view, pin=None, against=None), None)
 
 
+def swapped(view: View) -> View:
+    """The shown run is the baseline: of a lesson by its knobs, else pinned. The knobs are to be tuned."""
+    if view.against is not None and view.pin is None:
+        return replace(view, against=view.knobs)
+    return replace(view, pin=Pin(view.query, view.knobs, view.trace, view.pool, view.backend))
+
+
 def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
     pool, trace, knobs = view.pool, view.trace, view.baseline_knobs
     if pool is None or trace is None:

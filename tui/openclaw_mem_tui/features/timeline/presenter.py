@@ -27,13 +27,14 @@ from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.service import Service
 
 Zoom = Literal["session", "day", "hour"]
-Group = Literal["all", "flushes", "missed", "writes", "searches", "index"]
+Group = Literal["all", "flushes", "missed", "problems", "writes", "searches", "index"]
 _OF_INDEX = frozenset({"sync", "rebuild", "fallback", "recovered", "search-failed", "denied"})
 #: Which events each filter shows.
 GROUPS: dict[Group, Callable[[Moment], bool]] = {
     "all": lambda _: True,
     "flushes": lambda moment: moment.kind in ("flush", "compaction", "snapshot"),
-    "missed": lambda moment: moment.is_missed or moment.state in ("skipped", "failed"),
+    "missed": lambda moment: moment.is_missed,
+    "problems": lambda moment: moment.is_missed or moment.state in ("skipped", "failed"),
     "writes": lambda moment: bool(moment.writes),
     "searches": lambda moment: moment.kind in ("search", "search-failed"),
     "index": lambda moment: moment.kind in _OF_INDEX,

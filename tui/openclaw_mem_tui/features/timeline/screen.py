@@ -49,7 +49,8 @@ _QUIET_S = 0.08
 _ABOUT = {
     "all": "everything",
     "flushes": "flushes, compactions, snapshots",
-    "missed": "missed, skipped and failed ones",
+    "missed": "compactions without a flush before them",
+    "problems": "missed, skipped and failed ones",
     "writes": "changes of memory files",
     "searches": "the agent's own searches, and failed ones",
     "index": "syncs, rebuilds, fallbacks, failures",
@@ -147,10 +148,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
             self.draw_keys()
 
     def idle_keys(self) -> frozenset[str]:
-        idle = set() if self._path() else {"edit"}
-        if not (self._path() or self._query() or self.at is self.sessions):
-            idle.add("open_moment")
-        return frozenset(idle)
+        return frozenset() if self._path() else frozenset({"edit"})
 
     # -- what is shown ------------------------------------------------------------------------------------
 
@@ -211,7 +209,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         elif path and self.search.service.draws_chunks:
             self.open_chunks(path)
         else:
-            self.presenter.say("this event has no file and no query")
+            self.action_messages()
 
     def action_edit(self) -> None:
         if not (path := self._path()) or not self.search.service.is_open:

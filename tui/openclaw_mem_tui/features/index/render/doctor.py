@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from openclaw_mem_engine.api import Check, DoctorReport, Finding
+from openclaw_mem_engine.api import Check, DoctorReport, FileRow, Finding
 from openclaw_mem_tui.bindings import action
 from openclaw_mem_tui.bindings import key as key_of
+from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
 
@@ -17,9 +19,20 @@ if TYPE_CHECKING:
 _SEVERITIES = {"error": ("✗", "bad"), "warning": ("!", "warn"), "info": ("i", "dim")}
 
 
-def _action_of(finding: Finding) -> str:
-    """The action that repairs it; "" when none does."""
-    return "repair" if finding.fixable else fmt.COMMAND_ACTIONS.get(finding.repair, "")
+def action_of(finding: Finding) -> str:
+    """The action that repairs it, or shows what it is about; "" when none does."""
+    if finding.fixable:
+        return "repair"
+    command = finding.repair.split()[1:2] if finding.repair.startswith("openclaw-mem ") else []
+    screen = next((f"show_{entry.name}" for entry in SCREENS if [entry.name] == command), "")
+    return fmt.COMMAND_ACTIONS.get(finding.repair, screen)
+
+
+def file_of(finding: Finding, rows: Sequence[FileRow]) -> FileRow | None:
+    """The first file that its evidence names: alone, with lines or with a text."""
+    by_path = {row.path: row for row in rows}
+    named = ((text, text.partition(": ")[0], text.rpartition(":")[0]) for text in finding.evidence)
+    return next((by_path[path] for paths in named for path in paths if path in by_path), None)
 
 
 #: A row of the list: a finding, a check that failed, or all that passed.
@@ -45,7 +58,7 @@ def item_rows(item: Item, cells: int, selected: bool) -> list[Line]:
 
 def _repair(finding: Finding) -> Line:
     """``F repair``, as at the bottom of the screen; the key stays with its word when the line is wrapped."""
-    name = _action_of(finding)
+    name = action_of(finding)
     return line("  ", (key_of(name), "key"), (f"\xa0{action(name).footer}", "dim")) if name else ()
 
 
@@ -81,10 +94,10 @@ def item_detail(item: Item | None, cells: int) -> list[Line]:
     say("what", fmt.message_here(item.text))
     for at, evidence in enumerate(item.evidence):
         say("" if at else "evidence", (fmt.inert(evidence), "dim"))
-    name = _action_of(item)
+    name = action_of(item)
     if name:
         how = " with data on this machine; notes are not changed" if item.fixable else ""
-        say("repair", (key_of(name), "key"), how)
+        say("shows it" if name.startswith("show_") else "repair", (key_of(name), "key"), how)
     if item.repair:
         say("command", (fmt.message_here(item.repair), "dim"))
     elif not name:

@@ -101,7 +101,7 @@ def overlap(seen: Compared) -> Line:
         return line((f"{new} new", "strong warn"), ", and none in the baseline")
     text = f"the same as the baseline{f', {seen.moved} moved' if seen.moved else ''}"
     measure = ""
-    if lost == new:
+    if lost == new and lost:
         measure = f" · overlap@{seen.at} {same}/{seen.of}"
     else:
         # Answers of different lengths: their overlap would count what the shorter one has not as lost.

@@ -1,0 +1,65 @@
+"""What the keys for whole runs do: the one that is the baseline, those of the lessons, their export."""
+
+from __future__ import annotations
+
+from openclaw_mem_tui.features.search import comparison
+from openclaw_mem_tui.features.search.actions import Actions, HitActions, NoteActions, QueryActions
+from openclaw_mem_tui.features.why_not.actions import WhyNotActions
+from openclaw_mem_tui.sync_controller import Job
+
+
+class RunActions(Actions):
+    """The baseline of the shown run, the lessons, export, sync."""
+
+    def action_baseline(self) -> None:
+        self._search.pin_baseline()
+
+    def action_clear_baseline(self) -> None:
+        if self._search.clear_baseline():
+            self._screen.search_soon(0.0)
+
+    def action_swap(self) -> None:
+        if comparison.swap(self._search):
+            self._screen.search_soon(0.0)
+
+    def action_guide(self) -> None:
+        guide = self._search.guide
+        if guide is None:
+            return
+        from openclaw_mem_tui.render.choices import Choice
+        from openclaw_mem_tui.widgets.dialogs import PickScreen
+
+        choices = [
+            Choice(str(number), f"{number + 1:2}  {lesson.title}", lesson.query)
+            for number, lesson in enumerate(guide)
+        ]
+
+        def load(picked: str | None) -> None:
+            if picked is not None:
+                self._ask_lesson(int(picked))
+                self._hits.focus()
+
+        start = self._search.lesson_at or 0
+        self._screen.app.push_screen(PickScreen("lessons of the demo", lambda _: choices, start=start), load)
+
+    def _ask_lesson(self, number: int) -> None:
+        self._search.say("")  # what was said is of the view before
+        self._screen.load_lesson(number)
+
+    def action_next_lesson(self) -> None:
+        self._ask_lesson(self._search.lesson_after(1))
+
+    def action_previous_lesson(self) -> None:
+        self._ask_lesson(self._search.lesson_after(-1))
+
+    def action_export(self) -> None:
+        from openclaw_mem_tui.features.search.export import offer_export
+
+        offer_export(self._screen.app, self._search)
+
+    def action_sync(self) -> None:
+        self._screen.resync(Job(tails=True))
+
+
+#: The groups of the search lab, each made with its screen.
+GROUPS = (QueryActions, HitActions, NoteActions, RunActions, WhyNotActions)
