@@ -149,14 +149,18 @@ _LOCATION = re.compile(
 def parse_location(text: str) -> Location:
     """Split ``memory/x.md:12``, ``:12-20``, ``:12:5`` (column ignored), ``#L12`` or ``#L12-L20`` from a path.
 
-    Anything else is a path as a whole. Line 0 counts as 1, and an end before the start as the start.
+    Anything else is a path as a whole. Raises UsageError for line 0 and for an end before the start.
     """
     match = _LOCATION.fullmatch(text.strip())
     if match is None:
         return Location(text.strip(), None, None)
-    start = max(1, int(match["line"] or match["mark"]))
-    end = match["to"] or match["mark_to"]
-    return Location(match["path"], start, max(start, int(end)) if end else start)
+    path, start = match["path"], int(match["line"] or match["mark"])
+    end = int(match["to"] or match["mark_to"] or start)
+    if start == 0:
+        raise UsageError(f"{printable(path)} has no line 0: lines are counted from 1.")
+    if end < start:
+        raise UsageError(f"{printable(text.strip())} ends before it begins: the first line comes first.")
+    return Location(path, start, end)
 
 
 class AllowedPath(NamedTuple):
