@@ -130,7 +130,7 @@ def test_rank_fusion_and_reranking_are_drawn_from_the_trace() -> None:
     assert trace is not None
     plan = hits.layout(view, "scores", 160)
     titles = spans.text_of(hits.header(plan)).split()
-    assert titles[-7:] == ["exp", "fused", "bonus", "1/rk", "rrank", "snip", "final"]
+    assert titles[-7:] == ["exp", "fused", "bonus", "1/rank", "rerank", "snip", "final"]
     marker = Marker.of(pool)
     scored, other = trace.row("c2"), trace.row("c1")
     assert scored is not None and other is not None
@@ -140,9 +140,9 @@ def test_rank_fusion_and_reranking_are_drawn_from_the_trace() -> None:
     changes = hits.layout(view, "contributions", 160)
     assert "+.0500" in spans.text_of(hits.hit(view, scored, changes, marker, False))
     pane = " ".join(text_of(waterfall(view, scored, 100)).split())
-    assert "bonus .050" in pane and "blend #" in pane and "rrank .900 ×.25" in pane
+    assert "bonus .050" in pane and "blend #" in pane and "rerank .900 ×.25" in pane
     assert "not reranked: the model sleeps" in text_of(waterfall(view, other, 100))
-    assert "bonus moved none → limit: 3 → 1/rk" in " ".join(spans.text_of(funnel.funnel(view, 160)).split())
-    assert ("rrank", "score of the reranker, blended with the fused one") in hits.legend(trace)
+    assert "bonus moved none → limit: 3 → 1/rank" in " ".join(spans.text_of(funnel.funnel(view, 160)).split())
+    assert ("rerank", "score of the reranker, blended with the fused one") in hits.legend(trace)
     strip = spans.text_of(funnel.strip(view.knobs, view.defaults, 160))
     assert "position k 60 │ rerank 40" in strip and "20 a list" in strip

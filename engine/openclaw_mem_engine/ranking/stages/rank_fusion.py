@@ -83,6 +83,6 @@ def score_positions(state: RankingState) -> None:
         "1 / fused rank",
         {},
         kind="score",
-        label="1/rk",
+        label="1/rank",
         heading="1 / fused rank, in place of the fused score",
     )

@@ -59,7 +59,7 @@ def rerank(state: RankingState) -> None:
         changed=moved,
         note=f"{missing} not reranked: {_reason(state)}" if missing else "",
         kind="score",
-        label="rrank",
+        label="rerank",
         heading="score of the reranker, blended with the fused one",
     )
 
