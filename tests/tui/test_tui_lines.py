@@ -231,7 +231,8 @@ def test_fused_scores_have_a_scale_of_their_own_that_is_said() -> None:
     assert view.trace is not None
     drawn = [spans.text_of(line) for line in waterfall(view, view.trace.returned[0], 46)]
     at = next(n for n, text in enumerate(drawn) if "full bar above: .0825, below: 1.0000" in text)
-    assert "█████" in drawn[at - 2] and drawn[at - 2].startswith("fused") and drawn[at + 1].startswith("1/rank")
+    assert "█████" in drawn[at - 2] and drawn[at - 2].startswith("fused")
+    assert drawn[at + 1].startswith("1/rank")
     second = [spans.text_of(line) for line in waterfall(view, view.trace.returned[1], 46)]
     assert any("full bar above: .0825" in text for text in second), "the same scale for every row"
     plain = texts(waterfall(world.view(), view.trace.returned[0], 46))
