@@ -56,8 +56,15 @@ def test_a_note_beside_the_memory_is_refused_with_the_option_that_takes_it_in(
 ) -> None:
     (world.workspace / "my plan.md").write_text("# Plan\n")
     said = call("get", "my plan.md")
-    assert said.code == 4 and "The option --include 'my plan.md' or the setting extra_paths" in said.err
+    how = "the option --include 'my plan.md' or the setting extra_paths takes it in"
+    assert said.code == 4 and how in said.err
+    assert how in call("why-not", "plan", "my plan.md", "--json").json["verdict"]
     assert call("get", "my plan.md", "--include", "my plan.md").out == "# Plan\n"
+    (world.workspace / ".obsidian").mkdir()
+    for never in (".obsidian/a.md", "a.txt"):
+        (world.workspace / never).write_text("x\n")
+        said = call("get", never)
+        assert said.code == 4 and "--include" not in said.err, "such a file is never taken in"
 
 
 def test_a_folder_that_looks_like_a_workspace_is_proposed(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shlex
 import sys
 import threading
 import time
@@ -281,12 +280,12 @@ def _read(settings: Settings, path: str, start: int | None, lines: int | None) -
 
 def refused(settings: Settings, refusal: NoteRefused, wrong: str) -> PathRefused:
     """The refusal of the path that was asked for, with what to do next where another path is needed."""
-    advice = ""
-    if refusal.kind == "not-memory" and (settings.workspace / wrong).is_file():
-        advice = f"The option --include {shlex.quote(wrong)} or the setting extra_paths takes it in."
-    elif refusal.kind in ("missing", "not-memory", "not-markdown"):
-        advice = _near_names(settings, wrong)
-    return PathRefused(f"{refusal}. {advice}".rstrip())
+    from openclaw_mem_engine.workspace.reading import takes_in
+
+    if more := takes_in(refusal, settings.workspace):
+        return PathRefused(f"{refusal}; {more}.")
+    elsewhere = refusal.kind in ("missing", "not-memory", "not-markdown")
+    return PathRefused(f"{refusal}. {_near_names(settings, wrong) if elsewhere else ''}".rstrip())
 
 
 def _near_names(settings: Settings, wrong: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -163,6 +164,11 @@ def parse_location(text: str) -> Location:
     return Location(path, start, end)
 
 
+_NOT_MEMORY = (
+    "this path is not memory: only MEMORY.md, memory.md, files below memory/ and the extra paths are"
+)
+
+
 class AllowedPath(NamedTuple):
     """An allowed path: ``path`` is reported, ``tail`` below the real folder ``base`` is opened. ``folders``
     are those on the way to it below the folder that a rule names."""
@@ -188,8 +194,18 @@ def locate_note(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -
         raise NoteRefused("not-memory", asked, f"is in {printable(ignored)}, which is no memory folder")
     if workspace.inside(spellings[0]) is None and workspace.inside(spellings[1]) is None:
         raise NoteRefused("outside", asked, "is outside of the workspace and of the extra paths")
-    reason = "this path is not memory: only MEMORY.md, memory.md, files below memory/ and the extra paths are"
-    raise NoteRefused("not-memory", asked, reason)
+    raise NoteRefused("not-memory", asked, _NOT_MEMORY)
+
+
+def takes_in(refusal: NoteRefused, workspace: Path) -> str:
+    """How the refused file becomes memory: for a Markdown file of the workspace; "" for all else."""
+    path = Path(refusal.path)
+    if refusal.reason != _NOT_MEMORY or path.is_absolute() or path.suffix != NOTE_SUFFIX:
+        return ""
+    file = workspace / path
+    if any(map(is_ignored_folder, path.parts)) or not file.is_file() or file.is_symlink():
+        return ""
+    return f"the option --include {shlex.quote(refusal.path)} or the setting extra_paths takes it in"
 
 
 def _allowed(
