@@ -272,6 +272,15 @@ def test_the_story_of_the_readme_is_true(environ: dict[str, str], capsys: pytest
     assert "decay=off: result 1" in said and "Move it to MEMORY.md" in said
 
 
+def test_the_answer_that_is_read_line_by_line_is_a_real_one(
+    environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (shown,) = (block.text for block in blocks_of(ROOT / "docs" / "usage.md") if block.language == "text")
+    assert run(["search", "vpn certificate", "--explain"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert len(shown.splitlines()) == 4 and not [line for line in shown.splitlines() if line not in said]
+
+
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 90
 
