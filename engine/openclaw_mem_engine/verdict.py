@@ -148,7 +148,7 @@ def _below(trace: Trace) -> str:
     """How many candidates ``min_score`` drops."""
     below = sum(row.outcome.stage == "min_score" for row in trace.dropped)
     return (
-        f"{below:,} {'is' if below == 1 else 'are'} below min_score {trace.knobs.min_score:g}"
+        f"{below:,} more {'is' if below == 1 else 'are'} below min_score {trace.knobs.min_score:g}"
         if below
         else ""
     )

@@ -89,7 +89,7 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
         if claimed:
             assert int(claimed[2] if claimed[2].isdigit() else claimed[1]) == more
             assert int(claimed[3] or more) == len(filled.returned)
-        below = re.search(r"(\d+) (?:is|are) below min_score", said)
+        below = re.search(r"(\d+) more (?:is|are) below min_score", said)
         low = sum(row.final < knobs.min_score for row in trace.dropped if row.final is not None)
         if trace.cut is not None and not trace.cut.note and trace.results:
             assert int(below[1] if below else 0) == low, (query, said)

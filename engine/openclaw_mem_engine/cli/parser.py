@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from typing import Any, NoReturn
 
 from openclaw_mem_engine import __version__
@@ -172,16 +172,11 @@ def _add_commands(
         common = own.add_argument_group("common options", listed)
         own.add_common(common, default=argparse.SUPPRESS)
         common._group_actions.clear()
-    if dest == "command":
-        _in_sections(parser, commands._choices_actions)
-
-
-def _in_sections(parser: argparse.ArgumentParser, summaries: Iterable[argparse.Action]) -> None:
-    """Let the help list the commands by what they are for, instead of in one column."""
+    # The help lists the commands by what they are for, instead of in one column below their placeholder.
     parser._action_groups[-1]._group_actions.clear()
-    by_name = {summary.dest: summary for summary in summaries}
-    for title, names in SECTIONS:
-        parser.add_argument_group(title)._group_actions.extend(by_name[name] for name in names.split())
+    summaries = {summary.dest: summary for summary in commands._choices_actions}
+    for title, names in SECTIONS if dest == "command" else (("commands", " ".join(summaries)),):
+        parser.add_argument_group(title)._group_actions.extend(summaries[name] for name in names.split())
 
 
 def whole_number(text: str | None, option: str, least: int) -> int | None:

@@ -152,8 +152,8 @@ WRITING_COMMANDS: tuple[Command, ...] = (
         "what a system prompt gets from memory, and its tokens",
         "prompt\n  openclaw-mem prompt --session-type group --citations off\n"
         '  openclaw-mem prompt --query "vpn certificate"',
-        " The\ntext itself, files with the line at which they are cut, missing files, the logs of today and\n"
-        "yesterday; and with --query what a search saves compared with whole files.",
+        " It prints the text itself, files with the line at which they are cut, missing files, the logs of "
+        "today and yesterday; and with --query what a search saves compared with whole files.",
         (
             option(
                 "--session-type",
