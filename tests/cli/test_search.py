@@ -261,7 +261,7 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
         (["search", "x", "--set", "dcay=on"], "Did you mean decay"),
         (["search", "x", "--profile", "workbnch"], "'workbnch'. Did you mean workbench? Known: documented"),
         (["serch", "x"], "There is no command 'serch'. Did you mean search? `openclaw-mem --help` lists"),
-        (["search", "x", "--set", "decay"], "write knob=value"),
+        (["search", "x", "--set", "decay"], "'decay' is not NAME=VALUE, for example decay=on."),
         (["search", "x", "--set", "decay=perhaps"], "allowed is on or off"),
         (["search", "x", "--max-results", "0"], "max_results cannot be '0'"),
         (["search", "x", "--min-score", "nan"], "min_score cannot be 'nan'"),
@@ -290,6 +290,7 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
         (["search", "x", "-0"], "choose files or lines"),
         (["search", "x", "--frobnicate"], "unrecognized arguments: --frobnicate. See"),
         (["search", "x", "--lesson"], "unrecognized arguments: --lesson. See"),  # not: did you mean --json?
+        (["flush", "--session", ""], "--session is empty: write --session ID.\n"),
         (["search", "x", "--agent"], "--agent needs a value. See `openclaw-mem search --help`."),
         (["remember"], "Missing: TEXT. See `openclaw-mem remember --help`. Example: openclaw-mem remember"),
         (["store"], "COMMAND. See `openclaw-mem store --help`. Example: openclaw-mem store status\n"),

@@ -113,6 +113,8 @@ def test_the_sentence_names_what_openclaw_returns_by_now(demo: Memory) -> None:
     )
     assert "keyword_rescue = fill" in answer.verdict and answer.to_dict()["verdict"] == answer.verdict
     assert "mid-2026" not in demo.search(QUERIES[0], Knobs().set({"keyword_rescue": "fill"})).verdict
+    of_qmd = demo.search("restore", Knobs().set({"profile": "qmd-2.8", "min_score": 0.9})).verdict
+    assert "below min_score 0.9" in of_qmd and "mid-2026" not in of_qmd, "QMD has no keyword rescue"
 
 
 def test_nothing_relevant_and_nothing_searched(demo: Memory) -> None:

@@ -94,7 +94,8 @@ class _Parser(argparse.ArgumentParser):
         # An unset variable in a script (`--workspace "$NOTES"`) must not mean the default.
         if action.option_strings and not all(map(str.strip, arg_strings)):
             name = action.option_strings[0]
-            raise UsageError(f"{name} is empty: write {name} {action.metavar or 'VALUE'}, or leave it out.")
+            other = "" if action.required else ", or leave it out"
+            raise UsageError(f"{name} is empty: write {name} {action.metavar or 'VALUE'}{other}.")
         # Before 3.13 the value of `--query=--` would be an empty list.
         if arg_strings == ["--"] and action.option_strings and action.nargs is None:
             return self._get_value(action, "--")
