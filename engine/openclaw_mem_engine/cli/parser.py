@@ -176,8 +176,8 @@ def _add_commands(
     # The help lists the commands by what they are for, instead of in one column below their placeholder.
     parser._action_groups[-1]._group_actions.clear()
     summaries = {summary.dest: summary for summary in commands._choices_actions}
-    for title, names in SECTIONS if dest == "command" else (("commands", " ".join(summaries)),):
-        parser.add_argument_group(title)._group_actions.extend(summaries[name] for name in names.split())
+    for title, members in SECTIONS if dest == "command" else (("commands", " ".join(summaries)),):
+        parser.add_argument_group(title)._group_actions.extend(summaries[name] for name in members.split())
 
 
 def whole_number(text: str | None, option: str, least: int) -> int | None:
