@@ -85,6 +85,6 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     from difflib import get_close_matches  # only for those who mistyped
 
     names = list(known)
-    tries = ((1, 0.9), (3, 0.7), (1, 0.5))
+    tries = ((1, 0.9), (3, 0.7), (1, 0.65))
     near = next(filter(None, (get_close_matches(name, names, most, cutoff) for most, cutoff in tries)), [])
     return f" Did you mean {', '.join(prefix + known for known in near)}?" if near else ""

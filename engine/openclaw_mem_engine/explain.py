@@ -58,7 +58,7 @@ def arithmetic(row: Row, knobs: Knobs) -> str:
 def _later(operand: Operand, digits: int) -> str:
     """What a stage after the fusion did to the score, without its result."""
     if operand.op == "set":
-        return f"  → 1/{operand.label} [1/{operand.inputs[operand.label]:g}]"
+        return f"  → 1 / {operand.inputs[operand.label]:g} (fused rank)"
     age = operand.inputs.get("age_days")
     because = ", ".join(part for part in (f"{age:.0f} days" if age else "", operand.note) if part)
     because = f" ({because})" if because else ""

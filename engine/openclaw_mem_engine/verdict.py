@@ -148,7 +148,7 @@ def _below(trace: Trace) -> str:
     """How many candidates ``min_score`` drops."""
     below = sum(row.outcome.stage == "min_score" for row in trace.dropped)
     return (
-        f"{below:,} {'is' if below == 1 else 'are'} below min_score {trace.knobs.min_score:g}"
+        f"{below:,} more {'is' if below == 1 else 'are'} below min_score {trace.knobs.min_score:g}"
         if below
         else ""
     )
@@ -156,9 +156,9 @@ def _below(trace: Trace) -> str:
 
 def would_add(trace: Trace) -> str:
     """Keyword matches that ``min_score`` drops though results are free for them, and that a newer default
-    returns; empty where there are none."""
+    returns; empty where there are none, and with the profiles of QMD, which has no keyword rescue."""
     knobs = trace.knobs
-    if trace.cut is None or knobs.keyword_rescue == "fill":
+    if trace.cut is None or knobs.keyword_rescue == "fill" or knobs.profile.startswith("qmd"):
         return ""
     terms = {lst.term for lst in trace.lists if lst.kind.by_words}
     below = (row for row in trace.dropped if row.outcome.stage == "min_score")

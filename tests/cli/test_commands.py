@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from openclaw_mem_engine import __version__
+from openclaw_mem_engine.cli.arguments import COMMANDS
 from support.commands import NOTES, Call, World
 from support.embed_server import running_server, unauthorized
 
@@ -201,7 +202,8 @@ def test_config_names_origin_and_range_and_hides_secrets(bare: Call, world: Worl
         f"""{{ // as OpenClaw writes it
         agents: {{ defaults: {{ memorySearch: {{ provider: "openai", remote: {{ apiKey: "{key}" }},
             query: {{ maxResults: 9 }} }} }} }},
-        memory: {{ backend: "qmd", qmd: {{ mcporter: {{ a: 1, b: 2, c: 3 }} }} }} }}"""
+        memory: {{ backend: "qmd", qmd: {{ limits: {{ maxResults: 8 }},
+            mcporter: {{ a: 1, b: 2, c: 3 }} }} }} }}"""
     )
     said = bare("config")
     assert said.code == 0
@@ -210,14 +212,40 @@ def test_config_names_origin_and_range_and_hides_secrets(bare: Call, world: Worl
     ]
     assert "memory.qmd.mcporter.c are not used." in said.err
     line = next(line for line in said.out.splitlines() if line.startswith("query.max_results"))
-    assert line.split()[1] == "6" and "qmd-documented, memory.qmd.limits" in line  # not for this backend
+    assert line.split()[1] == "8" and "(profile qmd-documented, memory.qmd.limits)" in line  # not the 9
+    assert "query.min_score                 0  (profile qmd-documented)\n" in said.out
+    assert "query.profile                   qmd-documented  (memory.backend is qmd)\n" in said.out
     line = next(line for line in said.out.splitlines() if line.startswith("provider.name"))
     assert "openclaw.json" in line
-    line = next(line for line in said.out.splitlines() if line.startswith("query.max_results"))
-    assert "a whole number" in line
+    assert "agent                           main\n" in said.out, "what is built in has no origin"
+    assert "a whole number" not in said.out
+    ranges = bare("config", "--verbose").out.partition("query.max_results ")[2].splitlines()
+    assert ranges[1].strip() == "allowed: 1 to 200, a whole number"
     as_json = bare("config", "--json")
     assert as_json.json["settings"]["provider.api_key"]["value"] == "set"
     assert key not in said.out + said.err + as_json.out
+
+
+def test_settings_and_help_fit_a_terminal_of_80_columns(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is longer is one word, such as a path."""
+    for module in ("terminal", "parser"):
+        monkeypatch.setattr(f"openclaw_mem_engine.cli.{module}.width", lambda: 80)
+    monkeypatch.setattr("openclaw_mem_engine.cli.terminal.is_terminal", lambda _stream: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    commands, texts = [(c.name, c) for c in COMMANDS], [call("config", "--verbose").out, call("--help").out]
+    while commands:
+        words, command = commands.pop()
+        texts.append(call(*words.split(), "--help").out)
+        commands += [(f"{words} {inner.name}", inner) for inner in command.commands]
+    long = [line for text in texts for line in text.splitlines() if len(line) > 80]
+    assert [line for line in long if len(line.split()[-1]) < 40] == []
+
+
+def test_the_help_lists_every_command_once_on_one_line(bare: Call) -> None:
+    said = bare("--help").out
+    for command in COMMANDS:
+        assert said.count(f"\n  {command.name:15}  {command.summary}\n") == 1, command.name
+        assert len(command.summary) <= 59
 
 
 def test_flags_show_up_as_origins(call: Call) -> None:
@@ -298,7 +326,7 @@ def test_tui_without_a_terminal_says_what_to_use(call: Call) -> None:
 def test_bare_prints_help_with_first_steps(bare: Call) -> None:
     said = bare()
     assert said.code == 0
-    assert "first steps:" in said.out
+    assert "start here:" in said.out
     assert "openclaw-mem demo" in said.out
 
 
@@ -308,7 +336,7 @@ def test_bare_prints_help_with_first_steps(bare: Call) -> None:
 def test_every_command_has_help_with_an_example(bare: Call, command: str) -> None:
     said = bare(command, "--help")
     assert said.code == 0
-    assert f"openclaw-mem {command}" in said.out.partition("example:")[2]
+    assert f"openclaw-mem {command}" in said.out.partition("examples:")[2]
     assert "--workspace DIR" in said.out
     *full, _last = said.out.split("\n\n")[1].splitlines()
     assert all(len(line) > 75 for line in full), "the description is one paragraph"

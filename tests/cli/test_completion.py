@@ -32,7 +32,7 @@ def test_bash_completes_commands_options_and_values(bare: Call, tmp_path: Path) 
     expected = {
         ("",): " ".join(command.name for command in COMMANDS),
         ("sea",): "search",
-        ("search", "--pro"): "--provider --profile",
+        ("search", "--pro"): "--profile --provider",
         ("search", "--profile", "work"): "workbench",
         ("search", "--set", "half"): "half_life_days=",
         ("--json", "search", "x", "--format", "l"): "lines",

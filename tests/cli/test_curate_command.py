@@ -97,9 +97,9 @@ def test_one_thing_at_a_time_and_known_ids(call: Call, ids: dict[str, str]) -> N
     twice = call("curate", "--reject", ids["secret"], "--effect", ids["secret"])
     assert twice.code == 2 and "--effect, --reject" in twice.err
     assert call("curate", "--rejected", "--apply", ids["secret"]).code == 2
-    for wrong in ("", "nothing"):
+    for wrong, advice in (("", "--effect is empty"), ("nothing", "`openclaw-mem curate` lists them")):
         said = call("curate", "--effect", wrong)
-        assert said.code == 2 and "`openclaw-mem curate` lists them" in said.err
+        assert said.code == 2 and advice in said.err
 
 
 def test_searches_of_the_tool_command_count(call: Call, world: World) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+from openclaw_mem_engine.cli.status import FILE_WORDS
+from openclaw_mem_tui.features.index.render.files import STATES
 from support.commands import Call, World
 
 
@@ -19,8 +23,8 @@ def test_changed_files_come_first_with_what_to_do(call: Call, world: World) -> N
     (world.workspace / "memory" / "evil\x1b[31m.md").write_text("hostile name\n")
     said = call("files")
     lines = said.out.splitlines()
-    assert lines[0].startswith("changed") and "MEMORY.md" in lines[0] and "(+15 B)" in lines[0]
-    assert lines[1].startswith("new") and "^[[31m" in lines[1] and "\x1b" not in said.out
+    assert lines[0].startswith("modified") and "MEMORY.md" in lines[0] and "(+15 B)" in lines[0]
+    assert lines[1].startswith("not indexed") and "^[[31m" in lines[1] and "\x1b" not in said.out
     assert "2 files to sync: `openclaw-mem index`" in lines[-1]
     only = call("files", "--changed", "--json").json["files"]
     assert [row["standing"] for row in only] == ["changed", "new"]
@@ -41,6 +45,36 @@ def test_chunks_tell_lines_sizes_and_what_is_shared(call: Call, world: World) ->
     (world.workspace / "memory" / "tank.md").unlink()
     gone = call("chunks", "memory/tank.md")
     assert gone.code == 0 and "deleted on disk" in gone.out
+
+
+def test_the_words_for_states_are_those_of_the_workbench() -> None:
+    assert {state: words for state, (_mark, words, _role) in STATES.items()} == FILE_WORDS
+
+
+def test_a_note_beside_the_memory_is_refused_with_the_option_that_takes_it_in(
+    call: Call, world: World
+) -> None:
+    (world.workspace / "my plan.md").write_text("# Plan\n")
+    said = call("get", "my plan.md")
+    how = "the option --include 'my plan.md' or the setting extra_paths takes it in"
+    assert said.code == 4 and how in said.err
+    assert how in call("why-not", "plan", "my plan.md", "--json").json["verdict"]
+    assert call("get", "my plan.md", "--include", "my plan.md").out == "# Plan\n"
+    (world.workspace / ".obsidian").mkdir()
+    for never in (".obsidian/a.md", "a.txt"):
+        (world.workspace / never).write_text("x\n")
+        said = call("get", never)
+        assert said.code == 4 and "--include" not in said.err, "such a file is never taken in"
+
+
+def test_a_folder_that_looks_like_a_workspace_is_proposed(
+    bare: Call, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "try `openclaw-mem demo`" in bare("search", "router").err
+    monkeypatch.chdir(world.workspace)
+    said = bare("search", "router")
+    assert said.code == 5 and said.err.endswith("The current folder looks like one: try --workspace .\n")
+    assert bare("search", "router", "--workspace", ".").code == 0
 
 
 def test_what_is_no_memory_is_named(call: Call) -> None:

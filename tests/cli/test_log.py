@@ -82,7 +82,7 @@ def test_only_this_workspace_and_agent_unless_all_are_asked_for(call: Call, bare
     [
         (["--kind", "nope\x1b"], "--kind cannot be 'nope^[': use one of: sync, rebuild, "),
         (["--since", "soon"], "--since cannot be 'soon'"),
-        (["--since", ""], "--since cannot be ''"),
+        (["--since", ""], "--since is empty: write --since WHEN, or leave it out."),
         (["--since", "99999999999d"], "--since cannot be"),
         (["--limit", "0"], "--limit cannot be '0'"),
     ],

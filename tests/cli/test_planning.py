@@ -94,6 +94,14 @@ def test_index_says_where_text_goes_before_it_goes(bare: Call, world: World) -> 
     assert json.loads(bare("index", "--json").out)["files"] == 4
 
 
+def test_a_search_that_leaves_the_rebuild_to_index_announces_no_text(call: Call, world: World) -> None:
+    call("index")
+    env = {"OPENAI_API_KEY": "sk-planted-secret-0123456789abcdef"}
+    done = world.run("search", "router", "--workspace", str(world.workspace), env=env)
+    said = done.stderr.decode()
+    assert "a search does not wait for the rebuild" in said and "Sending" not in said
+
+
 def test_index_says_nothing_of_the_kind_when_text_stays(call: Call) -> None:
     assert call("index").err == ""
 

@@ -89,7 +89,7 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
         if claimed:
             assert int(claimed[2] if claimed[2].isdigit() else claimed[1]) == more
             assert int(claimed[3] or more) == len(filled.returned)
-        below = re.search(r"(\d+) (?:is|are) below min_score", said)
+        below = re.search(r"(\d+) more (?:is|are) below min_score", said)
         low = sum(row.final < knobs.min_score for row in trace.dropped if row.final is not None)
         if trace.cut is not None and not trace.cut.note and trace.results:
             assert int(below[1] if below else 0) == low, (query, said)
@@ -113,6 +113,8 @@ def test_the_sentence_names_what_openclaw_returns_by_now(demo: Memory) -> None:
     )
     assert "keyword_rescue = fill" in answer.verdict and answer.to_dict()["verdict"] == answer.verdict
     assert "mid-2026" not in demo.search(QUERIES[0], Knobs().set({"keyword_rescue": "fill"})).verdict
+    of_qmd = demo.search("restore", Knobs().set({"profile": "qmd-2.8", "min_score": 0.9})).verdict
+    assert "below min_score 0.9" in of_qmd and "mid-2026" not in of_qmd, "QMD has no keyword rescue"
 
 
 def test_nothing_relevant_and_nothing_searched(demo: Memory) -> None:

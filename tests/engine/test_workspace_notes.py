@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import Location, parse_location, read_note
 
@@ -119,8 +120,7 @@ def test_a_file_that_changes_while_it_is_read(
         ("memory/x.md#L12-L20", ("memory/x.md", 12, 20)),
         ("memory/x.md#L12-20", ("memory/x.md", 12, 20)),
         (" memory/a b.md:3 ", ("memory/a b.md", 3, 3)),
-        ("memory/x.md:0", ("memory/x.md", 1, 1)),
-        ("memory/x.md:20-12", ("memory/x.md", 20, 20)),
+        ("memory/x.md:12-12", ("memory/x.md", 12, 12)),
         ("memory/x.md#top", ("memory/x.md#top", None, None)),
         ("memory/x.md:", ("memory/x.md:", None, None)),
         ("memory/10:30.md", ("memory/10:30.md", None, None)),
@@ -134,9 +134,24 @@ def test_locations(text: str, location: tuple[str, int | None, int | None]) -> N
     assert parse_location(text) == Location(*location)
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        *((text, "x.md has no line 0") for text in ("x.md:0", "x.md:00-3", "x.md#L0")),
+        *((text, f"{text} ends before it begins") for text in ("x.md:20-12", "x.md#L20-L12", "x.md:3-0")),
+    ],
+)
+def test_lines_that_cannot_be_are_refused(text: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        parse_location(text)
+
+
 @given(st.text())
 def test_any_text_is_some_location(text: str) -> None:
-    location = parse_location(text)
+    try:
+        location = parse_location(text)
+    except UsageError:
+        return
     assert text.strip().startswith(location.path)
 
 

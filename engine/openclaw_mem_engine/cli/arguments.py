@@ -10,13 +10,18 @@ from openclaw_mem_engine.cli.writing_arguments import WRITING_COMMANDS
 
 #: Allowed before and after the command.
 COMMON = (
-    option("--workspace", metavar="DIR", help="the folder that holds MEMORY.md and memory/"),
+    option(
+        "--workspace",
+        metavar="DIR",
+        help="the folder that holds MEMORY.md and memory/ (default: the one of OpenClaw)",
+    ),
     option("--config", metavar="FILE", help="an OpenClaw configuration (JSON5) instead of the usual one"),
-    option("--agent", metavar="ID", help="the agent (default: the default agent)"),
+    option("--agent", metavar="ID", help="whose memory (default: the default agent)"),
     option(
         "--provider",
         metavar="NAME",
-        help="embeddings: static (built in), local, openai, gemini, voyage, mistral, ollama, none, auto",
+        help="embeddings: auto (default), static (built in), local, openai, gemini, voyage, mistral, ollama, "
+        "none",
     ),
     many("--include", "GLOB", "further notes of the workspace, for example '**/*.md'"),
     flag("--json", "the answer as JSON on stdout"),
@@ -39,13 +44,25 @@ _FAULT = many(
 PROFILE_NAMES = "documented, openclaw-2026.2, workbench, qmd-process, qmd-documented, qmd-2.8"
 #: How to rank, and from which index.
 _RANKING = (
-    option("--profile", metavar="P", help=PROFILE_NAMES),
-    option("--max-results", metavar="N", help="how many passages (default 6)"),
-    option("--min-score", metavar="X", help="cut below this score (default 0.35)"),
+    option("--profile", metavar="P", help=f"formulas of the ranking (default: documented): {PROFILE_NAMES}"),
+    option("--max-results", metavar="N", help="how many passages, 1 to 200 (default 6)"),
+    option(
+        "--min-score",
+        metavar="X",
+        help="drop scores below X, 0 to 1 (default: that of the profile, 0.35 with documented)",
+    ),
     shared.SET_KNOB,
     shared.NO_SYNC,
 )
-#: In the order of the help.
+#: The commands by what they are for, in the order of the help.
+SECTIONS = (
+    ("start here", "demo tui"),
+    ("search and explain", "search why-not get tool"),
+    ("index", "status files chunks index watch doctor log"),
+    ("write memory", "remember undo curate flush snapshot prompt timeline"),
+    ("settings and models", "config providers model cache completion"),
+    ("other stores and backends", "qmd memories store"),
+)
 COMMANDS = (
     Command(
         "index",
@@ -110,7 +127,7 @@ COMMANDS = (
     ),
     Command(
         "why-not",
-        "why a search does not return a passage, and changes that would return it",
+        "why a passage is not returned, and which change returns it",
         'why-not "vpn certificate" memory/2026-02-20.md:12\n'
         '  openclaw-mem why-not "vpn certificate" MEMORY.md --profile workbench --json',
         " It\nwalks from the file on disk to the snippet, and stops at the first no. Every change of a\n"
@@ -135,7 +152,7 @@ COMMANDS = (
         (
             option("location", metavar="PATH[:LINE]", help="as search prints it, for example MEMORY.md:3-8"),
             shared.FIRST_LINE,
-            option("--lines", metavar="N", help="how many lines"),
+            option("--lines", metavar="N", help="how many lines (default: all that follow)"),
         ),
         runner="search:run_get",
     ),
@@ -150,7 +167,7 @@ COMMANDS = (
     ),
     Command(
         "chunks",
-        "the chunks of a file, and what each shares with the one before",
+        "the chunks of a file, and what neighbours share",
         "chunks MEMORY.md\n  openclaw-mem chunks memory/2026-02-20.md --text",
         " A search\nfinds chunks, never files: what is cut apart is found apart.",
         (
@@ -161,22 +178,24 @@ COMMANDS = (
     ),
     Command(
         "config",
-        "every setting, where its value came from, and what is allowed",
+        "every setting and where its value came from; change them",
         "config --agent ops\n  openclaw-mem config set query.min_score=0.3 theme=claw-light\n"
         "  openclaw-mem config undo",
-        " `set` writes\nour config.toml, and no other file, after it has shown the change.",
+        " A value that is not built in has its origin after it. `set` writes our config.toml, and no other "
+        "file, after it has shown the change.",
         (
             option(
                 "action", nargs="?", choices=("show", "set", "undo"), default="show", help="default: show"
             ),
             option("values", nargs="*", metavar="KEY=VALUE", help="set: keys as `config` lists them"),
+            flag("--verbose", "show: also what each setting may be"),
             flag("--dry-run", "show the change and write nothing"),
             shared.YES,
         ),
     ),
     Command(
         "providers",
-        "embedding providers: which is active, where text is sent, and the cost",
+        "the embedding providers: which is active, where text goes",
         "providers\n  openclaw-mem providers --probe",
         " Without\n--probe no request is sent: earlier results are shown. Keys are never shown.",
         (
@@ -223,7 +242,7 @@ COMMANDS = (
     ),
     Command(
         "log",
-        "what happened to this memory: syncs, rebuilds, fallbacks, failures",
+        "what happened: syncs, rebuilds, fallbacks, failures",
         "log --since 2d\n  openclaw-mem log --kind fallback,recovered\n  openclaw-mem log --follow --json",
         " The newest\nevent comes last. Queries and the text of notes are not in it.",
         (
@@ -290,8 +309,8 @@ COMMANDS = (
     ),
     Command(
         "demo",
-        "a bundled workspace with lessons, needs no network and no settings",
-        'demo\n  openclaw-mem search restore --workspace "$(openclaw-mem demo --print-workspace)"\n'
+        "try it: bundled notes with lessons, no network, no settings",
+        'demo\n  openclaw-mem search vpn --workspace "$(openclaw-mem demo --print-workspace)"\n'
         "  openclaw-mem demo --fault embeddings-401",
         " On a terminal it\nopens the workbench; otherwise it runs every lesson and prints it.",
         (
@@ -303,7 +322,7 @@ COMMANDS = (
     ),
     Command(
         "tui",
-        "the workbench: search as you type, with every score explained",
+        "the workbench: search as you type, every score explained",
         'tui "print spooler"\n  openclaw-mem tui --fault embeddings-timeout',
         options=(
             option("words", nargs="*", metavar="QUERY", help="the first query"),

@@ -8,9 +8,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.opening import settings_of
-from openclaw_mem_engine.cli.terminal import aligned, dim, out, say, setting_text, show, strong, table
+from openclaw_mem_engine.cli.terminal import (
+    aligned,
+    dim,
+    hanging,
+    one_line,
+    out,
+    say,
+    setting_text,
+    show,
+    strong,
+)
 from openclaw_mem_engine.config.ignored import nearest
-from openclaw_mem_engine.config.settings import Origin
+from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, Origin
 from openclaw_mem_engine.config.sources import is_there
 from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.model import Note
@@ -22,6 +32,9 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.config.show import Row
     from openclaw_mem_engine.ranking.knobs import KnobValue
 
+#: Columns of the key of a setting; longer ones move their value to the right.
+_KEY_WIDTH = 32
+
 
 def run(arguments: Namespace) -> int:
     """List the settings, or change our ``config.toml``. Raises UsageError for values without ``set``."""
@@ -29,6 +42,10 @@ def run(arguments: Namespace) -> int:
         raise UsageError("Only `openclaw-mem config set` takes KEY=VALUE.")
     if arguments.action == "show" and (arguments.yes or arguments.dry_run):
         raise UsageError("--yes and --dry-run are for `openclaw-mem config set` and `config undo`.")
+    if arguments.verbose and (arguments.action != "show" or arguments.json):
+        raise UsageError(
+            "--verbose is for the list as text, `openclaw-mem config --verbose`; JSON has it all."
+        )
     return _list(arguments) if arguments.action == "show" else _change(arguments)
 
 
@@ -149,33 +166,35 @@ def _list(arguments: Namespace) -> int:
         if (name := row.key.removeprefix("query.")) in knobs:
             origin = {"kind": row.origin.kind, "where": row.origin.where}
             data["settings"][row.key] |= {"value": knobs[name], "allowed": row.allowed, "origin": origin}
-    show(data, _lines(settings, rows), as_json=arguments.json)
+    show(data, _lines(settings, rows, verbose=arguments.verbose), as_json=arguments.json)
     if not arguments.json:
         for note in settings.warnings:
             say(note.text)
     return 0
 
 
-def _lines(settings: Settings, rows: Sequence[Row]) -> Iterator[str]:
-    cells = [(row.key, visible(row.value_text), visible(row.origin.where), row.allowed) for row in rows]
-    head, *lines = table([("setting", "value", "from", "allowed"), *cells])
-    yield head
-    for row, line in zip(rows, lines, strict=True):
-        yield dim(line) if row.origin.kind == "default" else line
+def _lines(settings: Settings, rows: Sequence[Row], *, verbose: bool) -> Iterator[str]:
+    """Each setting with its value and, unless that is built in, its origin; then the files."""
+    for row in rows:
+        where = "" if row.origin == DEFAULT_ORIGIN else f"  ({one_line(row.origin.where)})"
+        for line in hanging(f"{row.key:{_KEY_WIDTH - 1}} {one_line(row.value_text)}{where}", _KEY_WIDTH):
+            yield dim(line) if row.origin.kind == "default" else line
+        if verbose:
+            yield from map(dim, hanging(" " * _KEY_WIDTH + f"allowed: {row.allowed}", _KEY_WIDTH + 2))
     facts = settings.openclaw
     yield ""
-    yield from aligned(
-        [
-            ("index", visible(settings.index_name)),
-            (
-                "our file",
-                visible(str(settings.own_file)) + ("" if is_there(settings.own_file) else " (none yet)"),
-            ),
-            ("OpenClaw's file", visible(str(facts.config_file or "none found"))),
-            ("OpenClaw's agents", ", ".join(facts.agents) or "none configured"),
-            *(("not used" if key.known else "not known", key.text) for key in facts.ignored),
-        ]
-    )
+    files = [
+        ("index", visible(settings.index_name)),
+        (
+            "our file",
+            visible(str(settings.own_file)) + ("" if is_there(settings.own_file) else " (none yet)"),
+        ),
+        ("OpenClaw's file", visible(str(facts.config_file or "none found"))),
+        ("OpenClaw's agents", ", ".join(facts.agents) or "none configured"),
+        *(("not used" if key.known else "not known", key.text) for key in facts.ignored),
+    ]
+    for line in aligned(files):
+        yield from hanging(line, 19)
 
 
 def _with_knob(settings: Settings, row: Row, knobs: Mapping[str, KnobValue]) -> Row:
@@ -184,8 +203,16 @@ def _with_knob(settings: Settings, row: Row, knobs: Mapping[str, KnobValue]) -> 
     if name == row.key:
         return row
     origin = row.origin
-    if origin.kind == "openclaw" and settings.query.overrides.get(name) != knobs[name]:
-        origin = Origin("default", f"{knobs['profile']}, memory.qmd.limits")  # what is for the builtin index
+    if name == "profile" and knobs[name] != settings.query.profile:
+        origin = Origin("default", "memory.backend is qmd")
+    elif name != "profile" and origin.kind in ("default", "openclaw"):
+        from openclaw_mem_engine.ranking.profiles import profile
+
+        own = profile(str(knobs["profile"])).to_dict()[name] == knobs[name]
+        if origin.kind == "default" or settings.query.overrides.get(name) != knobs[name]:
+            # The profile of the backend in use; what the configuration says may be for the builtin index.
+            where = f"profile {knobs['profile']}" + ("" if own else ", memory.qmd.limits")
+            origin = Origin("default", where)
     return row._replace(value_text=setting_text(knobs[name]), allowed=_allowed(name), origin=origin)
 
 

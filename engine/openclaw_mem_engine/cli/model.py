@@ -75,8 +75,6 @@ def _model_file(settings: Settings, use: str, named: str | None, base_url: str) 
     from openclaw_mem_engine.providers.local import model_file as files
     from openclaw_mem_engine.providers.resolve import model_folder
 
-    if named is not None and not named.strip():
-        raise UsageError("--model is empty: give it hf:organisation/repository/file.gguf or a path.")
     configured, default = {
         "embedding": (settings.provider.local_model_path, files.DEFAULT_MODEL),
         "rerank": (settings.rerank.provider == "local" and settings.rerank.model, files.RERANK_MODEL),

@@ -24,10 +24,6 @@ def settings_of(arguments: Namespace, variables: Mapping[str, str] | None = None
     ConfigError, UsageError."""
     from openclaw_mem_engine.config.load import load_settings
 
-    for option in ("workspace", "config"):
-        # An unset variable in a script (`--workspace "$NOTES"`) must not mean the current folder.
-        if (text := getattr(arguments, option)) is not None and not text.strip():
-            raise UsageError(f"--{option} is empty: give it a path.")
     try:
         home = Path.home()
     except RuntimeError:

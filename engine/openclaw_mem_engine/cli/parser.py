@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Container
 from typing import Any, NoReturn
 
 from openclaw_mem_engine import __version__
-from openclaw_mem_engine.cli.arguments import COMMANDS, COMMON
+from openclaw_mem_engine.cli.arguments import COMMANDS, COMMON, SECTIONS
 from openclaw_mem_engine.cli.command_table import Command
 from openclaw_mem_engine.cli.terminal import out, width
 from openclaw_mem_engine.errors import UsageError, did_you_mean
 from openclaw_mem_engine.sanitize import visible
 
 _FIRST_STEPS = """\
-first steps:
-  openclaw-mem demo                      try it on a demo workspace
-  openclaw-mem search "vpn certificate"  search the workspace of your agent
-  openclaw-mem search gateway --explain  ... with the reason of every rank
-  openclaw-mem tui                       the same, live, in a full-screen workbench
-  openclaw-mem providers                 active provider, and where text is sent
+examples:
+  openclaw-mem demo                         try it on a demo workspace
+  openclaw-mem search "vpn certificate"     search the memory of your agent
+  openclaw-mem search gateway --explain     ... with the reason of every rank
+  openclaw-mem why-not gateway MEMORY.md:3  why is this line not in the answer?
+  openclaw-mem providers                    is note text sent, and where?
 
-Without options the workspace is the one of OpenClaw's configuration (~/.openclaw/openclaw.json),
-or ~/.openclaw/workspace. `openclaw-mem config` shows every value and where it came from.
+Without --workspace it is the workspace of ~/.openclaw/openclaw.json, else
+~/.openclaw/workspace. `openclaw-mem COMMAND --help` has options and examples.
 
-exit codes: 0 done (also when nothing is relevant), 2 wrong usage, 3 configuration, 4 refused path,
-5 workspace, 6 index, 7 provider, 130 stopped, 1 anything unexpected, or (search --exit-status)
-nothing, or only weak results
+exit codes: 0 done (also when nothing is relevant), 1 unexpected, 2 wrong usage,
+  3 configuration, 4 refused path, 5 workspace, 6 index, 7 provider,
+  130 stopped; `search --exit-status`: 1 also for nothing, or only weak results
 """
+#: The common options by their attribute, as a help text names them.
+_COMMON = {name[2:]: f"{name} {how.get('metavar', '')}".strip() for (name, *_), how in COMMON}
+#: What argparse says, and how we say it.
+_REWORDED = (
+    (r"argument (\S+): expected (?:one|at least one) argument", r"\1 needs a value"),
+    (r"the following arguments are required: ", "Missing: "),
+)
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -38,6 +46,10 @@ class _Help(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str, **how: Any) -> None:
         super().__init__(prog, **{"width": width() - 2} | how)
 
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: Any = None) -> None:
+        """The command's own arguments: the common ones would hide them."""
+        super().add_usage(usage, [one for one in actions if one.dest not in _COMMON], groups, prefix)
+
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         """A description is one paragraph; the examples below the options keep their lines."""
         if "\n  " in text:
@@ -46,10 +58,15 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse whose complaints are our own errors, which ``main`` prints."""
+    """argparse whose complaints are our own errors, which ``main`` prints; ``example`` is a call."""
+
+    example = ""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{visible(message)}. See `{self.prog} --help`.")
+        for pattern, ours in _REWORDED:
+            message = re.sub(pattern, ours, message)
+        example = f" Example: {self.example}" if message.startswith("Missing") else ""
+        raise UsageError(f"{visible(message)}. See `{self.prog} --help`.{example}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
@@ -74,6 +91,11 @@ class _Parser(argparse.ArgumentParser):
         return found, unknown
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        # An unset variable in a script (`--workspace "$NOTES"`) must not mean the default.
+        if action.option_strings and not all(map(str.strip, arg_strings)):
+            name = action.option_strings[0]
+            other = "" if action.required else ", or leave it out"
+            raise UsageError(f"{name} is empty: write {name} {action.metavar or 'VALUE'}{other}.")
         # Before 3.13 the value of `--query=--` would be an empty list.
         if arg_strings == ["--"] and action.option_strings and action.nargs is None:
             return self._get_value(action, "--")
@@ -84,9 +106,8 @@ class _Parser(argparse.ArgumentParser):
         if message:
             out(message, end="")
 
-    def add_common(self, **how: Any) -> None:
+    def add_common(self, group: argparse._ArgumentGroup, **how: Any) -> None:
         """Add the options that are allowed before and after the command."""
-        group = self.add_argument_group("common options (before or after the command)")
         for names, own in COMMON:
             group.add_argument(*names, **(own | how))
 
@@ -100,11 +121,14 @@ def build_parser(argv: Container[str]) -> argparse.ArgumentParser:
         description="Search the Markdown memory of AI agents, and see why every passage is,\n"
         "or is not, in the answer.",
         epilog=_FIRST_STEPS,
+        add_help=False,
         **shape,
     )
-    parser.add_argument("-V", "--version", action="version", version=f"openclaw-mem {__version__}")
-    parser.add_common()
     _add_commands(parser, COMMANDS, "command", shape, argv)
+    group = parser.add_argument_group("options (before or after the command)")
+    parser.add_common(group)
+    group.add_argument("-h", "--help", action="help", help="this text, or the help of a command")
+    group.add_argument("-V", "--version", action="version", version=f"openclaw-mem {__version__}")
     return parser
 
 
@@ -131,19 +155,29 @@ def _add_commands(
             command.name,
             help=command.summary,
             description=f"{command.summary[0].upper()}{command.summary[1:]}.{command.details}",
-            epilog=f"example:\n  openclaw-mem {command.example}\n",
+            epilog=f"examples:\n  openclaw-mem {command.example}\n",
             **shape,
         )
         if own is parser:
             continue
-        # The default of an option after the command must not undo what was given before it.
-        own.add_common(default=argparse.SUPPRESS)
+        own.example = f"openclaw-mem {command.example}".partition("\n")[0]
         for names, how in command.options:
             own.add_argument(*names, **how)
         if command.commands:
             _add_commands(own, command.commands, "action", shape, argv)
         else:
             own.set_defaults(runner=command.runner or f"{command.name}:run")
+        # One line in the help of a command: what is special to it is to be seen. The default of an option
+        # after the command must not undo what was given before it.
+        listed = f"{', '.join(_COMMON.values())}: see `openclaw-mem --help`"
+        common = own.add_argument_group("common options", listed)
+        own.add_common(common, default=argparse.SUPPRESS)
+        common._group_actions.clear()
+    # The help lists the commands by what they are for, instead of in one column below their placeholder.
+    parser._action_groups[-1]._group_actions.clear()
+    summaries = {summary.dest: summary for summary in commands._choices_actions}
+    for title, members in SECTIONS if dest == "command" else (("commands", " ".join(summaries)),):
+        parser.add_argument_group(title)._group_actions.extend(summaries[name] for name in members.split())
 
 
 def whole_number(text: str | None, option: str, least: int) -> int | None:

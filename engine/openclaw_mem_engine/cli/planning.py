@@ -56,6 +56,8 @@ def announce(memory: Memory, token: threading.Event, request: SyncRequest = DEFA
     if not any(link.host for link in links):
         return
     plan = memory.plan(request, token)
+    if plan.rebuild and request.budget_s is not None:
+        return  # a search leaves a rebuild to `openclaw-mem index`
     sent = [space for space in plan.spaces if space.place and space.texts and not space.why_not]
     for space in sent:
         host = destination(space.space.provider, space.place)

@@ -77,7 +77,8 @@ def _probes(memory: Memory, wanted: str) -> Iterator[Probe]:
     if wanted and not named:
         known = ", ".join(dict.fromkeys(link.name for link in links)) or "none"
         raise UsageError(
-            f"Provider {one_line(wanted)[:60]!r} is not in use, so it cannot be probed. In use: {known}."
+            f"Provider {one_line(wanted)[:60]!r} is not in use, so it cannot be probed. In use: {known}. "
+            "The option --provider NAME uses another one for this call."
         )
     for link in named:
         try:

@@ -280,6 +280,10 @@ def _read(settings: Settings, path: str, start: int | None, lines: int | None) -
 
 def refused(settings: Settings, refusal: NoteRefused, wrong: str) -> PathRefused:
     """The refusal of the path that was asked for, with what to do next where another path is needed."""
+    from openclaw_mem_engine.workspace.reading import takes_in
+
+    if more := takes_in(refusal, settings.workspace):
+        return PathRefused(f"{refusal}; {more}.")
     elsewhere = refusal.kind in ("missing", "not-memory", "not-markdown")
     return PathRefused(f"{refusal}. {_near_names(settings, wrong) if elsewhere else ''}".rstrip())
 

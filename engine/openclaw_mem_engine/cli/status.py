@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openclaw_mem_engine.answer import Status
-    from openclaw_mem_engine.inspection import FileRow, Overview
+    from openclaw_mem_engine.inspection import FileRow, FileState, Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy, AnatomyState, Piece
     from openclaw_mem_engine.providers.factory import ProviderState
     from openclaw_mem_engine.retrieval import Capabilities
@@ -43,6 +43,15 @@ _STATES: dict[AnatomyState, str] = {
     "new": "not indexed yet: the next sync makes these chunks",
     "gone": "deleted on disk: the index still has these chunks",
     "refused": "cannot be read: the index still has these chunks",
+}
+#: The state of a file in words.
+FILE_WORDS: dict[FileState, str] = {
+    "changed": "modified",
+    "new": "not indexed",
+    "gone": "deleted",
+    "refused": "excluded",
+    "left-out": "excluded",
+    "indexed": "up to date",
 }
 
 
@@ -151,7 +160,7 @@ def _file_lines(overview: Overview, rows: Sequence[FileRow]) -> list[str]:
         if row.path in {file.path for file in whole}:
             continue
         chunks = count(row.chunks, "chunk") if row.chunks else "–"
-        cells.append((row.state, one_line(row.path), chunks, _file_size(row), one_line(row.why)))
+        cells.append((FILE_WORDS[row.state], one_line(row.path), chunks, _file_size(row), one_line(row.why)))
     counts = overview.counts
     text = f"{count(counts.files, 'file')} with {count(counts.chunks, 'chunk')} in the index"
     waiting = overview.number("changed", "new", "gone")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.answer import Matches
@@ -13,13 +14,13 @@ from openclaw_mem_engine.cli.terminal import (
     aligned,
     crop,
     dim,
+    hanging,
     indented,
     marked,
     matched,
     one_line,
     setting_text,
     strong,
-    table,
 )
 from openclaw_mem_engine.cli.text_format import duration, fallback_words
 from openclaw_mem_engine.commands import advice
@@ -83,7 +84,7 @@ def answer_lines(answer: Answer, columns: int, *, explain: bool = False) -> Iter
             if len(hit.shown) > 1:
                 lines = ", ".join(f"{a}-{b}" if b > a else f"{a}" for a, b in hit.shown)
                 yield _INDENT + dim(f"shows the lines {lines}")
-            yield _INDENT + visible(arithmetic(row, answer.trace.knobs))
+            yield from hanging(_INDENT + visible(arithmetic(row, answer.trace.knobs)), len(_INDENT) + 2)
             if picked := diversity(row, answer.trace.knobs):
                 yield _INDENT + one_line(picked)
             if beside := other_vectors(row, answer.trace):
@@ -91,16 +92,17 @@ def answer_lines(answer: Answer, columns: int, *, explain: bool = False) -> Iter
         yield ""
     if explain:
         yield from _dropped_lines(answer)
-    yield from closing(answer)
+    yield from closing(answer, explain=explain)
 
 
 def stage_lines(answer: Answer) -> list[str]:
-    """One line a stage: name, candidates in and out, what it moved, its formula."""
+    """Each stage: name, candidates in and out, what it moved, its formula."""
     rows = [("stage", "in", "", "out", "effect", "formula")]
     for stage in answer.trace.stages:
         counts = (f"{stage.entered:>5}", "→", f"{stage.left:<5}")
         rows.append((stage.name, *counts, stage_effect(stage), one_line(stage_formula(stage))))
-    return table(rows)
+    head, *lines = aligned(rows)
+    return [strong(head), *chain.from_iterable(hanging(line, head.index("formula")) for line in lines)]
 
 
 def hit_lines(answer: Answer, columns: int, limit: int) -> Iterator[str]:
@@ -125,7 +127,8 @@ def _dropped_lines(answer: Answer) -> Iterator[str]:
     for row in dropped[:DROPPED_SHOWN]:
         score, reason = final_score(row, answer.trace.knobs), one_line(row.outcome.reason or "")
         rows.append((score, _location(row), row.outcome.stage or "", reason))
-    yield from indented(aligned(rows))
+    for line in indented(aligned(rows)):
+        yield from hanging(line, 11)
     if len(dropped) > DROPPED_SHOWN:
         yield dim(f"  {len(dropped) - DROPPED_SHOWN:,} more; --json --explain lists them all")
     yield ""
@@ -143,13 +146,14 @@ def verdict_line(answer: Answer) -> str:
     return f"{text}; try --set min_score={math.floor((best.final or 0.0) * 20) / 20:g}"
 
 
-def closing(answer: Answer) -> Iterator[str]:
+def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
     """How the answer was made, in one line, then what makes it less than it could be."""
     trace, pool = answer.trace, answer.pool
     spent = sum(pool.timings.values()) + trace.milliseconds
     fresh, waited = pool.freshness, answer.sync_seconds or 0.0
+    how = " (--explain: why not the others)" if trace.dropped and not explain else ""
     parts = [
-        f"{returned_words(trace)} of {len(trace.rows):,} candidates",
+        f"{returned_words(trace)} of {len(trace.rows):,} candidates{how}",
         f"{len(trace.truncated)} truncated" if trace.truncated else "",
         f"profile {_profile(answer)}",
         f"provider {answer.served_by[0]}",
@@ -157,8 +161,8 @@ def closing(answer: Answer) -> Iterator[str]:
         f"{spent:.1f} ms",
         f"after {duration(waited)} of sync" if waited >= _WAITED_S else "",
     ]
-    yield advice(verdict_line(answer))
-    yield dim(one_line(" · ".join(part for part in parts if part)))
+    yield from hanging(advice(verdict_line(answer)), 2)
+    yield from map(dim, hanging(one_line(" · ".join(part for part in parts if part)), 2))
     if pool.fallback is not None:
         yield f"{marked('fallback')}: {fallback_words(pool.fallback, pool.now)}"
     for note in trace.notes:

@@ -29,10 +29,12 @@ def one_line(text: str) -> str:
 
 def prepare_streams() -> None:
     """Let no character make an output fail: what the encoding lacks becomes ``\\xNN`` notation. A stream that
-    was closed (``>&-``) leads nowhere; otherwise the next file that is opened would get its number."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+    was closed (``>&-``) leads nowhere; otherwise the next file that is opened would get its number. An answer
+    for a closed stdout is an output that could not be written, so that one takes no text."""
+    for name, flags in (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode, encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -211,6 +213,18 @@ def table(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """The same below a row of headings."""
     head, *lines = aligned(rows)
     return [strong(head), *lines]
+
+
+def hanging(text: str, indent: int) -> list[str]:
+    """The text in lines that fit the terminal, further ones that many blanks to the right; in a pipe it stays
+    one line. Words are never split: paths and commands remain as they are typed."""
+    columns = width()
+    if _cells(text) <= columns or not is_terminal(sys.stdout):
+        return [text]
+    from textwrap import wrap  # takes time to load, and most lines fit
+
+    blanks = " " * min(indent, columns // 2)
+    return wrap(text, columns, subsequent_indent=blanks, break_long_words=False, break_on_hyphens=False)
 
 
 def indented(lines: Iterable[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from argparse import Namespace
 from collections.abc import Iterator
 from textwrap import wrap
@@ -12,7 +11,6 @@ from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_
 from openclaw_mem_engine.cli.search import brought_up_to_date, knobs_of, query_of, refused
 from openclaw_mem_engine.cli.terminal import one_line, setting_text, show, stoppable, strong, width
 from openclaw_mem_engine.commands import advice
-from openclaw_mem_engine.errors import UsageError
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.why_not import Change, WhyNot
@@ -28,8 +26,6 @@ def run(arguments: Namespace) -> int:
     from openclaw_mem_engine.workspace.reading import parse_location
 
     query, where = query_of(arguments), parse_location(arguments.location)
-    if re.match(r"(:|#L)0+(?!\d)", arguments.location.strip()[len(where.path) :]):
-        raise UsageError(f"{where.path} has no line 0: lines are counted from 1.")
     settings = settings_of(arguments)
     say_warnings(settings)
     with open_memory(settings) as memory, stoppable() as token:

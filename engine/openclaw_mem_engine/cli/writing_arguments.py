@@ -25,9 +25,10 @@ _TO: Option = option(
 WRITING_COMMANDS: tuple[Command, ...] = (
     Command(
         "remember",
-        "add a fact, preference or decision to MEMORY.md, an event to the daily log",
+        "add a fact to MEMORY.md, or an event to the daily log",
         'remember "Ines prefers calls after ten"\n  openclaw-mem remember --dry-run "decided: SQLite stays"',
-        " Where it goes,\nand why, is shown with the diff before anything is written.",
+        " Preferences and decisions are facts. Where the text goes, and why, is shown with the diff before "
+        "anything is written.",
         (option("words", nargs="+", metavar="TEXT", help="what to remember"), _TO, _DRY_RUN, shared.YES),
     ),
     Command(
@@ -46,7 +47,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "tool",
-        "call one of the agent's memory tools exactly as the agent does",
+        "call one of the agent's memory tools as the agent does",
         'tool memory_search \'{"query": "vpn certificate"}\'\n'
         '  openclaw-mem tool memory_get \'{"path": "MEMORY.md", "from": 3, "lines": 10}\'',
         " It prints the\nanswer that the agent gets, as JSON, with citations and scope.",
@@ -59,7 +60,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "memories",
-        "the store of single memories (plug-in memory-lancedb): list, search, store, forget, capture",
+        "the single memories of the plug-in memory-lancedb",
         "memories list",
         commands=(
             Command("list", "all memories, newest first", "memories list", runner="memories:listed"),
@@ -126,11 +127,11 @@ WRITING_COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "flush",
-        "ask a model what to keep of a conversation, and append it to the daily log",
+        "ask a model what to keep of a conversation, and append it",
         "flush --session main --dry-run\n  openclaw-mem flush --session main",
-        " This is\nwhat OpenClaw does before it compacts a conversation, with its threshold and prompts.\n"
-        "The chat model is that of flush.provider and flush.model. Nothing is overwritten;\n"
-        "`openclaw-mem undo` undoes it.",
+        " It goes to the daily log. This is what OpenClaw does before it compacts a conversation, with its "
+        "threshold and prompts. The chat model is that of flush.provider and flush.model. Nothing is "
+        "overwritten; `openclaw-mem undo` undoes it.",
         (
             _SESSION,
             flag("--dry-run", "only the decision and what would be sent: nothing is sent or written"),
@@ -139,20 +140,20 @@ WRITING_COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "snapshot",
-        "keep the last messages of a conversation as a note, as /new and /reset do",
+        "keep the last messages of a conversation as a note",
         "snapshot --session main --dry-run",
-        " Commands, tool\ncalls and errors are not kept. The note is memory/DATE-NAME.md; the chat model of\n"
-        "flush.model finds the name, without one it is the time. A note that is there is never\n"
-        "replaced.",
+        " OpenClaw does\nthis on /new and /reset. Commands, tool calls and errors are not kept. The note is\n"
+        "memory/DATE-NAME.md; the chat model of flush.model finds the name, without one it is the time.\n"
+        "A note that is there is never replaced.",
         (_SESSION, _DRY_RUN),
     ),
     Command(
         "prompt",
-        "what the system prompt of an agent gets from memory, and how many tokens that is",
+        "what a system prompt gets from memory, and its tokens",
         "prompt\n  openclaw-mem prompt --session-type group --citations off\n"
         '  openclaw-mem prompt --query "vpn certificate"',
-        " The\ntext itself, files with the line at which they are cut, missing files, the logs of today and\n"
-        "yesterday; and with --query what a search saves compared with whole files.",
+        " It prints the text itself, files with the line at which they are cut, missing files, the logs of "
+        "today and yesterday; and with --query what a search saves compared with whole files.",
         (
             option(
                 "--session-type",
@@ -166,7 +167,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "timeline",
-        "when memory was written and read: flushes, compactions, writes, searches, syncs",
+        "when memory was written and read, and missed flushes",
         "timeline\n  openclaw-mem timeline --kind flush,compaction --since 1w\n"
         "  openclaw-mem timeline --session agent:main:main --json",
         " A missed flush is a\ncompaction before which no flush ran. OpenClaw's transcripts are only read.",

@@ -90,6 +90,6 @@ def parse_settings(texts: list[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"{text!r} is not a setting: write knob=value, for example decay=on.")
+            raise UsageError(f"{text!r} is not NAME=VALUE, for example decay=on.")
         settings[name.strip()] = value.strip()
     return settings

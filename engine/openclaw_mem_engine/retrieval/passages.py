@@ -27,6 +27,7 @@ from openclaw_mem_engine.why_not import WhyNot
 from openclaw_mem_engine.why_not.changes import MADE_WITH
 from openclaw_mem_engine.why_not.walk import ListFact
 from openclaw_mem_engine.workspace.opening import NoteRefused
+from openclaw_mem_engine.workspace.reading import takes_in
 from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, absolute_path, open_workspace, source_of
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         except NoteRefused as refusal:
             if refusal.kind == "outside" or not os.path.lexists(settings.workspace / path):
                 raise
-            return refusal.reason
+            return "; ".join(filter(None, (refusal.reason, takes_in(refusal, settings.workspace))))
         if not there:
             raise NoteRefused("missing", self._asked, "no such memory file")
         return "it is not among the sources of this memory (sources)"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -149,14 +150,23 @@ _LOCATION = re.compile(
 def parse_location(text: str) -> Location:
     """Split ``memory/x.md:12``, ``:12-20``, ``:12:5`` (column ignored), ``#L12`` or ``#L12-L20`` from a path.
 
-    Anything else is a path as a whole. Line 0 counts as 1, and an end before the start as the start.
+    Anything else is a path as a whole. Raises UsageError for line 0 and for an end before the start.
     """
     match = _LOCATION.fullmatch(text.strip())
     if match is None:
         return Location(text.strip(), None, None)
-    start = max(1, int(match["line"] or match["mark"]))
-    end = match["to"] or match["mark_to"]
-    return Location(match["path"], start, max(start, int(end)) if end else start)
+    path, start = match["path"], int(match["line"] or match["mark"])
+    end = int(match["to"] or match["mark_to"] or start)
+    if start == 0:
+        raise UsageError(f"{printable(path)} has no line 0: lines are counted from 1.")
+    if end < start:
+        raise UsageError(f"{printable(text.strip())} ends before it begins: the first line comes first.")
+    return Location(path, start, end)
+
+
+_NOT_MEMORY = (
+    "this path is not memory: only MEMORY.md, memory.md, files below memory/ and the extra paths are"
+)
 
 
 class AllowedPath(NamedTuple):
@@ -184,8 +194,18 @@ def locate_note(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -
         raise NoteRefused("not-memory", asked, f"is in {printable(ignored)}, which is no memory folder")
     if workspace.inside(spellings[0]) is None and workspace.inside(spellings[1]) is None:
         raise NoteRefused("outside", asked, "is outside of the workspace and of the extra paths")
-    reason = "this path is not memory: only MEMORY.md, memory.md, files below memory/ and the extra paths are"
-    raise NoteRefused("not-memory", asked, reason)
+    raise NoteRefused("not-memory", asked, _NOT_MEMORY)
+
+
+def takes_in(refusal: NoteRefused, workspace: Path) -> str:
+    """How the refused file becomes memory: for a Markdown file of the workspace; "" for all else."""
+    path = Path(refusal.path)
+    if refusal.reason != _NOT_MEMORY or path.is_absolute() or path.suffix != NOTE_SUFFIX:
+        return ""
+    file = workspace / path
+    if any(map(is_ignored_folder, path.parts)) or not file.is_file() or file.is_symlink():
+        return ""
+    return f"the option --include {shlex.quote(refusal.path)} or the setting extra_paths takes it in"
 
 
 def _allowed(

@@ -121,6 +121,8 @@ def open_workspace(root: Path | str) -> Workspace:
         real = os.path.realpath(given, strict=True)
         os.scandir(real).close()
     except FileNotFoundError:
+        if any(map(os.path.exists, ("MEMORY.md", "memory.md", "memory"))):
+            hint = "The current folder looks like one: try --workspace ."
         raise WorkspaceError(f"The workspace {given} does not exist. {hint}") from None
     except NotADirectoryError:
         text = f"The workspace {given} is not a folder. {hint}"

@@ -86,9 +86,10 @@ def waterfall(view: View, row: Row, cells: int, *, titled: bool = False) -> list
     axis = _Axis(view, cells - _LABEL - detail - _VALUE - 2)
 
     def step(label: str, text: str, bar: Line, value: str, role: str = "") -> Line:
+        wide = max(_LABEL, fmt.width_of(label) + 1)  # a long label takes the room of its text
         return (
-            Span(fmt.left(label, _LABEL), "strong" if role == "strong" else "dim"),
-            Span(fmt.left(text, detail) + " ", role if role == "faint" else ""),
+            Span(fmt.left(label, wide), "strong" if role == "strong" else "dim"),
+            Span(fmt.left(text, detail + _LABEL - wide) + " ", role if role == "faint" else ""),
             *bar,
             Span(fmt.right(value, _VALUE + 1), role),
         )
@@ -96,7 +97,7 @@ def waterfall(view: View, row: Row, cells: int, *, titled: bool = False) -> list
     def absent(label: str, note: str) -> list[Line]:
         """What changed nothing: without a bar its reason has the whole width."""
         if fmt.width_of(note) > detail:
-            return wrapped(line((fmt.left(label, _LABEL), "dim"), (note, "faint")), cells, _LABEL)
+            return wrapped(line((f"{label:<{_LABEL - 1}} ", "dim"), (note, "faint")), cells, _LABEL)
         return [step(label, note, axis.bar(0, 0, ""), "·", "faint")]
 
     def said(note: str) -> list[Line]:
