@@ -158,33 +158,25 @@ class ListBuilder:
         if damages and all(found.space_number not in counts for found in self.lists):
             raise damages[0].error
 
-    def with_ranks(
-        self, found: CandidateList, candidates: Iterable[str], *, explained: bool
-    ) -> CandidateList:
-        """A list with what an explanation says of candidates that it matched and did not fetch: which they
-        are, where words tell, and their ranks. A store that stays open is asked for these when they are read;
-        another one now, if it is ``explained``."""
+    def with_ranks(self, found: CandidateList, ids: Iterable[str], *, explained: bool) -> CandidateList:
+        """A list with what is said of candidates that it matched and did not fetch: which they are, where
+        words tell, and their ranks: from a store that stays open when they are read, else if ``explained``.
+        """
         inside = {row.chunk_id for row in found.rows}
-        outside = [chunk_id for chunk_id in candidates if chunk_id not in inside]
+        outside = [chunk_id for chunk_id in ids if chunk_id not in inside]
         if found.found == len(inside) or not outside:
             return found
-        start, matches = time.perf_counter(), None
-        if found.space_number is None and self._lexical is not None:
+        start = time.perf_counter()
+        asked = None if found.space_number is None else self._searched[found.space_number]
+        if asked is None and self._lexical is not None:
             with self._search.tolerating("lexical"):
                 matches = self._store.matching(self._lexical, outside)
-                outside = [*matches]
-        found = replace(found, matches_beyond=matches)
-
-        def ranks() -> dict[str, int]:
-            # Of nearly equal cosines each search may round another one up.
-            looked_up = self._ranks[found.id](outside).items()
-            return {chunk_id: max(rank, len(inside) + 1) for chunk_id, rank in looked_up}
-
+                found, outside = replace(found, matches_beyond=matches), [*matches]
+        ranks = partial(_from, len(inside) + 1, partial(self._ranks[found.id], outside))
         if self._store.stays_open:
             found = replace(found, ranks_beyond=LateRanks(self._store, self._version, ranks))
         elif explained:
-            asked = None if found.space_number is None else self._searched[found.space_number].space
-            with self._search.tolerating("lexical" if asked is None else "vector", asked):
+            with self._search.tolerating("vector" if asked else "lexical", asked.space if asked else None):
                 known = ranks()
                 found = replace(found, ranks_beyond=lambda: known)
         self.timings["ranks"] = self.timings.get("ranks", 0.0) + (time.perf_counter() - start) * 1000
@@ -326,6 +318,11 @@ class ListBuilder:
     def _note(self, code: str, text: str) -> None:
         if all(note.code != code for note in self._notes):
             self._notes.append(Note(code, text, "warning"))
+
+
+def _from(first: int, look_up: Callable[[], dict[str, int]]) -> dict[str, int]:
+    """Ranks beyond a list: of nearly equal cosines each search may round another one up."""
+    return {chunk_id: max(rank, first) for chunk_id, rank in look_up().items()}
 
 
 def _vector_id(asked: AskedSpace) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -128,10 +129,13 @@ class FullTextRows:
             (sql, bound), wanted = _best_rows(query, expression, sources), max(0, limit) + 8
             while True:
                 scores = self._scored(sql, (*bound, wanted))
-                hits = sorted((Scored(*hit) for hit in self._with_ids(scores, generation)), key=_best_first)
-                if len(scores) < wanted or limit < 1 or hits[limit - 1].raw > hits[-1].raw:
+                ordered = sorted(scores.values(), reverse=True)
+                if len(ordered) < wanted or limit < 1 or ordered[limit - 1] > ordered[-1]:
                     break
                 wanted *= 4
+            border = ordered[limit - 1] if 0 < limit < len(ordered) else -math.inf
+            best = {seq: score for seq, score in scores.items() if score >= border}
+            hits = sorted((Scored(*hit) for hit in self._with_ids(best, generation)), key=_best_first)
             is_cut |= len(hits) >= limit
             for hit in hits[: max(0, limit)]:
                 found.setdefault(hit.chunk_id, hit)
@@ -142,9 +146,7 @@ class FullTextRows:
         if query.operator != "or" or len(query.terms) < 2:
             return query
         known, (table, _) = self._held(generation).counts, _table(query)
-        if ("chunks", "") not in known:
-            known["chunks", ""] = int(self._db.read("SELECT count(*) FROM chunks")[0][0])
-        if (total := known["chunks", ""]) < Common.FROM:
+        if (total := self._total(generation)) < Common.FROM:
             return query
         for new in {(table, _quoted(term)) for term in query.terms} - known.keys():
             known[new] = self._count(query, new[1], None)
@@ -152,6 +154,13 @@ class FullTextRows:
         most = max(Common.SHARE * total, min((n for n in counts.values() if n), default=0))
         kept = tuple(term for term, count in counts.items() if count <= most)
         return replace(query, terms=kept)
+
+    def _total(self, generation: int) -> int:
+        """How many chunks there are."""
+        known = self._held(generation).counts
+        if ("chunks", "") not in known:
+            known["chunks", ""] = int(self._db.read("SELECT count(*) FROM chunks")[0][0])
+        return known["chunks", ""]
 
     def _count(self, query: LexicalQuery, expression: str, sources: Sequence[Source] | None) -> int:
         table, _ = _table(query)
@@ -238,17 +247,15 @@ class FullTextRows:
         return held
 
     def line_scores(
-        self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
+        self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str], generation: int
     ) -> Mapping[str, tuple[float, ...]]:
         terms = self._stemmer.terms(query)
         counts: Counter[str] = Counter()
         for token in {token for term in terms for token in term}:
             for row in self._db.read("SELECT doc FROM chunks_terms WHERE term = ?", (token,)):
                 counts[token] = row[0]
-        total = int(self._db.read("SELECT count(*) FROM chunks")[0][0])
-        return line_bm25(
-            terms, self._stemmer.where(terms, texts), basis, document_frequencies(counts, terms), total
-        )
+        known = document_frequencies(counts, terms)
+        return line_bm25(terms, self._stemmer.where(terms, texts), basis, known, self._total(generation))
 
     def insert(self, connection: apsw.Connection, added: Sequence[Bound]) -> None:
         """Index (seq, path, text) rows in every table, over rows that outlived their chunk (damage from

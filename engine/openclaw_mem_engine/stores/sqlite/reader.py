@@ -297,7 +297,9 @@ class SqliteReader:
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
     ) -> Mapping[str, tuple[float, ...]]:
-        return self._text.line_scores(query, texts, basis) if self.caps.full_text and texts else {}
+        if not self.caps.full_text or not texts:
+            return {}
+        return self._text.line_scores(query, texts, basis, self.generation())
 
     def vector(
         self,
