@@ -159,9 +159,8 @@ class ListBuilder:
             raise damages[0].error
 
     def with_ranks(self, found: CandidateList, ids: Iterable[str], *, explained: bool) -> CandidateList:
-        """A list with what is said of candidates that it matched and did not fetch: which they are, where
-        words tell, and their ranks: from a store that stays open when they are read, else if ``explained``.
-        """
+        """A list with what is said of candidates that it matched and did not fetch: which they are, of words,
+        and their ranks: looked up when they are read, or now where that is too late, if ``explained``."""
         inside = {row.chunk_id for row in found.rows}
         outside = [chunk_id for chunk_id in ids if chunk_id not in inside]
         if found.found == len(inside) or not outside:
