@@ -250,12 +250,14 @@ class FullTextRows:
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str], generation: int
     ) -> Mapping[str, tuple[float, ...]]:
         terms = self._stemmer.terms(query)
-        counts: Counter[str] = Counter()
+        known, counts = self._held(generation).counts, Counter[str]()
         for token in {token for term in terms for token in term}:
-            for row in self._db.read("SELECT doc FROM chunks_terms WHERE term = ?", (token,)):
-                counts[token] = row[0]
-        known = document_frequencies(counts, terms)
-        return line_bm25(terms, self._stemmer.where(terms, texts), basis, known, self._total(generation))
+            if (key := ("chunks_terms", token)) not in known:
+                held = self._db.read("SELECT doc FROM chunks_terms WHERE term = ?", (token,))
+                known[key] = held[0][0] if held else 0
+            counts[token] = known[key]
+        matching = document_frequencies(counts, terms)
+        return line_bm25(terms, self._stemmer.where(terms, texts), basis, matching, self._total(generation))
 
     def insert(self, connection: apsw.Connection, added: Sequence[Bound]) -> None:
         """Index (seq, path, text) rows in every table, over rows that outlived their chunk (damage from
