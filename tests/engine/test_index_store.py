@@ -440,19 +440,25 @@ def test_a_locked_index_is_readable_and_says_so_to_writers(
     impatient.close()
 
 
-def test_ranks_and_scores_of_a_search_come_from_its_one_pass(tmp_path: Path) -> None:
+def test_a_search_reads_the_best_scores_and_ranks_read_all_of_them_once(tmp_path: Path) -> None:
     store = new_store(tmp_path / "one.sqlite")
     for number in range(9):
         put(store, f"memory/{number}.md", ["pump " * (number % 3 + 1) + "gateway"], [None])
     query = build_query("pump", "or", "stemmed")
     assert query is not None
     whole = store.lexical(query, 100)
-    with mock.patch.object(Database, "search", side_effect=AssertionError("matches are read again")):
+    ids = [row.chunk_id for row in whole]
+    with mock.patch.object(Database, "search", autospec=True, side_effect=Database.search) as read:
         best = store.lexical(query, 4)
-        ids = [row.chunk_id for row in whole]
         assert (best.rows, best.matched) == (whole.rows[:4], 9)
+        assert store.matching(query, [*ids[:3], "unknown"]) == {*ids[:3]}
+        scored = [call.args[1] for call in read.call_args_list if "bm25(" in call.args[1]]
+        assert len(scored) == 1 and "LIMIT" in scored[0]
+        read.reset_mock()
         assert store.lexical_ranks(query, ids) == {i: rank for rank, i in enumerate(ids, 1)}
+        assert store.lexical_ranks(query, ids[:2]) == {ids[0]: 1, ids[1]: 2}
         assert store.lexical_scores(query, ids) == dict(whole.rows)
+        assert read.call_count == 1
     put(store, "memory/new.md", ["pump"], [None])
     assert store.lexical(query, 4).matched == 10
     store.close()

@@ -185,11 +185,11 @@ SENTENCES: dict[str, Check] = {
             oracle.holds(row.chunk_id, word) for word in oracle.words
         )
     ),
-    r"not among the first (\d+) of ([\d,]+) vectors": lambda oracle, row, found: (
+    r"not among the first (\d+) of ([\d,]+) (keyword matches|vectors)": lambda oracle, row, found: (
         int(found[1]) == OVERFETCH
-        and int(found[2]) == oracle.total["vectors"]
-        and "vector" not in row.ranks
-        and oracle.pool.lists[0].ranks_beyond is None
+        and int(found[2]) == oracle.total[found[3]]
+        and _KEY[found[3]] not in row.ranks
+        and all(lst.ranks_beyond() == "" for lst in oracle.pool.lists)
     ),
     r"has no vector": lambda oracle, row, _: row.chunk_id not in oracle.scores["vector"],
     r"([-\d.]+) is below [\d.]+, short by ([\d.]+)": _is_below,
@@ -286,7 +286,7 @@ def test_no_reason_in_any_trace_is_false(
 
 def test_a_keyword_match_beyond_the_fetched_rows_has_its_true_rank(memory: Memory) -> None:
     """The words are in most notes, so most of what vectors find is a keyword match that was not fetched."""
-    pool = memory.retrieve("pump valve", DOCUMENTED)
+    pool = memory.retrieve("pump valve", DOCUMENTED, compare=True)
     found = pool.first("lexical")
     assert found is not None and found.matched is not None and found.matched > len(found.rows) == OVERFETCH
     trace = rank(pool, DOCUMENTED.set({"max_results": 200}))
@@ -295,14 +295,16 @@ def test_a_keyword_match_beyond_the_fetched_rows_has_its_true_rank(memory: Memor
     assert beyond and not any("no word" in note for note in notes)
 
 
-def test_all_vectors_are_read_for_an_explanation_only(memory: Memory) -> None:
-    """A search that shows no operands ranks the same without the exact ranks beyond the vector list."""
+def test_all_scores_are_read_for_an_explanation_only(memory: Memory) -> None:
+    """A search that shows no operands ranks the same without the exact ranks beyond its lists."""
     pools = [memory.retrieve("pump valve", DOCUMENTED, compare=compare) for compare in (True, False)]
     explained, plain = (rank(pool, DOCUMENTED) for pool in pools)
     assert [row.chunk_id for row in explained.rows] == [row.chunk_id for row in plain.rows]
-    beyond = [pool.lists[0].ranks_beyond for pool in pools]
-    assert pools[0].lists[0].kind == "vector" and beyond[0] and beyond[1] is None
-    assert pools[1].lists[1].ranks_beyond  # tells weak results
+    for lists in zip(*(pool.lists for pool in pools), strict=True):
+        with_ranks, without = (found.ranks_beyond() for found in lists)
+        assert with_ranks and not isinstance(with_ranks, str) and without == ""
+        assert lists[0].matches_beyond == lists[1].matches_beyond
+    assert lists[0].matches_beyond == with_ranks.keys()  # of words: tells weak results
 
 
 def test_ties_at_the_limit_are_settled_by_id(memory: Memory) -> None:

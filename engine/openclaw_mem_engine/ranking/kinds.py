@@ -115,10 +115,14 @@ def why_absent(lst: RankedList, candidate: Candidate, knobs: Knobs) -> str:
         return f"rank {rank:,} {of_all}, cut at {lst.cut}"
     if source.matched is None:
         return "not in this list"
-    if source.found > len(source.rows) and source.ranks_beyond is None:
-        return f"not among the first {len(source.rows):,} {of_all}"
-    beyond = (source.ranks_beyond or {}).get(chunk_id)
-    return lst.kind.unmatched(source, knobs, candidate) if beyond is None else f"rank {beyond:,} {of_all}"
+    beyond = source.matches_beyond
+    if source.found > len(source.rows) and (beyond is None or chunk_id in beyond):
+        ranks = source.ranks_beyond()
+        if isinstance(ranks, str):
+            return f"not among the first {len(source.rows):,} {of_all}{ranks}"
+        if chunk_id in ranks:
+            return f"rank {ranks[chunk_id]:,} {of_all}"
+    return lst.kind.unmatched(source, knobs, candidate)
 
 
 def evidence(
@@ -131,12 +135,12 @@ def evidence(
     for source in lists:
         rows, signals = ranked_list(pool, source, 0, fused=False).raw, pool.signals.get(source.id, {})
         complete = source.matched is not None and source.found == len(rows)
-        unknown = not complete and source.ranks_beyond is None
+        unknown = not complete and source.matches_beyond is None
         for chunk_id, (relevant, best) in found.items():
             signal = signals.get(chunk_id, _NO_SIGNAL)
             raw = rows.get(chunk_id, signal.raw)
             if KINDS[source.kind].by_words or source.floor is None:
-                matches = raw is not None or unknown or chunk_id in (source.ranks_beyond or {})
+                matches = raw is not None or unknown or chunk_id in (source.matches_beyond or ())
                 found[chunk_id] = relevant or matches, best
             else:
                 best = max((score for score in (raw, signal.line, best) if score is not None), default=None)

@@ -6,7 +6,7 @@ Lists are over-fetched (200 rows each) so that candidate count, result count and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -69,6 +69,15 @@ class ListRow(NamedTuple):
     raw: float
 
 
+#: Ranks by chunk id; or why they are not known, as the end of a sentence ("": they were not asked for).
+Ranks = Mapping[str, int] | str
+
+
+def not_read() -> Ranks:
+    """The ranks of a list that knows none beyond its rows."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class CandidateList:
     """One ranked list of chunks.
@@ -76,15 +85,15 @@ class CandidateList:
     ``id`` is unique in a pool: the retriever ("bm25"), and for a further query or vector space its name after
     a colon ("bm25:expanded"). ``query`` is the full-text expression or the text that was embedded, ``words``
     the tokens of a lexical one. ``weight`` (above 0) is the share among the lists of its kind, and the factor
-    in RRF. ``matched`` counts the chunks that matched in all, None when unknown. ``ranks_beyond`` are the
-    ranks among all of them of candidates outside of ``rows``: what is in neither did not match; None when
-    unknown. ``milliseconds`` is wall time, ``label`` the name on screens (6 letters fit), by default the
-    kind's. ``floor`` is the raw score below which a row says nothing, None where that was not measured.
-    ``suits`` is False for vectors of a model for languages of another script than the query's.
-    ``space_number`` 0 is the primary's vector space (or its fallback's), None no space; ``space``
-    names it, "" for the primary's. ``provider`` and ``model`` made its vectors, "" where unknown. ``by_name``
-    are the ids of rows that match only with the words of their path, None where paths are not searched.
-    ``role``: which text of an expanded query it was made for.
+    in RRF. ``matched`` counts the chunks that matched in all, None when unknown; ``matches_beyond`` are the
+    candidates outside of ``rows`` that are among them, None when unknown. ``ranks_beyond`` gives their exact
+    ranks, which may read the index when it is called first. ``milliseconds`` is wall time, ``label`` the name
+    on screens (6 letters fit), by default the kind's. ``floor`` is the raw score below which a row says
+    nothing, None where that was not measured. ``suits`` is False for vectors of a model for languages of
+    another script than the query's. ``space_number`` 0 is the primary's vector space (or its fallback's),
+    None no space; ``space`` names it, "" for the primary's. ``provider`` and ``model`` made its vectors, ""
+    where unknown. ``by_name`` are the ids of rows that match only with the words of their path, None where
+    paths are not searched. ``role``: which text of an expanded query it was made for.
     """
 
     id: str
@@ -93,7 +102,8 @@ class CandidateList:
     rows: tuple[ListRow, ...]
     weight: float = 1.0
     matched: int | None = None
-    ranks_beyond: Mapping[str, int] | None = None
+    matches_beyond: frozenset[str] | None = None
+    ranks_beyond: Callable[[], Ranks] = not_read
     milliseconds: float = 0.0
     words: tuple[str, ...] = ()
     space_number: int | None = None

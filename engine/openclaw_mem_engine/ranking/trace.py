@@ -16,6 +16,7 @@ from openclaw_mem_engine.ranking.kinds import RankedList
 from openclaw_mem_engine.ranking.knobs import Knobs
 
 _OUTCOME_KEYS = ("kind", "rank", "stage", "reason", "rescued")
+_OPERAND_KEYS = ("stage", "label", "op", "value", "weight", "inputs")
 _DIVERSITY_KEYS = ("picked", "relevance", "similarity", "rival", "value")
 
 #: What a stage does: ``list`` is a candidate list and its cut, ``fusion`` makes scores out of lists,
@@ -27,11 +28,29 @@ StageKind = Literal["list", "fusion", "score", "order", "cut", "rescue", "count"
 Lines = tuple[int, int]
 
 
+class Later:
+    """A text that is made when it is read: some take a look into the index. Equal texts are equal."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[], str]) -> None:
+        self._make = make
+
+    def __str__(self) -> str:
+        return self._make()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (str, Later)) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
 class Operand(NamedTuple):
     """One term of a score: ``add`` contributes ``value × weight``, ``mul`` multiplies the sum so far by
     ``value``, ``set`` replaces it by ``value``. ``label`` is that of a list (``RankedList.term``) or of a
     stage; ``inputs`` are what ``value`` was computed from, none where a list does not hold the candidate
-    (``note`` says why)."""
+    (``note`` says ``why``)."""
 
     stage: str
     label: str
@@ -39,7 +58,11 @@ class Operand(NamedTuple):
     value: float
     weight: float
     inputs: Mapping[str, float]
-    note: str = ""
+    why: str | Later = ""
+
+    @property
+    def note(self) -> str:
+        return str(self.why)
 
     @property
     def product(self) -> float:
@@ -248,7 +271,8 @@ def _row_dict(row: Row) -> dict[str, object]:
         "scores": dict(row.scores),
         "ranks": dict(row.ranks),
         "operands": [
-            {key: value for key, value in o._asdict().items() if key != "note" or value} for o in row.operands
+            dict(zip(_OPERAND_KEYS, o, strict=False)) | ({"note": note} if (note := o.note) else {})
+            for o in row.operands
         ],
         **({"mmr": dict(zip(_DIVERSITY_KEYS, row.diversity, strict=True))} if row.diversity else {}),
         "outcome": {key: value for key, value in outcome if value not in (None, False)},

@@ -33,6 +33,7 @@ from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
 from openclaw_mem_engine.retrieval.scoped import checked_query
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import CacheSize, IndexStore, StoredChunk
+from openclaw_mem_engine.stores.damage import version_of
 from openclaw_mem_engine.sync.coordinator import SyncCoordinator
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.fingerprint import fingerprint_of, needs_rebuild
@@ -266,8 +267,7 @@ class BuiltinBackend:
                 )
             # A chunk may vanish between two reads when another process syncs: it is then in no list either.
             kept = tuple(
-                # Exact ranks of vectors are reasons for an explanation; of words also for weak results.
-                builder.with_ranks(found, chunks) if compare or found.kind == "lexical" else found
+                builder.with_ranks(found, chunks, explained=compare)
                 for found in (builder.lists if len(chunks) == len(ids) else _held(builder.lists, chunks))
             )
             # What is named is what answered: keywords alone when the primary failed and no other has vectors.
@@ -282,7 +282,7 @@ class BuiltinBackend:
     def key(self, query: str, knobs: Knobs) -> tuple[object, ...]:
         """What the lists of a query depend on."""
         lists = *knobs.words_key, knobs.space_number, knobs.expansion
-        return query, *lists, self.store.generation(), self.store.follow(make=False)
+        return query, *lists, version_of(self.store)
 
     def with_words(self, before: FoundLists, knobs: Knobs, cancel: CancelToken) -> FoundLists:
         """The lists of an earlier search with the keyword query of other knobs, for ranking without a trace:

@@ -21,7 +21,7 @@ from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList
 from openclaw_mem_engine.retrieval.query_vectors import AskedSpace, QueryVectors, Searched
 from openclaw_mem_engine.sanitize import mostly_not_latin
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
-from openclaw_mem_engine.stores.damage import Damage, DamageTolerantSearch
+from openclaw_mem_engine.stores.damage import Damage, DamageTolerantSearch, LateRanks, version_of
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
 from openclaw_mem_engine.workspace.rules import note_date
 
@@ -50,6 +50,7 @@ class ListBuilder:
         self.primary_answered = False
         self.searched = Searched(())
         self._store = store
+        self._version = version_of(store)
         self._vectors = vectors
         self._primary = primary
         self._notes = notes
@@ -59,7 +60,7 @@ class ListBuilder:
         self._searched: dict[int, AskedSpace] = {}
         self._asked: dict[Space, AskedSpace] = {}
         #: The exact ranks of chunks in a list, by its id.
-        self._ranks: dict[str, Callable[[Sequence[str]], dict[str, int] | None]] = {}
+        self._ranks: dict[str, Callable[[Sequence[str]], dict[str, int]]] = {}
         self._counted = 0
         #: True scores and cosines of lines of this query, by list id and chunk id: those made so far.
         self._scores: dict[str, dict[str, float | None]] = {}
@@ -120,7 +121,7 @@ class ListBuilder:
                 suits=not foreign,
             )
             self._searched[asked.number] = asked
-            self._ranks[_vector_id(asked)] = lambda ids: self._search.vector_ranks(
+            self._ranks[_vector_id(asked)] = lambda ids: self._store.vector_ranks(
                 asked.vector, ids, asked.space
             )
             self.primary_answered |= asked.embedder is self._primary
@@ -136,11 +137,11 @@ class ListBuilder:
                 ids = [row.chunk_id for row in rows]
                 by_name = frozenset()
                 with self._search.tolerating("lexical"):
-                    alone = self._store.lexical_scores(replace(lexical, name_weight=0.0), ids)
+                    alone = self._store.matching(replace(lexical, name_weight=0.0), ids)
                     by_name = frozenset(ids).difference(alone)
             self.lists[-1] = replace(found, words=lexical.words, by_name=by_name)
             self._lexical = lexical
-            self._ranks[BM25] = lambda ids: self._search.lexical_ranks(lexical, ids)
+            self._ranks[BM25] = lambda ids: self._store.lexical_ranks(lexical, ids)
 
     def _add(self, id: str, kind: Kind, query: str, rows: CandidateRows, start: float) -> CandidateList:
         spent = (time.perf_counter() - start) * 1000
@@ -157,17 +158,26 @@ class ListBuilder:
         if damages and all(found.space_number not in counts for found in self.lists):
             raise damages[0].error
 
-    def with_ranks(self, found: CandidateList, candidates: Iterable[str]) -> CandidateList:
-        """A list with the ranks of candidates that it matched and did not fetch."""
+    def with_ranks(self, found: CandidateList, ids: Iterable[str], *, explained: bool) -> CandidateList:
+        """A list with what is said of candidates that it matched and did not fetch: which they are, of words,
+        and their ranks: looked up when they are read, or now where that is too late, if ``explained``."""
         inside = {row.chunk_id for row in found.rows}
-        outside = [chunk_id for chunk_id in candidates if chunk_id not in inside]
+        outside = [chunk_id for chunk_id in ids if chunk_id not in inside]
         if found.found == len(inside) or not outside:
             return found
         start = time.perf_counter()
-        ranks = self._ranks[found.id](outside)
-        if ranks is not None:  # of nearly equal cosines each search may round another one up
-            ranks = {chunk_id: max(rank, len(inside) + 1) for chunk_id, rank in ranks.items()}
-        found = replace(found, ranks_beyond=ranks)
+        asked = None if found.space_number is None else self._searched[found.space_number]
+        if asked is None and self._lexical is not None:
+            with self._search.tolerating("lexical"):
+                matches = self._store.matching(self._lexical, outside)
+                found, outside = replace(found, matches_beyond=matches), [*matches]
+        ranks = partial(_from, len(inside) + 1, partial(self._ranks[found.id], outside))
+        if self._store.stays_open:
+            found = replace(found, ranks_beyond=LateRanks(self._store, self._version, ranks))
+        elif explained:
+            with self._search.tolerating("vector" if asked else "lexical", asked.space if asked else None):
+                known = ranks()
+                found = replace(found, ranks_beyond=lambda: known)
         self.timings["ranks"] = self.timings.get("ranks", 0.0) + (time.perf_counter() - start) * 1000
         return found
 
@@ -307,6 +317,11 @@ class ListBuilder:
     def _note(self, code: str, text: str) -> None:
         if all(note.code != code for note in self._notes):
             self._notes.append(Note(code, text, "warning"))
+
+
+def _from(first: int, look_up: Callable[[], dict[str, int]]) -> dict[str, int]:
+    """Ranks beyond a list: of nearly equal cosines each search may round another one up."""
+    return {chunk_id: max(rank, first) for chunk_id, rank in look_up().items()}
 
 
 def _vector_id(asked: AskedSpace) -> str:

@@ -235,14 +235,13 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
 
     def _searched(self, knobs: Knobs) -> FoundLists:
         """The lists of a search; those of the last one when this would find the same, as after a search for
-        the same words: without the ranks that only its explanation shows."""
+        the same words."""
         backend = self._backend
         backend.tracker.follow()
         if backend.last is None or backend.last[0] != backend.key(self._query, knobs):
             return backend.search(self._query, knobs, self._cancel)
         found = backend.last[1]
-        lists = (lst if lst.kind == "lexical" else replace(lst, ranks_beyond=None) for lst in found.lists)
-        return found._replace(builder=found.builder.again(), lists=tuple(lists))
+        return found._replace(builder=found.builder.again())
 
     def _nearest(
         self, chunks: Sequence[StoredChunk], state: RankingState, trace: Trace, found: FoundLists

@@ -62,6 +62,8 @@ class SearchStore(Protocol):
     and Cancelled after ``interrupt``."""
 
     caps: Capabilities
+    #: Whether what only an explanation shows can be read later, by any thread, in some milliseconds.
+    stays_open: bool = False
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -91,6 +93,10 @@ class SearchStore(Protocol):
 
     def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
         """The score that ``lexical`` gives these chunks, by chunk id; those that do not match are absent."""
+
+    def matching(self, query: LexicalQuery, ids: Sequence[str]) -> frozenset[str]:
+        """Those of these chunks that ``lexical`` matches."""
+        return frozenset(self.lexical_scores(query, ids))
 
     def cosines(self, vector: Floats, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
         """The cosine of these chunks, by chunk id; those without a vector in that space are absent."""

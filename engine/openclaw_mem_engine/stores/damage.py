@@ -1,4 +1,4 @@
-"""Searches over an index that may be damaged: each kind of list fails by itself."""
+"""Searches over an index that may be damaged, where each kind of list fails by itself, or changed since."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.errors import IndexLocked, IndexUnavailable
+from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.model import Space
-from openclaw_mem_engine.stores.base import SearchStore
+from openclaw_mem_engine.ranking.pool import Ranks
+from openclaw_mem_engine.stores.base import IndexStore, SearchStore
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
 
 if TYPE_CHECKING:
@@ -68,16 +69,6 @@ class DamageTolerantSearch:
             return self._store.lexical_scores(query, ids)
         return {}
 
-    def lexical_ranks(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, int] | None:
-        with self.tolerating("lexical"):
-            return self._store.lexical_ranks(query, ids)
-        return None
-
-    def vector_ranks(self, vector: Floats, ids: Sequence[str], space: Space) -> dict[str, int] | None:
-        with self.tolerating("vector", space):
-            return self._store.vector_ranks(vector, ids, space)
-        return None
-
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
     ) -> Mapping[str, tuple[float, ...]]:
@@ -89,3 +80,35 @@ class DamageTolerantSearch:
         with self.tolerating("vector", space):
             return self._store.cosines(vector, ids, space)
         return {}
+
+
+def version_of(store: IndexStore) -> tuple[int, int]:
+    """The state of what a store has opened: equal versions have equal content. Raises as ``follow``."""
+    return store.generation(), store.follow(make=False)
+
+
+class LateRanks:
+    """Exact ranks, looked up when they are first read, in the ``version`` of the index that was searched."""
+
+    def __init__(
+        self, store: IndexStore, version: tuple[int, int], look_up: Callable[[], Mapping[str, int]]
+    ) -> None:
+        self._store = store
+        self._version = version
+        self._look_up = look_up
+        self._known: Mapping[str, int] | None = None
+
+    def __call__(self) -> Ranks:
+        if self._known is None:
+            try:
+                if version_of(self._store) == self._version:
+                    found = self._look_up()
+                    # Nor may it have changed meanwhile.
+                    self._known = found if version_of(self._store) == self._version else None
+            except (IndexUnavailable, Cancelled):
+                return "; its exact rank could not be read"
+        return (
+            "; its exact rank is not known any more: the index has changed since"
+            if self._known is None
+            else self._known
+        )

@@ -14,7 +14,7 @@ from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Values, ranked_
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES, Candidate, CandidateList, Pool
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
-from openclaw_mem_engine.ranking.trace import Operand, Outcome, Row
+from openclaw_mem_engine.ranking.trace import Later, Operand, Outcome, Row
 
 T = TypeVar("T")
 _LAST = 1e9  # sorts behind every rank
@@ -237,8 +237,8 @@ def _operand(lst: RankedList, candidate: Candidate, weight: float, values: Value
     if (value := values.by_id.get(chunk_id)) is not None:
         named = "matches only with words of its path" if chunk_id in (lst.source.by_name or ()) else ""
         return Operand("fusion", lst.term, "add", value, weight, values.inputs(chunk_id), named)
-    note = why_absent(lst, candidate, knobs)
-    return Operand("fusion", lst.term, "add", 0.0, weight, {}, note)
+    why = Later(partial(why_absent, lst, candidate, knobs))
+    return Operand("fusion", lst.term, "add", 0.0, weight, {}, why)
 
 
 def _formula(state: RankingState, weights: list[float]) -> tuple[str, dict[str, float | str | bool]]:

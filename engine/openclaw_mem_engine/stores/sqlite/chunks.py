@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.model import text_hash
+from openclaw_mem_engine.model import utf8
 from openclaw_mem_engine.stores.records import StoredChunk
 from openclaw_mem_engine.stores.sqlite.database import decoding
 
@@ -63,8 +64,6 @@ class ChunkRows:
             columns = zip(zip(*found, strict=True), _KINDS, strict=False)
             if any({*map(type, column)} != {kind} for column, kind in columns):
                 raise ValueError("text or lines of a passage are of another kind than was stored")
-            hashes = [text_hash(row[6]) for row in found]
-            if any(bytes.fromhex(key) != row[5] for key, row in zip(hashes, found, strict=True)):
+            if any(sha256(utf8(row[6])).digest() != row[5] for row in found):
                 raise ValueError("the text of a passage is not what was stored")
-        made = (StoredChunk._make((*row[:5], key, *row[6:])) for key, row in zip(hashes, found, strict=True))
-        return {chunk.chunk_id: chunk for chunk in made}
+        return {row[0]: StoredChunk._make((*row[:5], row[5].hex(), *row[6:])) for row in found}

@@ -64,15 +64,18 @@ def _best_rows(query: LexicalQuery, expression: str, sources: Sequence[Source] |
     table, score = _table(query)
     # ORDER BY bm25() lets SQLite keep only the best rows; ORDER BY rank would sort every match.
     if sources is None:
-        sql = f"""SELECT c.id, best.score FROM (
-            SELECT rowid AS seq, {score} AS score FROM {table}
-            WHERE {table} MATCH ? ORDER BY {score} LIMIT ?) best
-            JOIN chunks c ON c.seq = best.seq"""
+        sql = f"SELECT rowid, -{score} FROM {table} WHERE {table} MATCH ? ORDER BY {score} LIMIT ?"
         return sql, (expression,)
-    sql = f"""SELECT c.id, {score} AS score FROM {table} JOIN chunks c ON c.seq = {table}.rowid
+    sql = f"""SELECT c.seq, -{score} FROM {table} JOIN chunks c ON c.seq = {table}.rowid
         WHERE {table} MATCH ? AND c.source IN (SELECT value FROM json_each(?))
         ORDER BY {score} LIMIT ?"""
     return sql, (expression, json.dumps(list(sources)))
+
+
+def _among_rows(ids: Sequence[str]) -> str:
+    """The condition that a row of a full-text table is one of a JSON list. FTS5 evaluates the expression anew
+    for each rowid; "+" makes it read all matches once instead."""
+    return f"{'+' if len(ids) > _FEW else ''}rowid IN (SELECT value FROM json_each(?))"
 
 
 def _best_first(hit: Scored) -> tuple[float, str]:
@@ -116,29 +119,23 @@ class FullTextRows:
         sql = f"SELECT c.id FROM json_each(?) wanted JOIN chunks c ON c.id = wanted.value{joined}"
         return {row[0] for row in self._db.read(sql, (json.dumps(list(ids)),))}
 
-    def best(self, query: LexicalQuery, limit: int, generation: int) -> CandidateRows:
-        """The best rows of all. The scores of all matches are read once for these, their number, and the
-        ranks that are asked for next."""
-        known = self._every(query, generation)
-        border = known.ordered[-limit] if 0 < limit < len(known.ordered) else -math.inf
-        top = {seq: score for seq, score in known.scores.items() if score >= border} if limit > 0 else {}
-        hits = sorted((Scored(*hit) for hit in self._with_ids(top, generation)), key=_best_first)[:limit]
-        return CandidateRows(tuple(hits), max(len(known.scores), len(hits)), expression_of(query))
-
     def search(
-        self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
+        self, query: LexicalQuery, limit: int, generation: int, sources: Sequence[Source] | None = None
     ) -> CandidateRows:
-        """The best rows of sources, or of one word after the other. Ties at the limit are settled by chunk
-        id: while the rows there have equal scores, more are fetched."""
+        """The best rows; for ``keywords`` those of one word after the other. Ties at the limit are settled by
+        chunk id: while the rows there have equal scores, more are fetched."""
         whole, found, is_cut = expression_of(query), dict[str, Scored](), False
         for expression in map(_quoted, query.terms) if query.operator == "keywords" else (whole,):
             (sql, bound), wanted = _best_rows(query, expression, sources), max(0, limit) + 8
             while True:
-                rows = self._db.search_scores(sql, (*bound, wanted))
-                hits = sorted((Scored(chunk_id, -score) for chunk_id, score in rows), key=_best_first)
-                if len(hits) < wanted or limit < 1 or hits[limit - 1].raw > hits[-1].raw:
+                scores = self._scored(sql, (*bound, wanted))
+                ordered = sorted(scores.values(), reverse=True)
+                if len(ordered) < wanted or limit < 1 or ordered[limit - 1] > ordered[-1]:
                     break
                 wanted *= 4
+            border = ordered[limit - 1] if 0 < limit < len(ordered) else -math.inf
+            best = {seq: score for seq, score in scores.items() if score >= border}
+            hits = sorted((Scored(*hit) for hit in self._with_ids(best, generation)), key=_best_first)
             is_cut |= len(hits) >= limit
             for hit in hits[: max(0, limit)]:
                 found.setdefault(hit.chunk_id, hit)
@@ -149,9 +146,7 @@ class FullTextRows:
         if query.operator != "or" or len(query.terms) < 2:
             return query
         known, (table, _) = self._held(generation).counts, _table(query)
-        if ("chunks", "") not in known:
-            known["chunks", ""] = int(self._db.read("SELECT count(*) FROM chunks")[0][0])
-        if (total := known["chunks", ""]) < Common.FROM:
+        if (total := self._total(generation)) < Common.FROM:
             return query
         for new in {(table, _quoted(term)) for term in query.terms} - known.keys():
             known[new] = self._count(query, new[1], None)
@@ -159,6 +154,13 @@ class FullTextRows:
         most = max(Common.SHARE * total, min((n for n in counts.values() if n), default=0))
         kept = tuple(term for term, count in counts.items() if count <= most)
         return replace(query, terms=kept)
+
+    def _total(self, generation: int) -> int:
+        """How many chunks there are."""
+        known = self._held(generation).counts
+        if ("chunks", "") not in known:
+            known["chunks", ""] = int(self._db.read("SELECT count(*) FROM chunks")[0][0])
+        return known["chunks", ""]
 
     def _count(self, query: LexicalQuery, expression: str, sources: Sequence[Source] | None) -> int:
         table, _ = _table(query)
@@ -173,15 +175,16 @@ class FullTextRows:
         if (known := self._matches) is not None and known[:2] == (query, generation):
             return self._among(known.scores, ids, generation)
         table, score = _table(query)
-        # FTS5 evaluates the expression anew for each rowid; "+" makes it read all matches once instead.
-        once = "+" if len(ids) > _FEW else ""
-        found = self._db.search_scores(
-            f"""SELECT c.id, -{score} FROM {table} JOIN chunks c ON c.seq = {table}.rowid
-                WHERE {table} MATCH ? AND {once}{table}.rowid IN (
-                    SELECT seq FROM chunks WHERE id IN (SELECT value FROM json_each(?)))""",
-            (expression_of(query), json.dumps(list(ids))),
-        )
-        return dict(found)
+        sql = f"SELECT rowid, -{score} FROM {table} WHERE {table} MATCH ? AND {_among_rows(ids)}"
+        scores = self._scored(sql, (expression_of(query), self._rows_of(ids, generation)))
+        return dict(self._with_ids(scores, generation))
+
+    def matching(self, query: LexicalQuery, ids: Sequence[str], generation: int) -> frozenset[str]:
+        """Without scores, which take ten times as long."""
+        table, _ = _table(query)
+        sql = f"SELECT rowid, 0.0 FROM {table} WHERE {table} MATCH ? AND {_among_rows(ids)}"
+        scores = self._scored(sql, (expression_of(query), self._rows_of(ids, generation)))
+        return frozenset(chunk_id for chunk_id, _ in self._with_ids(scores, generation))
 
     def ranks(self, query: LexicalQuery, ids: Iterable[str], generation: int) -> dict[str, int]:
         """Without the ids of all matches, which take longer to read than their scores."""
@@ -199,12 +202,22 @@ class FullTextRows:
         if known is None or known[:2] != (query, generation):
             table, score = _table(query)
             sql = f"SELECT rowid, -{score} FROM {table} WHERE {table} MATCH ?"
-            every: dict[int, float] = dict(self._db.search(sql, (expression_of(query),)))
-            with decoding(self._db.path, self._db.advice):
-                if not set(map(type, every.values())) <= {float}:
-                    raise ValueError("a row that is searched has no score")
+            every = self._scored(sql, (expression_of(query),))
             known = self._matches = _Matches(query, generation, every, sorted(every.values()))
         return known
+
+    def _scored(self, sql: str, bound: Bound) -> dict[int, float]:
+        """Scores by ``seq``. Raises IndexDamaged when one cannot be computed."""
+        found: dict[int, float] = dict(self._db.search(sql, bound))
+        with decoding(self._db.path, self._db.advice):
+            if not set(map(type, found.values())) <= {float}:
+                raise ValueError("a row that is searched has no score")
+        return found
+
+    def _rows_of(self, ids: Sequence[str], generation: int) -> str:
+        """The ``seq`` of chunks, as JSON."""
+        seqs = self._chunks("id", ids, generation).seqs
+        return json.dumps([seqs[chunk_id] for chunk_id in ids if chunk_id in seqs])
 
     def _with_ids(self, scores: Mapping[int, float], generation: int) -> list[tuple[str, float]]:
         """Chunk id and score, of scores by ``seq``."""
@@ -234,17 +247,17 @@ class FullTextRows:
         return held
 
     def line_scores(
-        self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
+        self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str], generation: int
     ) -> Mapping[str, tuple[float, ...]]:
         terms = self._stemmer.terms(query)
-        counts: Counter[str] = Counter()
+        known, counts = self._held(generation).counts, Counter[str]()
         for token in {token for term in terms for token in term}:
-            for row in self._db.read("SELECT doc FROM chunks_terms WHERE term = ?", (token,)):
-                counts[token] = row[0]
-        total = int(self._db.read("SELECT count(*) FROM chunks")[0][0])
-        return line_bm25(
-            terms, self._stemmer.where(terms, texts), basis, document_frequencies(counts, terms), total
-        )
+            if (key := ("chunks_terms", token)) not in known:
+                held = self._db.read("SELECT doc FROM chunks_terms WHERE term = ?", (token,))
+                known[key] = held[0][0] if held else 0
+            counts[token] = known[key]
+        matching = document_frequencies(counts, terms)
+        return line_bm25(terms, self._stemmer.where(terms, texts), basis, matching, self._total(generation))
 
     def insert(self, connection: apsw.Connection, added: Sequence[Bound]) -> None:
         """Index (seq, path, text) rows in every table, over rows that outlived their chunk (damage from

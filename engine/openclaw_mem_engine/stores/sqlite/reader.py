@@ -66,7 +66,8 @@ class SqliteReader:
         self._reopen = partial(
             SqliteReader, path, resident=resident, extension=extension, full_text=full_text
         )
-        self._resident, self._full_text = resident, full_text
+        self._resident = self.stays_open = resident
+        self._full_text = full_text
         self._following = threading.Lock()
         self._opened = 1  # how many files were opened so far
         self._left: Database | None = None  # the one before: what other threads just read there goes on
@@ -285,9 +286,7 @@ class SqliteReader:
     ) -> CandidateRows:
         if not self.caps.full_text:
             return CandidateRows()
-        if sources is not None or query.operator == "keywords":
-            return self._text.search(query, limit, sources)
-        return self._text.best(query, limit, self.generation())
+        return self._text.search(query, limit, self.generation(), sources)
 
     def without_common(self, query: LexicalQuery) -> LexicalQuery:
         return self._text.without_common(query, self.generation()) if self.caps.full_text else query
@@ -295,10 +294,15 @@ class SqliteReader:
     def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
         return self._text.scores(query, ids, self.generation()) if self.caps.full_text and ids else {}
 
+    def matching(self, query: LexicalQuery, ids: Sequence[str]) -> frozenset[str]:
+        return self._text.matching(query, ids, self.generation()) if self.caps.full_text else frozenset()
+
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
     ) -> Mapping[str, tuple[float, ...]]:
-        return self._text.line_scores(query, texts, basis) if self.caps.full_text and texts else {}
+        if not self.caps.full_text or not texts:
+            return {}
+        return self._text.line_scores(query, texts, basis, self.generation())
 
     def vector(
         self,
