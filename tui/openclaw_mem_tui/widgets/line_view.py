@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Self
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -12,60 +11,13 @@ from textual import events
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
-from textual.scrollbar import ScrollBar, ScrollBarRender
+from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.render.spans import Line, Span, fit, width
-
-
-class WholeCells(ScrollBarRender):
-    """A thumb of whole cells: parts of one are drawn with glyphs that many fonts set apart from the rest."""
-
-    VERTICAL_BARS = [" "]  # noqa: RUF012 - Textual reads it from the class
-
-
-ScrollBar.renderer = WholeCells
-
-
-class LineBar(ScrollBar):
-    """A vertical scroll bar that paints the lines that differ: moves of a cursor change few of them."""
-
-    #: One segment a line: what was painted last.
-    _painted: Sequence[Segment] = ()
-
-    def _lines(self) -> Sequence[Segment]:
-        bar = self.render()
-        assert isinstance(bar, WholeCells) and isinstance(bar.style, Style)
-        background, color = bar.style.bgcolor, bar.style.color
-        assert background is not None and color is not None
-        sizes = self.size.height, bar.virtual_size, bar.window_size, bar.position, self.size.width
-        return tuple(WholeCells.render_bar(*sizes, back_color=background, bar_color=color).segments)
-
-    def refresh(
-        self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
-    ) -> Self:
-        if self._painted and not (regions or layout or recompose):
-            lines = self._lines()
-            if len(lines) == len(self._painted):
-                differ = (y for y, before in enumerate(self._painted) if before != lines[y])
-                regions = tuple(Region(0, y, self.size.width, 1) for y in differ)
-                if not regions:
-                    return self
-        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
-
-    def notify_style_update(self) -> None:
-        self._painted = ()
-        super().notify_style_update()
-
-    def render_lines(self, crop: Region) -> list[Strip]:
-        self._painted = self._lines()
-        return super().render_lines(crop)
-
-    def render_line(self, y: int) -> Strip:
-        return Strip([self._painted[y]], self.size.width)
-
+from openclaw_mem_tui.widgets.painting import LineBar
 
 #: What a line is painted from: spans, the style that they add to, and the width.
 Source = tuple[Line, Style, int]
@@ -130,7 +82,7 @@ class Lines(ScrollView, can_focus=False):
         for y in range(size.height if self._drawn_for > 0 else 0):
             index = y - fixed + (scrolled if y >= fixed else 0)
             if index not in self._painted or self._painted[index][0] != self._source(index):
-                self.refresh(Region(0, y, size.width, 1))
+                self.refresh(Region(0, y, self.cells, 1))
 
     @property
     def cells(self) -> int:
@@ -204,7 +156,17 @@ class Lines(ScrollView, can_focus=False):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         _ = self.drawn  # for the present width; says how many lines do not scroll
-        return super().render_lines(crop)
+        gutter, strips = self.gutter, list[Strip]()
+        inside = crop.x == gutter.left and crop.width == self.cells and crop.y >= gutter.top
+        if not inside or crop.bottom > gutter.top + self.size.height:
+            return super().render_lines(crop)
+        filters, (_, background) = self.get_line_filters(), self.background_colors
+        for y in crop.line_range:  # no edge is painted: Textual would make one around each line
+            strip = self.render_line(y - gutter.top)
+            for each in filters:
+                strip = strip.apply_filter(each, background)
+            strips.append(strip)
+        return strips
 
     def render_line(self, y: int) -> Strip:
         return self.painted(y - self.fixed + (self.scroll_offset.y if y >= self.fixed else 0))
