@@ -13,6 +13,7 @@ from lab_world import LARGE, lab, press, settled, workbench
 from rich.cells import cell_len
 from rich.style import Style
 from textual._compositor import Compositor, LayoutUpdate
+from textual._styles_cache import StylesCache
 from textual.app import App
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
@@ -278,6 +279,31 @@ async def test_the_snippet_that_is_scrolled_to_its_best_line_is_not_painted_agai
         screen.show_snippet()
         await settled(pilot)
         assert not counted
+
+
+async def test_a_move_paints_no_edge_but_that_of_a_changed_frame(
+    tmp_path: Path, counted: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edges: list[str] = []
+    render_widget = StylesCache.render_widget
+
+    def note(cache: StylesCache, widget: Widget, crop: Region) -> list[Strip]:
+        edges.extend([str(widget.id)] * crop.height)
+        return render_widget(cache, widget, crop)
+
+    async with shown(tmp_path, counted, "escape") as pilot:
+        screen = lab(pilot.app)  # type: ignore[arg-type]
+        while not screen.preview.scroll_offset.y:
+            await press(pilot, "j")
+        monkeypatch.setattr(StylesCache, "render_widget", note)
+        titles = set()
+        for key in "kjkj":
+            edges.clear()
+            before = str(screen.preview.border_title)
+            await press(pilot, key)
+            titles |= {before, str(screen.preview.border_title)}
+            assert edges == ["preview"] * (before != str(screen.preview.border_title))
+        assert len(titles) > 1, "moves of this list change a frame"
 
 
 async def test_keys_that_wait_draw_the_details_once(

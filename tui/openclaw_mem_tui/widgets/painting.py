@@ -14,6 +14,7 @@ from textual._compositor import Compositor, CompositorUpdate
 from textual.geometry import Region
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.strip import Strip
+from textual.widget import Widget
 
 
 class Pieces(CompositorUpdate):
@@ -53,6 +54,32 @@ class DirtyLines(Compositor):
         return made
 
 
+def paint_soon(widget: Widget, regions: Sequence[Region]) -> None:
+    """Paint regions of the content of a widget with the next frame: as its ``refresh``, whose two messages to
+    reach the screen cost as much as painting some lines."""
+    if regions and widget.is_attached and widget.display:
+        widget._layout_cache.clear()
+        widget._set_dirty(*regions)
+        widget.screen._dirty_widgets.add(widget)
+        widget.screen.check_idle()
+
+
+def set_frame(widget: Widget, name: str, text: str) -> None:
+    """Set ``border_title`` or ``border_subtitle``, and paint that edge: Textual paints the whole widget."""
+    setattr(widget, f"_{name}", widget.render_str(text))
+    (top, _, _, left), (width, height) = widget.gutter, widget.outer_size
+    y = -top if name == "border_title" else height - top - 1
+    paint_soon(widget, [Region(-left, y, width, 1)] if height else [])
+
+
+def filtered(widget: Widget, strips: list[Strip]) -> list[Strip]:
+    """Lines as the filters of the application have them (no colours, those of the terminal)."""
+    _, background = widget.background_colors
+    for each in widget.get_line_filters():
+        strips = [strip.apply_filter(each, background) for strip in strips]
+    return strips
+
+
 class WholeCells(ScrollBarRender):
     """A thumb of whole cells: parts of one are drawn with glyphs that many fonts set apart from the rest."""
 
@@ -67,14 +94,22 @@ class LineBar(ScrollBar):
 
     #: One segment a line: what was painted last.
     _painted: Sequence[Segment] = ()
+    #: What was made last, and from what.
+    _made: Sequence[Segment] = ()
+    _made_for: tuple[object, ...] = ()
 
     def _lines(self) -> Sequence[Segment]:
-        bar = self.render()
-        assert isinstance(bar, WholeCells) and isinstance(bar.style, Style)
-        background, color = bar.style.bgcolor, bar.style.color
-        assert background is not None and color is not None
-        sizes = self.size.height, bar.virtual_size, bar.window_size, bar.position, self.size.width
-        return tuple(WholeCells.render_bar(*sizes, back_color=background, bar_color=color).segments)
+        size, position, pointed = self.size, self.position, (self.mouse_over, self.grabbed)
+        now = size, self.window_virtual_size, self.window_size, position, pointed
+        if self._made_for != now:
+            bar = self.render()
+            assert isinstance(bar, WholeCells) and isinstance(bar.style, Style)
+            background, color = bar.style.bgcolor, bar.style.color
+            assert background is not None and color is not None
+            sizes = size.height, bar.virtual_size, bar.window_size, position, size.width
+            made = WholeCells.render_bar(*sizes, back_color=background, bar_color=color)
+            self._made, self._made_for = tuple(made.segments), now
+        return self._made
 
     def refresh(
         self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
@@ -83,18 +118,17 @@ class LineBar(ScrollBar):
             lines = self._lines()
             if len(lines) == len(self._painted):
                 differ = (y for y, before in enumerate(self._painted) if before != lines[y])
-                regions = tuple(Region(0, y, self.size.width, 1) for y in differ)
-                if not regions:
-                    return self
+                paint_soon(self, [Region(0, y, self.size.width, 1) for y in differ])
+                return self
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def notify_style_update(self) -> None:
-        self._painted = ()
+        self._painted = self._made_for = ()
         super().notify_style_update()
 
     def render_lines(self, crop: Region) -> list[Strip]:
         self._painted = self._lines()
-        return super().render_lines(crop)
+        return filtered(self, [self.render_line(y) for y in crop.line_range])
 
     def render_line(self, y: int) -> Strip:
         return Strip([self._painted[y]], self.size.width)
