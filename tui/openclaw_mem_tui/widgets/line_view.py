@@ -47,6 +47,7 @@ class Lines(ScrollView, can_focus=False):
         self._styles_of: dict[str, Style] = {}
         self._added: dict[Style, dict[str, Style]] = {}  # to a base style, by role
         self._base: Style | None = None
+        self._cells: tuple[object, int] = (None, 0)  # and the size that they are of
 
     def on_mount(self) -> None:
         # The styles of roles are the application's: a theme may change them and nothing of this widget.
@@ -100,8 +101,11 @@ class Lines(ScrollView, can_focus=False):
 
     @property
     def cells(self) -> int:
-        """Columns there are to draw on."""
-        return self.scrollable_content_region.width or self.size.width
+        """Columns there are to draw on: read from the layout once a size."""
+        known = self._size, self.show_vertical_scrollbar
+        if self._cells[0] != known or not self._cells[1]:
+            self._cells = known, self.scrollable_content_region.width or self.size.width
+        return self._cells[1]
 
     @property
     def drawn(self) -> Sequence[Line]:
@@ -168,6 +172,7 @@ class Lines(ScrollView, can_focus=False):
         self._styles_of.clear()
         self._added.clear()
         self._base = None
+        self._cells = (None, 0)
         super().notify_style_update()
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -177,7 +182,7 @@ class Lines(ScrollView, can_focus=False):
         if not inside or crop.bottom > gutter.top + self.size.height:
             return super().render_lines(crop)
         # No edge is painted: Textual would make one around each line.
-        return filtered(self, [self.render_line(y - gutter.top) for y in crop.line_range])
+        return [self.render_line(y - gutter.top) for y in crop.line_range]
 
     def render_line(self, y: int) -> Strip:
         index = y - self.fixed + (self.scroll_offset.y if y >= self.fixed else 0)
@@ -210,12 +215,13 @@ class Lines(ScrollView, can_focus=False):
     def paint(self, spans: Line, base: Style, cells: int) -> Strip:
         """Spans on a base style, exactly ``cells`` wide."""
         styles = self._added.setdefault(base, {})
-        segments = []
-        for text, role, _ in spans:
+        for role in ("", *(span.role for span in spans)):
             if role not in styles:
                 styles[role] = base + self.style_of(role)
-            segments.append(Segment(text, styles[role]))
-        return Strip(segments).adjust_cell_length(cells, base)
+                (segment,) = filtered(self, [Strip([Segment(" ", styles[role])])])[0]
+                styles[role] = segment.style or base
+        segments = [Segment(span.text, styles[span.role]) for span in spans]
+        return Strip(segments).adjust_cell_length(cells, styles[""])
 
     def style_of(self, role: str) -> Style:
         """What a role (or several) adds to the base style."""
