@@ -208,8 +208,8 @@ async def settled(pilot: Pilot[int]) -> None:
     """Wait until no worker runs except the one that watches the files, and the screen is painted by its own
     timer: the event loop has nothing left to run, twice with two frames between them."""
     await drained()
-    while any(not worker.is_finished and worker.group != "watch" for worker in pilot.app.workers):
-        await asyncio.sleep(0.005)
+    while running := [w for w in pilot.app.workers if not w.is_finished and w.group != "watch"]:
+        await asyncio.gather(*(worker.wait() for worker in running), return_exceptions=True)
     for _ in range(2):
         await asyncio.sleep(2 / 60)
         await drained()

@@ -10,16 +10,23 @@ from typing import Any
 
 import pytest
 from lab_world import LARGE, lab, press, settled, workbench
+from rich.cells import cell_len
+from rich.style import Style
+from textual._compositor import Compositor, LayoutUpdate
+from textual._styles_cache import StylesCache
 from textual.app import App
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
+from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
 from textual.strip import Strip
+from textual.widget import Widget
 
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
-from openclaw_mem_tui.widgets.line_view import LineBar, Lines, Pane
+from openclaw_mem_tui.widgets.line_view import Lines, Pane
+from openclaw_mem_tui.widgets.painting import DirtyLines, LineBar, Pieces
 
 DRILL = "which vlan does the router use"
 
@@ -84,6 +91,67 @@ async def test_the_first_frame_is_the_whole_start_page_and_styles_no_widget_twic
     assert "1 lab" in text and "min score" in text and "f1 help" in text
     assert "─ start ─" in text and "─ waterfall ─" not in text, "the panes of a row come with a row"
     assert styled < 5, "the query line, whose focus and text have classes; else each widget as it is mounted"
+
+
+@pytest.mark.parametrize("screen", ["1", "3", "5"])
+async def test_painted_parts_make_what_painting_all_would(
+    screen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal: list[list[tuple[str, Style | None]]] = [[] for _ in range(LARGE[1])]
+    parts = 0
+
+    def put(x: int, y: int, strip: Strip) -> None:
+        cells = [
+            (char[at : at + 1], segment.style)
+            for segment in strip
+            for char in segment.text
+            for at in range(cell_len(char))
+        ]
+        terminal[y][x : x + len(cells)] = cells
+
+    def put_all(compositor: Compositor) -> None:
+        for y, strip in enumerate(compositor.render_strips()):
+            put(0, y, strip)
+
+    def paint(compositor: DirtyLines) -> Pieces | None:
+        nonlocal parts
+        update = paint_parts(compositor)
+        for piece in update.pieces if update is not None else ():
+            parts += 1
+            put(*piece)
+        return update
+
+    def paint_all(compositor: DirtyLines, *, simplify: bool = False) -> LayoutUpdate:
+        put_all(compositor)
+        return in_full(compositor, simplify=simplify)
+
+    paint_parts, in_full = DirtyLines.render_partial_update, DirtyLines.render_full_update
+    async with shown(tmp_path, Counter(), "escape", screen) as pilot:
+        monkeypatch.setattr(DirtyLines, "render_partial_update", paint)
+        monkeypatch.setattr(DirtyLines, "render_full_update", paint_all)
+        put_all(pilot.app.screen._compositor)
+        for key in ("j", "G", "p", "right", "p", "J", "d", "slash", "m", "o", "backspace", "escape"):
+            await press(pilot, key)
+            painted_so_far = [list(line) for line in terminal]
+            put_all(pilot.app.screen._compositor)
+            assert painted_so_far == terminal, key
+        assert parts, "the screen was painted in parts too"
+
+
+async def test_a_letter_asks_the_widgets_that_have_a_line_to_paint(
+    tmp_path: Path, counted: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: Counter[str] = Counter()
+    render_lines = Widget.render_lines
+
+    def note(widget: Widget, crop: Region) -> list[Strip]:
+        asked[widget.id or type(widget).__name__] += 1
+        return render_lines(widget, crop)
+
+    async with shown(tmp_path, counted, "escape", "slash") as pilot:
+        monkeypatch.setattr(Widget, "render_lines", note)
+        await press(pilot, "space")
+        assert set(asked) == {"query"}, "lines without an edge need none of Textual's work"
 
 
 @pytest.mark.parametrize("screen", ["1", "2", "3", "4", "5"])
@@ -211,6 +279,31 @@ async def test_the_snippet_that_is_scrolled_to_its_best_line_is_not_painted_agai
         screen.show_snippet()
         await settled(pilot)
         assert not counted
+
+
+async def test_a_move_paints_no_edge_but_that_of_a_changed_frame(
+    tmp_path: Path, counted: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edges: list[str] = []
+    render_widget = StylesCache.render_widget
+
+    def note(cache: StylesCache, widget: Widget, crop: Region) -> list[Strip]:
+        edges.extend([str(widget.id)] * crop.height)
+        return render_widget(cache, widget, crop)
+
+    async with shown(tmp_path, counted, "escape") as pilot:
+        screen = lab(pilot.app)  # type: ignore[arg-type]
+        while not screen.preview.scroll_offset.y:
+            await press(pilot, "j")
+        monkeypatch.setattr(StylesCache, "render_widget", note)
+        titles = set()
+        for key in "kjkj":
+            edges.clear()
+            before = str(screen.preview.border_title)
+            await press(pilot, key)
+            titles |= {before, str(screen.preview.border_title)}
+            assert edges == ["preview"] * (before != str(screen.preview.border_title))
+        assert len(titles) > 1, "moves of this list change a frame"
 
 
 async def test_keys_that_wait_draw_the_details_once(

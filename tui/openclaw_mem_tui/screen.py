@@ -1,5 +1,4 @@
-"""The base of every screen: its edges, its help, its workers, and actions that live in objects of their
-own."""
+"""The base of every screen: its edges, help and workers, and actions that live in objects of their own."""
 
 from __future__ import annotations
 
@@ -23,10 +22,11 @@ from openclaw_mem_tui.memory_thread import Unexpected
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.edges import Banner, KeyBar, tab_of
+from openclaw_mem_tui.widgets.edges import Banner, KeyBar, Top, tab_of
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
 from openclaw_mem_tui.widgets.lists import CursorList
+from openclaw_mem_tui.widgets.painting import DirtyLines, set_frame
 
 #: With fewer lines, the list is given those of the texts above it.
 _FEW = 22
@@ -62,6 +62,7 @@ class WorkbenchScreen(Screen[None]):
 
     def __init__(self, search: SearchPresenter) -> None:
         super().__init__()
+        self._compositor = DirtyLines()
         self.search = search
         self._read_for: object = None
         self._labels: dict[tuple[Widget, str], str] = {}
@@ -73,7 +74,7 @@ class WorkbenchScreen(Screen[None]):
         for size, limits in zip(self.app.size, steps, strict=True):
             self.add_class(max(limit for limit in limits if limit[0] <= size)[1], update=False)
         yield Banner()
-        yield Pane(id="top")
+        yield Top(id="top")
         yield from self.body()
         yield FilterLine()
         yield KeyBar(id="keys")
@@ -131,8 +132,7 @@ class WorkbenchScreen(Screen[None]):
         if self.OF_CONFIGURED and header.backend:
             header = replace(header, backend=self.search.service.configured_backend)
         self.query_one(Banner).show(self.search.view.shown_faults)
-        at = tab_of(self)
-        self.query_one("#top", Pane).show(lambda cells: [status.top(header, cells, at, self.TITLE or "")])
+        self.query_one(Top).show_tabs(header, tab_of(self), self.TITLE or "")
         self.draw_keys()
         self.draw_body()
 
@@ -144,8 +144,8 @@ class WorkbenchScreen(Screen[None]):
         self.query_one("#keys", KeyBar).show(where, self.idle_keys() | {self.OPENED_BY})
 
     def label(self, widget: Widget, title: str | None = None, subtitle: str | None = None) -> None:
-        """Set what is on the frame of a widget, where it is other than before: each setting paints the whole
-        widget. That of a filtered list says so instead of its ``subtitle``."""
+        """Set what is on the frame of a widget, where it is other than before. That of a filtered list says
+        so instead of its ``subtitle``."""
         given = (("border_title", title), ("border_subtitle", subtitle))
         self._labels |= {(widget, name): text for name, text in given if text is not None}
         for name, _ in given:
@@ -155,7 +155,7 @@ class WorkbenchScreen(Screen[None]):
                     text = f"{markup(table.filtered)} · {key_hint('leave', 'clears')}"
             if self._labelled.get((widget, name), "") != text:
                 self._labelled[widget, name] = text
-                setattr(widget, name, text)
+                set_frame(widget, name, text)
 
     @staticmethod
     def frame_of(table: CursorList) -> Widget:

@@ -1,4 +1,4 @@
-"""The edges of every screen: the banner of simulated faults at the top, the keys at the bottom."""
+"""The edges of every screen: the banner of simulated faults, the tabs, the keys at the bottom."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from textual.screen import Screen
 
 from openclaw_mem_tui.bindings import TABS, Action, action, offered, typed_key
 from openclaw_mem_tui.render.spans import Line, Span, spread, width
-from openclaw_mem_tui.render.status import fault_banner
-from openclaw_mem_tui.widgets.line_view import Lines
+from openclaw_mem_tui.render.status import Header, fault_banner, top
+from openclaw_mem_tui.widgets.line_view import Lines, Pane
 
 #: The keys of lines that are typed in.
 _TYPED = {
@@ -58,6 +58,18 @@ class Banner(Lines):
 
     def draw(self, cells: int) -> Sequence[Line]:
         return [fault_banner(self._faults, cells, tab_of(self.screen) == "providers")] if self._faults else []
+
+
+class Top(Pane):
+    """The tabs."""
+
+    _shows: tuple[Header, str, str] | None = None
+
+    def show_tabs(self, header: Header, at: str, title: str) -> None:
+        """As ``top`` draws them."""
+        if (header, at, title) != self._shows:
+            self._shows = header, at, title
+            self.show(lambda cells: [top(header, cells, at, title)])
 
 
 class KeyBar(Lines):

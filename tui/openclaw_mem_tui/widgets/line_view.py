@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Self
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -12,60 +11,13 @@ from textual import events
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
-from textual.scrollbar import ScrollBar, ScrollBarRender
+from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.render.spans import Line, Span, fit, width
-
-
-class WholeCells(ScrollBarRender):
-    """A thumb of whole cells: parts of one are drawn with glyphs that many fonts set apart from the rest."""
-
-    VERTICAL_BARS = [" "]  # noqa: RUF012 - Textual reads it from the class
-
-
-ScrollBar.renderer = WholeCells
-
-
-class LineBar(ScrollBar):
-    """A vertical scroll bar that paints the lines that differ: moves of a cursor change few of them."""
-
-    #: One segment a line: what was painted last.
-    _painted: Sequence[Segment] = ()
-
-    def _lines(self) -> Sequence[Segment]:
-        bar = self.render()
-        assert isinstance(bar, WholeCells) and isinstance(bar.style, Style)
-        background, color = bar.style.bgcolor, bar.style.color
-        assert background is not None and color is not None
-        sizes = self.size.height, bar.virtual_size, bar.window_size, bar.position, self.size.width
-        return tuple(WholeCells.render_bar(*sizes, back_color=background, bar_color=color).segments)
-
-    def refresh(
-        self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
-    ) -> Self:
-        if self._painted and not (regions or layout or recompose):
-            lines = self._lines()
-            if len(lines) == len(self._painted):
-                differ = (y for y, before in enumerate(self._painted) if before != lines[y])
-                regions = tuple(Region(0, y, self.size.width, 1) for y in differ)
-                if not regions:
-                    return self
-        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
-
-    def notify_style_update(self) -> None:
-        self._painted = ()
-        super().notify_style_update()
-
-    def render_lines(self, crop: Region) -> list[Strip]:
-        self._painted = self._lines()
-        return super().render_lines(crop)
-
-    def render_line(self, y: int) -> Strip:
-        return Strip([self._painted[y]], self.size.width)
-
+from openclaw_mem_tui.widgets.painting import LineBar, filtered, paint_soon
 
 #: What a line is painted from: spans, the style that they add to, and the width.
 Source = tuple[Line, Style, int]
@@ -91,8 +43,11 @@ class Lines(ScrollView, can_focus=False):
         self._drawn_for = -1
         self._sources: dict[int, Source] = {}  # of the present state, as far as they were asked for
         self._painted: dict[int, tuple[Source, Strip]] = {}  # what was painted last, and from what
+        self._shown: dict[int, Source] = {}  # by line of the widget: what it was painted from
         self._styles_of: dict[str, Style] = {}
+        self._added: dict[Style, dict[str, Style]] = {}  # to a base style, by role
         self._base: Style | None = None
+        self._cells: tuple[object, int] = (None, 0)  # and the size that they are of
 
     def on_mount(self) -> None:
         # The styles of roles are the application's: a theme may change them and nothing of this widget.
@@ -113,29 +68,44 @@ class Lines(ScrollView, can_focus=False):
     def changed(self) -> None:
         """The state behind ``draw`` is new: repaint the lines in sight that differ, and nothing when none
         does."""
+        self.draw_again()
+        self.repaint()
+
+    def draw_again(self) -> None:
+        """The state behind ``draw`` is new; ``repaint`` follows."""
         before = len(self._drawn) if self._drawn_for == self.cells > 0 else -1
         self._drawn_for = -1
         if self.is_attached and before != len(self.drawn):
             if self.display and self.styles.auto_dimensions:
                 self.refresh(layout=True)
             self._measure()
-        self.repaint()
 
     def repaint(self) -> None:
         """Paint the lines in sight that are other than what was painted last."""
         if not self.is_attached:
             return
         _ = self.drawn
-        size, scrolled, fixed = self.size, self.scroll_offset.y, self.fixed
-        for y in range(size.height if self._drawn_for > 0 else 0):
+        cells, scrolled, fixed = self._drawn_for, self.scroll_offset.y, self.fixed
+        differ = list[Region]()
+        for y in range(self.size.height if cells > 0 else 0):
             index = y - fixed + (scrolled if y >= fixed else 0)
-            if index not in self._painted or self._painted[index][0] != self._source(index):
-                self.refresh(Region(0, y, size.width, 1))
+            if self._shown.get(y) != self._source(index):
+                differ.append(Region(0, y, cells, 1))
+        paint_soon(self, differ)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        if self.show_vertical_scrollbar:
+            self.vertical_scrollbar.position = new_value
+        if round(old_value) != round(new_value):
+            self.repaint()
 
     @property
     def cells(self) -> int:
-        """Columns there are to draw on."""
-        return self.scrollable_content_region.width or self.size.width
+        """Columns there are to draw on: read from the layout once a size."""
+        known = self._size, self.show_vertical_scrollbar
+        if self._cells[0] != known or not self._cells[1]:
+            self._cells = known, self.scrollable_content_region.width or self.size.width
+        return self._cells[1]
 
     @property
     def drawn(self) -> Sequence[Line]:
@@ -198,16 +168,26 @@ class Lines(ScrollView, can_focus=False):
     def notify_style_update(self) -> None:
         self._sources.clear()
         self._painted.clear()
+        self._shown.clear()
         self._styles_of.clear()
+        self._added.clear()
         self._base = None
+        self._cells = (None, 0)
         super().notify_style_update()
 
     def render_lines(self, crop: Region) -> list[Strip]:
         _ = self.drawn  # for the present width; says how many lines do not scroll
-        return super().render_lines(crop)
+        gutter = self.gutter
+        inside = crop.x == gutter.left and crop.width == self.cells and crop.y >= gutter.top
+        if not inside or crop.bottom > gutter.top + self.size.height:
+            return super().render_lines(crop)
+        # No edge is painted: Textual would make one around each line.
+        return [self.render_line(y - gutter.top) for y in crop.line_range]
 
     def render_line(self, y: int) -> Strip:
-        return self.painted(y - self.fixed + (self.scroll_offset.y if y >= self.fixed else 0))
+        index = y - self.fixed + (self.scroll_offset.y if y >= self.fixed else 0)
+        self._shown[y] = self._source(index)
+        return self.painted(index)
 
     def painted(self, index: int) -> Strip:
         """One line as a strip, painted anew when it differs from what was painted last."""
@@ -234,8 +214,14 @@ class Lines(ScrollView, can_focus=False):
 
     def paint(self, spans: Line, base: Style, cells: int) -> Strip:
         """Spans on a base style, exactly ``cells`` wide."""
-        segments = [Segment(span.text, base + self.style_of(span.role)) for span in spans]
-        return Strip(segments).adjust_cell_length(cells, base)
+        styles = self._added.setdefault(base, {})
+        for role in ("", *(span.role for span in spans)):
+            if role not in styles:
+                styles[role] = base + self.style_of(role)
+                (segment,) = filtered(self, [Strip([Segment(" ", styles[role])])])[0]
+                styles[role] = segment.style or base
+        segments = [Segment(span.text, styles[span.role]) for span in spans]
+        return Strip(segments).adjust_cell_length(cells, styles[""])
 
     def style_of(self, role: str) -> Style:
         """What a role (or several) adds to the base style."""
@@ -278,19 +264,21 @@ class Pane(Lines):
         """Draw with another function from now on, from its first line. ``anchor`` names the line that must be
         in sight, at any size, until the user scrolls."""
         self._drawer, self._anchor = drawer, anchor
-        self.changed()
+        self.draw_again()
         self._scroll_from(0)
         if anchor is not None:  # the bounds of scrolling may come with a new layout
             self.call_after_refresh(self._bring_anchor_into_sight)
 
     def _scroll_from(self, top: int) -> None:
-        """``top`` is the first line in sight, where that shows the anchor too."""
+        """``top`` is the first line in sight, where that shows the anchor too. Repaints."""
         height = self.size.height
         if self._anchor is not None and height > 0 and self.cells > 0:
             at = self._anchor(self.drawn)
             top = top if top <= at < top + height else max(0, at - min(2, height - 1))
         if self.scroll_offset.y != top:
             self.scroll_to(y=top, animate=False, immediate=True)
+        else:
+            self.repaint()
 
     def _bring_anchor_into_sight(self) -> None:
         self._scroll_from(self.scroll_offset.y)
