@@ -8,11 +8,37 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.stores.query import Common, LexicalQuery, build_keyword_query, build_query
+from openclaw_mem_engine.sync.derived import provide_for_search
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.providers.base import Embedders
     from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.stores.base import IndexStore
+    from openclaw_mem_engine.sync.events import Journal
+
+
+def provided_query(
+    store: IndexStore,
+    embedders: Embedders,
+    journal: Journal,
+    query: str,
+    knobs: Knobs,
+    notes: list[Note],
+    cancel: CancelToken,
+    *,
+    vectors: bool,
+) -> LexicalQuery | None:
+    """``keyword_query`` of an index that has the rows which these knobs search. Where they cannot be made
+    vectors remain; raises IndexUnavailable where none are searched, Cancelled."""
+    try:
+        notes += provide_for_search(store, knobs, embedders.primary, journal, cancel)
+    except IndexUnavailable as error:
+        if not vectors or knobs.mode == "bm25":
+            raise
+        notes.append(Note("words-lacking", f"Vectors only: {error}", "warning"))
+        return None
+    return keyword_query(store, embedders, query, knobs, notes, vectors=vectors)
 
 
 def keyword_query(

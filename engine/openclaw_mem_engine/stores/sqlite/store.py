@@ -11,21 +11,24 @@ from typing import TYPE_CHECKING
 import apsw
 
 from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable
-from openclaw_mem_engine.model import Source, Space
+from openclaw_mem_engine.model import Progress, Source, Space
 from openclaw_mem_engine.stores.base import (
     CacheSize,
+    Derived,
     FileChange,
     FileState,
     Fingerprint,
     Generation,
     IndexStore,
+    Pack,
     StoredChunk,
 )
+from openclaw_mem_engine.stores.query import LABEL
 from openclaw_mem_engine.stores.sqlite import lines, unshown
-from openclaw_mem_engine.stores.sqlite.database import explained, rows
+from openclaw_mem_engine.stores.sqlite.database import Bound, explained, rows
 from openclaw_mem_engine.stores.sqlite.files import aside_path, check_room, remove, sweep
 from openclaw_mem_engine.stores.sqlite.reader import SqliteReader
-from openclaw_mem_engine.stores.sqlite.schema import generation_after
+from openclaw_mem_engine.stores.sqlite.schema import DERIVED, derived, generation_after
 from openclaw_mem_engine.stores.sqlite.vectors import AS_WRITTEN, SPACE, bad_vectors
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 
 #: Chunks of an index whose words are purged by every sync that removes files: half a second.
 _SOON_PURGED = 10_000
+#: Chunks between two calls of the progress.
+_TOGETHER = 1_000
 
 
 class SqliteIndex(SqliteReader, IndexStore):
@@ -61,7 +66,8 @@ class SqliteIndex(SqliteReader, IndexStore):
             # All rows of a table together: a write to another virtual table between them makes FTS5 write
             # what it has gathered as a segment; done for each file, that was a sixth of a first index.
             self._text.insert(connection, added)
-            lines.insert(connection, changes)
+            if "lines" in derived(connection):
+                lines.insert(connection, changes)
             if space is not None:
                 # What was put into the cache before its chunk was written may have been pruned meanwhile.
                 pairs = (pair for x in changes for pair in zip(x.chunks, x.vectors, strict=True))
@@ -96,7 +102,8 @@ class SqliteIndex(SqliteReader, IndexStore):
             if gone:
                 self._meta.set_behind(connection, "words_left")
             self._text.delete(connection, found)
-            lines.delete(connection, found)
+            if "lines" in derived(connection):
+                lines.delete(connection, found)
             connection.execute("DELETE FROM chunks WHERE path = ? AND source = ?", (path, source))
             connection.execute("DELETE FROM unshown WHERE path = ? AND source = ?", (path, source))
 
@@ -107,6 +114,18 @@ class SqliteIndex(SqliteReader, IndexStore):
             VALUES(?, ?, ?, ?, ?, ?, ?, ?)""",
             s,
         )
+
+    def provide(self, *kinds: Derived, progress: Progress, pack: Pack | None = None) -> None:
+        if wanted := self.lacking(*kinds):
+            with self._db.transaction() as connection:
+                self._refill(connection)
+                for kind in sorted(wanted - derived(connection)):  # another process may have made some
+                    connection.execute(DERIVED[kind])
+                    if kind == "lines":
+                        assert pack is not None, "lines are made by the embedder of the index"
+                        lines.fill(connection, _counted(connection, kind, progress), pack)
+                    else:
+                        self._text.write(connection, kind, _counted(connection, kind, progress))
 
     def touch(self, states: Sequence[FileState]) -> None:
         if states:
@@ -234,6 +253,15 @@ class SqliteIndex(SqliteReader, IndexStore):
                 connection.execute("DETACH other")
 
 
+def _counted(connection: apsw.Connection, kind: Derived, progress: Progress) -> Iterator[Bound]:
+    """seq, path, text and id of every chunk, while rows of a kind are made of them."""
+    total: int = rows(connection, "SELECT count(*) FROM chunks")[0][0]
+    for done, row in enumerate(connection.execute("SELECT seq, path, text, id FROM chunks")):
+        if done % _TOGETHER == 0:
+            progress(done, total, f"{LABEL[kind]} of the index")
+        yield row
+
+
 class SqliteGeneration(SqliteIndex, Generation):
     """A new generation in a file of its own, next to the index that it is to replace. SQLite's backup copies
     it over in one step for all connections of all processes, and a kill in the middle leaves the old one."""
@@ -270,7 +298,10 @@ class SqliteGeneration(SqliteIndex, Generation):
     def take_content(self) -> None:
         """Take files and chunks over from the old index, and make the rows derived from them anew."""
         old, space = self._old, self._primary()
+        kept = derived(old._db.reader())
         with self._attached(old.path) as connection:
+            for kind in kept:
+                connection.execute(DERIVED[kind])
             connection.execute("INSERT INTO files SELECT * FROM other.files")
             connection.execute(
                 """INSERT OR IGNORE INTO chunks SELECT c.* FROM other.chunks c
