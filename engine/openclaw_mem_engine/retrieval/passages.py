@@ -20,10 +20,10 @@ from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.stages.scores import is_ignored
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Trace
+from openclaw_mem_engine.retrieval.keywords import provide_for_search
 from openclaw_mem_engine.retrieval.lookup import INDEX, Lookup
 from openclaw_mem_engine.stores.base import StoredChunk
 from openclaw_mem_engine.sync.changes import note_changed
-from openclaw_mem_engine.sync.derived import provide_for_search
 from openclaw_mem_engine.why_not import WhyNot
 from openclaw_mem_engine.why_not.changes import MADE_WITH
 from openclaw_mem_engine.why_not.walk import ListFact

@@ -22,9 +22,8 @@ from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.sqlite.files import has_leftovers, make_folder, sweep
 from openclaw_mem_engine.sync.changes import Comparison, digest_of, listed, scan
-from openclaw_mem_engine.sync.derived import lacking
 from openclaw_mem_engine.sync.events import Journal
-from openclaw_mem_engine.sync.fingerprint import beside_of, fingerprint_of, needs_rebuild
+from openclaw_mem_engine.sync.fingerprint import beside_of, fingerprint_of, lacking, needs_rebuild
 from openclaw_mem_engine.sync.lock import Owner, SyncLock
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from openclaw_mem_engine.workspace.walk import Listing

@@ -15,9 +15,8 @@ from openclaw_mem_engine.model import Note, Progress, Space
 from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, Generation, IndexStore
 from openclaw_mem_engine.sync.changes import keeping, unreadable_now
-from openclaw_mem_engine.sync.derived import provide
 from openclaw_mem_engine.sync.embedding import GROUP_CHUNKS, JOB_CHUNKS, NO_LIMIT, Embedding, OutOfTime, probe
-from openclaw_mem_engine.sync.fingerprint import beside_of, fingerprint_of, needs_rebuild
+from openclaw_mem_engine.sync.fingerprint import beside_of, fingerprint_of, needs_rebuild, provide
 from openclaw_mem_engine.sync.index_update import IndexUpdate, change_of
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
 from openclaw_mem_engine.workspace.walk import Listing

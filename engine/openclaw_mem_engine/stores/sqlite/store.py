@@ -119,13 +119,15 @@ class SqliteIndex(SqliteReader, IndexStore):
         if wanted := self.lacking(*kinds):
             with self._db.transaction() as connection:
                 self._refill(connection)
-                for kind in sorted(wanted - derived(connection)):  # another process may have made some
+                # Another process may have made some.
+                for kind in sorted(wanted - derived(connection), reverse=True):
                     connection.execute(DERIVED[kind])
                     if kind == "lines":
                         assert pack is not None, "lines are made by the embedder of the index"
                         lines.fill(connection, _counted(connection, kind, progress), pack)
                     else:
                         self._text.write(connection, kind, _counted(connection, kind, progress))
+            self._give_back()
 
     def touch(self, states: Sequence[FileState]) -> None:
         if states:
@@ -154,8 +156,11 @@ class SqliteIndex(SqliteReader, IndexStore):
             ):
                 self._text.purge(connection)
             self._meta.put(connection, "synced_at", repr(synced_at))
-        # A merge of segments leaves free what it read, up to a third of the file. To give it back takes room
-        # in the log: on a full disk it waits for another sync.
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """Give free pages back: a merge of segments leaves what it read, up to a third of the file. That
+        takes room in the log: on a full disk it waits for another sync."""
         with suppress(IndexUnavailable), self._db.transaction() as connection:
             rows(connection, "PRAGMA incremental_vacuum")
 
