@@ -291,14 +291,21 @@ class FullTextRows:
         connection.executemany(sql, (values(*row[:3]) for row in added))
 
     @classmethod
+    def fill(cls, connection: apsw.Connection, form: Derived, chunks: Iterable[Bound]) -> None:
+        """Make the table of one form from all chunks, in one segment."""
+        connection.execute(DERIVED[form])
+        cls.write(connection, form, chunks)
+        table = FULL_TEXT_TABLES[form]
+        connection.execute(f"INSERT INTO {table}({table}) VALUES('optimize')")
+
+    @classmethod
     def refill(cls, connection: apsw.Connection) -> None:
         """Make the tables anew from the chunks."""
         tables, chunks = tables_of(connection), rows(connection, "SELECT seq, path, text FROM chunks")
         for table in ("chunks_terms", *tables.values()):
             connection.execute(f"DROP TABLE IF EXISTS {table}")
         for form in tables:
-            connection.execute(DERIVED[form])
-            cls.write(connection, form, chunks)
+            cls.fill(connection, form, chunks)
         Meta.set_behind(connection, "fts_behind", False)
 
     @staticmethod

@@ -119,14 +119,13 @@ class SqliteIndex(SqliteReader, IndexStore):
         if wanted := self.lacking(*kinds):
             with self._db.transaction() as connection:
                 self._refill(connection)
-                # Another process may have made some.
-                for kind in sorted(wanted - derived(connection), reverse=True):
-                    connection.execute(DERIVED[kind])
+                for kind in sorted(wanted - derived(connection), reverse=True):  # not made meanwhile
                     if kind == "lines":
+                        connection.execute(DERIVED[kind])
                         assert pack is not None, "lines are made by the embedder of the index"
                         lines.fill(connection, _counted(connection, kind, progress), pack)
                     else:
-                        self._text.write(connection, kind, _counted(connection, kind, progress))
+                        self._text.fill(connection, kind, _counted(connection, kind, progress))
             self._give_back()
 
     def touch(self, states: Sequence[FileState]) -> None:
@@ -152,17 +151,18 @@ class SqliteIndex(SqliteReader, IndexStore):
     def finish(self, synced_at: float, *, purge: bool = False) -> None:
         with self._db.transaction() as connection:
             flags, chunks = self._meta.all(connection), rows(connection, "SELECT count(*) FROM chunks")[0][0]
-            left = flags.get("words_left") == "yes" and (purge or chunks <= _SOON_PURGED)
-            # What a first index wrote becomes one segment: .94 of the room, .8 of the time of a query.
-            if left or (chunks and "synced_at" not in flags):
+            if flags.get("words_left") == "yes" and (purge or chunks <= _SOON_PURGED):
                 self._text.purge(connection)
             self._meta.put(connection, "synced_at", repr(synced_at))
-        self._give_back()
+        self._give_back(merge=chunks > 0 and "synced_at" not in flags)
 
-    def _give_back(self) -> None:
+    def _give_back(self, *, merge: bool = False) -> None:
         """Give free pages back: a merge of segments leaves what it read, up to a third of the file. That
-        takes room in the log: on a full disk it waits for another sync."""
+        takes room in the log: on a full disk it waits for another sync. ``merge``: first make one segment of
+        what a first index wrote, with .94 of the room, and .8 of the time of a query."""
         with suppress(IndexUnavailable), self._db.transaction() as connection:
+            if merge:
+                self._text.purge(connection)
             rows(connection, "PRAGMA incremental_vacuum")
 
     # -- embeddings -------------------------------------------------------------------------------------
