@@ -70,7 +70,8 @@ def test_the_first_search_that_reads_them_makes_them_and_every_sync_keeps_them(m
     settings = memory.settings
     assert made(settings) == {"stemmed"}
     assert codes(memory.search(QUERY, DOCUMENTED).pool.notes) == []
-    for knobs, more in ((PLAIN, {"plain"}), (WORKBENCH, {"named", "lines"})):
+    added: list[tuple[Knobs, set[Derived]]] = [(PLAIN, {"plain"}), (WORKBENCH, {"named", "lines"})]
+    for knobs, more in added:
         before = made(settings)
         (note,) = memory.search(QUERY, knobs).pool.notes
         assert (note.code, note.level) == ("rows-added", "info")

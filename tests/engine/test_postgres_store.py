@@ -105,7 +105,7 @@ def test_tokens_are_those_that_fts5_keeps() -> None:
         found = [
             (number, offset, token)
             for number, text in enumerate(kept)
-            for offset, token in enumerate(tokens_of(form, text))  # type: ignore[arg-type]
+            for offset, token in enumerate(tokens_of(form, text))
         ]
         assert found == wanted and len(found) > 5_000
     assert FORMS == ("plain", "stemmed")
