@@ -20,12 +20,17 @@ _COUNTS = {
         SELECT 1 FROM files f WHERE f.path = c.path AND f.source = c.source)""",
     "files without chunks": """SELECT count(*) FROM files f WHERE refusal = '' AND size > 0 AND NOT EXISTS(
         SELECT 1 FROM chunks c WHERE f.path = c.path AND f.source = c.source)""",
-    "chunks without words": "SELECT count(*) FROM chunks WHERE seq NOT IN (SELECT rowid FROM chunks_fts)",
-    "words without a chunk": "SELECT count(*) FROM chunks_fts WHERE rowid NOT IN (SELECT seq FROM chunks)",
-    "chunks without stemmed words": """SELECT count(*) FROM chunks
-        WHERE seq NOT IN (SELECT rowid FROM chunks_fts_stemmed)""",
-    "stemmed words without a chunk": """SELECT count(*) FROM chunks_fts_stemmed
-        WHERE rowid NOT IN (SELECT seq FROM chunks)""",
+}
+#: Of each table that has a row for every chunk: that of stemmed words, and those that some search needed.
+_ROW_COUNTS = {
+    "chunks without rows of {}": "SELECT count(*) FROM chunks WHERE seq NOT IN (SELECT {1} FROM {0})",
+    "rows of {} without a chunk": "SELECT count(*) FROM {0} WHERE {1} NOT IN (SELECT seq FROM chunks)",
+}
+_DERIVED = {
+    "chunks_fts_stemmed": "rowid",
+    "chunks_fts": "rowid",
+    "chunks_fts_named": "rowid",
+    "chunk_lines": "seq",
 }
 _VECTOR_COUNTS = {
     "chunks without a vector": f"""SELECT count(*) FROM chunks c
@@ -58,12 +63,17 @@ def _examine(connection: apsw.Connection) -> tuple[list[str], dict[str, str]]:
 
     wrong = [str(row[0]) for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema")}
-    if "chunks_fts" not in tables or not number("SELECT count(*) FROM chunks"):
+    if "chunks_fts_stemmed" not in tables or not number("SELECT count(*) FROM chunks"):
         return wrong, {}  # killed before the first notes were written
     told: list[Any] = connection.execute("SELECT value FROM meta WHERE key = 'fingerprint'").fetchall()
     if not told:
         return [*wrong, "no fingerprint"], {}
-    queries = dict(_COUNTS)
+    queries = _COUNTS | {
+        name.format(table): sql.format(table, key)
+        for table, key in _DERIVED.items()
+        if table in tables
+        for name, sql in _ROW_COUNTS.items()
+    }
     if json.loads(told[0][0])["provider"] != "none":
         queries |= _VECTOR_COUNTS
     for name, sql in queries.items():
@@ -78,7 +88,7 @@ def _examine(connection: apsw.Connection) -> tuple[list[str], dict[str, str]]:
     for path, mark in only.items():
         seen = connection.execute(
             """SELECT DISTINCT path FROM chunks WHERE seq IN (
-                SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?)""",
+                SELECT rowid FROM chunks_fts_stemmed WHERE chunks_fts_stemmed MATCH ?)""",
             (f'"{mark}"',),
         )
         if [row[0] for row in seen] != [path]:

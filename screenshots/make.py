@@ -227,7 +227,7 @@ def disturb(root: Path) -> None:
         os.utime(changed, (NOW - 60, NOW - 60))
     index = next((root / "data").glob("indexes/*/main.sqlite"))
     with apsw.Connection(str(index)) as connection:
-        connection.execute("DELETE FROM chunks_fts WHERE rowid IN (3, 4)")
+        connection.execute("DELETE FROM chunks_fts_stemmed WHERE rowid IN (3, 4)")
 
 
 def demo_guide() -> Guide:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -122,6 +122,7 @@ class Memory(AbstractContextManager["Memory"]):
         waits ``request.wait_s`` seconds at most, then raises SyncBusy. Raises UsageError with faults."""
         if self._lineup.faults:
             raise UsageError("A memory with faults only searches: sync it without them first.")
+        request = replace(request, knobs=request.knobs or self.knobs)
         return self._backend.sync(request, progress, cancel)
 
     def follow(

@@ -73,7 +73,7 @@ def test_a_damaged_index_is_one_finding_and_its_rebuild_does_not_advise_itself(
 
 def test_damage_leaves_with_6_and_its_repair(call: Call, world: World) -> None:
     call("index")
-    damage(world, "DELETE FROM chunks_fts WHERE rowid = 1")
+    damage(world, "DELETE FROM chunks_fts_stemmed WHERE rowid = 1")
     said = call("doctor")
     assert said.code == 6
     assert "error full-text-missing: 1 chunk is not found by BM25" in said.out
@@ -92,7 +92,7 @@ def test_a_stop_after_the_mending_does_not_hide_it(
     from openclaw_mem_engine import doctor
 
     call("index")
-    damage(world, "DELETE FROM chunks_fts WHERE rowid = 1")
+    damage(world, "DELETE FROM chunks_fts_stemmed WHERE rowid = 1")
     real = doctor.fix
 
     def fix_and_press_ctrl_c(*arguments: Any, **named: Any) -> list[str]:
@@ -114,7 +114,7 @@ def test_fix_mends_and_tells(call: Call, world: World) -> None:
     call("index")
     damage(
         world,
-        "DELETE FROM chunks_fts WHERE rowid = 1",
+        "DELETE FROM chunks_fts_stemmed WHERE rowid = 1",
         "UPDATE meta SET value = 'x' WHERE key = 'generation'",
     )
     said = call("doctor", "--fix")
@@ -192,7 +192,11 @@ def test_a_change_counts_on_from_a_generation_that_cannot_be_read(call: Call, wo
 
 def test_fix_leaves_with_6_when_errors_are_left(call: Call, world: World) -> None:
     call("index")
-    damage(world, "DELETE FROM chunks_fts WHERE rowid = 1", "UPDATE chunks SET end_line = 99 WHERE seq = 2")
+    damage(
+        world,
+        "DELETE FROM chunks_fts_stemmed WHERE rowid = 1",
+        "UPDATE chunks SET end_line = 99 WHERE seq = 2",
+    )
     said = call("doctor", "--fix", "--json")
     assert said.code == 6 and said.json["fixed"] == [], "full text of altered chunks is not made anew"
     assert {finding["code"] for finding in said.json["findings"]} == {
@@ -227,7 +231,7 @@ def test_lost_chunks_are_noticed_by_a_search_and_indexed_again(call: Call, world
 def test_printed_commands_choose_the_same_index(bare: Call, world: World) -> None:
     chosen = ("--workspace", str(world.workspace), "--agent", "main")
     bare("index", *chosen)
-    damage(world, "DELETE FROM chunks_fts WHERE rowid = 1")
+    damage(world, "DELETE FROM chunks_fts_stemmed WHERE rowid = 1")
     command = f"openclaw-mem {' '.join(chosen)} doctor --fix"
     (finding,) = bare("doctor", "--json", *chosen).json["findings"]
     assert finding["repair"] == command and f"repair: {command}\n" in bare("doctor", *chosen).out
@@ -237,7 +241,7 @@ def test_printed_commands_choose_the_same_index(bare: Call, world: World) -> Non
 
 def test_notes_are_never_touched(call: Call, world: World) -> None:
     call("index")
-    damage(world, "DELETE FROM files", "DELETE FROM chunks_fts", "DROP TABLE chunks_terms")
+    damage(world, "DELETE FROM files", "DELETE FROM chunks_fts_stemmed", "DROP TABLE chunks_terms")
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in world.workspace.rglob("*.md")}
     call("doctor", "--fix", "--deep")
     assert before == {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in world.workspace.rglob("*.md")}

@@ -79,7 +79,7 @@ DAMAGE = {
         "vector",
     ),
     "no full-text table": (
-        "DROP TABLE chunks_fts_stemmed; DROP TABLE chunks_fts_named",
+        "DROP TABLE chunks_fts_stemmed; DROP TABLE chunks_fts_named_data",
         "words-damaged",
         "vector",
     ),

@@ -260,7 +260,7 @@ MENDED: dict[str, tuple[str, Callable[[Settings], None]]] = {
         statements("INSERT INTO chunks_fts(rowid, text) VALUES(999, 'ghost')"),
     ),
     "full-text rows with other words": ("full-text-lost", full_text_lies),
-    "no full-text table": ("full-text-tables", statements("DROP TABLE chunks_fts")),
+    "no full-text table": ("full-text-tables", statements("DROP TABLE chunks_fts_stemmed")),
     "NaN in the cache": ("cache-values", nan_in_cache),
     "zeros in the cache": ("cache-values", zeros_in_cache),
     "a vector cut short": ("cache-dims", short_blob),

@@ -308,7 +308,6 @@ def test_mending_is_written_down_and_searches_see_it(memory: Memory) -> None:
     import apsw
 
     with apsw.Connection(str(memory.settings.index_path)) as connection:
-        connection.execute("DELETE FROM chunks_fts")
         connection.execute("DELETE FROM chunks_fts_stemmed")
     report = memory.examine()
     assert report.errors and report.fixable
@@ -324,7 +323,7 @@ def test_what_was_mended_is_told_although_the_look_after_it_was_stopped(memory: 
     import apsw
 
     with apsw.Connection(str(memory.settings.index_path)) as connection:
-        connection.execute("DELETE FROM chunks_fts")
+        connection.execute("DELETE FROM chunks_fts_stemmed")
     stop = threading.Event()
 
     def stop_at_the_look(_done: int, _total: int, _label: str) -> None:

@@ -13,7 +13,7 @@ from openclaw_mem_engine.stores.query import bigrams, build_keyword_query, build
 from openclaw_mem_engine.stores.scoring import Stemmer, token_lines
 from openclaw_mem_engine.stores.sqlite.full_text import tokeniser
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
-from support.stores import found, new_store
+from support.stores import found, new_store, provide_all
 
 NOTES = {
     "memory/ja.md": ["東京都の温室センサーを確認した。", "ジョン・スミスさんへメール", "ガラスの温室"],
@@ -156,6 +156,7 @@ def _shared_store() -> SqliteIndex:
 
         folder = tempfile.TemporaryDirectory()
         _STORES.append(new_store(Path(folder.name) / "main.sqlite", NOTES))
+        provide_all(_STORES[0])
         atexit.register(folder.cleanup)
         atexit.register(_STORES[0].close)
     return _STORES[0]

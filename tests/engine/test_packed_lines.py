@@ -89,7 +89,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_sync_keeps_and_forgets_them_with_the_chunks(tmp_path: Path, seen: list[str]) -> None:
     workspace = write_notes(tmp_path / "ws", NOTES)
-    with open_memory(workspace, tmp_path / "home") as memory:
+    with open_memory(workspace, tmp_path / "home", OPENCLAW_MEM_PROFILE="workbench") as memory:
         index = memory.settings.index_path
         memory.sync()
         before = rows(index)
@@ -130,7 +130,7 @@ DAMAGE = {
 
 def test_damaged_rows_are_made_from_the_text(tmp_path: Path, seen: list[str]) -> None:
     workspace = write_notes(tmp_path / "ws", NOTES)
-    with open_memory(workspace, tmp_path / "home") as memory:
+    with open_memory(workspace, tmp_path / "home", OPENCLAW_MEM_PROFILE="workbench") as memory:
         memory.sync()
         index, wanted = memory.settings.index_path, answer(memory)
     assert len(wanted) > 8 and seen == []

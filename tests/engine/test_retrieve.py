@@ -158,7 +158,7 @@ def test_cancel_and_hostile_text(memory: Memory) -> None:
 def test_without_a_part_of_sqlite_the_rest_answers(memory: Memory, tmp_path: Path, missing: str) -> None:
     store = SqliteIndex(tmp_path / "i.sqlite", **{missing: False})
     backend = BuiltinBackend(memory.settings, store, backend_of(memory).embedders, lambda: DAY_21)
-    backend.sync()
+    backend.sync(SyncRequest(knobs=WORKBENCH))
     pool = backend.retrieve("irrigation pump", WORKBENCH)
     codes = {note.code for note in pool.notes}
     if missing == "full_text":

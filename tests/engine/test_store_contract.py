@@ -28,7 +28,7 @@ from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.sync.report import SyncRequest
 from support.memories import backend_of, open_memory, write_notes
 from support.postgres import opened
-from support.stores import FINGERPRINT, change_of, put, unit
+from support.stores import FINGERPRINT, change_of, provide_all, put, unit
 
 Make = Callable[..., IndexStore]
 
@@ -61,6 +61,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     def open_one(name: str = "main") -> IndexStore:
         store = opened(path=tmp_path / f"{name}.sqlite", **request.param)
         store.begin(FINGERPRINT)
+        provide_all(store)
         stores.append(store)
         return store
 
@@ -170,6 +171,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Index
     for kind in ("sqlite", request.param):
         one = opened(kind, tmp_path / f"{kind}.sqlite")
         one.begin(FINGERPRINT)
+        provide_all(one)
         stores.append(filled(one))
     yield stores[0], stores[1]
     for one in stores:

@@ -292,7 +292,6 @@ def test_an_index_of_the_schema_without_names_is_rebuilt_from_its_cache(memory: 
         first.sync()
     alter(
         settings,
-        "DROP TABLE chunks_fts_named",
         """UPDATE meta SET value = replace(value, '"schema": 4', '"schema": 1') WHERE key = 'fingerprint'""",
     )
     with Memory.open(settings) as second:

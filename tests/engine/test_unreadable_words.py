@@ -19,12 +19,9 @@ from openclaw_mem_engine.sync.report import SyncRequest
 from support.damage import alter, codes, indexed, looked, type_in
 from support.stores import found, new_store, put, unit
 
-#: Searches the table that is damaged here.
-PLAIN = DOCUMENTED.set({"lexical_index": "plain"})
-
 #: What a damaged page of the schema takes away, and the command that helps.
-DROPPED = ("DROP TABLE chunks_fts",)
-LOST = ("PRAGMA writable_schema = ON", "DELETE FROM sqlite_schema WHERE name = 'chunks_fts_config'")
+DROPPED = ("DROP TABLE chunks_fts_stemmed",)
+LOST = ("PRAGMA writable_schema = ON", "DELETE FROM sqlite_schema WHERE name = 'chunks_fts_stemmed_config'")
 DAMAGE = {
     "dropped": (DROPPED, "openclaw-mem doctor --fix"),
     "lost from the schema": (LOST, "openclaw-mem doctor --fix"),
@@ -50,7 +47,7 @@ def write(settings: Settings, text: str) -> None:
 
 def words(memory: Memory, query: str) -> list[str]:
     """Paths that the keyword list holds in the table that was damaged."""
-    pool = memory.retrieve(query, PLAIN)
+    pool = memory.retrieve(query, DOCUMENTED)
     (found,) = [lst for lst in pool.lists if lst.kind == "lexical"]
     return [pool.candidates[row.chunk_id].path for row in found.rows]
 
@@ -65,7 +62,7 @@ def test_the_note_names_the_command_that_helps(
 ) -> None:
     alter(settings, *statements)
     with Memory.open(settings) as memory:
-        answer = memory.search("heron pond", PLAIN)
+        answer = memory.search("heron pond", DOCUMENTED)
         assert [found.kind for found in answer.pool.lists] == ["vector"]
         texts = {note.code: note.text for note in answer.trace.notes}
         assert f"`{command}`" in texts["words-damaged"] and "no-full-text" not in texts
@@ -73,7 +70,7 @@ def test_the_note_names_the_command_that_helps(
         assert "words-damaged" in {note.code for note in memory.status().notes}
         type_in(settings, command)
         memory.sync()  # of an index that was replaced the next search does that
-        answer = memory.search("heron pond", PLAIN)
+        answer = memory.search("heron pond", DOCUMENTED)
         assert answer.warnings == () and notes_of(memory) == set()
         assert words(memory, "heron") == ["memory/animals/heron.md"]
 
@@ -82,7 +79,7 @@ def test_the_process_that_mends_searches_what_it_mended(damaged: Memory) -> None
     assert "words-damaged" in notes_of(damaged)
     damaged.repair(damaged.examine())
     assert words(damaged, "heron") == ["memory/animals/heron.md"]
-    assert damaged.search("heron", PLAIN).warnings == ()
+    assert damaged.search("heron", DOCUMENTED).warnings == ()
 
 
 @pytest.mark.parametrize("statements, _", DAMAGE.values(), ids=DAMAGE)
@@ -102,7 +99,7 @@ def test_who_met_the_damage_starves_nobody_after_the_repair(settings: Settings, 
         write(settings, "A zeppelin was seen.\n")
         damaged.sync()
         assert words(other, "zeppelin") == ["memory/new.md"]
-        assert other.search("zeppelin", PLAIN).warnings == ()
+        assert other.search("zeppelin", DOCUMENTED).warnings == ()
 
 
 def test_what_is_synced_into_damage_comes_back_with_the_repair(settings: Settings, damaged: Memory) -> None:
@@ -111,7 +108,7 @@ def test_what_is_synced_into_damage_comes_back_with_the_repair(settings: Setting
         write(settings, "A zeppelin was seen.\n")
         assert damaged.sync().changed == ("memory/new.md",)
         assert "words-damaged" in notes_of(other)
-        assert damaged.search("zeppelin", PLAIN).hits[0].path == "memory/new.md"
+        assert damaged.search("zeppelin", DOCUMENTED).hits[0].path == "memory/new.md"
         fix(settings, looked(settings))
         for memory in (damaged, other):
             assert words(memory, "zeppelin") == ["memory/new.md"]
@@ -125,7 +122,7 @@ def test_keywords_alone_and_none_to_be_had_is_an_error(
     settings = indexed(tmp_path, provider="none")
     alter(settings, *statements)
     with Memory.open(settings) as memory, pytest.raises(IndexUnavailable, match="doctor"):
-        memory.search("heron pond", PLAIN)
+        memory.search("heron pond", DOCUMENTED)
     type_in(settings, command)
     with Memory.open(settings) as memory:
         memory.sync()

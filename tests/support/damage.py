@@ -25,6 +25,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import examine
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.factory import ProviderSet
+from openclaw_mem_engine.ranking.profiles import DOCUMENTED
 from openclaw_mem_engine.stores.findings import DoctorReport, Finding
 from openclaw_mem_engine.sync.report import SyncRequest
 from support.memories import copy_indexed, settings_for, write_notes
@@ -55,6 +56,9 @@ NOTES = {
     "memory/long.md": "\n".join(f"On day {day} the water tank held {day * 7} litres." for day in range(120)),
 }
 
+#: Searches plain words, which no other search here does.
+PLAIN = DOCUMENTED.set({"lexical_index": "plain"})
+
 
 def indexed(tmp_path: Path, notes: dict[str, str] | None = None, provider: str = "static") -> Settings:
     """Settings of a workspace whose notes are old, and indexed. Every line of them can be shown."""
@@ -69,6 +73,8 @@ def indexed(tmp_path: Path, notes: dict[str, str] | None = None, provider: str =
     for path in write_notes(tmp_path / "ws", notes).rglob("*.md"):
         age(path)
     sync(settings := _settings(tmp_path, provider))
+    with Memory.open(settings) as memory:  # which makes the last kind of words
+        memory.search("heron", PLAIN)
     return settings
 
 

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from openclaw_mem_engine.model import Source, chunk_id_of, text_hash
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, IndexStore, StoredChunk
-from openclaw_mem_engine.stores.query import build_query
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES
+from openclaw_mem_engine.stores.query import LABEL, build_query
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 
 Vector = npt.NDArray[np.float32]
@@ -63,9 +62,15 @@ def new_store(path: Path, notes: Mapping[str, Sequence[str]] | None = None, **op
     return store
 
 
+def provide_all(store: IndexStore) -> None:
+    """Have every kind of derived rows, with texts as their packed lines."""
+    store.provide(*LABEL, progress=lambda *_: None, pack=lambda texts: [text.encode() for text in texts])
+
+
 def found(store: SqliteIndex, text: str, form: str = "or", index: str = "stemmed") -> set[str]:
     """Texts that a full-text query finds."""
     query = build_query(text, form, index)  # type: ignore[arg-type]
+    store.provide(index, progress=lambda *_: None)  # type: ignore[arg-type]
     ids = [hit.chunk_id for hit in store.lexical(query, 50)] if query else []
     return {chunk.text for chunk in store.fetch(ids).values()}
 
@@ -81,14 +86,14 @@ def content(path: Path) -> dict[str, list[tuple[Any, ...]]]:
                 FROM embedding_cache e JOIN spaces s ON s.id = e.space""",
             "vectors": """SELECT c.id, s.provider, s.model, s.provider_key, e.embedding FROM chunks c
                 JOIN embedding_cache e ON e.hash = c.hash JOIN spaces s ON s.id = e.space""",
-            "plain": "SELECT term, doc, cnt FROM plain_terms",
             "stemmed": "SELECT term, doc, cnt FROM stemmed_terms",
-            "named": "SELECT term, doc, cnt FROM named_terms",
-            "rows": "SELECT (SELECT count(*) FROM chunks_fts), (SELECT count(*) FROM chunks_fts_named)",
+            "rows": "SELECT count(*) FROM chunks_fts_stemmed",
             "fingerprint": "SELECT value FROM meta WHERE key = 'fingerprint'",
         }
-        for short, table in FULL_TEXT_TABLES.items():
-            connection.execute(f"CREATE VIRTUAL TABLE temp.{short}_terms USING fts5vocab(main, {table}, row)")
+        # Other words only some indexes have: the doctor compares those.
+        connection.execute(
+            "CREATE VIRTUAL TABLE temp.stemmed_terms USING fts5vocab(main, chunks_fts_stemmed, row)"
+        )
         return {name: sorted(connection.execute(sql).fetchall()) for name, sql in queries.items()}
     finally:
         connection.close()

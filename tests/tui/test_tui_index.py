@@ -205,7 +205,7 @@ async def test_damage_is_found_shown_and_mended_after_a_look(tmp_path: Path) -> 
     async with opened(unwatched(tmp_path)) as (pilot, screen):
         index = next((tmp_path / "data").glob("indexes/*/main.sqlite"))
         with apsw.Connection(str(index)) as connection:
-            connection.execute("DELETE FROM chunks_fts WHERE rowid < 10")
+            connection.execute("DELETE FROM chunks_fts_stemmed WHERE rowid < 10")
         await press(pilot, "c")
         assert "error" in str(screen.doctor.border_title)
         await press(pilot, "tab")

@@ -55,7 +55,7 @@ def run(arguments: Namespace) -> int:
     # A failure from here on leaves the search without an answer, and is logged as such.
     with open_memory(settings) as memory, memory.searching(), stoppable() as token:
         knobs = knobs_of(memory, arguments)
-        failure, took = brought_up_to_date(memory, arguments, token)
+        failure, took = brought_up_to_date(memory, arguments, token, knobs)
         if knobs.rerank:
             from openclaw_mem_engine.cli.planning import announce_reranking
 
@@ -108,7 +108,7 @@ def knobs_of(memory: Memory, arguments: Namespace) -> Knobs:
 
 
 def brought_up_to_date(
-    memory: Memory, arguments: Namespace, token: threading.Event
+    memory: Memory, arguments: Namespace, token: threading.Event, knobs: Knobs | None = None
 ) -> tuple[OpenClawMemError | None, float | None]:
     """Sync where settings and options want it, else look only: what failed, and the seconds it took (None:
     no sync). Raises when there is nothing to answer from."""
@@ -125,18 +125,21 @@ def brought_up_to_date(
     if not syncs:
         return look_only(memory), None
     began = time.perf_counter()
-    return bring_up_to_date(memory, token), time.perf_counter() - began
+    return bring_up_to_date(memory, token, knobs), time.perf_counter() - began
 
 
-def bring_up_to_date(memory: Memory, token: threading.Event) -> OpenClawMemError | None:
-    """Sync, with a line on stderr about what was done. When that fails and there is an index to answer from,
-    the error is printed and returned; otherwise it is raised."""
+def bring_up_to_date(
+    memory: Memory, token: threading.Event, knobs: Knobs | None = None
+) -> OpenClawMemError | None:
+    """Sync for a search with ``knobs`` (None: the configured ones); a line on stderr says what was done. When
+    that fails and there is an index to answer from, the error is printed and returned; otherwise it is
+    raised."""
     from openclaw_mem_engine.cli.progress import ProgressLine
     from openclaw_mem_engine.cli.text_format import count, duration
     from openclaw_mem_engine.sync.lock import SyncBusy
     from openclaw_mem_engine.sync.report import SyncRequest
 
-    request = SyncRequest(wait_s=FIRST_INDEX_S, budget_s=INDEXING_S, files_s=INDEXING_S)
+    request = SyncRequest(wait_s=FIRST_INDEX_S, budget_s=INDEXING_S, files_s=INDEXING_S, knobs=knobs)
     try:
         if memory.hosts:
             from openclaw_mem_engine.cli.planning import announce

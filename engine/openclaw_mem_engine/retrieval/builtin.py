@@ -28,7 +28,7 @@ from openclaw_mem_engine.retrieval.freshness import (
     note_no_notes,
     note_staleness,
 )
-from openclaw_mem_engine.retrieval.keywords import keyword_query
+from openclaw_mem_engine.retrieval.keywords import provided_query
 from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
 from openclaw_mem_engine.retrieval.scoped import checked_query
 from openclaw_mem_engine.stores import open_store
@@ -103,11 +103,11 @@ class BuiltinBackend:
         self._clock = clock
         self.tracker = self._freshness = FreshnessTracker(settings, store, embedders)
         self._vectors = QueryVectors(store, embedders)
-        self._keywords = partial(keyword_query, store, embedders)
         #: The last search, and what its lists depend on.
         self.last: tuple[tuple[object, ...], FoundLists] | None = None
         self._searching = RunningCalls()
         self.journal = journal or Journal(settings, clock, kept=False)
+        self._keywords = partial(provided_query, store, embedders, self.journal)
         self._coordinator = SyncCoordinator(
             settings, store, embedders, self.journal, clock, self._freshness.syncing
         )
@@ -246,7 +246,7 @@ class BuiltinBackend:
         with self.store.snapshot():  # not while an embedder is waited for
             # One after the other: each takes milliseconds, and only the embedding of the query may wait for a
             # network, which both would have to wait for anyway.
-            lexical = self._keywords(query, knobs, notes, vectors=bool(spaces))
+            lexical = self._keywords(query, knobs, notes, cancel, vectors=bool(spaces))
             for asked in spaces:
                 builder.add_vectors(query, asked)
                 stop_if_cancelled(cancel, SEARCH_STOPPED)
@@ -288,7 +288,7 @@ class BuiltinBackend:
         """The lists of an earlier search with the keyword query of other knobs, for ranking without a trace:
         ranks beyond the rows are not looked up. For the same query ``before`` itself."""
         spaces = before.builder.searched.spaces
-        lexical = self._keywords(before.query, knobs, [], vectors=bool(spaces))
+        lexical = self._keywords(before.query, knobs, [], cancel, vectors=bool(spaces))
         builder = before.builder.with_words(lexical, {})
         if builder is before.builder:
             return before

@@ -1,18 +1,49 @@
-"""The keyword query of a search, and the notes on what it leaves out."""
+"""The keyword query of a search, the notes on what it leaves out, and the derived rows that it reads."""
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
+from openclaw_mem_engine.errors import IndexLocked, IndexUnavailable
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.stores.query import Common, LexicalQuery, build_keyword_query, build_query
+from openclaw_mem_engine.providers.base import stop_if_cancelled
+from openclaw_mem_engine.stores.query import LABEL, Common, LexicalQuery, build_keyword_query, build_query
+from openclaw_mem_engine.sync.fingerprint import lacking, provide
+
+#: How long a search waits for another process that writes the index, seconds.
+_WAIT_S = 2.0
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.base import Embedders
+    from openclaw_mem_engine.providers.base import Embedder, Embedders
     from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.stores.base import IndexStore
+    from openclaw_mem_engine.sync.events import Journal
+
+
+def provided_query(
+    store: IndexStore,
+    embedders: Embedders,
+    journal: Journal,
+    query: str,
+    knobs: Knobs,
+    notes: list[Note],
+    cancel: CancelToken,
+    *,
+    vectors: bool,
+) -> LexicalQuery | None:
+    """``keyword_query`` of an index that has the rows which these knobs search. Where they cannot be made
+    vectors remain; raises IndexUnavailable where none are searched, Cancelled."""
+    try:
+        notes += provide_for_search(store, knobs, embedders.primary, journal, cancel)
+    except IndexUnavailable as error:
+        if not vectors or knobs.mode == "bm25":
+            raise
+        notes.append(Note("words-lacking", f"Vectors only: {error}", "warning"))
+        return None
+    return keyword_query(store, embedders, query, knobs, notes, vectors=vectors)
 
 
 def keyword_query(
@@ -45,3 +76,30 @@ def _without_common(store: IndexStore, query: LexicalQuery, notes: list[Note]) -
         )
         notes.append(Note("common-words", text, "info"))
     return kept
+
+
+def provide_for_search(
+    store: IndexStore, knobs: Knobs, embedder: Embedder | None, journal: Journal, cancel: CancelToken
+) -> list[Note]:
+    """Make them under the lock of the index, once for all searches. Returns what there is to say about that.
+    Raises IndexUnavailable (IndexLocked) when words cannot be made now, Cancelled."""
+    kinds = lacking(store, knobs, embedder)
+    if not kinds:
+        return []
+    from openclaw_mem_engine.sync.lock import SyncLock  # most searches do without it
+
+    start = time.perf_counter()
+    try:
+        with SyncLock(store.path, killed=journal.killed).holding(_WAIT_S, cancel):
+            provide(store, knobs, embedder, lambda *_: stop_if_cancelled(cancel, SEARCH_STOPPED))
+    except IndexUnavailable as error:
+        words = sorted(LABEL[kind] for kind in kinds - {"lines"})
+        if not words:  # lines are compared without these rows, too
+            return []
+        text = f"The index does not have {words[0]} yet, which these knobs search, and cannot get them now: "
+        raise (IndexLocked if isinstance(error, IndexLocked) else IndexUnavailable)(
+            f"{text}{error}"
+        ) from error
+    made = " and ".join(sorted(LABEL[kind] for kind in kinds))
+    text = f"{made[0].upper()}{made[1:]} were added to the index for these knobs, once, in"
+    return [Note("rows-added", f"{text} {time.perf_counter() - start:.1f} s.", "info")]

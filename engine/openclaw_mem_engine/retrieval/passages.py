@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.model import SkippedFile
+from openclaw_mem_engine.errors import IndexUnavailable, UsageError
+from openclaw_mem_engine.model import Note, SkippedFile
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.stages.scores import is_ignored
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Trace
+from openclaw_mem_engine.retrieval.keywords import provide_for_search
 from openclaw_mem_engine.retrieval.lookup import INDEX, Lookup
 from openclaw_mem_engine.stores.base import StoredChunk
 from openclaw_mem_engine.sync.changes import note_changed
@@ -223,6 +224,16 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         ends = [replace(knobs, name_weight=weight) for weight in (low, KNOBS["name_weight"].high)]
         first, last = ([lst.rows for lst in self._found(end).lists] for end in ends)
         return replace(knobs, name_weight=max(now, low)) if first == last else knobs
+
+    def is_known(self, knobs: Knobs) -> bool:
+        try:
+            backend = self._backend
+            provide_for_search(backend.store, knobs, backend.embedders.primary, backend.journal, self._cancel)
+        except IndexUnavailable as error:
+            note = Note("words-lacking", f"Not all settings were tried. {error}", "warning")
+            self._notes += [note] if note not in self._notes else []
+            return False
+        return True
 
     def _key(self, knobs: Knobs) -> tuple[object, ...]:
         return knobs.words_key

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.model import Note, Source, Space
-from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
+from openclaw_mem_engine.model import Note, Progress, Source, Space
+from openclaw_mem_engine.stores.query import CandidateRows, Derived, LexicalQuery
 from openclaw_mem_engine.stores.records import (
     SCHEMA_VERSION,
     CacheSize,
@@ -39,6 +39,7 @@ __all__ = [
     "CacheSize",
     "Capabilities",
     "Counts",
+    "Derived",
     "EmbeddingCache",
     "FileChange",
     "FileState",
@@ -53,6 +54,8 @@ __all__ = [
 ]
 
 UNLIMITED = 2**62
+#: Makes packed lines of texts (``providers.base.Lines.pack``).
+Pack = Callable[[Sequence[str]], list[bytes]]
 
 
 class SearchStore(Protocol):
@@ -179,6 +182,11 @@ class IndexContent(Protocol):
     def in_full_text(self, ids: Iterable[str]) -> set[str]:
         """Those of these chunks that a full-text search can find."""
 
+    def lacking(self, *kinds: Derived) -> set[Derived]:  # noqa: ARG002
+        """Those of these derived rows that are not made yet, and can be; none of a store that has them all,
+        or does without. Lines are read without them, words are not."""
+        return set()
+
     def is_hollow(self) -> bool:
         """Whether files with text are known but no chunk: the index has lost its content."""
 
@@ -218,6 +226,13 @@ class IndexWriter(Protocol):
     def remove(self, *files: tuple[str, Source]) -> None:
         """Forget files, by path and source, and all their chunks, in one step; an unknown one is no error.
         Their embeddings stay in the cache."""
+
+    def provide(self, *kinds: Derived, progress: Progress, pack: Pack | None = None) -> None:  # noqa: ARG002
+        """Make what is ``lacking`` of these derived rows, from the chunks and in one step; from then on they
+        are kept as the chunks are. ``progress`` is called with chunks done, chunks in all and a label, and
+        may raise; ``pack`` makes lines. What it or ``progress`` raises ends this: nothing has changed then.
+        """
+        return
 
     def settle(self, files: str, digest: str) -> None:  # noqa: ARG002
         """Keep the digest of a listing from which ``files``, as ``settled`` names them, do not differ. Does

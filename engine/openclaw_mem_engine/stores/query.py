@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Literal
@@ -30,6 +30,15 @@ what when where which who whom why will with would you your
 )
 
 Operator = Literal["or", "and", "keywords"]
+#: Kinds of rows that a store derives from its chunks: forms of words (``named``: stemmed, with paths), and
+#: packed lines (``providers.base.Lines``).
+Derived = Literal["plain", "stemmed", "named", "lines"]
+LABEL: Mapping[Derived, str] = {
+    "plain": "plain words",
+    "stemmed": "stemmed words",
+    "named": "words with paths",
+    "lines": "token ids of lines",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +53,11 @@ class LexicalQuery:
     operator: Operator
     index: Literal["stemmed", "plain"]
     name_weight: float = 0.0
+
+    @property
+    def form(self) -> Derived:
+        """The words that are searched."""
+        return "named" if self.name_weight > 0 else self.index
 
     @property
     def words(self) -> tuple[str, ...]:

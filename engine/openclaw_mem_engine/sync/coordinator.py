@@ -23,7 +23,7 @@ from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.sqlite.files import has_leftovers, make_folder, sweep
 from openclaw_mem_engine.sync.changes import Comparison, digest_of, listed, scan
 from openclaw_mem_engine.sync.events import Journal
-from openclaw_mem_engine.sync.fingerprint import beside_of, fingerprint_of, needs_rebuild
+from openclaw_mem_engine.sync.fingerprint import beside_of, fingerprint_of, lacking, needs_rebuild
 from openclaw_mem_engine.sync.lock import Owner, SyncLock
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from openclaw_mem_engine.workspace.walk import Listing
@@ -160,6 +160,8 @@ class SyncCoordinator:
                 store.settle(files, digest_of(listing))
             primary = self._embedders.primary
             filled = [*([primary] if primary else []), *beside_of(self._embedders)]
+            if request.knobs is not None and lacking(store, request.knobs, primary):
+                return False
             if changes.paths or any(store.chunks_without_vector(1, space_of(each)) for each in filled):
                 return False
             with self._during(report):

@@ -120,7 +120,7 @@ class Embedding:
         """Packed lines of chunks by chunk id, those of the index where it has them; none where no search
         compares lines."""
         lines = None if self._embedder is None or self.failure is not None else self._embedder.lines
-        if lines is None:
+        if lines is None or self._store.lacking("lines"):
             return {}
         found = self._store.packed_lines([chunk.chunk_id for chunk in chunks], self.space)
         new = {chunk.chunk_id: chunk.text for chunk in chunks if chunk.chunk_id not in found}

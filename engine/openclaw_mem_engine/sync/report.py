@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import field
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import Note, SkippedFile, as_json
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.ranking.knobs import Knobs
 
 #: Notes of a sync that did not do all that it should have done.
 _INCOMPLETE = ("embedding-failed", "beside-failed")
@@ -27,7 +31,8 @@ class SyncRequest:
     appended to transcripts, however little it is. ``wait_s`` is how long
     another process is waited for. For a search: after ``files_s`` no further file is begun, unless the index
     is empty, and nothing is embedded. ``budget_s`` limits embedding by a provider that takes time, which then
-    follows the files, in what is left of ``files_s``; nothing is rebuilt for such a provider.
+    follows the files, in what is left of ``files_s``; nothing is rebuilt for such a provider. What searches
+    with ``knobs`` read is made, too.
     """
 
     force: bool = False
@@ -37,6 +42,7 @@ class SyncRequest:
     wait_s: float = WAIT_S
     budget_s: float | None = None
     files_s: float | None = None
+    knobs: Knobs | None = None
 
     def covers(self, other: SyncRequest) -> bool:
         """Whether the report of a sync of this request, which has begun, answers the other one too. Each

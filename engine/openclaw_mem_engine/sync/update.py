@@ -16,7 +16,7 @@ from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, Generation, IndexStore
 from openclaw_mem_engine.sync.changes import keeping, unreadable_now
 from openclaw_mem_engine.sync.embedding import GROUP_CHUNKS, JOB_CHUNKS, NO_LIMIT, Embedding, OutOfTime, probe
-from openclaw_mem_engine.sync.fingerprint import beside_of, fingerprint_of, needs_rebuild
+from openclaw_mem_engine.sync.fingerprint import beside_of, fingerprint_of, needs_rebuild, provide
 from openclaw_mem_engine.sync.index_update import IndexUpdate, change_of
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
 from openclaw_mem_engine.workspace.walk import Listing
@@ -233,7 +233,9 @@ class _Update:
     def _index_update(
         self, settings: Settings, target: IndexStore, space: Space, embedder: Embedder | None
     ) -> IndexUpdate:
-        """An update of the index, or of the one that is built aside."""
+        """An update of the index, or of the one that is built aside, which has then what searches read."""
+        if self.request.knobs is not None:
+            provide(target, self.request.knobs, embedder, self.progress)
         embedding = Embedding(
             target,
             embedder,

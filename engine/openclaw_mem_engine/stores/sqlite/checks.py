@@ -13,7 +13,8 @@ import apsw
 
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.findings import FIX, INDEX, Outcome, counted, counted_are, counted_have
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_ROWS, FULL_TEXT_TABLES
+from openclaw_mem_engine.stores.query import Derived
+from openclaw_mem_engine.stores.sqlite.schema import DERIVED, FULL_TEXT_ROWS, FULL_TEXT_TABLES
 from openclaw_mem_engine.stores.sqlite.snapshot import (
     Snapshot,
     check_chunks,
@@ -63,7 +64,7 @@ def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None
     sizes, compared = [], []
     for form, table in FULL_TEXT_TABLES.items():
         if table not in snap.tables:
-            continue  # the check of the tables says so
+            continue  # no search needed it yet, or the check of the tables says so
         held = {row[0] for row in snap.rows(f"SELECT rowid FROM {table}")}
         sizes.append(f"{len(held):,} {form}")
         if missing := chunks - held:
@@ -101,13 +102,12 @@ def _finds(snap: Snapshot, table: str, seq: int) -> bool:
     return bool(snap.rows(f"SELECT 1 FROM {table} WHERE {table} MATCH ? AND rowid = ?", (query, seq)))
 
 
-def _same_words(snap: Snapshot, form: str, table: str) -> bool:
+def _same_words(snap: Snapshot, form: Derived, table: str) -> bool:
     """Whether a table made anew from the chunks would hold the same words, each at the same positions of the
     same chunks."""
-    made_with = next(statement for statement in FULL_TEXT if f"EXISTS {table} " in statement)
     into, values = FULL_TEXT_ROWS[form]
     with closing(apsw.Connection(":memory:")) as fresh:
-        fresh.execute(made_with)
+        fresh.execute(DERIVED[form])
         fresh.executemany(
             f"INSERT INTO {table}{into}",
             (values(*row) for row in snap.connection.execute("SELECT seq, path, text FROM chunks")),

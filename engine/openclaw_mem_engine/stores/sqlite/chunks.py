@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.model import utf8
+from openclaw_mem_engine.model import Progress, utf8
+from openclaw_mem_engine.stores.base import Derived
+from openclaw_mem_engine.stores.query import LABEL
 from openclaw_mem_engine.stores.records import StoredChunk
-from openclaw_mem_engine.stores.sqlite.database import decoding
+from openclaw_mem_engine.stores.sqlite.database import Bound, decoding, rows
 
 if TYPE_CHECKING:
+    import apsw
+
     from openclaw_mem_engine.stores.sqlite.database import Database
 
 #: What a chunk is read as.
 _KINDS = (str, str, str, int, int, bytes, str, int)
 #: Chunks that a resident process keeps between searches: some 2 kB each, like their vectors.
 _KEPT = 16_000
+#: Chunks between two calls of a progress.
+_TOGETHER = 1_000
 #: A change of one of these is a reason to read chunks, and the times of their files, again.
 _CHANGING = ("generation", "touches")
 
@@ -67,3 +73,12 @@ class ChunkRows:
             if any(sha256(utf8(row[6])).digest() != row[5] for row in found):
                 raise ValueError("the text of a passage is not what was stored")
         return {row[0]: StoredChunk._make((*row[:5], row[5].hex(), *row[6:])) for row in found}
+
+
+def counted(connection: apsw.Connection, kind: Derived, progress: Progress) -> Iterator[Bound]:
+    """seq, path, text and id of every chunk, while rows of a kind are made of them."""
+    total: int = rows(connection, "SELECT count(*) FROM chunks")[0][0]
+    for done, row in enumerate(connection.execute("SELECT seq, path, text, id FROM chunks")):
+        if done % _TOGETHER == 0:
+            progress(done, total, f"{LABEL[kind]} of the index")
+        yield row

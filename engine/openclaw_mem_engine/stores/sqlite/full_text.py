@@ -13,14 +13,17 @@ from typing import Literal, NamedTuple, cast
 import apsw
 
 from openclaw_mem_engine.model import Source, utf8
-from openclaw_mem_engine.stores.query import CandidateRows, Common, LexicalQuery, Scored
+from openclaw_mem_engine.stores.query import CandidateRows, Common, Derived, LexicalQuery, Scored
 from openclaw_mem_engine.stores.scoring import Stemmer, document_frequencies, line_bm25, ranks_among
 from openclaw_mem_engine.stores.sqlite.database import Bound, Database, decoding, rows
-from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT, FULL_TEXT_ROWS, FULL_TEXT_TABLES, Meta
+from openclaw_mem_engine.stores.sqlite.schema import (
+    DERIVED,
+    FULL_TEXT_ROWS,
+    FULL_TEXT_TABLES,
+    Meta,
+    derived,
+)
 from openclaw_mem_engine.stores.tokens import tokens_of
-
-#: Opens every table and reads no row.
-_OPEN_ALL = f"SELECT 1 FROM {', '.join(FULL_TEXT_TABLES.values())} LIMIT 0"
 
 #: Rows that are looked up one by one.
 _FEW = 8
@@ -41,8 +44,14 @@ def _quoted(term: tuple[str, ...]) -> str:
 
 def _table(query: LexicalQuery) -> tuple[str, str]:
     """The table that a query searches, and the SQL of its score (negative, best smallest)."""
-    table = FULL_TEXT_TABLES["named" if query.name_weight > 0 else query.index]
+    table = FULL_TEXT_TABLES[query.form]
     return table, f"bm25({table}, 1.0, {query.name_weight!r})" if query.name_weight > 0 else f"bm25({table})"
+
+
+def tables_of(connection: apsw.Connection) -> Mapping[Derived, str]:
+    """The full-text tables by form: those that are there, and the one that every index has."""
+    held = {"stemmed", *derived(connection)}
+    return {form: table for form, table in FULL_TEXT_TABLES.items() if form in held}
 
 
 def tokeniser(connection: apsw.Connection, index: str) -> Callable[[str], list[str]]:
@@ -115,7 +124,8 @@ class FullTextRows:
 
     def holding(self, ids: Iterable[str]) -> set[str]:
         """Those of these chunks that have a row in every full-text table."""
-        joined = "".join(f" JOIN {table} ON {table}.rowid = c.seq" for table in FULL_TEXT_TABLES.values())
+        tables = tables_of(self._db.reader()).values()
+        joined = "".join(f" JOIN {table} ON {table}.rowid = c.seq" for table in tables)
         sql = f"SELECT c.id FROM json_each(?) wanted JOIN chunks c ON c.id = wanted.value{joined}"
         return {row[0] for row in self._db.read(sql, (json.dumps(list(ids)),))}
 
@@ -263,19 +273,20 @@ class FullTextRows:
         """Index (seq, path, text) rows in every table, over rows that outlived their chunk (damage from
         outside). What cannot be written now is noted as behind."""
         if self._is_writable(connection):
-            self._write(connection, added)
+            for form in tables_of(connection):
+                self.write(connection, form, added)
 
     def delete(self, connection: apsw.Connection, seqs: Sequence[Bound]) -> None:
         """Remove rows by (seq,), or note that they are behind."""
         if self._is_writable(connection):
-            for table in FULL_TEXT_TABLES.values():
+            for table in tables_of(connection).values():
                 connection.executemany(f"DELETE FROM {table} WHERE rowid = ?", seqs)
 
     def purge(self, connection: apsw.Connection) -> None:
         """Overwrite the words of deleted rows, which FTS5 keeps until it merges the segments that hold them:
         about 50 µs a chunk of the index."""
         if self._is_writable(connection):
-            for table in FULL_TEXT_TABLES.values():
+            for table in tables_of(connection).values():
                 connection.execute(f"INSERT INTO {table}({table}) VALUES('optimize')")
             Meta.set_behind(connection, "words_left", False)
 
@@ -286,28 +297,37 @@ class FullTextRows:
         return False
 
     @staticmethod
-    def _write(connection: apsw.Connection, added: Sequence[Bound]) -> None:
-        for form, (into, values) in FULL_TEXT_ROWS.items():
-            sql = f"INSERT OR REPLACE INTO {FULL_TEXT_TABLES[form]}{into}"
-            connection.executemany(sql, [values(*row) for row in added])
+    def write(connection: apsw.Connection, form: Derived, added: Iterable[Bound]) -> None:
+        """Index rows that begin with seq, path and text in the table of one form."""
+        into, values = FULL_TEXT_ROWS[form]
+        sql = f"INSERT OR REPLACE INTO {FULL_TEXT_TABLES[form]}{into}"
+        connection.executemany(sql, (values(*row[:3]) for row in added))
+
+    @classmethod
+    def fill(cls, connection: apsw.Connection, form: Derived, chunks: Iterable[Bound]) -> None:
+        """Make the table of one form from all chunks, in one segment."""
+        connection.execute(DERIVED[form])
+        cls.write(connection, form, chunks)
+        table = FULL_TEXT_TABLES[form]
+        connection.execute(f"INSERT INTO {table}({table}) VALUES('optimize')")
 
     @classmethod
     def refill(cls, connection: apsw.Connection) -> None:
         """Make the tables anew from the chunks."""
-        for table in ("chunks_terms", *FULL_TEXT_TABLES.values()):
+        tables, chunks = tables_of(connection), rows(connection, "SELECT seq, path, text FROM chunks")
+        for table in ("chunks_terms", *tables.values()):
             connection.execute(f"DROP TABLE IF EXISTS {table}")
-        for statement in FULL_TEXT:
-            connection.execute(statement)
-        cls._write(connection, rows(connection, "SELECT seq, path, text FROM chunks"))
+        for form in tables:
+            cls.fill(connection, form, chunks)
         Meta.set_behind(connection, "fts_behind", False)
 
     @staticmethod
-    def trouble(connection: apsw.Connection, statements: Sequence[str] = (_OPEN_ALL,)) -> apsw.Error | None:
-        """Why the tables of the file cannot be used, or made by ``statements``; None when they can. Raises
+    def trouble(connection: apsw.Connection, statement: str | None = None) -> apsw.Error | None:
+        """Why the tables of the file cannot be used, or made by ``statement``; None when they can. Raises
         apsw.Error for other reasons, like a lock."""
-        try:
-            for statement in statements:
-                connection.execute(statement).fetchall()
+        try:  # opens every table and reads no row
+            tables = ", ".join(tables_of(connection).values())
+            connection.execute(statement or f"SELECT 1 FROM {tables} LIMIT 0").fetchall()
         except (apsw.SQLError, apsw.CorruptError) as error:
             return error
         return None

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import apsw
@@ -14,11 +15,13 @@ import apsw
 from openclaw_mem_engine.errors import IndexLocked, IndexUnavailable
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.stores.base import FileChange
+    from openclaw_mem_engine.stores.base import FileChange, Pack
     from openclaw_mem_engine.stores.sqlite.database import Bound, Database
 
 #: Bytes of the checksum: a CRC-32 over the id of the chunk and its packed lines.
 _CHECKSUM = 4
+#: Texts that are packed together.
+_TOGETHER = 256
 
 
 def insert(connection: apsw.Connection, changes: Sequence[FileChange]) -> None:
@@ -32,6 +35,16 @@ def insert(connection: apsw.Connection, changes: Sequence[FileChange]) -> None:
             if (packed := change.lines.get(chunk.chunk_id)) is not None
         ],
     )
+
+
+def fill(connection: apsw.Connection, chunks: Iterator[Bound], pack: Pack) -> None:
+    """Keep the packed lines of (seq, path, text, id) rows."""
+    while batch := list(islice(chunks, _TOGETHER)):
+        made = zip(batch, pack([text for _, _, text, _ in batch]), strict=True)
+        connection.executemany(
+            "INSERT INTO chunk_lines VALUES(?, ?)",
+            [(seq, packed + _checksum(chunk_id, packed)) for (seq, _, _, chunk_id), packed in made],
+        )
 
 
 def delete(connection: apsw.Connection, seqs: Sequence[Bound]) -> None:

@@ -22,20 +22,20 @@ from openclaw_mem_engine.stores.base import (
     SpaceSize,
     StoredChunk,
 )
-from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
+from openclaw_mem_engine.stores.query import CandidateRows, Derived, LexicalQuery
 from openclaw_mem_engine.stores.sqlite import lines, unshown
 from openclaw_mem_engine.stores.sqlite.chunks import ChunkRows
 from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained
 from openclaw_mem_engine.stores.sqlite.files import bytes_of
-from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
+from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows, tables_of
 from openclaw_mem_engine.stores.sqlite.schema import (
-    FULL_TEXT,
-    FULL_TEXT_TABLES,
+    DERIVED,
     NEEDED,
     PAGE_BYTES,
     PASSAGES,
     TABLES,
     Meta,
+    derived,
 )
 from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 
@@ -109,12 +109,12 @@ class SqliteReader:
             earlier.bring_up(self._db)
         trouble = None
         # What an older index can be read without.
-        derived = () if self._db.read_only else ("unshown", "chunk_lines")
-        if not {*NEEDED, *derived, *(["chunks_terms"] * self._full_text)} <= held:
+        more = () if self._db.read_only else ("unshown",)
+        if not {*NEEDED, *more, *(["chunks_terms"] * self._full_text)} <= held:
             with self._db.transaction() as connection:
                 for statement in TABLES:
                     connection.execute(statement)
-                trouble = FullTextRows.trouble(connection, FULL_TEXT) if self._full_text else None
+                trouble = FullTextRows.trouble(connection, DERIVED["stemmed"]) if self._full_text else None
         elif self._full_text:
             with explained(self.path):
                 trouble = FullTextRows.trouble(self._db.reader())
@@ -201,7 +201,8 @@ class SqliteReader:
             return
         if not self._db.read("SELECT 1 FROM chunks LIMIT 1"):
             return
-        tables = FULL_TEXT_TABLES.values() if self.caps.full_text and trouble is None else ()
+        usable = self.caps.full_text and trouble is None
+        tables = tables_of(self._db.reader()).values() if usable else ()
         if not all(self._db.read(f"SELECT rowid FROM {table} LIMIT 1") for table in tables):
             text = "The full-text tables have lost their rows: BM25 finds nothing. "
             yield "full-text-missing", f"{text}`openclaw-mem doctor --fix` rebuilds them."
@@ -274,6 +275,11 @@ class SqliteReader:
 
         known = unshown.read(self._db, knobs)
         return unshown_by_file(self.passages(), knobs) if known is None else known
+
+    def lacking(self, *kinds: Derived) -> set[Derived]:
+        able = {kind for kind in kinds if kind == "lines" or self.caps.full_text}
+        with explained(self.path):
+            return able - derived(self._db.reader()) if able else able
 
     def in_full_text(self, ids: Iterable[str]) -> set[str]:
         return self._text.holding(ids) if self.caps.full_text else set()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, TypeVar
 
 import apsw
@@ -14,7 +14,7 @@ import apsw
 from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, Fingerprint
-from openclaw_mem_engine.stores.query import name_of, segment
+from openclaw_mem_engine.stores.query import Derived, name_of, segment
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
 
 TABLES = (
@@ -45,32 +45,37 @@ TABLES = (
         path TEXT NOT NULL, source TEXT NOT NULL, form TEXT NOT NULL, characters INTEGER NOT NULL,
         lines INTEGER NOT NULL, hidden_characters INTEGER NOT NULL, hidden_lines INTEGER NOT NULL,
         PRIMARY KEY(path, source, form)) WITHOUT ROWID""",
-    "CREATE TABLE IF NOT EXISTS chunk_lines(seq INTEGER PRIMARY KEY, packed BLOB NOT NULL)",
 )
 
 #: The fields of ``Passage``.
 PASSAGES = "SELECT path, start_line, end_line, text FROM chunks ORDER BY path, source, seq"
 
 # Contentless: the text is kept once, in chunks. Tokenisers of SQLite alone, so any SQLite can read them.
-FULL_TEXT = (
-    """CREATE VIRTUAL TABLE IF NOT EXISTS chunks_fts USING fts5(
-        text, content='', contentless_delete=1, tokenize='unicode61')""",
-    """CREATE VIRTUAL TABLE IF NOT EXISTS chunks_fts_stemmed USING fts5(
-        text, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2')""",
+# Segments of one size are merged when there are 16, not 4: a first index rewrites far less, and a query takes
+# as long.
+_FULL_TEXT = """CREATE VIRTUAL TABLE IF NOT EXISTS {table} USING fts5(
+    {columns}, content='', contentless_delete=1, tokenize='{tokeniser}');
+    INSERT INTO {table}({table}, rank) VALUES('automerge', 16)"""
+_STEMMED = "porter unicode61 remove_diacritics 2"
+#: What makes the rows of each kind that are derived from chunks. Those of ``stemmed`` are in every index, the
+#: others from the first use on: a table that is there has a row for every chunk.
+DERIVED: Mapping[Derived, str] = {
+    "plain": _FULL_TEXT.format(table="chunks_fts", columns="text", tokeniser="unicode61"),
+    "stemmed": _FULL_TEXT.format(table="chunks_fts_stemmed", columns="text", tokeniser=_STEMMED)
+    + "; CREATE VIRTUAL TABLE IF NOT EXISTS chunks_terms USING fts5vocab(chunks_fts_stemmed, row)",
     # A table of its own: bm25 counts the length of all columns, so a column more would change other scores.
-    """CREATE VIRTUAL TABLE IF NOT EXISTS chunks_fts_named USING fts5(
-        text, name, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2')""",
-    "CREATE VIRTUAL TABLE IF NOT EXISTS chunks_terms USING fts5vocab(chunks_fts_stemmed, row)",
-    # Segments of one size are merged when there are 16, not 4: a first index rewrites far less, and a query
-    # takes as long.
-    "INSERT INTO chunks_fts(chunks_fts, rank) VALUES('automerge', 16)",
-    "INSERT INTO chunks_fts_stemmed(chunks_fts_stemmed, rank) VALUES('automerge', 16)",
-    "INSERT INTO chunks_fts_named(chunks_fts_named, rank) VALUES('automerge', 16)",
-)
+    "named": _FULL_TEXT.format(table="chunks_fts_named", columns="text, name", tokeniser=_STEMMED),
+    "lines": "CREATE TABLE IF NOT EXISTS chunk_lines(seq INTEGER PRIMARY KEY, packed BLOB NOT NULL)",
+}
 
-FULL_TEXT_TABLES = {"plain": "chunks_fts", "stemmed": "chunks_fts_stemmed", "named": "chunks_fts_named"}
+FULL_TEXT_TABLES: Mapping[Derived, str] = {
+    "plain": "chunks_fts",
+    "stemmed": "chunks_fts_stemmed",
+    "named": "chunks_fts_named",
+}
+TABLE_OF: Mapping[Derived, str] = {**FULL_TEXT_TABLES, "lines": "chunk_lines"}
 #: By form, what adds the row of a chunk, and the values of that row.
-FULL_TEXT_ROWS: dict[str, tuple[str, Callable[[int, str, str], tuple[int | str, ...]]]] = {
+FULL_TEXT_ROWS: Mapping[Derived, tuple[str, Callable[[int, str, str], tuple[int | str, ...]]]] = {
     "plain": ("(rowid, text) VALUES(?, ?)", lambda seq, _, text: (seq, text)),
     "stemmed": ("(rowid, text) VALUES(?, ?)", lambda seq, _, text: (seq, segment(text))),
     "named": (
@@ -131,6 +136,12 @@ def newer(schema: int) -> str:
     """What is said of an index with a later schema than this program knows."""
     known = f"schema {schema}; this one knows {SCHEMA_VERSION}"
     return f"A newer program wrote this index ({known}). Update this program; the index stays as it is."
+
+
+def derived(connection: apsw.Connection) -> set[Derived]:
+    """The kinds of derived rows that the file has tables for, damaged or not."""
+    names = {row[0] for row in rows(connection, "SELECT name FROM sqlite_schema")}
+    return {kind for kind, table in TABLE_OF.items() if table in names}
 
 
 class Meta:
