@@ -175,7 +175,7 @@ def test_a_full_disk_is_an_error(call: Call, world: World, tiny_disk: Path) -> N
 def test_a_disk_with_room_for_a_sync_and_none_for_a_rebuild_is_a_warning(
     call: Call, world: World, tiny_disk: Path
 ) -> None:
-    for number in range(150):
+    for number in range(300):
         world.write(f"memory/bulk/{number}.md", f"# Bulk {number}\n\nAbout subject{number}.\n" * 3)
     assert call("index").code == 0
     size = world.indexes[0].stat().st_size

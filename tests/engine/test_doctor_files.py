@@ -14,6 +14,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.base import FileChange, FileState, StoredChunk
 from openclaw_mem_engine.stores.findings import REBUILD, Finding, folded
+from openclaw_mem_engine.sync import changes
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.workspace.reading import BOOTSTRAP_LIMIT, bootstrap_cut
 from support.damage import NOTES, age, alter, codes, indexed, looked, named, sync, type_in
@@ -53,7 +54,9 @@ def test_a_removed_file_is_told(settings: Settings) -> None:
     assert looked(settings, deep=True).findings == ()
 
 
-def test_a_text_that_changed_behind_the_clock_is_an_error(settings: Settings) -> None:
+def test_a_text_that_changed_behind_the_clock_is_an_error(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Same size, same time, another text: what a sync by times cannot see. Nothing was done to the file since
     it was read, as far as the system knows: bits that rot on a disk have no time."""
     path = settings.workspace / "memory/network.md"
@@ -61,7 +64,7 @@ def test_a_text_that_changed_behind_the_clock_is_an_error(settings: Settings) ->
     with path.open("r+b") as file:
         file.write(b"Xouter")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    alter(settings, "UPDATE files SET checked_ns = checked_ns + 60000000000")
+    monkeypatch.setattr(changes, "RACY_NS", -60_000_000_000)
     found = named(looked(settings), "stale-hash")
     assert found.severity == "error" and found.evidence == ("memory/network.md",)
     assert found.repair == "openclaw-mem index --verify"
