@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from openclaw_mem_engine import __version__
+from openclaw_mem_engine.cli import terminal
 from openclaw_mem_engine.cli.arguments import COMMANDS
 from support.commands import NOTES, Call, World
 from support.embed_server import running_server, unauthorized
@@ -189,6 +192,21 @@ def test_status_and_chunks_name_what_no_search_shows(
     monkeypatch.setenv("OPENCLAW_MEM_PROFILE", "workbench")
     assert "memory/long.md" not in call("status", "--json").json["unshown"]["files"]
     assert "every line can be shown" in call("chunks", "memory/long.md").out
+
+
+def test_advice_about_a_provider_without_a_key_is_one_that_helps(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("index")
+    said = call("search", "router", "--provider", "openai").out
+    assert "set the environment variable OPENAI_API_KEY" in said and "index stale" in said
+    assert "openai index`" not in said, "a sync without a key changes nothing"
+    assert "updates it" not in call("status", "--provider", "openai").out
+    monkeypatch.setattr(terminal, "is_terminal", lambda stream: stream is sys.stdout)
+    monkeypatch.setattr(terminal, "width", lambda: 80)
+    narrow = call("search", "router", "--provider", "openai").out.splitlines()
+    assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in narrow) <= 80
+    assert any("\x1b[33mwarning\x1b[0m: BM25 only: " in line for line in narrow)
 
 
 # config

@@ -35,12 +35,22 @@ def test_what_could_not_be_loaded_is_refused_and_nothing_is_written(call: Call, 
         (("set", "theme=claw-drak"), 2, "There is no theme 'claw-drak'"),
         (("set",), 2, "Name what to set"),
         (("undo",), 2, "no change"),
-        (("show", "theme=x"), 2, "takes KEY=VALUE"),
+        (("set", "quey=1"), 2, "`openclaw-mem config` lists the settings"),
+        (("undo", "theme"), 2, "takes no KEY"),
+        (("show", "theme=x"), 2, "written by `openclaw-mem config set theme=x`"),
+        (("show", "query.min_scor"), 2, "Did you mean query.min_score?"),
         (("show", "--yes"), 2, "for `openclaw-mem config set`"),
     ):
         said = call("config", *given, *([] if given[0] == "show" else ["--yes"]))
         assert said.code == code and why in said.err, (given, said)
     assert not (world.home / ".config").exists()
+
+
+def test_single_settings_and_tables_are_shown(call: Call) -> None:
+    said = call("config", "show", "query.min_score", "snapshot")
+    assert [line.split()[0] for line in said.out.splitlines()] == ["snapshot.messages", "query.min_score"]
+    assert [*call("config", "show", "theme", "--json").json["settings"]] == ["theme"]
+    assert "bootstrap.max_chars" in call("config").out and "index  " in call("config").out
 
 
 def test_a_variable_that_comes_first_is_named(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ def test_only_this_workspace_and_agent_unless_all_are_asked_for(call: Call, bare
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--kind", "nope\x1b"], "--kind cannot be 'nope^[': use one of: sync, rebuild, "),
+        (["--kind", "nope\x1b"], "--kind cannot be 'nope^[': allowed are sync, rebuild, "),
         (["--since", "soon"], "--since cannot be 'soon'"),
         (["--since", ""], "--since is empty: write --since WHEN, or leave it out."),
         (["--since", "99999999999d"], "--since cannot be"),

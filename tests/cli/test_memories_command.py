@@ -49,6 +49,7 @@ def test_stored_listed_found_and_forgotten(call: Call, world: World) -> None:
     gone = call("memories", "forget", made["id"])
     assert gone.code == 2 and "`openclaw-mem memories list` has them" in gone.err
     assert call("memories", "forget", "../../x").code == 2
+    assert "`openclaw-mem memories list` has the ids" in call("memories", "forget", "zzz").err
 
 
 @pytest.mark.parametrize(

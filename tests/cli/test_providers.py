@@ -93,7 +93,7 @@ def test_probe_asks_all_in_use_or_one(bare: Call, world: World, server: Server) 
     assert len(server.requests) == 1
     unknown = bare("providers", "--probe", "voyage")
     assert (unknown.code, unknown.out) == (2, "")
-    assert "In use: openai, static." in unknown.err
+    assert "In use: openai, static." in unknown.err and "providers --probe --provider voyage`" in unknown.err
 
 
 def test_a_probed_primary_that_fails_is_exit_7_with_since_and_retry(bare: Call, world: World) -> None:

@@ -288,8 +288,15 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
         (["search", "x", "--explain", "--format", "files"], "is not available"),
         (["search", "x", "--explain", "--format", "lines"], "is not available"),
         (["search", "x", "-0"], "choose files or lines"),
-        (["search", "x", "--frobnicate"], "unrecognized arguments: --frobnicate. See"),
-        (["search", "x", "--lesson"], "unrecognized arguments: --lesson. See"),  # not: did you mean --json?
+        (["search", "x", "--frobnicate"], "unrecognized arguments: --frobnicate. A query that begins with -"),
+        (
+            ["search", "x", "--lesson"],
+            "unrecognized arguments: --lesson. A query",
+        ),  # not: did you mean --json?
+        (["search", "-x"], "A query that begins with - needs -- before it: `-- -x`."),
+        (["search", "--query", "-x"], "one that begins with - is --query=-VALUE. See"),
+        (["search", "x", "--provider", "opnai"], "ollama, local, none. Did you mean openai?"),
+        (["demo", "--fault", "embeddings-40"], "Did you mean embeddings-401"),
         (["flush", "--session", ""], "--session is empty: write --session ID.\n"),
         (["search", "x", "--agent"], "--agent needs a value. See `openclaw-mem search --help`."),
         (["remember"], "Missing: TEXT. See `openclaw-mem remember --help`. Example: openclaw-mem remember"),

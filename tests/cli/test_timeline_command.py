@@ -65,6 +65,7 @@ def test_wrong_options_are_refused(call: Call, world: World) -> None:
     Talk().save(sessions_of(world))
     wrong = call("timeline", "--session", "none")
     assert (wrong.code, wrong.out) == (2, "") and "'none' is not a session of agent main" in wrong.err
-    assert "use one of: flush, compaction" in call("timeline", "--kind", "flushes").err
+    said = call("timeline", "--kind", "flushes").err
+    assert "allowed are flush, compaction" in said and "Did you mean flush?" in said
     assert call("timeline", "--limit", "0").code == 2
     assert call("timeline", "--since", "soon").code == 2

@@ -78,14 +78,14 @@ def test_get_and_parameters_from_stdin(
             "{}",
             "no tool 'memory_srch'; the agent's memory tools are memory_search,",
         ),
-        ("memory_search", "{}", "query required"),
+        ("memory_search", "{}", "query required: the parameters look like {query, maxResults?, minScore?}."),
         ("memory_search", "{query: 1}", "are not JSON"),
         (
             "memory_search",
             '["x"]',
             "are not a JSON object. They look like {query, maxResults?,",
         ),
-        ("memory_get", "{}", "path required"),
+        ("memory_get", "{}", "path required: the parameters look like {path, "),
         ("memory_store", "{}", "The agent has no memory_store: the memory plug-in is memory-core"),
     ],
 )

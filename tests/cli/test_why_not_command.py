@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
+import pytest
+
+from openclaw_mem_engine.cli import terminal
 from support.commands import Call, World
 
 
-def test_the_verdict_comes_first_and_lines_fit(call: Call, world: World) -> None:
+def test_the_verdict_comes_first_and_lines_fit(
+    call: Call, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(40):
         world.write(
             f"memory/n{number}.md", f"# Note {number}\n\nThe router {'hums ' * number}in the cellar.\n"
@@ -16,7 +23,12 @@ def test_the_verdict_comes_first_and_lines_fit(call: Call, world: World) -> None
     assert first.startswith("memory/n39.md:1-4 is not returned: ")
     assert any(line.startswith("ok  retrievers") for line in rest)
     assert sum(line.startswith("no  ") for line in rest) == 1
-    assert max(map(len, said.out.splitlines())) <= 100
+    # A pipe gets each entry in one line, as from a search; a terminal what fits it.
+    long = next(line for line in said.out.splitlines() if len(line) > 100)
+    monkeypatch.setattr(terminal, "is_terminal", lambda stream: stream is sys.stdout)
+    monkeypatch.setattr(terminal, "width", lambda: 80)
+    fitting = call("why-not", "router VLAN", "memory/n39.md:3").out.splitlines()
+    assert max(map(len, fitting)) <= 90 and long not in fitting  # with the codes of emphasis
 
 
 def test_json_is_the_documented_answer(call: Call) -> None:

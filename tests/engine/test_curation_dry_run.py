@@ -197,6 +197,7 @@ def test_a_note_that_cannot_be_read_is_named_and_the_others_are_looked_at(
     curator.editor.read = failing  # type: ignore[method-assign]
     material = curator.material()
     assert [text.split(" ")[0] for text in material.unread] == ["memory/2026-02-14.md"]
+    assert material.unread[0].count("memory/2026-02-14.md") == 1
     assert len(curator.candidates(material)) == 1
 
 

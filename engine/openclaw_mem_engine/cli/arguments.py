@@ -179,7 +179,8 @@ COMMANDS = (
     Command(
         "config",
         "every setting and where its value came from; change them",
-        "config --agent ops\n  openclaw-mem config set query.min_score=0.3 theme=claw-light\n"
+        "config --agent ops\n  openclaw-mem config show query.min_score provider\n"
+        "  openclaw-mem config set query.min_score=0.3 theme=claw-light\n"
         "  openclaw-mem config undo",
         " A value that is not built in has its origin after it. `set` writes our config.toml, and no other "
         "file, after it has shown the change.",
@@ -187,7 +188,12 @@ COMMANDS = (
             option(
                 "action", nargs="?", choices=("show", "set", "undo"), default="show", help="default: show"
             ),
-            option("values", nargs="*", metavar="KEY=VALUE", help="set: keys as `config` lists them"),
+            option(
+                "values",
+                nargs="*",
+                metavar="KEY[=VALUE]",
+                help="show: only these, for example query, provider.name; set: KEY=VALUE",
+            ),
             flag("--verbose", "show: also what each setting may be"),
             flag("--dry-run", "show the change and write nothing"),
             shared.YES,
@@ -228,7 +234,7 @@ COMMANDS = (
         "doctor",
         "check the index and repair it",
         "doctor\n  openclaw-mem doctor --fix\n  openclaw-mem doctor --deep --json",
-        " Without --fix\nit only looks. Exit code 6 when there are errors (left).",
+        " Without --fix\nit only looks. Exit code 6 when errors are left.",
         (
             flag(
                 "--fix",

@@ -34,7 +34,7 @@ def flag(name: str, text: str) -> Option:
 
 
 #: Options of several commands.
-QUERY = option("--query", metavar="Q", help="the query as an option: for one that begins with -")
+QUERY = option("--query", metavar="Q", help="the same as an option; a query that begins with -: --query=-x")
 SET_KNOB = many("--set", "KNOB=VALUE", "change one knob of the ranking, for example decay=on")
 NO_SYNC = flag("--no-sync", "use the index as it is, without a sync")
 EXIT_STATUS = flag("--exit-status", "as grep: exit code 1 when nothing relevant was found")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.opening import settings_of
@@ -38,8 +40,8 @@ _KEY_WIDTH = 32
 
 def run(arguments: Namespace) -> int:
     """List the settings, or change our ``config.toml``. Raises UsageError for values without ``set``."""
-    if arguments.action != "set" and arguments.values:
-        raise UsageError("Only `openclaw-mem config set` takes KEY=VALUE.")
+    if arguments.action == "undo" and arguments.values:
+        raise UsageError("`openclaw-mem config undo` takes no KEY: it undoes the last change of the file.")
     if arguments.action == "show" and (arguments.yes or arguments.dry_run):
         raise UsageError("--yes and --dry-run are for `openclaw-mem config set` and `config undo`.")
     if arguments.verbose and (arguments.action != "show" or arguments.json):
@@ -78,7 +80,7 @@ def _change(arguments: Namespace) -> int:
     outcome = "nothing written" + (" (dry run)" if arguments.dry_run else "")
     if written:
         outcome = "written" if values else "undone"
-        outcome += ". `openclaw-mem config undo` undoes it." if values else ""
+        outcome += ". `openclaw-mem config undo` undoes it." if values else ". The same again restores it."
     elif not changes:
         outcome = "it contains that already: nothing to write"
     data = {"path": str(edit.path), "diff": edit.diff(), "written": written}
@@ -102,9 +104,7 @@ def _values(texts: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, text in parse_settings(list(texts)).items():
         if (known := SETTINGS.get(key)) is None:
-            near = nearest(key, [*SETTINGS])
-            advice = f"Did you mean {near}?" if near else "`openclaw-mem config` lists the settings."
-            raise UsageError(f"{visible(key)[:80]} is not a setting. {advice}")
+            raise _unknown(key)
         if (knob := key.removeprefix("query.")) != key:  # the ranking knows the range
             found[key] = Knobs().set({knob: text}).to_dict()[knob]
             continue
@@ -113,6 +113,29 @@ def _values(texts: Sequence[str]) -> dict[str, Any]:
         except ConfigError as error:
             raise UsageError(str(error)) from None
     return found
+
+
+def _unknown(key: str) -> UsageError:
+    from openclaw_mem_engine.config.settings import SETTINGS
+
+    near = nearest(key, [*SETTINGS])
+    advice = f"Did you mean {near}?" if near else "`openclaw-mem config` lists the settings."
+    return UsageError(f"{visible(key)[:80]} is not a setting. {advice}")
+
+
+def _named(rows: Sequence[Row], keys: Sequence[str]) -> list[Row]:
+    """The settings of these keys and tables. Raises UsageError for a key that is neither."""
+    for key in keys:
+        if "=" in key:
+            raise UsageError(f"A value is written by `openclaw-mem config set {shlex.quote(visible(key))}`.")
+        if not any(_of(row.key, key) for row in rows):
+            raise _unknown(key)
+    return [row for row in rows if any(_of(row.key, key) for key in keys)]
+
+
+def _of(setting: str, key: str) -> bool:
+    """Whether a setting is the one of this key, or one of this table."""
+    return f"{setting}.".startswith(f"{key}.")
 
 
 def _plain(text: str, kind: str) -> object:
@@ -166,21 +189,29 @@ def _list(arguments: Namespace) -> int:
         if (name := row.key.removeprefix("query.")) in knobs:
             origin = {"kind": row.origin.kind, "where": row.origin.where}
             data["settings"][row.key] |= {"value": knobs[name], "allowed": row.allowed, "origin": origin}
-    show(data, _lines(settings, rows, verbose=arguments.verbose), as_json=arguments.json)
+    if arguments.values:
+        rows = _named(rows, arguments.values)
+        data["settings"] = {row.key: data["settings"][row.key] for row in rows}
+    lines = chain(_lines(rows, verbose=arguments.verbose), () if arguments.values else _files(settings))
+    show(data, lines, as_json=arguments.json)
     if not arguments.json:
         for note in settings.warnings:
             say(note.text)
     return 0
 
 
-def _lines(settings: Settings, rows: Sequence[Row], *, verbose: bool) -> Iterator[str]:
-    """Each setting with its value and, unless that is built in, its origin; then the files."""
+def _lines(rows: Sequence[Row], *, verbose: bool) -> Iterator[str]:
+    """Each setting with its value and, unless that is built in, its origin."""
     for row in rows:
         where = "" if row.origin == DEFAULT_ORIGIN else f"  ({one_line(row.origin.where)})"
         for line in hanging(f"{row.key:{_KEY_WIDTH - 1}} {one_line(row.value_text)}{where}", _KEY_WIDTH):
             yield dim(line) if row.origin.kind == "default" else line
         if verbose:
             yield from map(dim, hanging(" " * _KEY_WIDTH + f"allowed: {row.allowed}", _KEY_WIDTH + 2))
+
+
+def _files(settings: Settings) -> Iterator[str]:
+    """Which files were read, and what of them has no effect."""
     facts = settings.openclaw
     yield ""
     files = [

@@ -12,7 +12,7 @@ from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.terminal import dim, flush_out, json_text, one_line, out, pad, show, strong
 from openclaw_mem_engine.cli.text_format import clock_text, duration
-from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError
+from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError, did_you_mean
 from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.state.events import EVENTS_FILE, KEEP_EVENTS, KINDS, EventLog
 
@@ -52,8 +52,14 @@ def _kinds_of(named: Sequence[str]) -> tuple[EventKind, ...]:
     wanted = {name.strip() for part in named for name in part.split(",")}
     unknown = sorted(wanted - set(KINDS))
     if unknown:
-        raise UsageError(f"--kind cannot be {visible(unknown[0])[:60]!r}: use one of: {', '.join(KINDS)}.")
+        raise unknown_kind(unknown[0], KINDS)
     return tuple(kind for kind in KINDS if kind in wanted)
+
+
+def unknown_kind(name: str, kinds: Sequence[str]) -> UsageError:
+    """The error for a ``--kind`` that is none."""
+    shown, hint = repr(visible(name)[:60]), did_you_mean(name, kinds)
+    return UsageError(f"--kind cannot be {shown}: allowed are {', '.join(kinds)}.{hint}")
 
 
 def moment_of(text: str, now: float) -> float:

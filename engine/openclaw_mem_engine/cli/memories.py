@@ -91,7 +91,11 @@ def forget(arguments: Namespace) -> int:
     """Remove one; the beginning of its id is enough when it is the only one."""
     with _opened(arguments) as memories:
         wanted = arguments.id
-        if _ID <= len(wanted) < _FULL_ID:
+        if len(wanted) < _ID:
+            raise UsageError(
+                f"{one_line(wanted)!r} is no id of a memory: `openclaw-mem memories list` has the ids."
+            )
+        if len(wanted) < _FULL_ID:
             near = [item.id for item in memories.all() if item.id.startswith(wanted.lower())]
             wanted = near[0] if len(near) == 1 else wanted
         gone = memories.forget(wanted)

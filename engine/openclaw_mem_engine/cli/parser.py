@@ -34,6 +34,7 @@ exit codes: 0 done (also when nothing is relevant), 1 unexpected, 2 wrong usage,
 _COMMON = {name[2:]: f"{name} {how.get('metavar', '')}".strip() for (name, *_), how in COMMON}
 #: What argparse says, and how we say it.
 _REWORDED = (
+    (r"argument (--query): expected one argument", r"\1 needs a value: one that begins with - is \1=-VALUE"),
     (r"argument (\S+): expected (?:one|at least one) argument", r"\1 needs a value"),
     (r"the following arguments are required: ", "Missing: "),
 )
@@ -85,6 +86,8 @@ class _Parser(argparse.ArgumentParser):
             name = unknown[0].lstrip("-").partition("=")[0]
             names = [option[2:] for option in self._option_string_actions if option.startswith("--")]
             hint = did_you_mean(name, names, "--")
+            if not hint and "query" in names:
+                hint = f" A query that begins with - needs -- before it: `-- {visible(unknown[0])}`."
             raise UsageError(
                 f"unrecognized arguments: {visible(' '.join(unknown))}.{hint} See `{self.prog} --help`."
             )

@@ -75,10 +75,12 @@ def _probes(memory: Memory, wanted: str) -> Iterator[Probe]:
     links = [link for link in memory.chain() if link.in_use]
     named = [link for link in links if wanted in ("", link.name, link.role)]
     if wanted and not named:
+        from openclaw_mem_engine.providers.registry import names
+
         known = ", ".join(dict.fromkeys(link.name for link in links)) or "none"
         raise UsageError(
             f"Provider {one_line(wanted)[:60]!r} is not in use, so it cannot be probed. In use: {known}. "
-            "The option --provider NAME uses another one for this call."
+            + (f"Write `openclaw-mem providers --probe --provider {wanted}`." if wanted in names() else "")
         )
     for link in named:
         try:

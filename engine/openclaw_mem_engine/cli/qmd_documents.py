@@ -37,7 +37,10 @@ def get(arguments: Namespace) -> int:
         inside = backend.settings.workspace / arguments.reference
         document = find(arguments.reference) or find(str(inside))
         if document is None:
-            raise UsageError(visible(backend.store.why_missing(arguments.reference)))
+            raise UsageError(
+                f"{visible(backend.store.why_missing(arguments.reference))}\n"
+                "`openclaw-mem qmd ls` lists the collections, `qmd ls NAME` the documents of one."
+            )
         context = Contexts(memory, backend).of(document)
     asked = Reference.parse(arguments.reference)
     named = asked.text != arguments.reference and not document.path.endswith(arguments.reference)

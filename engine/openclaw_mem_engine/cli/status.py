@@ -106,8 +106,9 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
     lines = aligned(rows)
     lines += [f"{marked(note.level)}: {one_line(note.text)}" for note in status.notes]
     lines += excluded_lines(fresh.skipped)
-    # Notes that are all gone are kept: neither does anything about them.
-    if fresh.state in ("empty", "stale") and fresh.emptied is None:
+    # Notes that are all gone are kept: neither does anything about them. Nor about a provider that fails.
+    only_vectors = status.fallback is not None and not fresh.changed_count
+    if fresh.state in ("empty", "stale") and fresh.emptied is None and not only_vectors:
         lines.append(dim("`openclaw-mem index` updates it; so does the next search."))
     return lines
 
@@ -214,7 +215,8 @@ def _summary_lines(anatomy: Anatomy) -> list[str]:
     title = f"{one_line(anatomy.path)}: {state}"
     lines = [strong(title), *([one_line(anatomy.why)] if anatomy.why else [])]
     lines += indented(aligned(rows))
-    cut = f"{count(len(rows), 'chunk')} of {anatomy.chunk_tokens} tokens, {anatomy.chunk_overlap} overlap."
+    limits = f"of at most about {anatomy.chunk_tokens} tokens, overlap {anatomy.chunk_overlap}"
+    cut = f"{count(len(rows), 'chunk')} {limits}."
     return [*lines, dim(cut), f"unshown: {_never_shown(anatomy.unshown)}"]
 
 

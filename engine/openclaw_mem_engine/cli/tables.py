@@ -168,8 +168,10 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
     for note in trace.notes:
         if note.text.rstrip(".") == answer.verdict:
             continue
-        text = one_line(advice(note.text))
-        yield f"{marked(note.level)}: {text}" if note.level == "warning" else dim(f"note: {text}")
+        warns = note.level == "warning"
+        head, *lines = hanging(f"{note.level if warns else 'note'}: {one_line(advice(note.text))}", 2)
+        yield head.replace(note.level, marked(note.level), 1) if warns else dim(head)
+        yield from lines if warns else map(dim, lines)
     if fresh is not None and fresh.state == "partial":
         left = [file for file in fresh.skipped if not file.by_rule and not file.of_workspace]
         if left:  # what is not indexed of the workspace itself is a note

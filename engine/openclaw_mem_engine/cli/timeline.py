@@ -8,13 +8,11 @@ from functools import partial
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.log import moment_of
+from openclaw_mem_engine.cli.log import moment_of, unknown_kind
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.terminal import crop, dim, indented, marked, one_line, pad, show, strong, width
 from openclaw_mem_engine.cli.text_format import clock_text, count
-from openclaw_mem_engine.errors import UsageError
-from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,9 +32,7 @@ def run(arguments: Namespace) -> int:
 
     kinds = {name.strip() for part in arguments.kind for name in part.split(",")}
     if unknown := sorted(kinds - set(MOMENT_KINDS)):
-        raise UsageError(
-            f"--kind cannot be {visible(unknown[0])[:60]!r}: use one of: {', '.join(MOMENT_KINDS)}."
-        )
+        raise unknown_kind(unknown[0], MOMENT_KINDS)
     since = moment_of(arguments.since, time.time()) if arguments.since is not None else None
     limit = whole_number(arguments.limit, "--limit", 1) or _LIMIT
     settings = settings_of(arguments)

@@ -6,6 +6,8 @@ import json
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
@@ -30,13 +32,13 @@ def run(arguments: Namespace) -> int:
     if tool.slot == STORE:
         from openclaw_mem_engine.plugin.memories import Memories
 
-        with Memories(settings) as memories:
+        with _completed(tool.parameters), Memories(settings) as memories:
             answer = STORE_TOOLS[arguments.name](memories, given)
             for note in memories.notes:
                 say(note)
         print_json(answer, exact=True)
         return 0
-    with open_memory(settings) as memory, stoppable() as token:
+    with _completed(tool.parameters), open_memory(settings) as memory, stoppable() as token:
         if arguments.name == "memory_search":
             if settings.enabled:  # else the tool refuses, and nothing is indexed for it
                 brought_up_to_date(memory, arguments, token)
@@ -46,6 +48,17 @@ def run(arguments: Namespace) -> int:
             answer = memory_get(memory, given)
     print_json(answer, exact=True)
     return 0
+
+
+@contextmanager
+def _completed(form: str) -> Iterator[None]:
+    """Name the parameters where the tool's own words only say which one is missing."""
+    try:
+        yield
+    except UsageError as error:
+        if str(error).endswith(" required"):
+            raise UsageError(f"{error}: the parameters look like {form}.") from None
+        raise
 
 
 def _remember(settings: Settings, given: dict[str, Any], answer: dict[str, Any]) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.search import brought_up_to_date, knobs_of, query_of, refused
-from openclaw_mem_engine.cli.terminal import one_line, setting_text, show, stoppable, strong, width
+from openclaw_mem_engine.cli.terminal import hanging, one_line, setting_text, show, stoppable, strong, width
 from openclaw_mem_engine.commands import advice
 
 if TYPE_CHECKING:
@@ -35,28 +34,28 @@ def run(arguments: Namespace) -> int:
             answer = memory.why_not(query, where.path, where.start_line, knobs, token, arguments.session_key)
         except NoteRefused as refusal:
             raise refused(settings, refusal, where.path) from refusal
-    show(answer.to_dict(), _lines(answer, min(width(), 100)), as_json=arguments.json)
+    show(answer.to_dict(), _lines(answer), as_json=arguments.json)
     return 0
 
 
-def _lines(answer: WhyNot, columns: int) -> Iterator[str]:
-    yield from map(strong, wrap(one_line(answer.verdict), columns))
+def _lines(answer: WhyNot) -> Iterator[str]:
+    yield from map(strong, hanging(one_line(answer.verdict), 0))
     yield ""
     for step in answer.steps:
-        yield from _entry(f"{'ok' if step.ok else 'no':3} {step.name:{_NAME_WIDTH}}", step.text, columns)
+        yield from _entry(f"{'ok' if step.ok else 'no':3} {step.name:{_NAME_WIDTH}}", step.text)
     if answer.changes:
         yield from ("", strong("each of these returns it"))
         for change in answer.changes:
             settings = " ".join(f"{name}={setting_text(value)}" for name, value in change.set.items())
-            yield from _entry(f"  {settings}:", _effect(change), columns)
+            yield from _entry(f"  {settings}:", _effect(change))
     if answer.text_changes:
         yield from ("", strong("in the notes"))
         for text_change in answer.text_changes:
-            yield from _entry(" ", text_change.text, columns)
+            yield from _entry(" ", text_change.text)
     if answer.notes:
         yield ""
     for note in answer.notes:
-        yield from _entry(f"{note.level}:", note.text, columns)
+        yield from _entry(f"{note.level}:", note.text)
 
 
 def _effect(change: Change) -> str:
@@ -67,7 +66,6 @@ def _effect(change: Change) -> str:
     return f"result {change.rank}, instead of {named}{f' and {more} more' if more > 0 else ''}"
 
 
-def _entry(name: str, text: str, columns: int) -> list[str]:
+def _entry(name: str, text: str) -> list[str]:
     """A name and its text, which goes on below itself."""
-    indent = " " * (len(name) + 1 if len(name) < columns // 3 else 4)
-    return wrap(advice(f"{name} {one_line(text)}"), columns, subsequent_indent=indent, drop_whitespace=True)
+    return hanging(advice(f"{name} {one_line(text)}"), len(name) + 1 if len(name) < width() // 3 else 4)

@@ -81,7 +81,7 @@ def notes_of(file: Path | None, ignored: Sequence[IgnoredKey]) -> Iterator[Note]
             yield Note(code, text, "info" if only_lifecycle else "warning")
 
 
-def nearest(key: str, known: Sequence[str], cutoff: float = 0.6) -> str | None:
+def nearest(key: str, known: Sequence[str], cutoff: float = 0.65) -> str | None:
     """The known key that was probably meant, if any."""
     from difflib import get_close_matches  # only for those who have such a key
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from openclaw_mem_engine.config.secret import shown
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.errors import ConfigError
+from openclaw_mem_engine.errors import ConfigError, did_you_mean
 
 Kind = Literal[
     "switch",
@@ -135,7 +135,8 @@ class Rule(NamedTuple):
             item = Rule("text", choices=self.choices)
             for number, text in enumerate(value):
                 item.check(text, f"{where}[{number}]")
-        raise ConfigError(f"{where} is {shown(value, secret=self.secret)}; allowed: {self.allowed}.")
+        hint = did_you_mean(value, self.choices) if isinstance(value, str) and self.choices else ""
+        raise ConfigError(f"{where} is {shown(value, secret=self.secret)}; allowed: {self.allowed}.{hint}")
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}

@@ -77,7 +77,8 @@ class Curator:
             try:
                 texts[file.path] = self.editor.read(file.path) or ""
             except OpenClawMemError as error:
-                unread.append(f"{file.path} was not read: {error}")
+                why = str(error).removeprefix(file.path).lstrip(": ")
+                unread.append(f"{file.path} was not read: {why}")
         hidden = {path: found.share for path, found in memory.unshown().items()} if memory else {}
         limit = settings.bootstrap.max_chars
         modified = {file.path: file.mtime_ns / 1e9 for file in listing.files}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.errors import ConfigError, ProviderError, UsageError
+from openclaw_mem_engine.errors import ConfigError, ProviderError, UsageError, did_you_mean
 from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed, check_vectors, stop_if_cancelled
 from openclaw_mem_engine.providers.base_embedder import DelegatingEmbedder, zero_answer
 from openclaw_mem_engine.providers.registry import QUERY_TIMEOUT_S
@@ -54,7 +54,8 @@ def check_faults(names: Iterable[str]) -> frozenset[str]:
     wanted = frozenset(names)
     unknown = sorted(wanted - FAULTS.keys())
     if unknown:
-        raise UsageError(f"Unknown fault {unknown[0]!r}; use one of: {', '.join(FAULTS)}.")
+        hint = did_you_mean(unknown[0], FAULTS)
+        raise UsageError(f"Unknown fault {unknown[0]!r}; use one of: {', '.join(FAULTS)}.{hint}")
     return wanted
 
 

@@ -154,7 +154,10 @@ def note_staleness(known: Freshness | None, notes: list[Note]) -> None:
         notes.append(Note("empty-index", "The index is empty: run `openclaw-mem index`.", "warning"))
     elif whole := known.emptied:
         notes.append(Note("workspace-empty", f"The index is stale: {whole.reason}.", "warning"))
-    elif known.state == "stale":
+    elif known.state == "stale" and not (
+        # For other vectors alone that is stale: the note of them names what is to be done.
+        not known.changed and any(note.code == "other-vectors" for note in notes)
+    ):
         some = ", ".join(known.changed[:3]) or "the settings"
         more = f" and {known.changed_count - 3} more" if known.changed_count > 3 else ""
         text = f"The index is stale ({some}{more}): run `openclaw-mem index`."

@@ -156,7 +156,7 @@ class QueryVectors:
             if failing is not None:  # why the index could not be made for it
                 fallback = Fallback(
                     embedder.id,
-                    f"{failing} Until it works, {reason}.",
+                    f"{failing} Until then {reason}.",
                     since=failing.since,
                     next_retry=failing.next_retry,
                 )

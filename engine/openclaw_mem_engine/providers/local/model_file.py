@@ -277,8 +277,8 @@ class ModelFile:
         mark = file_mark(self.path)
         if mark is None:
             raise NotConfigured(
-                f"The local model {self._name} is not on this machine. Run: openclaw-mem model download"
-                f"{_FOR[use]}"
+                f"The local model {self._name} is not on this machine. Run `openclaw-mem model download"
+                f"{_FOR[use]}`."
                 if is_hub(self._name)
                 else f"There is no model file at {self.path}. Correct the path, or name a model to download "
                 "(hf:organisation/repository/file.gguf)."
