@@ -202,11 +202,18 @@ def test_advice_about_a_provider_without_a_key_is_one_that_helps(
     assert "set the environment variable OPENAI_API_KEY" in said and "index stale" in said
     assert "openai index`" not in said, "a sync without a key changes nothing"
     assert "updates it" not in call("status", "--provider", "openai").out
+    assert call("index", "--provider", "openai").out.startswith("Unchanged: 4 files"), "nor is it up to date"
     monkeypatch.setattr(terminal, "is_terminal", lambda stream: stream is sys.stdout)
     monkeypatch.setattr(terminal, "width", lambda: 80)
     narrow = call("search", "router", "--provider", "openai").out.splitlines()
     assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in narrow) <= 80
     assert any("\x1b[33mwarning\x1b[0m: BM25 only: " in line for line in narrow)
+    (row,) = [
+        line for line in call("status", "--provider", "openai").out.splitlines() if "from openai: " in line
+    ]
+    assert len(row) <= 80
+    said = call("log", "--kind", "fallback").out.splitlines()
+    assert any("OPENAI_API_KEY" in line for line in said) and all(len(line) <= 90 for line in said)
 
 
 # config

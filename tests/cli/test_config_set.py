@@ -38,6 +38,7 @@ def test_what_could_not_be_loaded_is_refused_and_nothing_is_written(call: Call, 
         (("set", "quey=1"), 2, "`openclaw-mem config` lists the settings"),
         (("undo", "theme"), 2, "takes no KEY"),
         (("show", "theme=x"), 2, "written by `openclaw-mem config set theme=x`"),
+        (("show", "quer"), 2, "Did you mean query?"),
         (("show", "query.min_scor"), 2, "Did you mean query.min_score?"),
         (("show", "--yes"), 2, "for `openclaw-mem config set`"),
     ):

@@ -47,6 +47,7 @@ def test_the_demo_shows_the_decision(demo_call: Call, demo: str) -> None:
 def test_a_flush_is_written_once(
     call: Call, world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    assert "--agent ID names another agent" in call("flush", "--session", "main").err
     _session(world)
     without = call("flush", "--session", "main")
     assert without.code == 3 and "no chat model is configured" in without.out

@@ -311,7 +311,14 @@ COMMANDS = (
         "completion",
         "a script that completes commands and options in your shell",
         "completion bash > ~/.local/share/bash-completion/completions/openclaw-mem",
-        options=(option("shell", choices=("bash", "zsh", "fish"), help="the shell that reads it"),),
+        options=(
+            option(
+                "shell",
+                metavar="{bash,zsh,fish}",
+                choices=("bash", "zsh", "fish"),
+                help="the shell that reads it",
+            ),
+        ),
     ),
     Command(
         "demo",

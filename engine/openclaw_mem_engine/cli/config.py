@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -104,7 +104,7 @@ def _values(texts: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, text in parse_settings(list(texts)).items():
         if (known := SETTINGS.get(key)) is None:
-            raise _unknown(key)
+            raise _unknown(key, SETTINGS)
         if (knob := key.removeprefix("query.")) != key:  # the ranking knows the range
             found[key] = Knobs().set({knob: text}).to_dict()[knob]
             continue
@@ -115,10 +115,8 @@ def _values(texts: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _unknown(key: str) -> UsageError:
-    from openclaw_mem_engine.config.settings import SETTINGS
-
-    near = nearest(key, [*SETTINGS])
+def _unknown(key: str, known: Iterable[str]) -> UsageError:
+    near = nearest(key, [*known])
     advice = f"Did you mean {near}?" if near else "`openclaw-mem config` lists the settings."
     return UsageError(f"{visible(key)[:80]} is not a setting. {advice}")
 
@@ -129,7 +127,7 @@ def _named(rows: Sequence[Row], keys: Sequence[str]) -> list[Row]:
         if "=" in key:
             raise UsageError(f"A value is written by `openclaw-mem config set {shlex.quote(visible(key))}`.")
         if not any(_of(row.key, key) for row in rows):
-            raise _unknown(key)
+            raise _unknown(key, [row.key for row in rows] + [row.key.partition(".")[0] for row in rows])
     return [row for row in rows if any(_of(row.key, key) for key in keys)]
 
 

@@ -82,9 +82,10 @@ def _sync(settings: Settings, request: SyncRequest) -> SyncReport:
 def report_lines(report: SyncReport, *, chunks: bool = True) -> list[str]:
     """What a sync did, for people. ``chunks``: the index is one of chunks, not of whole documents."""
     did = report.changed or report.refused or report.removed
-    # Of notes that are all gone nothing is up to date.
+    # Neither an index without the vectors it should have is up to date, nor one of notes that are all gone.
     rest = "Up to date" if report.files else "Nothing to index"
-    rest = "Unchanged" if any(file.path == WHOLE for file in report.skipped) else rest
+    if report.incomplete or any(file.path == WHOLE for file in report.skipped):
+        rest = "Unchanged"
     made = "Rebuilt" if report.rebuilt else "Indexed" if did else rest
     held = count(report.files, "file") + (f", {count(report.chunks, 'chunk')}" if chunks else "")
     lines = [f"{made}: {held} in {duration(report.seconds)}."]

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.parser import whole_number
-from openclaw_mem_engine.cli.terminal import dim, flush_out, json_text, one_line, out, pad, show, strong
+from openclaw_mem_engine.cli.terminal import (
+    dim,
+    flush_out,
+    hanging,
+    json_text,
+    one_line,
+    out,
+    pad,
+    show,
+    strong,
+)
 from openclaw_mem_engine.cli.text_format import clock_text, duration
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError, did_you_mean
 from openclaw_mem_engine.sanitize import visible
@@ -127,6 +137,6 @@ def _lines(events: Sequence[Event], *, everyone: bool) -> Iterator[str]:
         kind = strong(pad(event.kind, max(map(len, KINDS))))
         yield f"{clock_text(event.at, '%Y-%m-%d %H:%M:%S')}  {kind}  {one_line(event.text)}{took}"
         if event.reason:
-            yield f"    {dim(one_line(event.reason))}"
+            yield from map(dim, hanging(f"    {one_line(event.reason)}", 4))
         if everyone:
             yield f"    {dim(one_line(f'agent {event.agent}, {event.workspace}'))}"

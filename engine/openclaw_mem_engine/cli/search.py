@@ -296,5 +296,7 @@ def _near_names(settings: Settings, wrong: str) -> str:
     from openclaw_mem_engine.sync.changes import listed
     from openclaw_mem_engine.workspace.reading import suggest_paths
 
+    if os.path.isdir(settings.workspace / wrong):  # noqa: PTH112  # False for what cannot be a path, too
+        return "It is a folder: `openclaw-mem files` lists all memory files."
     near = suggest_paths(wrong, [file.path for file in listed(settings).files], 3)
     return f"Did you mean {' or '.join(near)}?" if near else "`openclaw-mem files` lists all memory files."

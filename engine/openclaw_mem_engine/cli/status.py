@@ -8,7 +8,17 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import looking, settings_of
-from openclaw_mem_engine.cli.terminal import aligned, dim, indented, marked, one_line, out, show, strong
+from openclaw_mem_engine.cli.terminal import (
+    aligned,
+    dim,
+    hanging,
+    indented,
+    marked,
+    one_line,
+    out,
+    show,
+    strong,
+)
 from openclaw_mem_engine.cli.text_format import (
     byte_size,
     clock_text,
@@ -37,6 +47,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.retrieval import Capabilities
 
 _NAMED = 3
+#: Columns of the name of a fact, with the blanks after it.
+_NAME_WIDTH = 11
 _STATES: dict[AnatomyState, str] = {
     "indexed": "up to date",
     "changed": "modified since it was indexed: the next sync makes these chunks",
@@ -103,7 +115,7 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
     today = summed(status.usage, used, since=clock_text(now, "%Y-%m-%d"))
     for name, texts in (("in use", [_link(link, now) for link in used]), ("used today", map(_spent, today))):
         rows += [("" if number else name, text) for number, text in enumerate(texts)]
-    lines = aligned(rows)
+    lines = [part for line in aligned(rows) for part in hanging(line, _NAME_WIDTH)]
     lines += [f"{marked(note.level)}: {one_line(note.text)}" for note in status.notes]
     lines += excluded_lines(fresh.skipped)
     # Notes that are all gone are kept: neither does anything about them. Nor about a provider that fails.

@@ -93,7 +93,7 @@ def status(arguments: Namespace) -> int:
             sizes = (count(held.files, "file"), count(held.chunks, "chunk"), count(held.cached, "embedding"))
             since = f"{duration(time.time() - synced)} ago" if synced is not None else "never"
             lines = [f"{settings.store.kind}: {one_line(str(data['index']))}"]
-            lines.append(f"  {', '.join(sizes)}; last brought up to date: {since}")
+            lines.append(f"  {', '.join(sizes)}; last synced: {since}")
     except IndexUnavailable as error:
         data["error"], failed = str(error), True
         lines.append(f"  {one_line(str(error))}")

@@ -132,7 +132,10 @@ def find_session(settings: Settings, text: str) -> SessionEntry:
         return found[0]
     names = ", ".join(f"{one.id[:8]} ({one.label})" for one in (found or sessions)[:_NAMED])
     if not sessions:
-        raise UsageError(f"There is no session in {settings.openclaw.sessions_dir}.")
+        raise UsageError(
+            f"There is no session in {settings.openclaw.sessions_dir}. --agent ID names another agent, "
+            "--config FILE another configuration of OpenClaw."
+        )
     more = len(found or sessions) - _NAMED
     names += f" and {more} more" if more > 0 else ""
     what = "means several sessions" if found else "is not a session"
