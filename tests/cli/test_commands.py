@@ -212,6 +212,10 @@ def test_advice_about_a_provider_without_a_key_is_one_that_helps(
         line for line in call("status", "--provider", "openai").out.splitlines() if "from openai: " in line
     ]
     assert len(row) <= 80
+    for argv in (["providers"], ["index", "--dry-run"]):
+        shown = call(*argv, "--provider", "openai").out.splitlines()
+        (row,) = [line for line in shown if "No API key for api.openai.com" in line]
+        assert len(row) <= 90 and row.startswith("\x1b[33m"), argv
     said = call("log", "--kind", "fallback").out.splitlines()
     assert any("OPENAI_API_KEY" in line for line in said) and all(len(line) <= 90 for line in said)
 

@@ -210,7 +210,9 @@ def test_a_memory_file_beyond_the_limit_is_told_with_the_line(tmp_path: Path) ->
 
 def test_a_memory_file_at_the_limit_is_fine(tmp_path: Path) -> None:
     settings = indexed(tmp_path, {"MEMORY.md": "é" * BOOTSTRAP_LIMIT + "\n\n"})
-    assert looked(settings).findings == ()
+    found = looked(settings)
+    assert found.findings == ()
+    assert any("MEMORY.md 20,000 of 20,000 characters" in check.detail for check in found.checks)
 
 
 @pytest.mark.goldens

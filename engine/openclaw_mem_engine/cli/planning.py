@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.terminal import marked, one_line, say, strong, table
+from openclaw_mem_engine.cli.terminal import hanging, marked, one_line, say, strong, table
 from openclaw_mem_engine.cli.text_format import count, destination, dollars, excluded_lines
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncRequest
 
@@ -40,7 +40,8 @@ def plan_lines(plan: Plan, *, chunks: bool = True) -> list[str]:
         lines += table(rows)
         for space in plan.spaces:
             if space.why_not:
-                lines.append(f"{marked('not now')}: {one_line(f'{space.space.label}: {space.why_not}')}")
+                why = hanging(f"not now: {one_line(f'{space.space.label}: {space.why_not}')}", 2)
+                lines += (why[0].replace("not now", marked("not now"), 1), *why[1:])
     else:
         lines.append("BM25 only: no vectors (provider = none).")
     return [*lines, *excluded_lines(plan.skipped)]

@@ -11,13 +11,13 @@ from openclaw_mem_engine.cli.opening import looking, say_warnings, settings_of
 from openclaw_mem_engine.cli.terminal import (
     aligned,
     dim,
+    hanging,
     indented,
     marked,
     one_line,
     say,
     show,
     strong,
-    table,
 )
 from openclaw_mem_engine.cli.text_format import destination, dollars, failing, token_count
 from openclaw_mem_engine.errors import ProviderError, UsageError
@@ -108,7 +108,9 @@ def _lines(
     for link in chain:
         if link.state == "failed":
             yield ""
-            yield f"{marked(f'{link.name} ({link.role}) fails')}: {one_line(link.why)}"
+            name = f"{link.name} ({link.role}) fails"
+            head, *lines = hanging(f"{name}: {one_line(link.why)}", 2)
+            yield from (head.replace(name, marked(name), 1), *lines)
             if when := failing(link.since, link.next_retry, time.time()):
                 yield f"  {when}"
     if probes:
@@ -140,10 +142,11 @@ def _table(chain: Sequence[ProviderState], probes: Sequence[Probe]) -> Iterator[
         why = "see below" if link.state == "failed" else one_line(link.why)
         role = "–" if link.role == "skipped" else link.role
         rows.append((link.name, role, link.label, vectors, latency, why))
-    head, *lines = table(rows)
-    yield head
+    head, *lines = aligned(rows)
+    yield strong(head)
     for link, line in zip(chain, lines, strict=True):
-        yield dim(line) if link.state == "skipped" else line
+        for part in hanging(line, head.index("why")):
+            yield dim(part) if link.state == "skipped" else part
 
 
 def _services(services: Sequence[ServiceState]) -> Iterator[str]:
