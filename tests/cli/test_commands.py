@@ -216,8 +216,8 @@ def test_advice_about_a_provider_without_a_key_is_one_that_helps(
         shown = call(*argv, "--provider", "openai").out.splitlines()
         (row,) = [line for line in shown if "No API key for api.openai.com" in line]
         assert len(row) <= 90 and row.startswith("\x1b[33m"), argv
-    said = call("log", "--kind", "fallback").out.splitlines()
-    assert any("OPENAI_API_KEY" in line for line in said) and all(len(line) <= 90 for line in said)
+    logged = call("log", "--kind", "fallback").out.splitlines()
+    assert any("OPENAI_API_KEY" in line for line in logged) and all(len(line) <= 90 for line in logged)
 
 
 # config
