@@ -13,7 +13,7 @@ import pytest
 
 from openclaw_mem_engine.answer import Answer
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.ranking import state
+from openclaw_mem_engine.ranking import lines, state
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.pool import OVERFETCH
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
@@ -111,7 +111,7 @@ def test_the_pool_of_the_next_letter_makes_candidates_and_lines_anew_for_new_chu
     both = [chunk_id for chunk_id in first.candidates if chunk_id in second.candidates]
     assert both and all(first.candidates[i] is second.candidates[i] for i in both)
     rank(first, WORKBENCH)
-    with mock.patch.object(state, "note_lines", side_effect=state.note_lines) as made:
+    with mock.patch.object(state, "note_lines", side_effect=lines.note_lines) as made:
         rank(second, WORKBENCH)
         texts = [call.args[0].chunk_id for call in made.call_args_list]
     assert not {*texts} & {*first.memo["lines"]} and {*second.memo["lines"]} & {*first.memo["lines"]}

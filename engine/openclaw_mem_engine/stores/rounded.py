@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
 
 #: The part of all rows that one query rounds, which costs it less than half of the full product.
-_PART = 8
+_PART = 32
 #: Values that are rounded at once: their floats stay in the cache of the processor.
 _BLOCK = 200_000
 _LARGEST = 127
