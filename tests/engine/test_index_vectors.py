@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import apsw
 import numpy as np
@@ -18,6 +19,7 @@ from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Source
 from openclaw_mem_engine.stores.query import CandidateRows, Scored
 from openclaw_mem_engine.stores.scoring import ResidentVectors
+from openclaw_mem_engine.stores.sqlite.database import Database
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.stores import Vector, content, found, new_store, put, unit
 
@@ -97,6 +99,11 @@ def test_three_ways_to_the_nearest(
         same(index.vector(unit(query), limit, sources), wanted)
     every = {chunk_id: float(vector @ unit(query)) for chunk_id, (vector, _) in known.items()}
     assert store.cosines(unit(query), [*known, "unknown"]) == pytest.approx(every, abs=1e-6)
+    # In memory they are those of the list, bit for bit, and nothing is read for them.
+    whole = resident.vector(unit(query), len(known))
+    with mock.patch.object(Database, "search") as reading:
+        assert resident.cosines(unit(query), [*known, "unknown"]) == {hit.chunk_id: hit.raw for hit in whole}
+        assert resident.cosines(unit(query), ["unknown"]) == {} and not reading.called
     assert store.covered() == len(known)
     for index in (store, resident, without):
         index.close()

@@ -13,6 +13,8 @@ import pytest
 
 from openclaw_mem_engine.answer import Answer
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.ranking import lines, state
+from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.pool import OVERFETCH
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
 from support.memories import backend_of, open_memory, write_notes
@@ -85,6 +87,34 @@ def test_a_search_reads_no_rank_beyond_its_lists(resident: Memory) -> None:
         assert (words.call_count, vectors.call_count) == (0, 0)
         assert beyond(answer) == beyond(answer)
         assert (words.call_count, vectors.call_count) == (1, 1)
+
+
+def test_what_both_lists_do_not_hold_is_scored_where_it_matches_alone(resident: Memory) -> None:
+    """Which candidates match is known by then. Some notes of fish are near without the word."""
+    store, query = type(backend_of(resident).store), "fisherman trout salmon pump"
+    resident.search(query, WORKBENCH)  # adds the rows that these knobs read, once
+    with mock.patch.object(store, "lexical_scores", autospec=True, side_effect=store.lexical_scores) as asked:
+        pool = resident.retrieve(query, WORKBENCH)
+        words = next(found for found in pool.lists if found.kind == "lexical")
+        assert words.matches_beyond is not None
+        assert {i for call in asked.call_args_list for i in call.args[2]} <= words.matches_beyond
+    raw, held = pool.signals["bm25"], {row.chunk_id for row in words.rows}
+    matching = {i: i in words.matches_beyond for i in raw if i not in held}
+    assert {*matching.values()} == {True, False} and asked.called
+    assert matching == {i: raw[i].raw is not None for i in matching}
+
+
+def test_the_pool_of_the_next_letter_makes_candidates_and_lines_anew_for_new_chunks_alone(
+    resident: Memory,
+) -> None:
+    first, second = (resident.retrieve(query, WORKBENCH) for query in (QUERY, f"{QUERY} r"))
+    both = [chunk_id for chunk_id in first.candidates if chunk_id in second.candidates]
+    assert both and all(first.candidates[i] is second.candidates[i] for i in both)
+    rank(first, WORKBENCH)
+    with mock.patch.object(state, "note_lines", side_effect=lines.note_lines) as made:
+        rank(second, WORKBENCH)
+        texts = [call.args[0].chunk_id for call in made.call_args_list]
+    assert not {*texts} & {*first.memo["lines"]} and {*second.memo["lines"]} & {*first.memo["lines"]}
 
 
 def test_a_rank_that_is_read_after_a_change_is_not_that_of_the_new_index(

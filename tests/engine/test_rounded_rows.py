@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from openclaw_mem_engine.providers.base import products
 from openclaw_mem_engine.providers.static import StaticEmbedder
 from openclaw_mem_engine.stores import scoring
 from openclaw_mem_engine.stores.query import Scored
 from openclaw_mem_engine.stores.rounded import RoundedRows
-from openclaw_mem_engine.stores.scoring import ResidentVectors, products
+from openclaw_mem_engine.stores.scoring import ResidentVectors
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.stores import Vector, new_store, put, unit
 

@@ -154,8 +154,9 @@ def evidence(
 def _words_missing(source: CandidateList, knobs: Knobs, candidate: Candidate) -> str:
     words = [word for word in source.words if any(c.isalnum() for c in word)]
     what = "contains none of" if knobs.lexical_form == "or" else "does not contain all of"
-    name = set(re.findall(r"[^\W_]+", candidate.path.rpartition("/")[2].lower()))
-    named = ", ".join(word for word in words if source.by_name is None and word.lower() in name)
+    name = candidate.path.rpartition("/")[2].lower() if source.by_name is None else ""
+    held = set(re.findall(r"[^\W_]+", name))
+    named = ", ".join(word for word in words if word.lower() in held)
     tail = f"; the file name, which this profile does not search, contains: {named}" if named else ""
     return f"{what}: {', '.join(words)}{tail}"
 

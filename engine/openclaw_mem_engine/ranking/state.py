@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
+from functools import lru_cache
 from operator import attrgetter, itemgetter
 from time import perf_counter
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.kinds import RankedList, evidence
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.lines import NoteLine, note_lines
-from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.ranking.pool import Candidate, Pool
 from openclaw_mem_engine.ranking.trace import (
     NOT_SHOWN,
     Diversity,
@@ -26,6 +27,9 @@ from openclaw_mem_engine.ranking.trace import (
     StageKind,
     Trace,
 )
+
+#: Chunks whose lines are remembered, 10 kB each.
+_CHUNKS_KEPT = 400
 
 
 @dataclass(slots=True)
@@ -62,6 +66,12 @@ class _Dropped(NamedTuple):
 
 
 _BY_RANK: Callable[[Ranked], float] = attrgetter("rank")
+
+
+@lru_cache(_CHUNKS_KEPT)
+def _lines_of(candidate: Candidate) -> Sequence[NoteLine]:
+    """The pool of the next letter of a query holds mostly the same chunks."""
+    return note_lines(candidate)
 
 
 class RankingState:
@@ -113,11 +123,11 @@ class RankingState:
         """The words that were searched, for finding them in a long line."""
         return tuple(dict.fromkeys(word for lst in self.lists for word in lst.source.words))
 
-    def lines_of(self, chunk_id: str) -> list[NoteLine]:
+    def lines_of(self, chunk_id: str) -> Sequence[NoteLine]:
         """The lines of a chunk, made once for a pool."""
-        made: dict[str, list[NoteLine]] = self.pool.memo.setdefault("lines", {})
+        made: dict[str, Sequence[NoteLine]] = self.pool.memo.setdefault("lines", {})
         if chunk_id not in made:
-            made[chunk_id] = note_lines(self.pool.candidates[chunk_id])
+            made[chunk_id] = _lines_of(self.pool.candidates[chunk_id])
         return made[chunk_id]
 
     def run(self, stage: Callable[[RankingState], None]) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Ids of the lists in pools and traces.
 VECTOR, BM25 = "vector", "bm25"
+#: Candidates that are remembered: those of a few pools.
+_CANDIDATES_KEPT = 2_000
 
 
 class ListBuilder:
@@ -203,7 +205,10 @@ class ListBuilder:
         if lexical is not None:
             if knobs.fill_missing:
                 search = self._search.lexical_scores
-                raw[BM25] |= self._known(BM25, missing[BM25], lambda ids: search(lexical, ids))
+                # Which others match is mostly known, and that few or none do.
+                beyond = next((found.matches_beyond for found in fused if found.id == BM25), None)
+                ids = missing[BM25] if beyond is None else [i for i in missing[BM25] if i in beyond]
+                raw[BM25] |= self._known(BM25, ids, lambda ids: search(lexical, ids))
             # Rows of its own list alone, so that no score of a word depends on the vectors.
             own = (row for found in fused if found.id == BM25 for row in found.rows[: knobs.signal_depth])
             basis = [row.chunk_id for row in own if row.chunk_id in texts]
@@ -332,19 +337,13 @@ def candidates_of(chunks: Mapping[str, StoredChunk]) -> Mapping[str, Candidate]:
     return OnDemand(chunks, lambda chunk_id: _candidate_of(chunks[chunk_id]))
 
 
+@lru_cache(_CANDIDATES_KEPT)
 def _candidate_of(chunk: StoredChunk) -> Candidate:
-    """The candidate that a stored chunk makes; the date is that of its name, else of its file."""
+    """The candidate that a stored chunk makes; the date is that of its name, else of its file. Pools of one
+    query after the other hold mostly the same ones."""
     dated = note_date(chunk.path, chunk.source)
     date: float | None = dated.epoch_seconds
     if dated.kind == "mtime" and chunk.mtime_ns:
         date = chunk.mtime_ns / 1e9
-    return Candidate(
-        chunk.chunk_id,
-        chunk.path,
-        chunk.start_line,
-        chunk.end_line,
-        chunk.text,
-        chunk.source,
-        date,
-        dated.kind,
-    )
+    at = (chunk.chunk_id, chunk.path, chunk.start_line, chunk.end_line)
+    return Candidate(*at, chunk.text, chunk.source, date, dated.kind)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import OnDemand
+from openclaw_mem_engine.providers.base import products
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored, segment
 
 if TYPE_CHECKING:
@@ -196,17 +197,6 @@ def ranks_among(
     return ranks
 
 
-def products(matrix: Vector, vector: Floats) -> Vector:
-    """Each row of ``matrix`` times ``vector``. Not ``matrix @ vector``: OpenBLAS takes twice as long for this
-    shape, and wakes threads that then spin. One dot product a row reads memory as fast as it can be read;
-    einsum (NumPy 1 has no vecdot) takes a quarter more."""
-    import numpy as np
-
-    vecdot = getattr(np, "vecdot", None)
-    found: Vector = vecdot(matrix, vector) if vecdot else np.einsum("ij,j->i", matrix, vector)
-    return found
-
-
 def matrix_of(blobs: Sequence[bytes], dims: int) -> Vector:
     """Stored vectors as rows (n × dims, float32). Raises TypeError or ValueError when one is not what was
     stored: unchecked, a blob of another length would give every row behind it to the wrong chunk, and a NaN
@@ -278,16 +268,20 @@ class ResidentVectors:
         if len(vector) != self.matrix.shape[1]:
             raise ValueError(f"stored vectors have {self.matrix.shape[1]} dimensions, not {len(vector)}")
 
+    def rows_of(self, ids: Iterable[str]) -> dict[str, int]:
+        """The rows of chunks by id; those without a vector are absent."""
+        if not (rows := self._rows):
+            rows.update(dict(zip(self.ids, range(len(self.ids)), strict=True)))  # all at once
+        return {i: rows[i] for i in ids if i in rows}
+
     def ranks(self, vector: Floats, ids: Iterable[str]) -> dict[str, int]:
         """The 1-based ranks of chunks among all, by id; those without a vector are absent."""
         import numpy as np
 
         if not len(self.ids):
             return {}
-        scores, rows = self._scores(vector), self._rows
-        if not rows:
-            rows.update(dict(zip(self.ids, range(len(self.ids)), strict=True)))  # all at once
-        asked = {i: float(scores[rows[i]]) for i in ids if i in rows}
+        scores, rows = self._scores(vector), self.rows_of(ids)
+        asked = {i: float(scores[row]) for i, row in rows.items()}
 
         def ids_of(equal: set[float]) -> Iterable[tuple[str, float]]:
             tied = np.flatnonzero(np.isin(scores, np.array([*equal], dtype=scores.dtype))).tolist()
@@ -312,10 +306,8 @@ class ResidentVectors:
         few = len(rows) * _FEW < len(self.ids)
         scores = products(self.matrix[rows], vector) if few else self._scores(vector)[rows]
         nearest = scores >= _border(scores, count)
-        found = [
-            Scored(self.ids[i], raw)
-            for i, raw in zip(rows[nearest].tolist(), scores[nearest].tolist(), strict=True)
-        ]
+        pairs = zip(rows[nearest].tolist(), scores[nearest].tolist(), strict=True)
+        found = [Scored(self.ids[i], raw) for i, raw in pairs]
         found.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
         return CandidateRows(tuple(found[:limit]), matched)
 

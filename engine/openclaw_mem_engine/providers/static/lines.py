@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from openclaw_mem_engine.providers.base import products
 from openclaw_mem_engine.providers.static.wordpiece import LINE_END
 
 if TYPE_CHECKING:
@@ -125,11 +126,10 @@ def cosines(table: Arrays, packed: Sequence[bytes], vector: Floats) -> list[tupl
     seen = np.zeros(LINE_END + 1, np.bool_)
     seen[ids] = True
     tokens = np.flatnonzero(seen[: len(table.rows)])
-    products = np.zeros(LINE_END + 1)
-    # Not a product of matrices: of these, a row's value depends on how many rows there are.
+    by_token = np.zeros(LINE_END + 1)
     rows = table.rows.take(tokens, axis=0).astype(np.float64)
-    products[tokens] = table.scale[tokens] * np.einsum("ij,j->i", rows, np.asarray(vector, np.float64))
-    sums = np.add.reduceat(products[ids], _bounds(ids)[0])
+    by_token[tokens] = table.scale[tokens] * products(rows, np.asarray(vector, np.float64))
+    sums = np.add.reduceat(by_token[ids], _bounds(ids)[0])
     values = (sums / np.where(lengths, lengths, 1.0)).tolist()
     found = [value if length else None for value, length in zip(values, lengths.tolist(), strict=True)]
     return [tuple(found[start:end]) for start, end in pairwise(accumulate(counts, initial=0))]

@@ -187,6 +187,8 @@ def pack(state: RankingState, scores: LineScores) -> None:
         if least > room + 1:
             break
         if score < WEAK_SHARE * top:
+            if owner.chunk_id in refused:
+                continue
             reason = f"its best line, {key[0]}, scores {score:.2f}, too low compared with {top:.2f}"
         elif file.rank > state.knobs.max_results:
             reason = (
@@ -269,24 +271,24 @@ def _units(
     counts: Mapping[str, int],
 ) -> list[_Unit]:
     """The first lines of the chunks that are left, so many of each, once, best first."""
-    best: dict[tuple[str, Key], _Unit] = {}
+    best: dict[str, dict[Key, _Unit]] = {}
     files: dict[str, _File] = {}
     made: dict[str, dict[Key, NoteLine]] = state.pool.memo.setdefault("keys", {})
     for item in state.ranked:
         chunk_id, path = item.chunk_id, state.pool.candidates[item.chunk_id].path
         if path not in files:
-            files[path] = _File(path, len(files) + 1)
-        file = files[path]
+            files[path], best[path] = _File(path, len(files) + 1), {}
+        file, units = files[path], best[path]
         share, found, lines = shares[chunk_id], scores[chunk_id], state.lines_of(chunk_id)
         if chunk_id not in made:
             made[chunk_id] = {(line.number, 0): line for line in lines}
         keys = file.load(made[chunk_id], lines)
         for at in found.order[: counts[chunk_id]]:
-            unit = _Unit(-(share + found.values[at]), item.rank, keys[at], file, item)
-            known = best.get((path, unit.key))
-            if known is None or unit.minus_score < known.minus_score:
-                best[path, unit.key] = unit
-    return sorted(best.values())
+            minus_score, key = -(share + found.values[at]), keys[at]
+            known = units.get(key)
+            if known is None or minus_score < known.minus_score:
+                units[key] = _Unit(minus_score, item.rank, key, file, item)
+    return sorted(unit for units in best.values() for unit in units.values())
 
 
 def _record(

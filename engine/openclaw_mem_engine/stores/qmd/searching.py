@@ -135,7 +135,7 @@ class Searching(Collections):
         model answers by that name."""
         import numpy as np
 
-        from openclaw_mem_engine.stores.scoring import products
+        from openclaw_mem_engine.providers.base import products
 
         stored = self._stored_vectors(space)
         if limit < 1 or not len(stored.hashes):

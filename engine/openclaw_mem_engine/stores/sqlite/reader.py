@@ -320,7 +320,7 @@ class SqliteReader:
         return self._vectors.nearest(self._primary(space), self.generation(), vector, limit, sources)
 
     def cosines(self, vector: Floats, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
-        return self._vectors.cosines(self._primary(space), vector, ids) if ids else {}
+        return self._vectors.cosines(self._primary(space), self.generation(), vector, ids) if ids else {}
 
     def packed_lines(self, ids: Iterable[str], space: Space) -> dict[str, bytes]:
         return lines.read(self._db, ids) if space == self._primary() else {}

@@ -14,9 +14,10 @@ import apsw
 
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Space
+from openclaw_mem_engine.providers.base import products
 from openclaw_mem_engine.stores.base import CacheSize, SpaceSize, StoredChunk
 from openclaw_mem_engine.stores.query import CandidateRows, Scored
-from openclaw_mem_engine.stores.scoring import ResidentVectors, matrix_of, products, unit_vector
+from openclaw_mem_engine.stores.scoring import ResidentVectors, matrix_of, unit_vector
 from openclaw_mem_engine.stores.sqlite.database import Database, decoding, rows
 
 if TYPE_CHECKING:
@@ -127,7 +128,12 @@ class VectorRows:
                     loaded = self._loaded[space] = ResidentVectors.from_rows(generation, found)
             return loaded
 
-    def cosines(self, space: Space, vector: Floats, ids: Sequence[str]) -> dict[str, float]:
+    def cosines(self, space: Space, generation: int, vector: Floats, ids: Sequence[str]) -> dict[str, float]:
+        held = self._loaded.get(space)
+        if held is not None and held.generation == generation:  # as the list of the same search left it
+            rows = held.rows_of(ids)
+            scores = products(held.matrix[[*rows.values()]], vector) if rows else ()
+            return dict(zip(rows, map(float, scores), strict=True))
         found = self._db.search(
             f"SELECT c.id, e.embedding FROM {EMBEDDED} WHERE c.id IN (SELECT value FROM json_each(?4))",
             (*space, json.dumps(list(ids))),
