@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from openclaw_mem_engine.sync import changes
 from openclaw_mem_engine.sync.lock import SyncLock
+from openclaw_mem_engine.workspace import opening
 from support.commands import Call, World
 from support.watching import PATIENCE_S, QUICK, Running, watch
 
@@ -199,7 +199,7 @@ def test_verify_finds_what_time_and_size_hide(
         file.write(note.read_bytes().replace(b"grey", b"blue"))
     os.utime(note, ns=(before.st_atime_ns, before.st_mtime_ns))
     # As if it had been read since: bits that rot on a disk leave no time at all.
-    monkeypatch.setattr(changes, "RACY_NS", -60_000_000_000)
+    monkeypatch.setattr(opening, "RACY_NS", -60_000_000_000)
     assert call("index", "--json").json["changed"] == []
     said = call("index", "--verify", "--json").json
     assert (said["changed"], said["verified"]) == (["MEMORY.md"], 4)

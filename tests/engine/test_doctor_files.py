@@ -14,8 +14,8 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.base import FileChange, FileState, StoredChunk
 from openclaw_mem_engine.stores.findings import REBUILD, Finding, folded
-from openclaw_mem_engine.sync import changes
 from openclaw_mem_engine.sync.report import SyncRequest
+from openclaw_mem_engine.workspace import opening
 from openclaw_mem_engine.workspace.reading import BOOTSTRAP_LIMIT, bootstrap_cut
 from support.damage import NOTES, age, alter, codes, indexed, looked, named, sync, type_in
 from support.goldens import golden
@@ -64,7 +64,7 @@ def test_a_text_that_changed_behind_the_clock_is_an_error(
     with path.open("r+b") as file:
         file.write(b"Xouter")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    monkeypatch.setattr(changes, "RACY_NS", -60_000_000_000)
+    monkeypatch.setattr(opening, "RACY_NS", -60_000_000_000)
     found = named(looked(settings), "stale-hash")
     assert found.severity == "error" and found.evidence == ("memory/network.md",)
     assert found.repair == "openclaw-mem index --verify"

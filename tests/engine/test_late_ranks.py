@@ -3,6 +3,7 @@ that was searched."""
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -137,3 +138,21 @@ def test_a_rank_that_is_read_after_a_change_is_not_that_of_the_new_index(
     # What was not read before the index was closed cannot be read any more.
     assert all(note.endswith(UNREADABLE) for note in beyond(fresh)) and beyond(fresh)
     assert beyond(read) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there an open file stays")
+def test_reading_a_rank_waits_for_no_writer_and_opens_no_other_index(tmp_path: Path, folder: Path) -> None:
+    """It reads what was searched. What is in its place since is for the next search."""
+    notes = {path.name: path.read_text("utf-8") for path in (folder / "ws/memory").iterdir()}
+    write_notes(tmp_path / "ws/memory", notes)
+    with open_memory(tmp_path / "ws", tmp_path / "home", clock=lambda: DAY, resident=True) as memory:
+        memory.sync()
+        read, unread = memory.search(QUERY, KNOBS), memory.search(QUERY, KNOBS)
+        before, store = beyond(read), backend_of(memory).store
+        for file in store.path.parent.glob(f"{store.path.name}*"):
+            file.unlink()
+        with open_memory(tmp_path / "ws", tmp_path / "home", clock=lambda: DAY) as other:
+            other.sync()
+        assert beyond(unread) == before and store.opened == 1
+        late = memory.search(QUERY, KNOBS)
+        assert store.opened == 2 and beyond(late) == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import signal
 import subprocess
 import sys
@@ -251,3 +252,19 @@ def test_a_kill_at_every_step_leaves_the_old_or_the_new_text(tmp_path: Path, bef
     else:
         pytest.fail("an edit has fewer steps than this")
     assert seen == {before, after} and step > 5
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")
+def test_a_fifo_in_the_place_of_a_state_file_is_no_record(settings: Settings) -> None:
+    """To open one would wait for a writer: the process that is asked here ends."""
+    editor = NoteEditor(settings)
+    editor.append(DAY, "a", "test")
+    editor.append(DAY, "b", "test")
+    (last, _) = sorted((settings.data_dir / "edits").glob("*/*/edit.json"), reverse=True)
+    last.unlink()
+    os.mkfifo(last)
+    code = "import sys; from pathlib import Path; from openclaw_mem_engine.state.disk import read_file\n"
+    code += "try: read_file(Path(sys.argv[1]))\nexcept OSError as error: print(error.strerror)"
+    asked = [sys.executable, "-c", code, str(last)]
+    assert subprocess.run(asked, capture_output=True, timeout=30, check=True).stdout == b"no regular file\n"
+    assert [edit.id for edit in editor.history(9)] == [1], "as any record that cannot be read"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -376,6 +377,18 @@ def test_waiting_for_another_process_that_changes_the_collections_can_be_stopped
 
 def _no_deadline() -> Any:
     return Deadline(None)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGCHLD"), reason="the system has no signal for that")
+def test_where_the_end_of_children_is_ignored_the_program_answers_too(world: QmdWorld) -> None:
+    """As services and containers start others: the system collects what has ended by itself."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with world.memory() as memory:
+            answer = memory.search("nadia")
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert answer.pool.fallback is None and answer.hits
 
 
 @pytest.mark.skipif(not hasattr(os, "waitid"), reason="the system cannot tell without collecting")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -98,8 +99,7 @@ def test_only_what_may_have_changed_is_read(
     os.utime(tmp_path / "notes/MEMORY.md")
     counts(store)
     assert "MEMORY.md" in read
-    with store._db.transaction() as connection:
-        connection.execute("UPDATE openclaw_mem_files SET checked_ns = checked_ns + 10000000000")
+    monkeypatch.setattr("openclaw_mem_engine.workspace.opening.RACY_NS", -(10**15))
     read.clear()
     assert counts(store) == (0, 0, 4, 0)
     assert read == []
@@ -132,8 +132,7 @@ def test_what_is_no_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert found(store, "heron") == ["notes/in.md", "notes/ok.md"]
         reasons = {one.path: one.reason for one in report.skipped}
         # They are reported again without being read, and taken when they hold text.
-        with store._db.transaction() as connection:
-            connection.execute("UPDATE openclaw_mem_files SET checked_ns = checked_ns + 10000000000")
+        monkeypatch.setattr("openclaw_mem_engine.workspace.opening.RACY_NS", -(10**15))
         monkeypatch.setattr("openclaw_mem_engine.stores.qmd.updating.read_file", None)
         (again,) = store.update().collections
         assert set(again.skipped) == set(report.skipped) and again.unchanged == 2
@@ -153,6 +152,20 @@ def test_what_is_no_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "leads out of the collection" in reasons["out.md"] and "not UTF-8" in reasons["bad.md"]
 
 
+def test_a_check_by_a_clock_that_was_ahead_hides_no_later_edit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time_ns
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: now() + 86_400 * 10**9)
+        store = new_store(tmp_path, {"bird.md": "heron"})
+    note = tmp_path / "notes/bird.md"
+    before = note.stat()
+    note.write_text("grebe")
+    os.utime(note, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert store.update().updated == 1 and found(store, "grebe") == ["notes/bird.md"]
+
+
 def test_what_is_no_document_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
@@ -161,7 +174,7 @@ def test_what_is_no_document_is_read_once(tmp_path: Path, monkeypatch: pytest.Mo
         return read_file(scan, file)
 
     monkeypatch.setattr("openclaw_mem_engine.stores.qmd.updating.read_file", counted)
-    monkeypatch.setattr("openclaw_mem_engine.stores.qmd.file_records._RACY_NS", -(10**15))
+    monkeypatch.setattr("openclaw_mem_engine.workspace.opening.RACY_NS", -(10**15))
     store = new_store(tmp_path, {"blank.md": " \n", "ok.md": "heron", "bad.md": "heron \0"})
     assert sorted(read) == ["bad.md", "blank.md", "ok.md"]
     changed, gone, skipped, *_ = store.differences()["notes"]

@@ -23,10 +23,10 @@ from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.sqlite import database
 from openclaw_mem_engine.stores.sqlite.reader import SqliteReader
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
-from openclaw_mem_engine.sync import changes, index_update
-from openclaw_mem_engine.sync.changes import RACY_NS, digest_of, listed, scan
+from openclaw_mem_engine.sync import index_update
+from openclaw_mem_engine.sync.changes import digest_of, listed, scan
 from openclaw_mem_engine.sync.report import SyncRequest
-from openclaw_mem_engine.workspace import reading, walk
+from openclaw_mem_engine.workspace import opening, reading, walk
 from openclaw_mem_engine.workspace.walk import Listing
 from support.memories import settings_for, write_notes
 from support.transcripts import append, message, with_sessions
@@ -43,7 +43,7 @@ print(digest_of(list_memory(Path(sys.argv[1]))))
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Of a workspace where a file is settled as soon as the clock of its disk goes on."""
-    monkeypatch.setattr(changes, "RACY_NS", 0)
+    monkeypatch.setattr(opening, "RACY_NS", 0)
     notes = {f"memory/{folder}/{n}.md": f"router number {n}\n" for folder in "ab" for n in range(6)}
     workspace = write_notes(tmp_path / "ws", notes)
     return settings_for(workspace, tmp_path / "home", OPENCLAW_MEM_PROVIDER="none")
@@ -158,7 +158,7 @@ def test_a_file_that_may_be_written_again_in_the_same_tick_is_not_settled(
 ) -> None:
     """On a disk with coarse times, which does not say when content changed: 2 s are the ticks of FAT."""
     now_ns = time.time_ns()
-    monkeypatch.setattr(changes, "RACY_NS", RACY_NS)
+    monkeypatch.setattr(opening, "RACY_NS", 2_000_000_000)
     monkeypatch.setattr(walk, "_HAS_CTIME", False)
     for module in (walk, reading):
         monkeypatch.setattr(module, "mtime_of", lambda status: status.st_mtime_ns // tick_ns * tick_ns)

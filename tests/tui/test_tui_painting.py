@@ -25,6 +25,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
+from openclaw_mem_tui.features.search.screen import SearchScreen
+from openclaw_mem_tui.widgets import line_view, painting
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
 from openclaw_mem_tui.widgets.painting import DirtyLines, LineBar, Pieces
 
@@ -317,3 +319,49 @@ async def test_keys_that_wait_draw_the_details_once(
             screen.hits.action_go(1)
         await settled(pilot)
         assert screen.hits.cursor == 4 and followed == [screen.hits.rows[4]]
+
+
+async def test_what_was_drawn_for_another_height_or_closed_knobs_is_drawn_again(tmp_path: Path) -> None:
+    async with shown(tmp_path, Counter(), "escape", "j") as pilot:
+        screen = pilot.app.screen
+        assert isinstance(screen, SearchScreen)
+
+        async def drawn_as_anew() -> str:
+            await settled(pilot)
+            seen = [pane.text for pane in (screen.waterfall, screen.verdict, screen.funnel)]
+            screen._view_changed(None, screen.search.view)
+            assert seen == [pane.text for pane in (screen.waterfall, screen.verdict, screen.funnel)]
+            return seen[0]
+
+        titled = await drawn_as_anew()
+        await press(pilot, "p")
+        assert await drawn_as_anew() != titled, "without the titles of its columns, beside the knobs"
+        await press(pilot, "p")
+        assert await drawn_as_anew() == titled
+        await pilot.resize_terminal(LARGE[0], 24)
+        assert await drawn_as_anew() != titled
+        await pilot.resize_terminal(*LARGE)
+        assert await drawn_as_anew() == titled
+
+
+async def test_a_textual_without_the_names_that_painting_less_takes_paints_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert painting.PAINTS_LESS and painting._has_all()
+    with monkeypatch.context() as patch:
+        patch.setattr(Compositor, "_regions_to_spans", None)
+        patch.delattr(Compositor, "_regions_to_spans")
+        assert not painting._has_all()
+    monkeypatch.setattr(painting, "PAINTS_LESS", False)
+    monkeypatch.setattr(line_view, "PAINTS_LESS", False)
+    async with shown(tmp_path, Counter(), "escape") as pilot:
+        screen = pilot.app.screen
+        assert isinstance(screen, SearchScreen) and type(screen._compositor) is Compositor
+        assert type(screen.hits.vertical_scrollbar) is ScrollBar
+        before = screen.waterfall.text, screen.hits.mode
+        await press(pilot, "j", "v")
+        shown_now = "\n".join(strip.text for strip in screen._compositor.render_strips())
+        assert before != (screen.waterfall.text, screen.hits.mode)
+        assert (
+            screen.waterfall.text.splitlines()[0] in shown_now and f"columns: {screen.hits.mode}" in shown_now
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -348,16 +349,26 @@ async def test_the_key_of_the_editor_before_the_first_results_opens_the_first_of
     monkeypatch.setattr(Workbench, "suspend", lambda _app: nullcontext())
     monkeypatch.setenv("VISUAL", "true")
     async with running(tmp_path) as (pilot, screen):
+        found, retrieve = asyncio.Event(), screen.search.service.retrieve
+
+        async def held(*asked: Any, **options: Any) -> Any:
+            await found.wait()
+            return await retrieve(*asked, **options)
+
+        monkeypatch.setattr(screen.search.service, "retrieve", held)
         screen.query_line.value = "cellar"
         await pilot.press("escape", "e", "e")
         assert screen.search.activity.said == "the first hit will be opened in your editor"
         assert screen.hits.selected is None
+        found.set()
         await until(pilot, lambda: screen.search.activity.said == "true closed")
         assert screen.hits.selected is not None and screen.search.view.answers
         # Another query replaces the one that was waited for.
+        found.clear()
         await press(pilot, "0")
         screen.query_line.value = "router"
         await pilot.press("escape", "e")
         screen.query_line.value = "printer"
+        found.set()
         await settled(pilot)
         assert screen.search.view.query == "printer" and screen.search.activity.said != "true closed"

@@ -26,7 +26,7 @@ from openclaw_mem_tui.widgets.edges import Banner, KeyBar, Top, tab_of
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
 from openclaw_mem_tui.widgets.lists import CursorList
-from openclaw_mem_tui.widgets.painting import DirtyLines, set_frame
+from openclaw_mem_tui.widgets.painting import paint_less, set_frame
 
 #: With fewer lines, the list is given those of the texts above it.
 _FEW = 22
@@ -62,7 +62,7 @@ class WorkbenchScreen(Screen[None]):
 
     def __init__(self, search: SearchPresenter) -> None:
         super().__init__()
-        self._compositor = DirtyLines()
+        paint_less(self)
         self.search = search
         self._read_for: object = None
         self._labels: dict[tuple[Widget, str], str] = {}

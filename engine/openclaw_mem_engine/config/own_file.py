@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.config.sources import is_there, read_config_text, values_of
 from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.redact import redact
-from openclaw_mem_engine.state.disk import held, refused, sync_folder, write_file
+from openclaw_mem_engine.state.disk import held, read_file, refused, sync_folder, write_file
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
@@ -75,7 +75,7 @@ def propose_undo(settings: Settings) -> SettingsEdit:
     path = _ours(settings)
     meta: dict[str, Any] = {}
     with suppress(OSError, ValueError):
-        meta = json.loads((_folder(settings) / _LAST).read_bytes())
+        meta = json.loads(read_file(_folder(settings) / _LAST))
     if not isinstance(meta, dict) or meta.get("path") != str(path) or "before" not in meta:
         raise UsageError(f"There is no change of {path} to undo.")
     now = read_config_text(path) if is_there(path) else None

@@ -29,7 +29,7 @@ from openclaw_mem_engine.notes.editor import KEEP_EDITS, NoteEditor, Written
 from openclaw_mem_engine.notes.user_time import UserTime, user_time
 from openclaw_mem_engine.providers.base import Message
 from openclaw_mem_engine.state import private_folder
-from openclaw_mem_engine.state.disk import replace_file
+from openclaw_mem_engine.state.disk import read_file, replace_file
 from openclaw_mem_engine.state.events import Event
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.rules import open_workspace
@@ -181,7 +181,7 @@ class Flusher:
         if any(edit.reason == reason and not edit.undone for edit in self._editor.history(KEEP_EDITS)):
             return session.compaction_count
         with suppress(OSError, ValueError, KeyError, TypeError):
-            state = json.loads(self._file(session, ".json").read_bytes())
+            state = json.loads(read_file(self._file(session, ".json")))
             return int(state["cycle"]) if state["outcome"] == "no-reply" else None
         return None
 

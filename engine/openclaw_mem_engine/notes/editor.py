@@ -25,7 +25,7 @@ from typing import Any
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import NoteChanged, UsageError
 from openclaw_mem_engine.notes.edit import NoteEdit, appended
-from openclaw_mem_engine.state.disk import held, refused, sync_folder, write_file
+from openclaw_mem_engine.state.disk import held, read_file, refused, sync_folder, write_file
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventKind, EventLog
 from openclaw_mem_engine.workspace.opening import NoteRefused, read_bytes
 from openclaw_mem_engine.workspace.reading import LOOKS_LIKE_UTF16, UTF16_MARKS, AllowedPath, locate_note
@@ -143,7 +143,7 @@ class NoteEditor:
             raise UsageError(f"There is no edit {number}. {_LIST}")
         text, meta = None, {}
         with suppress(OSError):
-            text = (folder / "before").read_bytes().decode("utf-8", "surrogateescape")
+            text = read_file(folder / "before").decode("utf-8", "surrogateescape")
         with suppress(OSError, ValueError):
             meta = self._meta(number)
         if _digest(text) != meta.get("before"):
@@ -265,7 +265,7 @@ class NoteEditor:
         """Keep an edit that happened and was not finished, and remove what is left of one that did not."""
         for folder in self._interrupted():
             with suppress(OSError, ValueError, KeyError, TypeError):
-                meta = json.loads((folder / "edit.json").read_bytes())
+                meta = json.loads(read_file(folder / "edit.json"))
                 temporary = Path(meta["temporary"])
                 if folder.suffix == _PENDING and _has_happened(temporary, removes=not meta["after"]):
                     temporary.unlink(missing_ok=True)
@@ -290,13 +290,13 @@ class NoteEditor:
         return None
 
     def _meta(self, number: int) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self._folder / f"{number:06d}" / "edit.json").read_bytes())
+        found: dict[str, Any] = json.loads(read_file(self._folder / f"{number:06d}" / "edit.json"))
         return found
 
 
 def _has_happened(temporary: Path, *, removes: bool) -> bool:
     """Whether a note was replaced by this file, or was moved over it, to be removed."""
-    return not temporary.exists() or (removes and temporary.read_bytes() != _REMOVES)
+    return not temporary.exists() or (removes and read_file(temporary) != _REMOVES)
 
 
 def _mode_of(target: Path, shown: str) -> int | None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from openclaw_mem_engine.state import private_folder
-from openclaw_mem_engine.state.disk import replace_file
+from openclaw_mem_engine.state.disk import read_file, replace_file
 from openclaw_mem_engine.workspace.listing import list_transcripts
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.transcripts import read_transcript
@@ -44,6 +44,6 @@ def _write(path: Path, text: str) -> None:
     """Atomically, and only what changed: the index goes by the time of the file."""
     data = text.encode()
     with suppress(OSError):
-        if path.read_bytes() == data:
+        if read_file(path) == data:
             return
     replace_file(path, data)

@@ -15,7 +15,7 @@ from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.sidecar.paths import qmd_home
 from openclaw_mem_engine.state import private_folder
-from openclaw_mem_engine.state.disk import replace_file
+from openclaw_mem_engine.state.disk import read_file, replace_file
 
 _MOST_BYTES = 100_000
 #: A failed backend is asked again by the first search after so many seconds, then after twice as many.
@@ -102,8 +102,7 @@ class QmdState:
         if self._unwritten is not None:
             return self._unwritten
         try:
-            with self._file.open("rb") as stream:
-                found = json.loads(stream.read(_MOST_BYTES))
+            found = json.loads(read_file(self._file, _MOST_BYTES))
         except (OSError, ValueError, RecursionError):
             return QmdFacts()
         if not isinstance(found, dict):

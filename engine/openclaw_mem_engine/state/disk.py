@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -42,6 +43,19 @@ def held(
         yield
     finally:
         lock.release()
+
+
+def read_file(path: Path, most: int = -1) -> bytes:
+    """A state file, or its first ``most`` bytes. Raises OSError, also for what is no regular file: to open a
+    FIFO would wait for a writer."""
+    with open(path, "rb", opener=_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "no regular file", str(path))
+        return file.read(most)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def write_file(path: Path, data: bytes, mode: int | None) -> None:

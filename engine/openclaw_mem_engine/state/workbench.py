@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from openclaw_mem_engine.redact import redacted
-from openclaw_mem_engine.state.disk import held, write_file
+from openclaw_mem_engine.state.disk import held, read_file, write_file
 
 #: Written into the file; one with a larger number is not used, and kept.
 VERSION = 1
@@ -37,8 +37,7 @@ class WorkbenchState:
         """What was remembered ({}: nothing), and a sentence when it could not be read. A damaged file is
         moved aside."""
         try:
-            with self.path.open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
+            data = read_file(self.path, MAX_BYTES + 1)
         except FileNotFoundError:
             return {}, ""
         except OSError as error:

@@ -256,6 +256,9 @@ class IndexWriter(Protocol):
 class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, SharedIndex, Protocol):
     """An opened index: searched, and written in its live generation."""
 
+    #: How many files were opened so far: what ``follow`` returned last.
+    opened: int = 1
+
     def new_generation(self, fingerprint: Fingerprint, without: Space | None = None) -> Generation:
         """Begin an empty generation. It takes every usable embedding over, but none of the space ``without``
         (not comparable with vectors to come). Raises IndexUnavailable, also when there is no room for it."""

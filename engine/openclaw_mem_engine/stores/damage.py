@@ -82,9 +82,10 @@ class DamageTolerantSearch:
         return {}
 
 
-def version_of(store: IndexStore) -> tuple[int, int]:
-    """The state of what a store has opened: equal versions have equal content. Raises as ``follow``."""
-    return store.generation(), store.follow(make=False)
+def version_of(store: IndexStore, *, follow: bool = True) -> tuple[int, int]:
+    """The state of what a store has opened: equal versions have equal content. Raises as ``follow``, without
+    which nothing is waited for and the index that was opened last is read, whatever is at its path now."""
+    return store.generation(), store.follow(make=False) if follow else store.opened
 
 
 class LateRanks:
@@ -101,10 +102,11 @@ class LateRanks:
     def __call__(self) -> Ranks:
         if self._known is None:
             try:
-                if version_of(self._store) == self._version:
+                # Without following it: what draws a screen reads this, and is not to wait for a writer.
+                if version_of(self._store, follow=False) == self._version:
                     found = self._look_up()
                     # Nor may it have changed meanwhile.
-                    self._known = found if version_of(self._store) == self._version else None
+                    self._known = found if version_of(self._store, follow=False) == self._version else None
             except (IndexUnavailable, Cancelled):
                 return "; its exact rank could not be read"
         return (

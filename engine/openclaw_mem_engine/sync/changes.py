@@ -14,12 +14,10 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import UNLISTED, WHOLE, MemoryFile, SkippedFile, text_hash
 from openclaw_mem_engine.stores.base import FileState, IndexStore
 from openclaw_mem_engine.workspace.listing import list_memory, list_transcripts
-from openclaw_mem_engine.workspace.opening import NoteRefused, printable
+from openclaw_mem_engine.workspace.opening import NoteRefused, printable, proves_unchanged
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, source_of
 from openclaw_mem_engine.workspace.walk import Listing, Walk
 
-#: A file written this shortly before it was last read may have been written again in the same clock tick.
-RACY_NS = 2_000_000_000
 _NONE = Listing((), ())
 
 
@@ -176,12 +174,9 @@ def note_changed(settings: Settings, state: FileState, absolute: str) -> bool | 
 
 
 def is_settled(file: MemoryFile, state: FileState) -> bool:
-    """Whether time and inode prove a file of the same size unchanged. One that was touched shortly before it
-    was checked may have been written again in the same clock tick; and a check that is yet to come was made
-    by a clock that was set back since, so it says nothing about what came first."""
+    """Whether time and inode prove a file of the same size unchanged."""
     same = state.mtime_ns == file.mtime_ns and state.inode == file.inode
-    checked = state.checked_ns
-    return same and max(file.mtime_ns, file.ctime_ns) < checked - RACY_NS and checked <= time.time_ns()
+    return same and proves_unchanged(state.checked_ns, max(file.mtime_ns, file.ctime_ns))
 
 
 def _differs(settings: Settings, file: MemoryFile, state: FileState, how: Comparison) -> bool | None:

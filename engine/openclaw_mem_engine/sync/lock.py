@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
+from openclaw_mem_engine.state.disk import read_file
 from openclaw_mem_engine.stores.sqlite.files import has_leftovers, is_running
 
 if TYPE_CHECKING:
@@ -220,8 +221,7 @@ def read_owner(path: Path) -> Owner | None:
     """The owner that a record names; None for a file that is missing, empty, half written or foreign. Texts
     that are not printable are refused: they may reach a terminal."""
     with suppress(OSError, LookupError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
-        with path.open("rb") as file:
-            found = json.loads(file.read(_MOST_BYTES))
+        found = json.loads(read_file(path, _MOST_BYTES))
         host, what = str(found["host"]), str(found["what"])
         if all(text.isprintable() and len(text) < 300 for text in (host, what)):
             return Owner(int(found["pid"]), host, float(found["since"]), what)

@@ -13,6 +13,7 @@ import errno
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal, NamedTuple
@@ -37,6 +38,8 @@ RefusalKind = Literal[
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 _LATEST_NS = 2**63 - 1
+#: A file written this shortly before it was last read may have been written again in the same clock tick.
+RACY_NS = 2_000_000_000
 
 #: The reason shown for a link itself.
 LINK = "is a link; links are not followed"
@@ -216,3 +219,10 @@ def mtime_of(status: os.stat_result) -> int:
     """The modification time in nanoseconds, at most what 64 bits hold: in the year 2262."""
     found = status.st_mtime_ns
     return found if -_LATEST_NS <= found <= _LATEST_NS else _LATEST_NS if found > 0 else -_LATEST_NS
+
+
+def proves_unchanged(checked_ns: int, changed_ns: int) -> bool:
+    """Whether equal times mean equal content, of a file that was read at ``checked_ns`` and changed last at
+    ``changed_ns``. A check that is yet to come was made by a clock that was set back since: it says nothing
+    about what came first."""
+    return changed_ns < checked_ns - RACY_NS and checked_ns <= time.time_ns()

@@ -17,7 +17,7 @@ from textual.strip import Strip
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.render.spans import Line, Span, fit, width
-from openclaw_mem_tui.widgets.painting import LineBar, filtered, paint_soon
+from openclaw_mem_tui.widgets.painting import PAINTS_LESS, LineBar, filtered, paint_soon
 
 #: What a line is painted from: spans, the style that they add to, and the width.
 Source = tuple[Line, Style, int]
@@ -55,6 +55,8 @@ class Lines(ScrollView, can_focus=False):
 
     @property
     def vertical_scrollbar(self) -> ScrollBar:
+        if not PAINTS_LESS:
+            return super().vertical_scrollbar
         if self._vertical_scrollbar is None:  # as Textual makes its own
             self._vertical_scrollbar = bar = LineBar(name="vertical")
             bar.display = False

@@ -1,20 +1,41 @@
 """What Textual paints, less: of a screen the widgets with a line to paint, of a scroll bar the lines that
-differ."""
+differ. That is made of names that Textual does not document: a release without one of them paints by itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 from rich.console import Console
 from rich.control import Control
 from rich.segment import Segment
 from rich.style import Style
-from textual._compositor import Compositor, CompositorUpdate
+from textual.app import App
 from textual.geometry import Region
+from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.strip import Strip
 from textual.widget import Widget
+
+try:
+    from textual._compositor import Compositor, CompositorUpdate
+except ImportError:  # then they are not used
+    Compositor = CompositorUpdate = object  # type: ignore[assignment,misc]
+
+
+def _has_all() -> bool:
+    """Whether this release has the names of the inside of a screen, which is a widget too, that are used
+    here."""
+    names = "_border_title _border_subtitle _dirty_widgets _layout_cache _set_dirty _vertical_scrollbar"
+    inner = "_dirty_regions _regions_to_spans render_partial_update visible_widgets size"
+    screen = Screen[Any]()
+    own = getattr(screen, "_compositor", None)
+    return {*names.split()} <= {*dir(screen)} and {*inner.split()} <= {*dir(own)}
+
+
+#: Else Textual paints in its own way.
+PAINTS_LESS = _has_all() and hasattr(App, "_start_widget")
 
 
 class Pieces(CompositorUpdate):
@@ -54,10 +75,20 @@ class DirtyLines(Compositor):
         return made
 
 
+def paint_less(screen: Screen[Any]) -> None:
+    """Have a screen that was just made painted in parts."""
+    if PAINTS_LESS:
+        screen._compositor = DirtyLines()
+
+
 def paint_soon(widget: Widget, regions: Sequence[Region]) -> None:
     """Paint regions of the content of a widget with the next frame: as its ``refresh``, whose two messages to
     reach the screen cost as much as painting some lines."""
-    if regions and widget.is_attached and widget.display:
+    if not regions or not widget.is_attached or not widget.display:
+        return
+    if not PAINTS_LESS:
+        widget.refresh(*regions)
+    else:
         widget._layout_cache.clear()
         widget._set_dirty(*regions)
         widget.screen._dirty_widgets.add(widget)
@@ -66,6 +97,9 @@ def paint_soon(widget: Widget, regions: Sequence[Region]) -> None:
 
 def set_frame(widget: Widget, name: str, text: str) -> None:
     """Set ``border_title`` or ``border_subtitle``, and paint that edge: Textual paints the whole widget."""
+    if not PAINTS_LESS:
+        setattr(widget, name, text)
+        return
     setattr(widget, f"_{name}", widget.render_str(text))
     (top, _, _, left), (width, height) = widget.gutter, widget.outer_size
     y = -top if name == "border_title" else height - top - 1

@@ -11,10 +11,8 @@ import apsw
 from openclaw_mem_engine.model import SkippedFile
 from openclaw_mem_engine.stores.qmd.scanning import FoundFile
 from openclaw_mem_engine.stores.sqlite.database import Bound
-from openclaw_mem_engine.workspace.opening import mtime_of
+from openclaw_mem_engine.workspace.opening import mtime_of, proves_unchanged
 
-#: A file that changed less than this before it was read may change again with the same size and time.
-_RACY_NS = 2_000_000_000
 #: Why a file without text is no document: it is none by rule, so an index without it is complete.
 BLANK = "is blank"
 
@@ -74,7 +72,7 @@ def is_unchanged(file: FoundFile, known: Known | None) -> bool:
         return False
     status = file.status
     changed_ns = max(mtime_of(status), 0 if os.name == "nt" else status.st_ctime_ns)
-    return changed_ns < known.checked_ns - _RACY_NS
+    return proves_unchanged(known.checked_ns, changed_ns)
 
 
 def still_refused(

@@ -275,15 +275,6 @@ class Database:
             with self._guard:
                 self._searching.discard(thread)
 
-    def search_scores(self, sql: str, bound: Bound = ()) -> list[tuple[str, float]]:
-        """The same for chunk ids and scores. Raises IndexDamaged when one is neither: a score that
-        cannot be computed, as of a vector of zeros, is NULL."""
-        found = self.search(sql, bound)
-        with decoding(self.path, self.advice):
-            if not all(isinstance(chunk_id, str) and isinstance(score, float) for chunk_id, score in found):
-                raise ValueError("a row that is searched has no score")
-        return found
-
     @contextmanager
     def transaction(self, *, wait: bool = True) -> Iterator[apsw.Connection]:
         """The writing connection inside BEGIN IMMEDIATE … COMMIT; rolled back when the body raises. Without

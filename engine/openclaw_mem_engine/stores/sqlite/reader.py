@@ -53,6 +53,8 @@ class SqliteReader:
     ``open_store``). Opening it, and ``follow``, make tables that are missing and rows that another process
     could not write. ``caps`` are those of this process, whatever state the file is in."""
 
+    opened = 1
+
     def __init__(
         self,
         path: Path,
@@ -69,7 +71,6 @@ class SqliteReader:
         self._resident = self.stays_open = resident
         self._full_text = full_text
         self._following = threading.Lock()
-        self._opened = 1  # how many files were opened so far
         self._left: Database | None = None  # the one before: what other threads just read there goes on
         self._db = Database(path, extension=extension, or_read_only=True, page_bytes=page_bytes)
         self._meta = Meta(self._db)
@@ -132,7 +133,7 @@ class SqliteReader:
                 if not self._db.is_closed and not self._db.is_at_its_path(or_nothing=not make):
                     self._open_again()
         self._complete()
-        return self._opened
+        return self.opened
 
     def _open_again(self) -> None:
         other = self._reopen()
@@ -140,7 +141,7 @@ class SqliteReader:
         self.caps, self._notes = other.caps, other._notes
         self._db, self._meta, self._vectors, self._text = other._db, other._meta, other._vectors, other._text
         self._files, self._gaps, self._chunks = None, other._gaps, other._chunks
-        self._opened += 1
+        self.opened += 1
         if long_left is not None:
             long_left.close()
 

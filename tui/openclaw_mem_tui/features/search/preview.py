@@ -52,13 +52,14 @@ class Waterfall(Pane):
 
     #: Whether the knobs were open when its height was set.
     _beside_knobs = False
+    #: Whether its columns have titles: where there is room.
+    _titled = False
 
     def show_row(self, view: View, row: Row | None) -> None:
-        """Draw another row; in a large pane with titles of the columns."""
+        """Draw another row."""
 
         def draw(cells: int) -> list[Line]:
-            titled = self.screen.has_class("-tall", "-wide") and not self.screen.has_class("-knobs")
-            return waterfall(view, row, cells, titled=titled) if row is not None else []
+            return waterfall(view, row, cells, titled=self._titled) if row is not None else []
 
         self.show(draw)
 
@@ -66,6 +67,10 @@ class Waterfall(Pane):
         """As tall as its text, which leaves lines to the snippet or the knobs; taller for many lists in
         ``room`` lines. It does not shrink again: a new layout at every step would cost more than the
         ranking."""
+        titled = wide and not knobs_open and self.screen.has_class("-tall")
+        if titled != self._titled:
+            self._titled = titled
+            self.changed()
         many = trace is not None and len(trace.lists) > 2 and self.screen.has_class("-tall")
         if not wide or (self.screen.has_class("-short") and not knobs_open):
             if self.styles.inline.has_rule("height"):

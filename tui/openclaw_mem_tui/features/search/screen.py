@@ -166,9 +166,8 @@ class SearchScreen(WorkbenchScreen):
     # -- state to screen ----------------------------------------------------------------------------------
 
     def search_changed(self) -> None:
-        before, self._view = self._view, self.search.view
+        before, self._view = self._view, (view := self.search.view)
         activity, self._activity = self._activity, self.search.activity
-        view = self.search.view
         if self._stale_timer is not None and not view.pending:
             self._stale_timer.stop()
             self._stale_timer = None
@@ -195,13 +194,19 @@ class SearchScreen(WorkbenchScreen):
             self.knob_panel.show_knobs(view.knobs, view.defaults)
             self.draw_hint()
         self.label_hits()
-        self._draw_lesson()
-        lesson = self.size.height < 30 and self.has_class("-lesson")
+        self.draw()
+        self._draw_numbers()
+        self.show_row()
+
+    def _draw_numbers(self) -> None:
+        view, lesson = self.search.view, self.size.height < 30 and self.has_class("-lesson")
         most = 1 if lesson or self.has_class("-few") or self.has_class("-tiny") else 2
         self.verdict.show(lambda cells: above.above(view, cells, most))
         self.funnel.show(lambda cells: above.numbers(view, cells, most))
-        self.show_row()
-        self.draw()
+        self._fit_waterfall()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._draw_numbers)
 
     def _activity_changed(self, before: status.Activity, now: status.Activity) -> None:
         if self._clock is not None and (now.busy != before.busy or not now.busy):
@@ -233,10 +238,9 @@ class SearchScreen(WorkbenchScreen):
         self.label(self.hits, subtitle=key_hint("columns", f"columns: {self.hits.mode}") if shown else "")
 
     def _draw_lesson(self) -> None:
-        brief = self.narrow and self.has_class("-few")
         compared = bool(self.search.view.pool_faults) and self.search.view.compares
         self.set_class(compared or self.search.lesson_at is not None, "-lesson")
-        self.lesson.show(partial(over_hits, self.search, brief=brief))
+        self.lesson.show(partial(over_hits, self.search, brief=self.narrow and self.has_class("-few")))
 
     @on(CursorList.Moved, "#hits")
     def show_row(self) -> None:
