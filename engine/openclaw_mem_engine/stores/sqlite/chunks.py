@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.model import Progress, utf8
 from openclaw_mem_engine.stores.base import Derived
-from openclaw_mem_engine.stores.query import LABEL
+from openclaw_mem_engine.stores.query import ADDING, LABEL
 from openclaw_mem_engine.stores.records import StoredChunk
 from openclaw_mem_engine.stores.sqlite.database import Bound, decoding, rows
 from openclaw_mem_engine.stores.sqlite.schema import TEXT
@@ -87,5 +87,5 @@ def counted(connection: apsw.Connection, kind: Derived, progress: Progress) -> I
     total: int = rows(connection, "SELECT count(*) FROM chunks")[0][0]
     for done, row in enumerate(connection.execute(f"SELECT seq, path, {TEXT}, id FROM chunks c")):
         if done % _TOGETHER == 0:
-            progress(done, total, f"{LABEL[kind]} of the index")
+            progress(done, total, f"{ADDING}{LABEL[kind]} to the index")
         yield row
