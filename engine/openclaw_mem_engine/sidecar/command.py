@@ -236,10 +236,9 @@ def _is_set(cancel: CancelToken | None) -> bool:
 def has_ended(process: subprocess.Popen[bytes]) -> bool:
     """Whether the program has ended. Where the system can say so without collecting it, it is not collected:
     until it is, its number and that of its group are of no other process."""
-    if process.returncode is None and hasattr(os, "waitid"):  # not macOS before Python 3.13
-        with suppress(ChildProcessError):  # where SIGCHLD is ignored, the system has collected it
-            return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    return process.poll() is not None
+    if process.returncode is not None or not hasattr(os, "waitid"):  # macOS before Python 3.13
+        return process.poll() is not None
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def await_end(process: subprocess.Popen[bytes], deadline: Deadline, cancel: CancelToken | None) -> bool:
