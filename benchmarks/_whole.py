@@ -15,6 +15,9 @@ MARK = re.compile(r"mark[0-9]+x")
 
 _SPACE = """e.space = (SELECT id FROM spaces WHERE provider = json_extract(:f, '$.provider')
     AND model = json_extract(:f, '$.model') AND provider_key = json_extract(:f, '$.provider_key'))"""
+#: The text of a chunk begins with the last ``shared`` bytes of the one before.
+_TEXTS = """SELECT c.path, coalesce(substr(CAST(p.text AS BLOB), -nullif(c.shared, 0)), '') || c.text
+    FROM chunks c LEFT JOIN chunks p ON p.seq = c.seq - 1"""
 _COUNTS = {
     "chunks without a file": """SELECT count(*) FROM chunks c WHERE NOT EXISTS(
         SELECT 1 FROM files f WHERE f.path = c.path AND f.source = c.source)""",
@@ -30,7 +33,7 @@ _DERIVED = {
     "chunks_fts_stemmed": "rowid",
     "chunks_fts": "rowid",
     "chunks_fts_named": "rowid",
-    "chunk_lines": "seq",
+    "line_tokens": "seq",
 }
 _VECTOR_COUNTS = {
     "chunks without a vector": f"""SELECT count(*) FROM chunks c
@@ -81,7 +84,7 @@ def _examine(connection: apsw.Connection) -> tuple[list[str], dict[str, str]]:
         if found := number(sql, **bound):
             wrong.append(f"{found} {name}")
     marks: dict[str, set[str]] = {}
-    for path, text in connection.execute("SELECT path, text FROM chunks"):
+    for path, text in connection.execute(_TEXTS):
         marks.setdefault(path, set()).update(MARK.findall(text) or [""])
     wrong += [f"{path} is a mixture: {sorted(found)}" for path, found in marks.items() if len(found) != 1]
     only = {path: next(iter(found)) for path, found in marks.items() if len(found) == 1}

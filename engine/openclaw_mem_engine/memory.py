@@ -69,6 +69,7 @@ class Memory(AbstractContextManager["Memory"]):
         self._lineup = lineup
         self.warm_up = lineup.warm_up  # documented there
         self._journal = journal
+        self.watch_adding = journal.watch_adding  # documented there
         self._compare = compare
         self.settings = backend.settings
         self._reranker = reranker or lineup.services.reranker
@@ -122,8 +123,7 @@ class Memory(AbstractContextManager["Memory"]):
         waits ``request.wait_s`` seconds at most, then raises SyncBusy. Raises UsageError with faults."""
         if self._lineup.faults:
             raise UsageError("A memory with faults only searches: sync it without them first.")
-        request = replace(request, knobs=request.knobs or self.knobs)
-        return self._backend.sync(request, progress, cancel)
+        return self._backend.sync(replace(request, knobs=request.knobs or self.knobs), progress, cancel)
 
     def follow(
         self,

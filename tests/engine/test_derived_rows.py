@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,7 @@ def test_a_sync_makes_what_a_new_profile_reads_without_a_rebuild(memory: Memory)
     seen = list[str]()
     report = memory.sync(SyncRequest(knobs=WORKBENCH), lambda _done, _all, label: seen.append(label))
     assert not report.rebuilt and made(memory.settings) == {"stemmed", "named", "lines"}
-    assert {"words with paths of the index", "token ids of lines of the index"} <= set(seen)
+    assert {"adding words with paths to the index", "adding token ids of lines to the index"} <= set(seen)
 
 
 def test_an_index_without_embeddings_searches_plain_words_for_every_word(tmp_path: Path) -> None:
@@ -145,6 +146,57 @@ def test_what_stops_it_leaves_the_index_as_it_was(memory: Memory) -> None:
     assert made(memory.settings) == {"stemmed"}
     assert memory.settings.index_path.read_bytes() == before
     assert memory.search(QUERY, WORKBENCH).hits
+
+
+def test_typing_on_does_not_stop_it_and_who_watches_can(memory: Memory) -> None:
+    """A search that is cancelled while it adds rows has added them when it ends; the next one waits."""
+    stop, seen = threading.Event(), list[str]()
+
+    def watch(done: int, _total: int, label: str) -> None:
+        seen.append(label)
+        stop.set()
+
+    memory.watch_adding(watch)
+    with pytest.raises(Cancelled):
+        memory.search(QUERY, WORKBENCH, stop)
+    assert made(memory.settings) == {"stemmed", "named", "lines"}
+    assert seen == ["adding words with paths to the index", "adding token ids of lines to the index", ""]
+    assert memory.search(QUERY, WORKBENCH).pool.notes == ()
+
+    def closing(_done: int, _total: int, label: str) -> None:
+        if label:
+            raise Cancelled("closing")
+
+    memory.watch_adding(closing)
+    with pytest.raises(Cancelled, match="closing"):
+        memory.search(QUERY, PLAIN)
+    assert "plain" not in made(memory.settings)
+
+
+def test_two_searches_at_once_make_them_once(memory: Memory) -> None:
+    """The second waits for the first, not for two seconds, and has its rows."""
+    begun, go_on, notes = threading.Event(), threading.Event(), list[str]()
+
+    def watch(_done: int, _total: int, _label: str) -> None:
+        begun.set()
+        assert go_on.wait(30)
+
+    def search() -> None:
+        notes.extend(codes(memory.search(QUERY, WORKBENCH).pool.notes))
+
+    memory.watch_adding(watch)
+    threads = [threading.Thread(target=search) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+        assert begun.wait(30)
+    stopped = threading.Event()
+    stopped.set()
+    with pytest.raises(Cancelled):
+        memory.search(QUERY, WORKBENCH, stopped)
+    go_on.set()
+    for thread in threads:
+        thread.join(30)
+    assert notes == ["rows-added"]
 
 
 KILLED = """

@@ -88,7 +88,7 @@ PAGES = (
     "chunks",
     "chunks_fts_data",
     "embedding_cache",
-    "chunk_lines",
+    "line_tokens",
     "unshown",
     "idx_chunks_path",
     "spaces",
@@ -111,8 +111,8 @@ def two_of_one_id(settings: Settings) -> None:
         connection.execute(sql.replace(" UNIQUE", ""))
         connection.execute("INSERT INTO chunks SELECT * FROM old_chunks")
         connection.execute(
-            """INSERT INTO chunks SELECT max(seq) + 1, id, path, source, start_line, end_line, hash, text
-            FROM old_chunks"""
+            """INSERT INTO chunks SELECT max(seq) + 1, id, path, source, start_line, end_line, hash, text,
+            shared FROM old_chunks"""
         )
         connection.execute("DROP TABLE old_chunks")
 
@@ -169,7 +169,7 @@ def test_damage_that_only_a_rebuild_mends(kind: str, settings: Settings) -> None
 def test_a_newer_schema_is_told_and_left_alone(more: str, settings: Settings) -> None:
     alter(
         settings,
-        f"""UPDATE meta SET value = replace(value, '"schema": 4', '"schema": 99{more}')
+        f"""UPDATE meta SET value = replace(value, '"schema": 5', '"schema": 99{more}')
         WHERE key = 'fingerprint'""",
     )
     before = settings.index_path.read_bytes()

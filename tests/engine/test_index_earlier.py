@@ -1,4 +1,4 @@
-"""Indexes of schema 3: converted when they are opened, with all passages and embeddings, then rebuilt."""
+"""Indexes of schemas 3 and 4: converted when they are opened, with all passages and vectors, then rebuilt."""
 
 from __future__ import annotations
 
@@ -15,15 +15,31 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.sqlite.repair import save_embeddings
+from openclaw_mem_engine.stores.sqlite.schema import TEXT
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.damage import indexed, looked, named
 from support.stores import content
 from support.users import unprivileged_folder
 
-#: The tables that changed, as schema 3 had them, filled from those of today.
-SCHEMA_3 = """
-DROP INDEX idx_chunks_path; DROP INDEX idx_chunks_hash; DROP INDEX idx_cache_none;
-ALTER TABLE chunks RENAME TO new_chunks; ALTER TABLE embedding_cache RENAME TO new_cache;
+_WHOLE = TEXT.replace("FROM chunks p", "FROM new_chunks p")
+_DROPPED = """DROP VIEW chunk_lines; ALTER TABLE line_tokens RENAME TO chunk_lines;
+DROP INDEX idx_chunks_path; DROP INDEX idx_chunks_hash; ALTER TABLE chunks RENAME TO new_chunks;
+"""
+#: The tables that changed, as earlier schemas had them, filled from those of today.
+SCHEMAS = {
+    4: f"""{_DROPPED}
+CREATE TABLE chunks(
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, path TEXT NOT NULL, source TEXT NOT NULL,
+    start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, hash BLOB NOT NULL, text TEXT NOT NULL);
+CREATE INDEX idx_chunks_path ON chunks(path, source);
+CREATE INDEX idx_chunks_hash ON chunks(hash);
+INSERT INTO chunks SELECT seq, id, path, source, start_line, end_line, hash, {_WHOLE} FROM new_chunks c;
+DROP TABLE new_chunks;
+UPDATE meta SET value = replace(value, '"schema": 5', '"schema": 4') WHERE key = 'fingerprint';
+VACUUM;
+""",
+    3: f"""{_DROPPED}
+DROP INDEX idx_cache_none; ALTER TABLE embedding_cache RENAME TO new_cache;
 CREATE TABLE chunks(
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, path TEXT NOT NULL,
     source TEXT NOT NULL DEFAULT 'memory', start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
@@ -37,29 +53,30 @@ CREATE INDEX idx_chunks_hash ON chunks(hash);
 CREATE INDEX idx_cache_none ON embedding_cache(hash) WHERE embedding IS NULL;
 CREATE VIRTUAL TABLE chunks_vec USING vec0(
     source TEXT PARTITION KEY, embedding FLOAT[256] distance_metric=cosine);
-INSERT INTO chunks SELECT seq, id, path, source, start_line, end_line, lower(hex(hash)), 'm', text, 1.0
-    FROM new_chunks;
+INSERT INTO chunks SELECT seq, id, path, source, start_line, end_line, lower(hex(hash)), 'm', {_WHOLE}, 1.0
+    FROM new_chunks c;
 INSERT INTO embedding_cache SELECT provider, model, provider_key, lower(hex(hash)), embedding,
     coalesce(length(embedding) / 4, 0), updated_at FROM new_cache e JOIN spaces s ON s.id = e.space;
 INSERT INTO chunks_vec(rowid, source, embedding)
     SELECT seq, source, embedding FROM chunks JOIN embedding_cache USING(hash) WHERE embedding IS NOT NULL;
 DROP TABLE new_chunks; DROP TABLE new_cache; DROP TABLE spaces;
-UPDATE meta SET value = replace(value, '"schema": 4', '"schema": 3') WHERE key = 'fingerprint';
+UPDATE meta SET value = replace(value, '"schema": 5', '"schema": 3') WHERE key = 'fingerprint';
 PRAGMA journal_mode = delete; PRAGMA page_size = 4096; VACUUM; PRAGMA journal_mode = wal;
-"""
+""",
+}
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return earlier(indexed(tmp_path))
+@pytest.fixture(params=SCHEMAS)
+def settings(tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
+    return earlier(indexed(tmp_path), request.param)
 
 
-def earlier(made: Settings) -> Settings:
-    """An index of schema 3, with pages of 4 kB as SQLite makes them."""
+def earlier(made: Settings, schema: int = 3) -> Settings:
+    """An index of an earlier schema; that of schema 3 with pages of 4 kB as SQLite makes them."""
     with closing(apsw.Connection(str(made.index_path))) as connection:
         connection.enable_load_extension(True)
         connection.load_extension(sqlite_vec.loadable_path())
-        for statement in filter(str.strip, SCHEMA_3.split(";")):
+        for statement in filter(str.strip, SCHEMAS[schema].split(";")):
             connection.execute(statement).fetchall()
     return made
 
@@ -82,8 +99,8 @@ def test_everything_of_it_is_found_before_the_sync_that_rebuilds_it(
     assert settings.index_path.stat().st_size < before
     with closing(apsw.Connection(str(settings.index_path))) as connection:
         assert not connection.execute("SELECT 1 FROM sqlite_schema WHERE name LIKE '%vec%'").fetchall()
-        lines: Any = connection.execute("SELECT count(*) FROM chunk_lines").fetchall()
-    assert lines[0][0] > 10, "lines of an index of schema 3 were not kept"
+        lines: Any = connection.execute("SELECT count(*) FROM line_tokens").fetchall()
+    assert lines[0][0] > 10, "lines of an earlier index were not kept"
 
 
 def test_while_another_process_has_it_open_it_is_rebuilt_too(settings: Settings) -> None:
@@ -93,7 +110,7 @@ def test_while_another_process_has_it_open_it_is_rebuilt_too(settings: Settings)
             report = memory.sync()
             assert (report.rebuilt, report.embedded) == (True, 0)
             assert memory.search("heron pond").pool.lists[0].rows
-        assert other.execute("SELECT count(*) FROM chunk_lines").fetchall() != [(0,)]
+        assert other.execute("SELECT count(*) FROM line_tokens").fetchall() != [(0,)]
     assert looked(settings, deep=True).findings == ()
 
 

@@ -576,7 +576,7 @@ def _use_all(path: Path, *, resident: bool) -> bool:
 
 def test_an_index_of_a_newer_program_is_refused_before_it_is_touched(store: SqliteIndex, path: Path) -> None:
     store.close()
-    for change in ({"schema": 99}, {"schema": 5, "tokeniser": "new"}):
+    for change in ({"schema": 99}, {"schema": 6, "tokeniser": "new"}):
         newer = json.dumps(json.loads(FINGERPRINT.to_json()) | change)
         connection = apsw.Connection(str(path))
         connection.execute("UPDATE meta SET value = ? WHERE key = 'fingerprint'", (newer,))

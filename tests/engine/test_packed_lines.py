@@ -63,7 +63,7 @@ def answer(memory: Memory) -> dict[str, dict[str, object]]:
 
 def rows(index: Path) -> dict[str, bytes]:
     """Packed lines, as they are in the file, by chunk id; a row without a chunk has its number."""
-    sql = "SELECT coalesce(c.id, l.seq), l.packed FROM chunk_lines l LEFT JOIN chunks c USING(seq)"
+    sql = "SELECT coalesce(c.id, l.seq), l.packed FROM line_tokens l LEFT JOIN chunks c USING(seq)"
     with closing(apsw.Connection(str(index))) as connection:
         found: list[Any] = connection.execute(sql).fetchall()
         return dict(found)
@@ -116,15 +116,15 @@ def test_a_sync_keeps_and_forgets_them_with_the_chunks(tmp_path: Path, seen: lis
 
 
 DAMAGE = {
-    "shorter": "UPDATE chunk_lines SET packed = substr(packed, 1, 40)",
-    "another number of lines": "UPDATE chunk_lines SET packed = X'FF000000' || substr(packed, 5)",
-    "other ids": "UPDATE chunk_lines SET packed = substr(packed, 1, length(packed) - 40) || zeroblob(40)",
-    "empty": "UPDATE chunk_lines SET packed = X''",
-    "text": "UPDATE chunk_lines SET packed = 'lines'",
-    "of another chunk": "UPDATE chunk_lines SET packed = (SELECT packed FROM chunk_lines WHERE seq = 3)",
-    "none": "DELETE FROM chunk_lines",
-    "no table": "DROP TABLE chunk_lines",
-    "other table": "ALTER TABLE chunk_lines RENAME COLUMN packed TO other",
+    "shorter": "UPDATE line_tokens SET packed = substr(packed, 1, 40)",
+    "another number of lines": "UPDATE line_tokens SET packed = X'FF000000' || substr(packed, 5)",
+    "other ids": "UPDATE line_tokens SET packed = substr(packed, 1, length(packed) - 40) || zeroblob(40)",
+    "empty": "UPDATE line_tokens SET packed = X''",
+    "text": "UPDATE line_tokens SET packed = 'lines'",
+    "of another chunk": "UPDATE line_tokens SET packed = (SELECT packed FROM line_tokens WHERE seq = 3)",
+    "none": "DELETE FROM line_tokens",
+    "no table": "DROP TABLE line_tokens",
+    "other table": "ALTER TABLE line_tokens RENAME COLUMN packed TO other",
 }
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from lab_world import LARGE, first_index, lab, make, settled, until
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note, Progress
 from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.stores.query import Derived
+from openclaw_mem_engine.stores.sqlite.chunks import counted
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.app import Workbench
 
@@ -123,3 +128,34 @@ async def test_what_a_sync_remarks_is_shown(tmp_path: Path) -> None:
         await settled(pilot)
         drawn = lab(app).notes.text
         assert "! No vectors for 3 chunks." in drawn and "the index was rebuilt" in drawn
+
+
+async def test_rows_that_a_knob_needs_are_shown_and_typing_does_not_begin_them_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = list[str](), threading.Event()
+
+    def held(connection: Any, kind: Derived, progress: Progress) -> Iterator[Any]:
+        begun.append(kind)
+        for row in counted(connection, kind, progress):
+            assert go_on.wait(make.HANGS_S)
+            yield row
+
+    monkeypatch.setattr("openclaw_mem_engine.stores.sqlite.store.counted", held)
+    app = Workbench(make.demo_memory(tmp_path, make.SteadyMemory), initial_query="heron")
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        screen.tune(screen.search.view.knobs.set({"lexical_index": "plain", "name_weight": 0.0}))
+        wanted = "adding plain words to the index: 0 of "
+        await until(pilot, lambda: wanted in screen.status_line.text)
+        assert screen.status_line.text.rstrip().startswith(tuple("◐◓◑◒ ")) and begun == ["plain"]
+        screen.query_line.value = "heron pond"
+        await pilot.pause(0.1)
+        await until(pilot, lambda: wanted in screen.status_line.text)
+        go_on.set()
+        await settled(pilot)
+        await until(pilot, lambda: screen.search.view.trace and not screen.search.activity.adding)
+        assert begun == ["plain"] and screen.search.view.query == "heron pond"
+        assert screen.search.view.trace is not None and not screen.search.view.pending
+        assert "adding" not in screen.status_line.text

@@ -22,15 +22,7 @@ from openclaw_mem_engine import api
 from openclaw_mem_tui.memory_thread import CallingLoop, Damaged, LongCalls, MemoryThread, call_detached
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import (
-        Expected,
-        FollowEvent,
-        IndexDamaged,
-        Memory,
-        Progress,
-        SyncTrigger,
-        WhyNot,
-    )
+    from openclaw_mem_engine.api import Expected, FollowEvent, IndexDamaged, Memory, Progress
 
 T = TypeVar("T")
 
@@ -121,6 +113,11 @@ class Service:
     @property
     def _answering(self) -> MemoryThread:
         return self._faulted or self._sound()
+
+    @property
+    def adding(self) -> tuple[int, int, str]:
+        """See ``MemoryThread.adding``; of the memory that answers."""
+        return self._answering.adding
 
     async def open(self) -> None:
         """Open the memory; may be called again after a failure."""
@@ -250,7 +247,9 @@ class Service:
         memory = self._healthy.opened
         return await self._curation.run(lambda token: work(memory, token))
 
-    async def why_not(self, query: str, passage: Expected, knobs: api.Knobs, session_key: str = "") -> WhyNot:
+    async def why_not(
+        self, query: str, passage: Expected, knobs: api.Knobs, session_key: str = ""
+    ) -> api.WhyNot:
         """Why the memory that answers does or does not return a passage. Cancelling the coroutine stops
         it."""
         memory = self._answering.opened
@@ -313,7 +312,7 @@ class Service:
     async def follow(
         self,
         on_event: Callable[[FollowEvent], None],
-        sync: Callable[[SyncTrigger], Coroutine[Any, Any, api.SyncReport]],
+        sync: Callable[[api.SyncTrigger], Coroutine[Any, Any, api.SyncReport]],
         *,
         at_start: bool,
     ) -> None:
@@ -326,7 +325,7 @@ class Service:
                 if not stop.is_set():
                     loop.call(on_event, event)
 
-            def synced(trigger: SyncTrigger, _progress: Progress) -> api.SyncReport:
+            def synced(trigger: api.SyncTrigger, _progress: Progress) -> api.SyncReport:
                 return loop.result(sync(trigger), stop)
 
             memory.follow(show, stop, sync=synced, at_start=at_start)

@@ -192,7 +192,10 @@ class SyncController(Presenter[Activity]):
         self._progress = (done, total, label)
 
     def tick(self) -> None:
-        """Show the progress of a running sync (called by the screen's clock)."""
+        """Show the progress of a running sync, or of rows that a search adds (called by the screen's
+        clock)."""
+        done, total, label = self.service.adding
+        self.update(adding=f"{label}: {done:,} of {total:,} chunks" if label else "")
         if self.state.phase == "syncing":
             done, total, label = self._progress
             if not done:

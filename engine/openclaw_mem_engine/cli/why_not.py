@@ -21,6 +21,7 @@ _NAME_WIDTH = 11
 
 def run(arguments: Namespace) -> int:
     """Bring the index up to date as a search does, walk, print."""
+    from openclaw_mem_engine.cli.progress import ProgressLine
     from openclaw_mem_engine.workspace.opening import NoteRefused
     from openclaw_mem_engine.workspace.reading import parse_location
 
@@ -31,7 +32,10 @@ def run(arguments: Namespace) -> int:
         knobs = knobs_of(memory, arguments)
         brought_up_to_date(memory, arguments, token)
         try:
-            answer = memory.why_not(query, where.path, where.start_line, knobs, token, arguments.session_key)
+            with ProgressLine() as progress:
+                progress.watch(memory, token)
+                asked = query, where.path, where.start_line, knobs, token, arguments.session_key
+                answer = memory.why_not(*asked)
         except NoteRefused as refusal:
             raise refused(settings, refusal, where.path) from refusal
     show(answer.to_dict(), _lines(answer), as_json=arguments.json)

@@ -32,7 +32,7 @@ from openclaw_mem_engine.stores.findings import (
     counted_are,
     counted_have,
 )
-from openclaw_mem_engine.stores.sqlite.schema import PASSAGES
+from openclaw_mem_engine.stores.sqlite.schema import PASSAGES, TEXT
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 from openclaw_mem_engine.stores.sqlite.unshown import COUNTS
 from openclaw_mem_engine.sync.changes import changes_of, keeping, listed
@@ -46,7 +46,7 @@ _DATABASE = re.compile(r"\.(?:sqlite3?|db|lance|jsonl)(?:-wal|-shm|-journal)?\Z"
 #: What an exported conversation begins with: that of the session hook, and that of a transcript export.
 _EXPORT = re.compile(r"# Session(?:: .*\n\n?- \*\*Session Key\*\*: | \S+\n\n(?:User|Assistant): )")
 _MANY = 0.5
-_STORED = """SELECT id, path, source, start_line, end_line, lower(hex(hash)), text FROM chunks
+_STORED = f"""SELECT id, path, source, start_line, end_line, lower(hex(hash)), {TEXT} FROM chunks c
     WHERE path = ? AND source = ?"""
 #: The most entries below memory/ that are searched for databases.
 _MOST_ENTRIES = 50_000

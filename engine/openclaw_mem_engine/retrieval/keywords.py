@@ -6,10 +6,9 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
+from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import IndexLocked, IndexUnavailable
-from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.providers.base import stop_if_cancelled
+from openclaw_mem_engine.model import Note, Progress
 from openclaw_mem_engine.stores.query import LABEL, Common, LexicalQuery, build_keyword_query, build_query
 from openclaw_mem_engine.sync.fingerprint import lacking, provide
 
@@ -83,15 +82,29 @@ def provide_for_search(
 ) -> list[Note]:
     """Make them under the lock of the index, once for all searches. Returns what there is to say about that.
     Raises IndexUnavailable (IndexLocked) when words cannot be made now, Cancelled."""
+    if not lacking(store, knobs, embedder):
+        return []
+    with journal.adding(cancel) as progress:
+        return _provided(store, knobs, embedder, journal, cancel, progress)
+
+
+def _provided(
+    store: IndexStore,
+    knobs: Knobs,
+    embedder: Embedder | None,
+    journal: Journal,
+    cancel: CancelToken,
+    progress: Progress,
+) -> list[Note]:
     kinds = lacking(store, knobs, embedder)
     if not kinds:
-        return []
+        return []  # another search has made them meanwhile
     from openclaw_mem_engine.sync.lock import SyncLock  # most searches do without it
 
     start = time.perf_counter()
     try:
         with SyncLock(store.path, killed=journal.killed).holding(_WAIT_S, cancel):
-            provide(store, knobs, embedder, lambda *_: stop_if_cancelled(cancel, SEARCH_STOPPED))
+            provide(store, knobs, embedder, progress)
     except IndexUnavailable as error:
         words = sorted(LABEL[kind] for kind in kinds - {"lines"})
         if not words:  # lines are compared without these rows, too

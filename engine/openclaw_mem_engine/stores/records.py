@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float32]
 
 #: Raised when rows or their tokenisation change shape: an index of another version is rebuilt.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import apsw
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.findings import FIX, INDEX, Outcome, counted, counted_are, counted_have
 from openclaw_mem_engine.stores.query import Derived
-from openclaw_mem_engine.stores.sqlite.schema import DERIVED, FULL_TEXT_ROWS, FULL_TEXT_TABLES
+from openclaw_mem_engine.stores.sqlite.schema import DERIVED, FULL_TEXT_ROWS, FULL_TEXT_TABLES, TEXT
 from openclaw_mem_engine.stores.sqlite.snapshot import (
     Snapshot,
     check_chunks,
@@ -93,7 +93,7 @@ def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None
 def _finds(snap: Snapshot, table: str, seq: int) -> bool:
     """Whether a chunk is found by some of its own words. Only words that no tokeniser sees differently are
     asked for: those of pieces that are ASCII alone."""
-    ((text,),) = snap.rows("SELECT text FROM chunks WHERE seq = ?", (seq,))
+    ((text,),) = snap.rows(f"SELECT {TEXT} FROM chunks c WHERE seq = ?", (seq,))
     pieces = (piece for piece in str(text)[:4000].split() if piece.isascii())
     words = list(dict.fromkeys(word for piece in pieces for word in _WORD.findall(piece)))[:5]
     if not words:
@@ -110,7 +110,7 @@ def _same_words(snap: Snapshot, form: Derived, table: str) -> bool:
         fresh.execute(DERIVED[form])
         fresh.executemany(
             f"INSERT INTO {table}{into}",
-            (values(*row) for row in snap.connection.execute("SELECT seq, path, text FROM chunks")),
+            (values(*row) for row in snap.connection.execute(f"SELECT seq, path, {TEXT} FROM chunks c")),
         )
         fresh.execute(f"CREATE VIRTUAL TABLE temp.{table}_words USING fts5vocab(main, {table}, instance)")
         # Words, chunks and positions come in this order. A row for each word is half the work of one for each

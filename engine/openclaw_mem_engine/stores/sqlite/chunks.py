@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.model import Progress, utf8
 from openclaw_mem_engine.stores.base import Derived
-from openclaw_mem_engine.stores.query import LABEL
+from openclaw_mem_engine.stores.query import ADDING, LABEL
 from openclaw_mem_engine.stores.records import StoredChunk
 from openclaw_mem_engine.stores.sqlite.database import Bound, decoding, rows
+from openclaw_mem_engine.stores.sqlite.schema import TEXT
 
 if TYPE_CHECKING:
     import apsw
@@ -39,7 +40,7 @@ class ChunkRows:
 
     def of_file(self, path: str) -> list[StoredChunk]:
         found = self._db.read(
-            """SELECT id, path, source, start_line, end_line, lower(hex(hash)), text FROM chunks
+            f"""SELECT id, path, source, start_line, end_line, lower(hex(hash)), {TEXT} FROM chunks c
             WHERE path = ? ORDER BY seq""",
             (path,),
         )
@@ -60,7 +61,7 @@ class ChunkRows:
 
     def _read(self, ids: Sequence[str]) -> dict[str, StoredChunk]:
         found = self._db.read(
-            """SELECT c.id, c.path, c.source, c.start_line, c.end_line, c.hash, c.text,
+            f"""SELECT c.id, c.path, c.source, c.start_line, c.end_line, c.hash, {TEXT},
                 iif(typeof(f.mtime_ns) = 'integer', f.mtime_ns, 0)
             FROM json_each(?) wanted JOIN chunks c ON c.id = wanted.value
             LEFT JOIN files f ON f.path = c.path AND f.source = c.source""",
@@ -75,10 +76,16 @@ class ChunkRows:
         return {row[0]: StoredChunk._make((*row[:5], row[5].hex(), *row[6:])) for row in found}
 
 
+def overlap(own: str, lines: int, text: str) -> str:
+    """The last ``lines`` lines of ``own`` where ``text`` begins with them, else ""."""
+    end = "\n".join(own.rsplit("\n", lines)[-lines:]) if lines > 0 else ""
+    return end if text.startswith(end) else ""
+
+
 def counted(connection: apsw.Connection, kind: Derived, progress: Progress) -> Iterator[Bound]:
     """seq, path, text and id of every chunk, while rows of a kind are made of them."""
     total: int = rows(connection, "SELECT count(*) FROM chunks")[0][0]
-    for done, row in enumerate(connection.execute("SELECT seq, path, text, id FROM chunks")):
+    for done, row in enumerate(connection.execute(f"SELECT seq, path, {TEXT}, id FROM chunks c")):
         if done % _TOGETHER == 0:
-            progress(done, total, f"{LABEL[kind]} of the index")
+            progress(done, total, f"{ADDING}{LABEL[kind]} to the index")
         yield row

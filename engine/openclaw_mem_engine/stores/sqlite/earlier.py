@@ -1,6 +1,7 @@
-"""Indexes of schema 3: when they are opened, their tables get today's shape in place, so that they answer
-until the next sync rebuilds them with their embeddings. Their cache repeated the names of its space in every
-row, and a vec0 table had each vector a second time."""
+"""Indexes of schemas 3 and 4: when they are opened, their tables get today's shape in place, so that they
+answer until the next sync rebuilds them with their embeddings. In both, each chunk had its whole text. The
+cache of schema 3 repeated the names of its space in every row, and a vec0 table had each vector a second
+time."""
 
 from __future__ import annotations
 
@@ -20,8 +21,9 @@ ROWS = """SELECT rowid AS id, provider, model, provider_key, unhex(hash) AS hash
 
 _OLD = ("chunks", "embedding_cache")
 _CHUNKS = "seq, id, path, source, start_line, end_line, {}, text"
+_SHARED = "ALTER TABLE chunks ADD COLUMN shared INTEGER NOT NULL DEFAULT 0"
 _COPIED = (
-    f"""INSERT OR IGNORE INTO chunks SELECT {_CHUNKS.format("unhex(hash)")} FROM old_chunks""",
+    f"""INSERT OR IGNORE INTO chunks SELECT {_CHUNKS.format("unhex(hash)")}, 0 FROM old_chunks""",
     f"""INSERT OR IGNORE INTO spaces(provider, model, provider_key)
         SELECT provider, model, provider_key FROM ({ROWS.format("old_embedding_cache")}) ORDER BY id""",
     f"""INSERT OR IGNORE INTO embedding_cache(space, hash, embedding, checksum, updated_at)
@@ -42,7 +44,9 @@ def bring_up(database: Database) -> None:
     written."""
     with database.transaction() as connection:
         if not is_earlier(connection):
-            return  # another process was faster
+            if not rows(connection, "SELECT 1 FROM pragma_table_info('chunks') WHERE name = 'shared'"):
+                connection.execute(_SHARED)  # else another process was faster
+            return
         connection.create_scalar_function("crc32", lambda *parts: crc32(b"".join(filter(None, parts))), 2)
         for index in ("idx_chunks_path", "idx_chunks_hash", "idx_cache_none"):
             connection.execute(f"DROP INDEX IF EXISTS {index}")

@@ -20,6 +20,7 @@ from openclaw_mem_engine.stores.sqlite.schema import (
     DERIVED,
     FULL_TEXT_ROWS,
     FULL_TEXT_TABLES,
+    TEXT,
     Meta,
     derived,
 )
@@ -314,7 +315,7 @@ class FullTextRows:
     @classmethod
     def refill(cls, connection: apsw.Connection) -> None:
         """Make the tables anew from the chunks."""
-        tables, chunks = tables_of(connection), rows(connection, "SELECT seq, path, text FROM chunks")
+        tables, chunks = tables_of(connection), rows(connection, f"SELECT seq, path, {TEXT} FROM chunks c")
         for table in ("chunks_terms", *tables.values()):
             connection.execute(f"DROP TABLE IF EXISTS {table}")
         for form in tables:

@@ -27,7 +27,7 @@ _TOGETHER = 256
 def insert(connection: apsw.Connection, changes: Sequence[FileChange]) -> None:
     """Keep the packed lines of chunks that were written, as far as the changes have them."""
     connection.executemany(
-        "INSERT OR REPLACE INTO chunk_lines SELECT seq, ? FROM chunks WHERE id = ?",
+        "INSERT OR REPLACE INTO line_tokens SELECT seq, ? FROM chunks WHERE id = ?",
         [
             (packed + _checksum(chunk.chunk_id, packed), chunk.chunk_id)
             for change in changes
@@ -42,28 +42,28 @@ def fill(connection: apsw.Connection, chunks: Iterator[Bound], pack: Pack) -> No
     while batch := list(islice(chunks, _TOGETHER)):
         made = zip(batch, pack([text for _, _, text, _ in batch]), strict=True)
         connection.executemany(
-            "INSERT INTO chunk_lines VALUES(?, ?)",
+            "INSERT INTO line_tokens VALUES(?, ?)",
             [(seq, packed + _checksum(chunk_id, packed)) for (seq, _, _, chunk_id), packed in made],
         )
 
 
 def delete(connection: apsw.Connection, seqs: Sequence[Bound]) -> None:
     """Remove rows by (seq,): the tokens of a text are as good as its words."""
-    connection.executemany("DELETE FROM chunk_lines WHERE seq = ?", seqs)
+    connection.executemany("DELETE FROM line_tokens WHERE seq = ?", seqs)
 
 
 def take(connection: apsw.Connection) -> None:
     """Take the rows of chunks over from the attached index ``other``, as far as they can be read."""
     with suppress(apsw.CorruptError, apsw.SQLError):  # damaged, or of an older program
         connection.execute(
-            "INSERT INTO chunk_lines SELECT l.* FROM other.chunk_lines l JOIN chunks c ON c.seq = l.seq"
+            "INSERT INTO line_tokens SELECT l.* FROM other.line_tokens l JOIN chunks c ON c.seq = l.seq"
         )
 
 
 def read(database: Database, ids: Iterable[str]) -> dict[str, bytes]:
     """By chunk id; those that are absent or damaged are left out."""
     sql = """SELECT c.id, l.packed FROM json_each(?) asked CROSS JOIN chunks c ON c.id = asked.value
-        CROSS JOIN chunk_lines l ON l.seq = c.seq"""
+        CROSS JOIN line_tokens l ON l.seq = c.seq"""
     try:
         found = database.search(sql, (json.dumps(list(ids)),))
     except IndexLocked:

@@ -103,15 +103,15 @@ class SqliteReader:
     def _make_tables(self, notes: list[Note]) -> bool:
         """Make what is missing. Returns whether full-text search is wanted and this SQLite has it; damaged
         tables do not count as missing."""
-        held = {row[0] for row in self._db.read("SELECT name FROM sqlite_schema")}
-        if "embedding_cache" in held and "spaces" not in held:
+        held: dict[str, str | None] = dict(self._db.read("SELECT name, sql FROM sqlite_schema"))
+        if "shared" not in (held.get("chunks") or "shared"):
             from openclaw_mem_engine.stores.sqlite import earlier
 
             earlier.bring_up(self._db)
         trouble = None
         # What an older index can be read without.
         more = () if self._db.read_only else ("unshown",)
-        if not {*NEEDED, *more, *(["chunks_terms"] * self._full_text)} <= held:
+        if not {*NEEDED, *more, *(["chunks_terms"] * self._full_text)} <= held.keys():
             with self._db.transaction() as connection:
                 for statement in TABLES:
                     connection.execute(statement)

@@ -25,10 +25,12 @@ TABLES = (
         refusal TEXT NOT NULL,
         PRIMARY KEY(path, source)) WITHOUT ROWID""",
     # seq joins a chunk to its full-text rows, hash (the bytes of text_hash) to its vectors; id is what the
-    # world sees.
+    # world sees. The text of a chunk begins with the last ``shared`` bytes that its predecessor has in
+    # ``text``, and goes on with its own (see TEXT).
     """CREATE TABLE IF NOT EXISTS chunks(
         seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, path TEXT NOT NULL, source TEXT NOT NULL,
-        start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, hash BLOB NOT NULL, text TEXT NOT NULL)""",
+        start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, hash BLOB NOT NULL, text TEXT NOT NULL,
+        shared INTEGER NOT NULL DEFAULT 0)""",
     "CREATE INDEX IF NOT EXISTS idx_chunks_path ON chunks(path, source)",
     """CREATE TABLE IF NOT EXISTS spaces(
         id INTEGER PRIMARY KEY, provider TEXT NOT NULL, model TEXT NOT NULL, provider_key TEXT NOT NULL,
@@ -45,10 +47,18 @@ TABLES = (
         path TEXT NOT NULL, source TEXT NOT NULL, form TEXT NOT NULL, characters INTEGER NOT NULL,
         lines INTEGER NOT NULL, hidden_characters INTEGER NOT NULL, hidden_lines INTEGER NOT NULL,
         PRIMARY KEY(path, source, form)) WITHOUT ROWID""",
+    # Programs of schema 4 make the tables that they miss before they see that the index is newer. Where there
+    # is this name they miss none.
+    "CREATE VIEW IF NOT EXISTS chunk_lines AS SELECT 0",
 )
 
+#: The whole text of a row ``c`` of chunks: neighbours overlap by up to a fifth. Bytes, which SQLite need not
+#: count; a predecessor that is lost leaves a text that does not match its hash.
+TEXT = """iif(c.shared, coalesce((SELECT substr(CAST(p.text AS BLOB), -c.shared) FROM chunks p
+    WHERE p.seq = c.seq - 1), '') || c.text, c.text)"""
+
 #: The fields of ``Passage``.
-PASSAGES = "SELECT path, start_line, end_line, text FROM chunks ORDER BY path, source, seq"
+PASSAGES = f"SELECT path, start_line, end_line, {TEXT} FROM chunks c ORDER BY path, source, seq"
 
 # Contentless: the text is kept once, in chunks. Tokenisers of SQLite alone, so any SQLite can read them.
 # Segments of one size are merged when there are 16, not 4: a first index rewrites far less, and a query takes
@@ -65,7 +75,7 @@ DERIVED: Mapping[Derived, str] = {
     + "; CREATE VIRTUAL TABLE IF NOT EXISTS chunks_terms USING fts5vocab(chunks_fts_stemmed, row)",
     # A table of its own: bm25 counts the length of all columns, so a column more would change other scores.
     "named": _FULL_TEXT.format(table="chunks_fts_named", columns="text, name", tokeniser=_STEMMED),
-    "lines": "CREATE TABLE IF NOT EXISTS chunk_lines(seq INTEGER PRIMARY KEY, packed BLOB NOT NULL)",
+    "lines": "CREATE TABLE IF NOT EXISTS line_tokens(seq INTEGER PRIMARY KEY, packed BLOB NOT NULL)",
 }
 
 FULL_TEXT_TABLES: Mapping[Derived, str] = {
@@ -73,7 +83,7 @@ FULL_TEXT_TABLES: Mapping[Derived, str] = {
     "stemmed": "chunks_fts_stemmed",
     "named": "chunks_fts_named",
 }
-TABLE_OF: Mapping[Derived, str] = {**FULL_TEXT_TABLES, "lines": "chunk_lines"}
+TABLE_OF: Mapping[Derived, str] = {**FULL_TEXT_TABLES, "lines": "line_tokens"}
 #: By form, what adds the row of a chunk, and the values of that row.
 FULL_TEXT_ROWS: Mapping[Derived, tuple[str, Callable[[int, str, str], tuple[int | str, ...]]]] = {
     "plain": ("(rowid, text) VALUES(?, ?)", lambda seq, _, text: (seq, text)),

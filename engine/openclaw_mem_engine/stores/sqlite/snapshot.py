@@ -32,6 +32,7 @@ from openclaw_mem_engine.stores.sqlite.files import connect_read_only
 from openclaw_mem_engine.stores.sqlite.schema import (
     FULL_TEXT_TABLES,
     NEEDED,
+    TEXT,
     generation_of,
     newer,
     schema_of,
@@ -164,7 +165,7 @@ def check_tables(snap: Snapshot, out: Outcome) -> None:
     missing = [name for name in NEEDED if name not in snap.tables]
     full_text = [name for name in (FULL_TEXT_TABLES["stemmed"], "chunks_terms") if name not in snap.tables]
     out.detail = f"{counted(len(snap.tables), 'table and index', 'tables and indexes')}"
-    if "spaces" in missing and "embedding_cache" not in missing:
+    if "shared" not in snap.tables.get("chunks", "shared"):
         text = "The tables are those of an earlier version: the next sync or search converts them."
         out.add("earlier-tables", "warning", text, repair=INDEX)
     elif missing:
@@ -228,7 +229,8 @@ def check_chunks(snap: Snapshot, out: Outcome) -> None:
     ids: set[str] = set()
     twice: list[str] = []
     # NOT INDEXED: an index may be what is damaged.
-    sql = "SELECT id, path, source, start_line, end_line, lower(hex(hash)), text FROM chunks NOT INDEXED"
+    sql = f"""SELECT id, path, source, start_line, end_line, lower(hex(hash)), {TEXT}
+        FROM chunks c NOT INDEXED"""
     for chunk_id, path, source, first, last, content, text in snap.connection.execute(sql):
         total += 1
         location = f"{path}:{first}-{last}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable
-from openclaw_mem_engine.model import Progress, Source, Space
+from openclaw_mem_engine.model import Progress, Source, Space, utf8
 from openclaw_mem_engine.stores.base import (
     CacheSize,
     Derived,
@@ -24,7 +24,7 @@ from openclaw_mem_engine.stores.base import (
     StoredChunk,
 )
 from openclaw_mem_engine.stores.sqlite import lines, unshown
-from openclaw_mem_engine.stores.sqlite.chunks import counted
+from openclaw_mem_engine.stores.sqlite.chunks import counted, overlap
 from openclaw_mem_engine.stores.sqlite.database import explained, rows
 from openclaw_mem_engine.stores.sqlite.files import aside_path, check_room, remove, sweep
 from openclaw_mem_engine.stores.sqlite.reader import SqliteReader
@@ -77,15 +77,18 @@ class SqliteIndex(SqliteReader, IndexStore):
         """Replace the chunks of a file. Returns what the full-text tables need: seq, path, text."""
         path, source = change.state.path, change.state.source
         kept, added = list[StoredChunk](), list[tuple[int, str, str]]()
+        before, own = -1, ""  # the last line and the own text of the predecessor
         self._delete_chunks(connection, path, source, gone=not change.chunks)
         for chunk in change.chunks:
+            shared = overlap(own, before - chunk.start_line + 1, chunk.text)
             row = rows(
                 connection,
-                """INSERT INTO chunks(id, path, source, start_line, end_line, hash, text)
-                VALUES(?, ?, ?, ?, ?, unhex(?), ?) ON CONFLICT(id) DO NOTHING RETURNING seq""",
-                chunk[:7],
+                """INSERT INTO chunks(id, path, source, start_line, end_line, hash, text, shared)
+                VALUES(?, ?, ?, ?, ?, unhex(?), ?, ?) ON CONFLICT(id) DO NOTHING RETURNING seq""",
+                (*chunk[:6], chunk.text[len(shared) :], len(utf8(shared))),
             )
             if row:  # equal pieces of one over-long line share an id, and one row
+                before, own = chunk.end_line, chunk.text[len(shared) :]
                 kept.append(chunk)
                 added.append((row[0][0], chunk.path, chunk.text))
         unshown.insert(connection, path, source, kept)

@@ -43,7 +43,7 @@ def refill(connection: apsw.Connection) -> None:
 
     connection.execute("DELETE FROM unshown")
     found: dict[tuple[str, str], list[Passage]] = {}
-    for source, *passage in connection.execute(PASSAGES.replace("SELECT ", "SELECT source, ")):
+    for source, *passage in connection.execute(PASSAGES.replace("SELECT ", "SELECT source, ", 1)):
         made = Passage._make(passage)
         found.setdefault((made.path, source), []).append(made)
     for (path, source), chunks in found.items():

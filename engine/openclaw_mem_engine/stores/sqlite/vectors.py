@@ -19,6 +19,7 @@ from openclaw_mem_engine.stores.base import CacheSize, SpaceSize, StoredChunk
 from openclaw_mem_engine.stores.query import CandidateRows, Scored
 from openclaw_mem_engine.stores.scoring import ResidentVectors, matrix_of, unit_vector
 from openclaw_mem_engine.stores.sqlite.database import Database, decoding, rows
+from openclaw_mem_engine.stores.sqlite.schema import TEXT
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.model import Source
@@ -235,7 +236,7 @@ class VectorRows:
     def missing(self, space: Space, limit: int) -> list[StoredChunk]:
         """Chunks that were not embedded."""
         found = self._db.read(
-            f"""SELECT c.id, c.path, c.source, c.start_line, c.end_line, lower(hex(c.hash)), c.text
+            f"""SELECT c.id, c.path, c.source, c.start_line, c.end_line, lower(hex(c.hash)), {TEXT}
                 FROM chunks c LEFT JOIN embedding_cache e ON e.hash = c.hash AND e.space = {SPACE}
                 WHERE e.hash IS NULL LIMIT ?4""",
             (*space, limit),
