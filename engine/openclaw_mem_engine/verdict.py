@@ -167,8 +167,8 @@ def would_add(trace: Trace) -> str:
     if filled <= 0:
         return ""
     them = ("it" if cut == 1 else "them") if filled == cut else f"{filled} of them"
-    matches = "1 keyword match is" if cut == 1 else f"{cut} keyword matches are"
+    matches = "1 keyword match" if cut == 1 else f"{cut} keyword matches"
     before = len(trace.returned)
     total = f": {before + filled} in all" if before == len(trace.results) else ""
     adds = f"adds {them}{total}" if before else f"returns {them}"
-    return f"{matches} cut by min_score; OpenClaw since mid-2026 {adds} (keyword_rescue = fill)"
+    return f"min_score cuts {matches}; OpenClaw since mid-2026 {adds} (keyword_rescue = fill)"

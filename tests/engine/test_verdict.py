@@ -108,7 +108,7 @@ def test_the_sentence_names_what_openclaw_returns_by_now(demo: Memory) -> None:
     answer = demo.search(QUERIES[0])
     assert (
         "2 results" in answer.verdict
-        and "22 keyword matches are cut by min_score; OpenClaw since mid-2026 adds 4 of them: 6 in all ("
+        and "min_score cuts 22 keyword matches; OpenClaw since mid-2026 adds 4 of them: 6 in all ("
         in answer.verdict
     )
     assert "keyword_rescue = fill" in answer.verdict and answer.to_dict()["verdict"] == answer.verdict
