@@ -12,10 +12,12 @@ import pytest
 
 from openclaw_mem_engine.answer import stem
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note
+from openclaw_mem_engine.providers.faults import FAULTS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Signal
 from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.ranking.trace import recompute
+from openclaw_mem_tui.features.providers.render import fault_rows
 from openclaw_mem_tui.features.search import start_page, state
 from openclaw_mem_tui.features.search.export import in_cells
 from openclaw_mem_tui.features.search.lessons import lesson_lines
@@ -25,6 +27,7 @@ from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import Citations
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import spans, status
+from openclaw_mem_tui.render.choices import Choice, choice_rows
 from openclaw_mem_tui.render.status import Activity, Header
 from openclaw_mem_tui.render.terms import Marker
 
@@ -628,3 +631,29 @@ def test_a_lesson_that_does_not_fit_ends_with_an_ellipsis() -> None:
             assert whole != texts(drawn).endswith(" …")
             cut += not whole
     assert cut
+
+
+def test_the_lines_above_the_hits_are_beside_labels_where_there_is_room() -> None:
+    view = world.view(EVERYTHING, Knobs())
+    drawn = [*above.above(view, 120), *above.numbers(view, 120), funnel.strip(EVERYTHING, Knobs(), 120)]
+    starts = [spans.text_of(made)[:10] for made in drawn]
+    assert [start.split() for start in starts if start.strip()] == [["answer"], ["stages"], ["profile"]]
+    assert {spans.text_of(made)[10:11].isspace() for made in drawn} == {False}, "one column"
+    narrow = texts([*above.above(view, 80), *above.numbers(view, 80)])
+    assert "answer" not in narrow and "stages" not in narrow
+    assert {spans.width(made) <= 80 for made in above.numbers(view, 80)} == {True}
+
+
+def test_every_fault_has_one_line_at_120_columns() -> None:
+    pane = 120 * 58 // 100 - 2
+    assert {name: len(fault_rows(frozenset(), name, pane, False)) for name in FAULTS} == dict.fromkeys(
+        FAULTS, 1
+    )
+
+
+def test_the_detail_of_the_selected_choice_stays_in_its_column() -> None:
+    rows = [Choice("a", "short title", "a long detail " * 4), Choice("b", "a title that is longer", "other")]
+    first, second = choice_rows(rows, "", 60, 0)[1]
+    at = spans.text_of(second[0]).index("other")
+    assert len(first) > 1 and spans.text_of(first[0])[at:].startswith("a long detail")
+    assert {len(text) - len(text.lstrip()) for text in map(spans.text_of, first[1:])} == {at}
