@@ -166,9 +166,6 @@ def would_add(trace: Trace) -> str:
     filled = min(cut, knobs.max_results - len(trace.returned))
     if filled <= 0:
         return ""
-    them = ("it" if cut == 1 else "them") if filled == cut else f"{filled} of them"
-    matches = "1 keyword match" if cut == 1 else f"{cut} keyword matches"
-    before = len(trace.returned)
-    total = f": {before + filled} in all" if before == len(trace.results) else ""
-    adds = f"adds {them}{total}" if before else f"returns {them}"
-    return f"min_score cuts {matches}; OpenClaw since mid-2026 {adds} (keyword_rescue = fill)"
+    adds = "adds" if trace.returned else "returns"
+    matches = "1 keyword match" if filled == 1 else f"{filled} keyword matches"
+    return f"keyword_rescue=fill, as OpenClaw has it since mid-2026, {adds} {matches}"
