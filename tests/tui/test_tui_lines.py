@@ -12,10 +12,12 @@ import pytest
 
 from openclaw_mem_engine.answer import stem
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note
+from openclaw_mem_engine.providers.faults import FAULTS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Signal
 from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.ranking.trace import recompute
+from openclaw_mem_tui.features.providers.render import fault_rows
 from openclaw_mem_tui.features.search import start_page, state
 from openclaw_mem_tui.features.search.export import in_cells
 from openclaw_mem_tui.features.search.lessons import lesson_lines
@@ -25,6 +27,7 @@ from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import Citations
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import spans, status
+from openclaw_mem_tui.render.choices import Choice, choice_rows
 from openclaw_mem_tui.render.status import Activity, Header
 from openclaw_mem_tui.render.terms import Marker
 
@@ -283,10 +286,10 @@ def test_strip_marks_what_differs() -> None:
 def test_the_strip_counts_what_is_configured_and_the_panel_names_it() -> None:
     configured = Knobs().set({"snippet_chars": 1000})
     drawn = spans.text_of(funnel.strip(configured, configured, 120))
-    assert "profile documented + 1 " in drawn and "change" not in drawn
+    assert "profile  documented + 1 " in drawn and "change" not in drawn
     turned = spans.text_of(funnel.strip(Knobs(), Knobs().set({"max_results": 5}), 120))
-    assert "profile documented + 1 " in turned and "1 change" in turned
-    assert "profile documented │" in spans.text_of(funnel.strip(configured, Knobs(), 120))
+    assert "profile  documented + 1 " in turned and "1 change" in turned
+    assert "profile  documented │" in spans.text_of(funnel.strip(configured, Knobs(), 120))
     assert "documented with snippet chars 1000" in texts(knobs.hint("profile", 100, configured))
 
 
@@ -398,9 +401,10 @@ def test_a_truncated_row_is_marked_and_counted() -> None:
     row = row_texts(view, 80)[1].split()
     assert row[:2] == ["1!", "memory/note-0.md:10-39"] and row[-2] == f"{shown[1] - 9}/30"
     full = spans.text_of(funnel.funnel(view, 140)).rstrip()
-    assert full.endswith("→ 1 returned, 1 shortened, 1 truncated")
+    assert full.endswith("→ 1 returned, 1 shortened"), "the sentence above says the rest"
+    assert "truncated" in texts(above.above(view, 140))
     narrow = spans.text_of(funnel.funnel(view, 58)).rstrip()
-    assert narrow.endswith("→ 1 returned, 1 shortened"), "the sentence above says the rest"
+    assert narrow.endswith("→ 1 returned, 1 shortened")
     assert spans.text_of(funnel.funnel(view, 36)).rstrip() == " vec 1 + bm25 1, 1 shortened"
     whole = long_view("best-line")
     assert row_texts(whole, 80)[1].split()[0] == "1"
@@ -441,7 +445,7 @@ def test_lines_that_another_result_shows_are_not_said_to_be_lost() -> None:
     )
     drawn = texts(snippet_of(view)).splitlines()
     assert drawn[-2].startswith(" 38 ┊") and drawn[-1].startswith(" 39 ▸")
-    assert "1 truncated" in texts([funnel.funnel(view, 140)])
+    assert "truncated" in texts(above.above(view, 140))
 
 
 def test_a_chunk_that_is_not_returned_is_drawn_as_such() -> None:
@@ -627,3 +631,29 @@ def test_a_lesson_that_does_not_fit_ends_with_an_ellipsis() -> None:
             assert whole != texts(drawn).endswith(" …")
             cut += not whole
     assert cut
+
+
+def test_the_lines_above_the_hits_are_beside_labels_where_there_is_room() -> None:
+    view = world.view(EVERYTHING, Knobs())
+    drawn = [*above.above(view, 120), *above.numbers(view, 120), funnel.strip(EVERYTHING, Knobs(), 120)]
+    starts = [spans.text_of(made)[:10] for made in drawn]
+    assert [start.split() for start in starts if start.strip()] == [["answer"], ["stages"], ["profile"]]
+    assert {spans.text_of(made)[10:11].isspace() for made in drawn} == {False}, "one column"
+    narrow = texts([*above.above(view, 80), *above.numbers(view, 80)])
+    assert "answer" not in narrow and "stages" not in narrow
+    assert {spans.width(made) <= 80 for made in above.numbers(view, 80)} == {True}
+
+
+def test_every_fault_has_one_line_at_120_columns() -> None:
+    pane = 120 * 58 // 100 - 2
+    assert {name: len(fault_rows(frozenset(), name, pane, False)) for name in FAULTS} == dict.fromkeys(
+        FAULTS, 1
+    )
+
+
+def test_the_detail_of_the_selected_choice_stays_in_its_column() -> None:
+    rows = [Choice("a", "short title", "a long detail " * 4), Choice("b", "a title that is longer", "other")]
+    first, second = choice_rows(rows, "", 60, 0)[1]
+    at = spans.text_of(second[0]).index("other")
+    assert len(first) > 1 and spans.text_of(first[0])[at:].startswith("a long detail")
+    assert {len(text) - len(text.lstrip()) for text in map(spans.text_of, first[1:])} == {at}

@@ -85,6 +85,7 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         assert "events: problems" in str(screen.events.border_subtitle)
         await press(pilot, "v", "m")
         assert len(screen.events.drawn) == 1 and "✗ MISSED" in screen.events.text, "none that was skipped"
+        assert screen.days.max_scroll_y == 0, "few events leave their lines to the files by day"
         detail = shown(screen, "#moment")
         assert "from 148,212 to 192,406 tokens within one turn" in detail
         assert "soft line 176,000" in str(screen.query_one("#chart").border_subtitle)

@@ -45,7 +45,9 @@ async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Pat
         assert [line[0] for line in walk if not line.startswith(" ")] == ["✓"] * (len(answer.steps) - 1) + [
             "✗"
         ]
-        assert answer.passage.location in pane(screen, "asked")
+        asked = pane(screen, "asked")
+        assert f"✗ {answer.passage.location} is not returned" in asked, "the reason is in the step alone"
+        assert answer.steps[-1].text not in asked
         candidate = search.search.view.candidate(row.chunk_id)
         assert candidate is not None
         text, spans = pane(screen, "passage"), screen.query_one("#passage", Pane).drawn
@@ -178,7 +180,7 @@ async def test_a_line_that_was_picked_is_selected_when_its_change_is_applied(tmp
 async def test_expected_passages_stay_and_their_moves_are_reported(tmp_path: Path) -> None:
     async with running(tmp_path, initial_query=DRILL) as (pilot, search):
         await press(pilot, "j", "full_stop")
-        assert "expected  ✓ memory/2025-09-05.md:3 rank 2" in search.verdict.text
+        assert "expected ✓ memory/2025-09-05.md:3 rank 2" in search.verdict.text
         assert "2 results; the first: cosine .40, keyword rank 1" in search.verdict.text
         await press(pilot, "p", "j", "j")  # mode, vector space, …
         search.tune(search.search.view.knobs.set({"max_results": 1}))
@@ -197,7 +199,7 @@ async def test_an_expected_passage_is_of_its_query_and_any_is_stopped_from_the_l
         await press(pilot, "j", "full_stop")
         search.query_line.value = "heron"
         await settled(pilot)
-        assert f"expected  {passage.location} at “{DRILL}”" in search.verdict.text
+        assert f"expected {passage.location} at “{DRILL}”" in search.verdict.text
         assert "✗" not in search.verdict.text
         await press(pilot, "full_stop")
         assert len(search.search.view.expected) == 2
@@ -281,7 +283,7 @@ async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) ->
         await press(pilot, "W", *"restore-drill.md:12", "enter")
         screen = opened(pilot)
         assert screen.answer is not None and screen.answer.stage == "snippet"
-        assert "\n ✗ memory/runbooks/restore-drill.md" in pane(screen, "asked")
+        assert " passage  ✗ memory/runbooks/restore-drill.md" in pane(screen, "asked")
         assert "truncated: " in search.verdict.text
 
 

@@ -177,7 +177,7 @@ class SyncController(Presenter[Activity]):
         if job.force:
             return f"rebuilt with {fmt.count(report.files, 'file')} in {report.seconds:.1f} s"
         if first and report.changed:
-            return f"{fmt.count(report.files, 'file')} indexed in {report.seconds:.1f} s"
+            return f"indexed in {report.seconds:.1f} s"
         return _outcome(report) or (_verified(report) if job.verify else "")
 
     def stop_sync(self) -> None:

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 #: Every fault and what it does, in the order in which they are offered.
 FAULTS: Mapping[str, str] = {
-    "embeddings-401": "the embedding provider refuses the API key",
-    "embeddings-429": "the embedding provider's rate limit is reached",
-    "embeddings-timeout": "the embedding provider does not answer in time (simulated without the wait)",
-    "embeddings-garbage": "the embedding provider's response is not JSON",
+    "embeddings-401": "the provider refuses the API key",
+    "embeddings-429": "the provider's rate limit is reached",
+    "embeddings-timeout": "no answer in time, without the wait",
+    "embeddings-garbage": "the provider's response is not JSON",
     "zero-vector": "every embedding is a vector of zeros",
-    "wrong-dimension": "embeddings do not have the dimensions of the index",
+    "wrong-dimension": "vectors of other dimensions than indexed",
     "no-sqlite-vec": "SQLite's vector extension is missing",
     "no-fts5": "SQLite's full-text search is missing",
     "qmd-missing": "the external qmd is not installed",
-    "qmd-timeout": "the external qmd does not answer in time (with the wait)",
+    "qmd-timeout": "no answer of qmd in time, with the wait",
     "qmd-json": "the external qmd's response is not JSON",
     "qmd-exit": "the external qmd ends with exit code 1",
 }

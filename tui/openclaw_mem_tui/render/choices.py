@@ -42,7 +42,10 @@ def choice_rows(
         title, detail = fmt.inert(choice.title), fmt.inert(choice.detail)
         fits = fmt.width_of(title) <= (wide if detail else cells - 3) and fmt.width_of(detail) <= room
         if selected and not fits:
-            rows = wrapped(line(*head, title, (f"  {detail}", "dim")), cells - 1, width(head))
+            aligned = fmt.width_of(title) <= wide  # then the detail is below those of the other rows
+            text = fmt.left(title, wide) if aligned else f"{title}  "
+            indent = width(head) + wide * aligned
+            rows = wrapped(line(*head, text, (detail, "dim")), cells - 1, indent)
             if len(rows) > _MOST:
                 rows[_MOST - 1 :] = [fit((*rows[_MOST - 1], *rows[_MOST]), cells - 1)]
             return rows

@@ -69,7 +69,7 @@ def lesson_lines(guide: Guide, number: int, view: View, cells: int, brief: bool 
     the title, and the key that shows the text."""
     lesson, against = guide[number], view.baseline_knobs
     head = [*line((" ◆ ", "accent"), (lesson.title, "strong accent"))]
-    count = line((f"  lesson {number + 1} of {len(guide)}", "dim"))
+    count = line((f" lesson {number + 1} of {len(guide)}", "dim"))
     swaps = against != view.knobs and not view.other_backend
     now, other = changed_words(against, view.knobs), changed_words(view.knobs, against)
     both = line((f" · {now} · ", "dim"), (key("swap"), "key"), (f" {other}", "dim")) if swaps else ()
@@ -77,7 +77,7 @@ def lesson_lines(guide: Guide, number: int, view: View, cells: int, brief: bool 
     # A part that does not fit is not shown at all.
     follows = line(" ", (key("next_lesson"), "key"), (" next", "dim"))
     for part in (reads, count, follows, both):
-        if width(head) + width(part) > cells:
+        if width(head) + width(part) >= cells:  # the last cell stays blank
             break
         head.extend(part)
     if brief:

@@ -6,6 +6,7 @@ from openclaw_mem_engine.api import Change, Knobs, Step, WhyNot
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
 
+_LABEL = 10
 _NAME = 12
 _SETTING = 34
 #: Cells from which a note names every setting that was tried.
@@ -17,14 +18,17 @@ _NAMED = 2
 
 
 def heading(query: str, answer: WhyNot | None, location: str, cells: int) -> list[Line]:
-    """The passage, the query, and the one sentence on them."""
-    at = answer.passage.location if answer is not None else location
-    parts = line(" ", (fmt.inert(at), "strong"), ("  for  ", "dim"), fmt.inert(query, 300))
-    made = wrapped(parts, cells, 1)
+    """The query, and whether the passage is returned for it; the step that stops it has the reason."""
+    parts = line((fmt.inert(location), "strong"))
     if answer is not None:
-        sign = (" ✓ ", "good") if all(step.ok for step in answer.steps) else (" ✗ ", "bad")
-        made += wrapped(line(sign, (sentence(answer.verdict), "strong")), cells - 1, 3)
-    return made
+        last = answer.steps[-1]
+        text = answer.verdict if last.ok else answer.verdict.removesuffix(f": {last.text}.")
+        sign = ("✓ ", "good") if last.ok else ("✗ ", "bad")
+        parts = line(sign, (sentence(text), "strong"))
+    return [
+        *wrapped(line((" query    ", "dim"), fmt.inert(query, 300)), cells - 1, _LABEL),
+        *wrapped(line((" passage  ", "dim"), *parts), cells - 1, _LABEL),
+    ]
 
 
 def walk(steps: tuple[Step, ...], cells: int, room: int) -> list[Line]:

@@ -3,6 +3,7 @@ did to the answer."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
@@ -16,18 +17,34 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Fate, Trace
 
 
+#: Cells of a label, as on the index screen; one column has no room for labels that a line can do without.
+_LABEL, _ROOMY = 9, 100
+
+
+def _beside(label: str, cells: int, drawn: Callable[[int], list[Line]], always: bool = False) -> list[Line]:
+    """Lines beside their label."""
+    if cells < _ROOMY and not always:
+        return drawn(cells)
+    first, other = Span(fmt.left(f" {label}", _LABEL), "dim"), Span(" " * _LABEL)
+    return [(other if at else first, *made) for at, made in enumerate(drawn(cells - _LABEL))]
+
+
 def above(view: View, cells: int, most: int = 2) -> list[Line]:
     """The sentence takes ``most`` lines; nothing before there is an answer."""
     if view.pool is None or view.trace is None:
         return []
-    made = _sentence(api.found(view.pool, view.trace), "" if view.trace.results else "warn", cells, most)
-    return [*made, *([_expected(view, view.trace, cells)] if view.expected else [])]
+    trace, text = view.trace, api.found(view.pool, view.trace)
+    made = _beside("answer", cells, lambda room: _sentence(text, "" if trace.results else "warn", room, most))
+    if view.expected:
+        made += _beside("expected", cells, lambda room: [_expected(view, trace, room)], always=True)
+    return made
 
 
 def numbers(view: View, cells: int, most: int = 2) -> list[Line]:
     """How many candidates each stage let through, and in ``most`` lines what another setting would add."""
     more = api.would_add(view.trace) if view.trace is not None else ""
-    return [funnel(view, cells), *(_sentence(more, "dim", cells, most) if more else [])]
+    made = _beside("stages", cells, lambda room: [funnel(view, room)])
+    return [*made, *_beside("newer", cells, lambda room: _sentence(more, "dim", room, most) if more else [])]
 
 
 def _sentence(text: str, role: str, cells: int, most: int) -> list[Line]:
@@ -47,12 +64,12 @@ def _expected(view: View, trace: Trace, cells: int) -> Line:
     if not here:
         ((passage, query), *more) = view.expected.items()
         what = f"{_name(passage, cells)} at “{query}”" if not more else f"{others} at other queries"
-        return fit(line((f" expected  {fmt.inert(what)}", "faint")), cells - 1)
+        return fit(line((f" {fmt.inert(what)}", "faint")), cells - 1)
     fates = {passage: api.fate(trace, *passage) for passage in here}
     # Lines of one chunk have one rank.
     shown = {(p.path, f.rank or p.line, f.rank is None): p for p, f in reversed(fates.items())}
     alone = len(shown) == 1
-    parts = [Span(" expected", "dim")]
+    parts = list[Span]()
     for passage in sorted(shown.values()):
         now = fates[passage]
         moved = _moved(api.fate(before, *passage), now) if before is not None else ""
@@ -60,7 +77,7 @@ def _expected(view: View, trace: Trace, cells: int) -> Line:
         hidden = "" if now.shown else ", not shown"
         short = now.text if alone or now.rank is None else f"rank {now.rank}{hidden}"
         parts += line(
-            ("  ", ""),
+            "  " if parts else " ",
             ("✓ " if now.shown else "✗ ", "good" if now.shown else "bad"),
             (fmt.inert(_name(passage, cells)), "strong"),
             (f" {moved}" if moved else "", role),
@@ -89,7 +106,8 @@ def in_short(view: View, cells: int) -> Line:
     if seen is None or view.pool is None:
         return ()
     who = line((" · ", "faint"), (f"{fmt.inert(answered_by(view.pool))} answered", ""))
-    return fit((Span(" Δ ", "accent"), *overlap(seen), *who), cells - 1)
+    mark = Span(fmt.left(" Δ", _LABEL + 1 if cells >= _ROOMY else 3), "accent")
+    return fit((mark, *overlap(seen), *who), cells - 1)
 
 
 def overlap(seen: Compared) -> Line:

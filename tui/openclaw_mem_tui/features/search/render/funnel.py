@@ -26,8 +26,8 @@ def funnel(view: View, cells: int) -> Line:
     if view.compares and view.baseline is not None:
         role = "accent" if view.pin or view.pool_faults else ""
         end = line(("baseline ", "dim"), (view.baseline.name, role), " ")
-    # The sentence and the list say more of the results than which baseline they are compared with.
-    for less, beside in ((0, end), (1, end), (2, end), (1, ()), (2, ()), (3, ()), (4, ())):
+    # What the other numbers imply is left out before the baseline, and that before the rest.
+    for less, beside in ((0, end), (1, end), (2, end), (1, ()), (2, ()), (3, ())):
         parts = _parts(trace, less)
         if width(parts) + width(beside) <= cells - 3:
             break
@@ -40,11 +40,10 @@ def _with_end(parts: list[Span], end: Line, cells: int) -> Line:
 
 
 def _parts(trace: Trace, less: int) -> list[Span]:
-    """The stages in words; without those that change nothing (``less`` from 1 on), without the truncated
-    results, which the sentence above counts (2), without what the other numbers imply (3), and at last
-    without the shortened results and what the stages moved (4)."""
+    """The stages in words; without those that change nothing (``less`` from 1 on), without what the other
+    numbers imply (2), and at last without the shortened results and what the stages moved (3)."""
     compact, limited, parts = less > 0, False, list[Span]()
-    omitted = {"fusion"} if less == 3 else {"fusion", "score", "order"} if less > 3 else set[str]()
+    omitted = {"fusion"} if less == 2 else {"fusion", "score", "order"} if less > 2 else set[str]()
     variants = [lst.key for lst in trace.lists if compact and lst.source.role != "original"]
     for stage in trace.stages:
         if stage.name in variants:
@@ -52,7 +51,7 @@ def _parts(trace: Trace, less: int) -> list[Span]:
             last = stage.name == variants[-1]
             text = line((f"{len(variants)} of variants", "dim")) if last else ()
         else:
-            implied = stage.entered == stage.left and (limited or less > 2) if compact else False
+            implied = stage.entered == stage.left and (limited or less > 1) if compact else False
             skipped = stage.kind in omitted or (implied and stage.kind == "snippet")
             text = () if skipped else _stage(stage, compact, api.returned_words(trace))
         if text and parts:
@@ -98,12 +97,9 @@ def _stage(stage: Stage, compact: bool, returned: str) -> Line:
 
 
 def _shortened(trace: Trace, less: int) -> Line:
-    """Of how many returned chunks the agent gets a part, and how many of these lose their best line."""
-    shortened, lose = sum(map(is_shortened, trace.returned)), len(trace.truncated)
-    return line(
-        (f", {shortened} shortened" if shortened and less < 4 else "", "dim"),
-        (f", {lose} truncated" if lose and less < 2 else "", "warn"),
-    )
+    """Of how many returned chunks the agent gets a part; the sentence above counts the truncated ones."""
+    shortened = sum(map(is_shortened, trace.returned))
+    return line((f", {shortened} shortened" if shortened and less < 3 else "", "dim"))
 
 
 def _in_pool(trace: Trace) -> int:
@@ -120,7 +116,7 @@ def strip(knobs: Knobs, defaults: Knobs, cells: int) -> Line:
 
     configured = knobs.profile == defaults.profile
     own = len(defaults.changes_from(profile(defaults.profile))) if configured else 0
-    shown = [part(f"profile {knobs.profile}" + (f" + {own}" if own else ""), "profile")]
+    shown = [part(knobs.profile + (f" + {own}" if own else ""), "profile")]
     if knobs.vector_space != "primary":
         shown.append(part(f"{knobs.vector_space} vectors", "vector_space"))
     if knobs.mode != "hybrid":
@@ -147,9 +143,10 @@ def strip(knobs: Knobs, defaults: Knobs, cells: int) -> Line:
     if changes := knobs.changes_from(defaults):
         count = fmt.count(len(changes), "change")
         end = line((count, "accent"), (" · ", "faint"), (key_of("reset_all"), "key"), (" resets ", "dim"))
-    if width(shown) + 3 * len(shown) + width(end) > cells:  # what is off and was, says least
+    label = Span(f"{'profile':<9}", "dim", "knob('profile')")
+    if width([label]) + width(shown) + 3 * len(shown) + width(end) > cells:  # what is off and was, says least
         shown = [span for span in shown if span.role != "dim" or not span.text.endswith(" off")]
-    return _with_end([p for span in shown for p in (Span(" │ ", "faint"), span)][1:], end, cells)
+    return _with_end([label, *[p for span in shown for p in (Span(" │ ", "faint"), span)][1:]], end, cells)
 
 
 def nothing(view: View) -> list[Line]:

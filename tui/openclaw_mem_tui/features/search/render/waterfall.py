@@ -118,7 +118,7 @@ def waterfall(view: View, row: Row, cells: int, *, titled: bool = False) -> list
     total = 0.0
     fused = {lst.term: lst for lst in trace.lists}
     labels = {stage.name: stage.label for stage in trace.stages if stage.kind != "list"}
-    several = len(fused) > 1
+    several, unmatched = len(fused) > 1, list[Line]()
     for operand, before, total, change in steps(row):
         label, note = labels.get(operand.label, operand.label), operand.note
         lst = fused.get(operand.label) if operand.op == "add" else None
@@ -128,7 +128,8 @@ def waterfall(view: View, row: Row, cells: int, *, titled: bool = False) -> list
                 made.append(step(lst.label, text, bar, fmt.signed(change, digits)))
                 made += said(note)
             else:
-                made += absent(lst.label, note)
+                # A long reason would part the bars, and push the final score out of a low pane.
+                (unmatched if fmt.width_of(note) > detail else made).extend(absent(lst.label, note))
             continue
         if several:
             several = False
@@ -144,7 +145,7 @@ def waterfall(view: View, row: Row, cells: int, *, titled: bool = False) -> list
         made += said(note)
     made += said(axis.rescale(digits))
     made.append(step("final", "", axis.bar(0, total, "sum"), fmt.score(total, digits), "strong"))
-    made += [*_margin(trace, total, digits, cells), *_diversity(trace, row, cells)]
+    made += [*unmatched, *_margin(trace, total, digits, cells), *_diversity(trace, row, cells)]
     return [*made, *_queries(trace, cells), *other_spaces, *compared]
 
 
