@@ -555,8 +555,19 @@ async def test_the_key_of_repairs_rebuilds_an_index_that_the_checks_found_damage
     app = unwatched(tmp_path)
     async with opened(app) as (pilot, screen):
         await press(pilot, "c")
+        app.search.say("")
+        await press(pilot, "exclamation_mark")
+        drawn = app.screen.query_one(HelpText).text
+        assert "MEMORY.md" in drawn and "No messages" not in drawn and drawn.splitlines()[-1].strip()
+        await press(pilot, "escape", "1", "exclamation_mark")
+        assert app.screen.query_one(HelpText).text.strip() == "No messages."
+        await press(pilot, "escape", "3")
+        app.search.say("the index is up to date")
+        await settled(pilot)
+        assert "up to date" in shown(screen, "#status")
         damaged_pages(app.search.service.settings.index_path)
         await press(pilot, "c")
+        assert "up to date" not in shown(screen, "#status"), "that was before"
         report = screen.presenter.state.report
         assert report is not None and "damaged" in {finding.code for finding in report.findings}
         await press(pilot, "F")

@@ -416,6 +416,11 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
             assert screen.waterfall.size.height == len(screen.waterfall.drawn) == 10
         seen = [screen.hits.render_line(y).text for y in range(screen.hits.size.height)]
         assert any(line.startswith("▌") for line in seen)
+        above = sum(stop <= screen.hits.scroll_offset.y for _, stop in screen.hits._spans)
+        assert (above > 0) == (size == SMALL)
+        assert (f"{above} rows above" in str(screen.hits.border_subtitle)) == bool(above)
+        await press(pilot, "g")
+        assert "above" not in str(screen.hits.border_subtitle)
 
         for _ in range(12):
             await press(pilot, "right_square_bracket")

@@ -170,6 +170,15 @@ def test_a_note_without_a_heading_suggests_its_first_line(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.parametrize(
+    "heading", ["Log 2026-09-18", "Daily notes: Friday, 18 September 2026", "Notes of May", "-" * 60]
+)
+def test_a_heading_of_a_date_suggests_the_first_line_instead(heading: str) -> None:
+    assert not start_page._is_query(heading)
+    for said in ("Log in to the NAS", "Backup of 2026-09-18", "Maypole", "Decision on the daily build"):
+        assert start_page._is_query(said)
+
+
 async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
     memo = WorkbenchState(tmp_path / "data", "main", tmp_path / "workspace")
     async with running(tmp_path) as (pilot, screen):

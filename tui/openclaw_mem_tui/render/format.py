@@ -205,8 +205,9 @@ def setting(value: float) -> str:
 
 
 def numbers(text: str) -> str:
-    """A sentence of the engine with its numbers as everywhere here: ``0.324`` becomes ``.324``, ``0.4``
-    ``.40``; a measure keeps its one digit."""
+    """A sentence of the engine with its numbers as everywhere here: ``0.324`` becomes ``.324``,
+    ``-0.05`` ``−.05``, ``0.4`` ``.40``; a measure keeps its one digit."""
+    text = re.sub(r"(?<![\w./:-])-(?=0\.\d)", "−", text)
     text = re.sub(r"(?<![\w./:-])0(\.\d)(?=[\s,;:)]|\.?$)(?! (?:s|ms|[KMG]B)\b)", r"\g<1>0", text)
     return re.sub(r"(?<![\w./:-])0(\.\d)", r"\1", text)
 

@@ -80,6 +80,7 @@ class SearchScreen(WorkbenchScreen):
 
     def on_mount(self) -> None:
         self.label(self.waterfall, "waterfall")
+        self.watch(self.hits, "scroll_y", self.label_hits, init=False)
         self._clock = self.set_interval(_FRAME, self._tick)
         if self._initial_query:
             with self.prevent(Input.Changed):
@@ -230,7 +231,8 @@ class SearchScreen(WorkbenchScreen):
 
     def label_hits(self) -> None:
         shown = self.search.view.trace is not None
-        self.label(self.hits, subtitle=key_hint("columns", f"columns: {self.hits.mode}") if shown else "")
+        said = self.hits.above + key_hint("columns", f"columns: {self.hits.mode}")
+        self.label(self.hits, subtitle=said if shown else "")
 
     def _draw_lesson(self) -> None:
         brief = self.narrow and self.has_class("-few")

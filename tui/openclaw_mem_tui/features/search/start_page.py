@@ -27,9 +27,13 @@ _LONGEST = 60
 #: A line that is no heading, without the mark of a list.
 _PLAIN = re.compile(r"\s*(?:[-*+]\s+)?([^\W_].*?)\s*")
 _HEADING = re.compile(r"#{1,4}\s+(.*?)\s*#*\s*")
-#: Headings that say nothing about a note: dates, times, numbers, and one short word.
+#: Headings that say nothing about a note: one short word, and dates, times and numbers, with or without
+#: words that many notes begin with.
 _SAYS_NOTHING = re.compile(
-    r"[\d\W_]*|\w{1,3}|(?:notes?|log|todo|memory|facts|summary|misc|done|decisions)", re.I
+    r"\w{1,3}|(?:[\d\W_]|\b(?:notes?|log|daily|journal|diary|todo|memory|facts|summary|misc|done|decisions|"
+    r"for|of|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august|"
+    r"september|october|november|december)\b)*",
+    re.I,
 )
 
 _KEYS = (
