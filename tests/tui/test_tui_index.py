@@ -542,6 +542,11 @@ async def test_a_damaged_index_is_rebuilt_from_here(damage: Callable[[Path], Non
         await until(pilot, lambda: lab(app).search.activity.trouble != "")
         await pilot.press("escape", "3")
         await until(pilot, lambda: isinstance(app.screen, IndexScreen))
+        if damage is damaged_at_once:
+            said = " ".join(shown(index_screen(app), "#facts").split())
+            assert (
+                "R builds a new index from them." in said and "openclaw-mem" not in said.partition("File:")[0]
+            )
         await pilot.press("R")
         await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
         await pilot.press("enter")

@@ -189,7 +189,15 @@ async def test_knobs_rank_in_the_same_frame_retrieve_and_reset(tmp_path: Path) -
         assert screen.search.view.knobs == screen.search.view.defaults
         await press(pilot, "shift+left", "U")
         assert screen.search.view.knobs == screen.search.view.defaults
-        await press(pilot, "escape")
+        await pilot.resize_terminal(*SMALL)
+        await press(pilot, "home")
+        for name in KNOB_NAMES:
+            panel, drawn = screen.knob_panel, screen.hint.drawn
+            assert panel.name_at_cursor == name and screen.hint.size.height == len(drawn) <= 2, "no blank row"
+            assert panel.scroll_offset.y <= panel.cursor < panel.scroll_offset.y + panel.size.height, name
+            await press(pilot, "down")
+        await pilot.resize_terminal(*LARGE)
+        await press(pilot, *["up"] * (len(KNOB_NAMES) - 1 - KNOB_NAMES.index("min_score")), "escape")
         assert screen.hits.has_focus and not screen.knobs_open
 
         steps = KNOB_NAMES.index("lexical_form") - KNOB_NAMES.index("min_score")

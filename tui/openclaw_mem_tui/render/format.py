@@ -65,8 +65,11 @@ def message(text: str, limit: int = LINE_LIMIT) -> str:
 
 
 def message_here(text: str, limit: int = LINE_LIMIT) -> str:
-    """A ``message`` on the index screen, which has these keys."""
-    return message(text, limit).removeprefix(f"{key('show_index')} then ")
+    """A message on the index screen: its keys instead of the commands that they do."""
+    for command, name in COMMAND_ACTIONS.items():
+        for run, press in (("Run ", "Press "), ("run ", "press "), ("", "")):
+            text = text.replace(f"{run}`{command}`", f"{press}{key(name)}")
+    return inert(advice(text), limit)
 
 
 def inert_lines(text: str, limit: int = LINE_LIMIT) -> list[str]:

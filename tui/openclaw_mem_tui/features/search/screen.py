@@ -281,7 +281,7 @@ class SearchScreen(WorkbenchScreen):
     @on(CursorList.Moved, "#knobs")
     def draw_hint(self) -> None:
         name, knobs = self.knob_panel.name_at_cursor, self.search.view.knobs
-        self.hint.show(lambda cells: hint(name, cells, knobs, self.hint.size.height))
+        self.hint.show(lambda cells: hint(name, cells, knobs, 3 if self.has_class("-tall") else 2))
 
     def _mark_stale(self) -> None:
         self._stale_timer = None
