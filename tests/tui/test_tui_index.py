@@ -543,6 +543,8 @@ async def test_a_damaged_index_is_rebuilt_from_here(damage: Callable[[Path], Non
         await pilot.press("escape", "3")
         await until(pilot, lambda: isinstance(app.screen, IndexScreen))
         if damage is damaged_at_once:
+            nothing = " ".join(index_screen(app).doctor.text.split())
+            assert nothing == "The index cannot be opened: there is nothing to check."
             said = " ".join(shown(index_screen(app), "#facts").split())
             assert (
                 "R builds a new index from them." in said and "openclaw-mem" not in said.partition("File:")[0]
@@ -553,6 +555,7 @@ async def test_a_damaged_index_is_rebuilt_from_here(damage: Callable[[Path], Non
         await until(pilot, lambda: settings.index_path.with_name("main.sqlite.damaged").exists())
         await until(pilot, lambda: lab(app).search.activity.phase == "ready")
         await settled(pilot)
+        assert "cannot be opened" not in index_screen(app).doctor.text
     assert looked(settings, deep=True).errors == 0
 
 
