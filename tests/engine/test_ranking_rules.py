@@ -123,6 +123,8 @@ def test_vectors_only_count_in_full_and_are_cut() -> None:
     trace = rank(pool_of([("a", 0.8), ("b", 0.3)], None), DOCUMENTED)
     assert [(r.chunk_id, r.final) for r in trace.returned] == [("a", 0.8)]
     assert row(trace, "b").outcome.reason == "0.300 is below 0.35, short by 0.050"
+    near = rank(pool_of([("a", 0.8), ("b", 0.34996)], None), DOCUMENTED)
+    assert row(near, "b").outcome.reason == "0.34996 is below 0.35, short by 0.00004"
     assert codes(trace) == ["single-leg"]
 
 

@@ -118,7 +118,9 @@ def _ranked(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
 def _is_below(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
     assert row.final is not None
     short = oracle.knobs.min_score - row.final
-    return short > 0 and found[1] == f"{row.final:.3f}" and found[2] == f"{short:.3f}"
+    digits = len(found[1].partition(".")[2])
+    written = found[1] == f"{row.final:.{digits}f}" and found[2] == f"{short:.{digits}f}"
+    return short > 0 and float(found[1]) < oracle.knobs.min_score and written
 
 
 def _ceiling(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:

@@ -153,6 +153,8 @@ def test_bars_meet_where_one_ends_and_the_next_begins() -> None:
 def test_numbers_in_sentences_have_two_digits_or_more() -> None:
     said = fmt.numbers("0.369 is below 0.4, short by 0.031; 0.5 s and 0.4 ms at 10.2 of v0.4")
     assert said == ".369 is below .40, short by .031; .5 s and .4 ms at 10.2 of v0.4"
+    said = fmt.numbers("-0.038 is below 0.35; cosine -0.054, minus 1-0.5 and x-0.5")
+    assert said == "−.038 is below .35; cosine −.054, minus 1-0.5 and x-0.5"
 
 
 def test_a_diff_is_wrapped_below_its_text_and_no_word_of_it_is_lost() -> None:

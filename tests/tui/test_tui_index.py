@@ -542,12 +542,20 @@ async def test_a_damaged_index_is_rebuilt_from_here(damage: Callable[[Path], Non
         await until(pilot, lambda: lab(app).search.activity.trouble != "")
         await pilot.press("escape", "3")
         await until(pilot, lambda: isinstance(app.screen, IndexScreen))
+        if damage is damaged_at_once:
+            nothing = " ".join(index_screen(app).doctor.text.split())
+            assert nothing == "The index cannot be opened: there is nothing to check."
+            said = " ".join(shown(index_screen(app), "#facts").split())
+            assert (
+                "R builds a new index from them." in said and "openclaw-mem" not in said.partition("File:")[0]
+            )
         await pilot.press("R")
         await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
         await pilot.press("enter")
         await until(pilot, lambda: settings.index_path.with_name("main.sqlite.damaged").exists())
         await until(pilot, lambda: lab(app).search.activity.phase == "ready")
         await settled(pilot)
+        assert "cannot be opened" not in index_screen(app).doctor.text
     assert looked(settings, deep=True).errors == 0
 
 
@@ -555,8 +563,19 @@ async def test_the_key_of_repairs_rebuilds_an_index_that_the_checks_found_damage
     app = unwatched(tmp_path)
     async with opened(app) as (pilot, screen):
         await press(pilot, "c")
+        app.search.say("")
+        await press(pilot, "exclamation_mark")
+        drawn = app.screen.query_one(HelpText).text
+        assert "MEMORY.md" in drawn and "No messages" not in drawn and drawn.splitlines()[-1].strip()
+        await press(pilot, "escape", "1", "exclamation_mark")
+        assert app.screen.query_one(HelpText).text.strip() == "No messages."
+        await press(pilot, "escape", "3")
+        app.search.say("the index is up to date")
+        await settled(pilot)
+        assert "up to date" in shown(screen, "#status")
         damaged_pages(app.search.service.settings.index_path)
         await press(pilot, "c")
+        assert "up to date" not in shown(screen, "#status"), "that was before"
         report = screen.presenter.state.report
         assert report is not None and "damaged" in {finding.code for finding in report.findings}
         await press(pilot, "F")

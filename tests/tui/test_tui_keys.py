@@ -336,7 +336,10 @@ def test_keys_of_every_kind_are_taken_and_the_way_back_has_the_key_of_the_way_in
 def test_messages_name_the_keys_of_the_user() -> None:
     take_keys({"rebuild": "f9", "show_index": "f3"})
     assert fmt.message("Run `openclaw-mem index --force`.").startswith("f3 then f9: ")
-    assert fmt.message_here("Run `openclaw-mem index --force`.").startswith("f9: "), "on the screen itself"
+    said = fmt.message_here(
+        "Run `openclaw-mem index --force`: `openclaw-mem index --force` builds it; run it."
+    )
+    assert said == "Press f9: f9 builds it; run it.", "on the screen itself"
 
 
 def test_a_key_means_the_same_on_every_screen() -> None:

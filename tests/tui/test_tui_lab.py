@@ -189,7 +189,15 @@ async def test_knobs_rank_in_the_same_frame_retrieve_and_reset(tmp_path: Path) -
         assert screen.search.view.knobs == screen.search.view.defaults
         await press(pilot, "shift+left", "U")
         assert screen.search.view.knobs == screen.search.view.defaults
-        await press(pilot, "escape")
+        await pilot.resize_terminal(*SMALL)
+        await press(pilot, "home")
+        for name in KNOB_NAMES:
+            panel, drawn = screen.knob_panel, screen.hint.drawn
+            assert panel.name_at_cursor == name and screen.hint.size.height == len(drawn) <= 2, "no blank row"
+            assert panel.scroll_offset.y <= panel.cursor < panel.scroll_offset.y + panel.size.height, name
+            await press(pilot, "down")
+        await pilot.resize_terminal(*LARGE)
+        await press(pilot, *["up"] * (len(KNOB_NAMES) - 1 - KNOB_NAMES.index("min_score")), "escape")
         assert screen.hits.has_focus and not screen.knobs_open
 
         steps = KNOB_NAMES.index("lexical_form") - KNOB_NAMES.index("min_score")
@@ -416,6 +424,11 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
             assert screen.waterfall.size.height == len(screen.waterfall.drawn) == 10
         seen = [screen.hits.render_line(y).text for y in range(screen.hits.size.height)]
         assert any(line.startswith("▌") for line in seen)
+        above = sum(stop <= screen.hits.scroll_offset.y for _, stop in screen.hits._spans)
+        assert (above > 0) == (size == SMALL)
+        assert (f"{above} rows above" in str(screen.hits.border_subtitle)) == bool(above)
+        await press(pilot, "g")
+        assert "above" not in str(screen.hits.border_subtitle)
 
         for _ in range(12):
             await press(pilot, "right_square_bracket")

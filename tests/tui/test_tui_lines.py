@@ -192,6 +192,17 @@ def test_waterfall_of_a_dropped_row_says_why() -> None:
     assert row.path in first and "final" not in texts(waterfall(view, row, 40)).splitlines()[0]
 
 
+def test_a_score_that_misses_the_minimum_by_little_is_short_by_more_than_nothing() -> None:
+    view = world.view()
+    assert view.trace is not None
+    row = view.trace.returned[0]
+    assert row.final is not None
+    near = world.view(Knobs().set({"min_score": row.final + 0.0000412}))
+    assert near.trace is not None
+    same = next(each for each in near.trace.rows if each.chunk_id == row.chunk_id)
+    assert "short by .00004\n" in texts(waterfall(near, same, 60)) + "\n"
+
+
 def test_an_empty_answer_names_the_keys_that_explain_and_change_it() -> None:
     drawn = texts(funnel.nothing(world.view(Knobs().set({"min_score": 0.99, "keyword_rescue": "off"}))))
     assert [text.split()[0] for text in drawn.splitlines()] == ["p", "w"]

@@ -171,6 +171,27 @@ def test_a_note_without_a_heading_suggests_its_first_line(tmp_path: Path) -> Non
     )
 
 
+def test_suggestions_are_of_daily_and_other_notes_and_differ_in_more_than_numbers(tmp_path: Path) -> None:
+    daily = {f"memory/2026-03-0{n}.md": f"# Log 2026-03-0{n}\n- Batch {n} of panes.\n" for n in range(1, 8)}
+    notes = {**daily, "MEMORY.md": "# Memory\n## People\n## House\n", "memory/2026-03-09.md": "# Boiler\n"}
+    settings = settings_for(
+        write_notes(tmp_path / "ws", notes), tmp_path / "home", OPENCLAW_MEM_PROVIDER="none"
+    )
+    with Memory.open(settings) as memory:
+        memory.sync()
+        found = start_page.read(memory, 0.0).suggestions
+    assert [query for query, _ in found] == ["Boiler", "Batch 7 of panes.", "People", "House"]
+
+
+@pytest.mark.parametrize(
+    "heading", ["Log 2026-09-18", "Daily notes: Friday, 18 September 2026", "Notes of May", "-" * 60]
+)
+def test_a_heading_of_a_date_suggests_the_first_line_instead(heading: str) -> None:
+    assert not start_page._is_query(heading)
+    for said in ("Log in to the NAS", "Backup of 2026-09-18", "Maypole", "Decision on the daily build"):
+        assert start_page._is_query(said)
+
+
 async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
     memo = WorkbenchState(tmp_path / "data", "main", tmp_path / "workspace")
     async with running(tmp_path) as (pilot, screen):

@@ -10,7 +10,7 @@ from lab_world import LARGE, SMALL, lab, press, settled, until
 from test_tui_lab import DRILL, running
 from textual.pilot import Pilot
 
-from openclaw_mem_engine.api import Change, Expected
+from openclaw_mem_engine.api import KNOBS, Change, Expected
 from openclaw_mem_tui.features.why_not.picker import MemoryLine, lines_of, matching
 from openclaw_mem_tui.features.why_not.screen import WhyNotScreen
 from openclaw_mem_tui.widgets.dialogs import HelpScreen, PickScreen
@@ -55,7 +55,11 @@ async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Pat
         assert any("match" in span.role for line in spans for span in line)
         at = next(i for i, change in enumerate(answer.changes) if set(change.set) == {"min_score"})
         await press(pilot, *["j"] * at)
-        assert "▌ min score .35 → " in screen.changes.text.splitlines()[screen.changes._spans[at][0]]
+        first, stop = screen.changes._spans[at]
+        drawn = screen.changes.text.splitlines()
+        assert "▌ min score .35 → " in drawn[first]
+        assert f"min score: {KNOBS['min_score'].help}" in drawn[stop - 1], "what the selected change does"
+        assert sum(f"{each.help}" in screen.changes.text for each in KNOBS.values()) == 1, "no other says it"
         assert "apply" in screen.query_one(KeyBar).text
         change = answer.changes[at]
         every = len(answer.changes)

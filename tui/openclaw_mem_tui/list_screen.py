@@ -99,8 +99,8 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
 
     def messages(self, cells: int) -> list[Line]:
         """Of the selected row too: its pane is low, or hidden, where room is short."""
-        details = self.detail.draw(cells)
-        return [*details, *([()] if details else []), *super().messages(cells)]
+        details, said = self.detail.draw(cells), super().messages(cells)
+        return [*details, *([()] if details and said else []), *said]
 
     @property
     def lower_pane(self) -> Pane:

@@ -324,7 +324,7 @@ class WorkbenchScreen(Screen[None]):
     def action_messages(self) -> None:
         from openclaw_mem_tui.widgets.dialogs import TextScreen
 
-        self.app.push_screen(TextScreen("in full", self.messages))
+        self.app.push_screen(TextScreen("in full", lambda at: self.messages(at) or status.NO_MESSAGES))
 
     @property
     def lower_pane(self) -> Lines:

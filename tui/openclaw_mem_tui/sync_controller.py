@@ -88,13 +88,19 @@ class SyncController(Presenter[Activity]):
     def take_damage(self, error: IndexDamaged) -> None:
         """The index cannot be read everywhere. That of another backend has no state here."""
         if self.service.backend == self.service.configured_backend:
-            self.update(damage=error)
+            self._set_damage(error)
+
+    def _set_damage(self, damage: IndexDamaged | None) -> None:
+        """What was said before a damage was found may not be so."""
+        new = damage is not None and self.state.damage is None
+        self.update(damage=damage, said="" if new else self.state.said)
 
     def take_report(self, report: DoctorReport) -> None:
         """What the doctor has found. A report without errors ends a damage that was known."""
         found = next((each.text for each in report.findings if each.code == "damaged"), "")
         known = self.state.damage if report.errors else None
-        self.update(errors=report.errors, damage=IndexDamaged(found) if found else known)
+        self.update(errors=report.errors)
+        self._set_damage(IndexDamaged(found) if found else known)
 
     # -- syncing ------------------------------------------------------------------------------------------
 

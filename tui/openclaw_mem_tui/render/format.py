@@ -65,8 +65,11 @@ def message(text: str, limit: int = LINE_LIMIT) -> str:
 
 
 def message_here(text: str, limit: int = LINE_LIMIT) -> str:
-    """A ``message`` on the index screen, which has these keys."""
-    return message(text, limit).removeprefix(f"{key('show_index')} then ")
+    """A message on the index screen: its keys instead of the commands that they do."""
+    for command, name in COMMAND_ACTIONS.items():
+        for run, press in (("Run ", "Press "), ("run ", "press "), ("", "")):
+            text = text.replace(f"{run}`{command}`", f"{press}{key(name)}")
+    return inert(advice(text), limit)
 
 
 def inert_lines(text: str, limit: int = LINE_LIMIT) -> list[str]:
@@ -205,8 +208,9 @@ def setting(value: float) -> str:
 
 
 def numbers(text: str) -> str:
-    """A sentence of the engine with its numbers as everywhere here: ``0.324`` becomes ``.324``, ``0.4``
-    ``.40``; a measure keeps its one digit."""
+    """A sentence of the engine with its numbers as everywhere here: ``0.324`` becomes ``.324``,
+    ``-0.05`` ``−.05``, ``0.4`` ``.40``; a measure keeps its one digit."""
+    text = re.sub(r"(?<![\w./:-])-(?=0\.\d)", "−", text)
     text = re.sub(r"(?<![\w./:-])0(\.\d)(?=[\s,;:)]|\.?$)(?! (?:s|ms|[KMG]B)\b)", r"\g<1>0", text)
     return re.sub(r"(?<![\w./:-])0(\.\d)", r"\1", text)
 

@@ -129,6 +129,10 @@ RESCUE = line((key("show_index"), "key"), (" then ", "dim"), (key("rebuild"), "k
 _FAILED, _WARNING, _INFO = Span(" ✗ ", "bad"), Span(" ! ", "warn"), Span(" i ", "accent")
 
 
+#: Where there is nothing to show in full.
+NO_MESSAGES = [line(("No messages.", "dim"))]
+
+
 def asker(view: View) -> str:
     """Which session asks, where that makes a difference."""
     if view.session_key:
@@ -190,8 +194,6 @@ def messages(view: View, activity: Activity, cells: int, others: Sequence[str] =
     for sign, text in known:
         if text:
             signs.setdefault(text, sign)
-    if not signs:
-        return [line(("No messages.", "dim"))]
     return [
         piece
         for text, sign in signs.items()

@@ -32,7 +32,9 @@ def cut_by_score(state: RankingState) -> None:
 
 
 def _why_below(minimum: float, causes: Iterable[Callable[[Ranked], str]], item: Ranked) -> str:
-    reason = f"{item.score:.3f} is below {minimum:g}, short by {minimum - item.score:.3f}"
+    # As many digits as it takes to see that it is below.
+    digits = next((many for many in range(3, 9) if round(item.score, many) < minimum), 9)
+    reason = f"{item.score:.{digits}f} is below {minimum:g}, short by {minimum - item.score:.{digits}f}"
     return _joined(reason, causes, item)
 
 

@@ -121,7 +121,10 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self.files.show_rows(
             state.files, partial(files.file_row, state, damaged), partial(files.words, damaged)
         )
-        self.doctor.show_wrapped(state.findings, doctor.item_rows)
+        unchecked = activity.phase == "failed" and not state.findings
+        self.doctor.show_wrapped(
+            state.findings, doctor.item_rows, doctor.around_nothing if unchecked else lambda _: ((), ())
+        )
         self.events.show_wrapped(state.events, partial(files.event_row, state))
         box = self.query_one("#files-box", Vertical)
         asked, shown = self.search.service.backend, self.search.service.configured_backend

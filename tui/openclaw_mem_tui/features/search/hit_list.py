@@ -12,6 +12,7 @@ from openclaw_mem_tui.features.search.baseline import same_lines
 from openclaw_mem_tui.features.search.render import funnel, hits
 from openclaw_mem_tui.features.search.start_page import Suggestions
 from openclaw_mem_tui.features.search.state import Columns, View
+from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, text_of
 from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.widgets.lists import CursorList, Rows, has_words
@@ -86,6 +87,12 @@ class HitList(CursorList):
         if self.stale != stale:
             self.stale = stale
             self.changed()
+
+    @property
+    def above(self) -> str:
+        """What the frame says of the rows above those in sight."""
+        many = sum(stop <= self.scroll_offset.y for _, stop in self._spans)
+        return f"{fmt.count(many, 'row')} above · " if many else ""
 
     @property
     def selected(self) -> Row | None:

@@ -80,6 +80,7 @@ class SearchScreen(WorkbenchScreen):
 
     def on_mount(self) -> None:
         self.label(self.waterfall, "waterfall")
+        self.watch(self.hits, "scroll_y", self.label_hits, init=False)
         self._clock = self.set_interval(_FRAME, self._tick)
         if self._initial_query:
             with self.prevent(Input.Changed):
@@ -235,7 +236,8 @@ class SearchScreen(WorkbenchScreen):
 
     def label_hits(self) -> None:
         shown = self.search.view.trace is not None
-        self.label(self.hits, subtitle=key_hint("columns", f"columns: {self.hits.mode}") if shown else "")
+        said = self.hits.above + key_hint("columns", f"columns: {self.hits.mode}")
+        self.label(self.hits, subtitle=said if shown else "")
 
     def _draw_lesson(self) -> None:
         compared = bool(self.search.view.pool_faults) and self.search.view.compares
@@ -283,7 +285,7 @@ class SearchScreen(WorkbenchScreen):
     @on(CursorList.Moved, "#knobs")
     def draw_hint(self) -> None:
         name, knobs = self.knob_panel.name_at_cursor, self.search.view.knobs
-        self.hint.show(lambda cells: hint(name, cells, knobs, self.hint.size.height))
+        self.hint.show(lambda cells: hint(name, cells, knobs, 3 if self.has_class("-tall") else 2))
 
     def _mark_stale(self) -> None:
         self._stale_timer = None

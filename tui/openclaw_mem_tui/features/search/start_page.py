@@ -27,9 +27,13 @@ _LONGEST = 60
 #: A line that is no heading, without the mark of a list.
 _PLAIN = re.compile(r"\s*(?:[-*+]\s+)?([^\W_].*?)\s*")
 _HEADING = re.compile(r"#{1,4}\s+(.*?)\s*#*\s*")
-#: Headings that say nothing about a note: dates, times, numbers, and one short word.
+#: Headings that say nothing about a note: one short word, and dates, times and numbers, with or without
+#: words that many notes begin with.
 _SAYS_NOTHING = re.compile(
-    r"[\d\W_]*|\w{1,3}|(?:notes?|log|todo|memory|facts|summary|misc|done|decisions)", re.I
+    r"\w{1,3}|(?:[\d\W_]|\b(?:notes?|log|daily|journal|diary|todo|memory|facts|summary|misc|done|decisions|"
+    r"for|of|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august|"
+    r"september|october|november|december)\b)*",
+    re.I,
 )
 
 _KEYS = (
@@ -61,17 +65,20 @@ class StartPage(NamedTuple):
 
 
 def read(memory: Memory, now: float) -> StartPage:
-    """Headings of the most recent daily notes and of others, of a note without one its first line, and the
-    last examination of the log. Reads a few notes; raises OpenClawMemError."""
+    """Headings of the most recent daily notes and of others, of a note without one its first line, of those
+    that differ in numbers only the first; and the last examination of the log. Reads a few notes; raises
+    OpenClawMemError."""
     paths = memory.paths()
     dated = sorted((path for path in paths if re.search(r"\d{4}-\d\d-\d\d", path)), reverse=True)
-    chosen = [*dated[: _NOTES // 2], *(path for path in paths if path not in dated)][:_NOTES]
+    recent, older = dated[: _MOST // 2], dated[_MOST // 2 : _MOST]
+    chosen = [*recent, *[path for path in paths if path not in dated][: _NOTES - _MOST], *older]
     found: dict[str, tuple[str, str]] = {}
     each = [list(_queries(memory, path)) for path in chosen]
     for turn in range(max(map(len, each), default=0)):  # one heading of each note first
         for path, headings in zip(chosen, each, strict=True):
             if turn < len(headings) and len(found) < _MOST:
-                found.setdefault(headings[turn].casefold(), (headings[turn], path))
+                alike = re.sub(r"\d+", "#", headings[turn].casefold())
+                found.setdefault(alike, (headings[turn], path))
     last = next((event for event in memory.events(200) if event.kind == "doctor" and event.counts), None)
     doctor, errors = "", 0
     if last is not None and (last.counts.get("errors") or last.counts.get("warnings")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclaw_mem_engine.api import Change, Knobs, Step, WhyNot
+from openclaw_mem_engine.api import KNOBS, Change, Knobs, Step, WhyNot
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
 
@@ -11,6 +11,8 @@ _NAME = 12
 _SETTING = 34
 #: Cells from which a note names every setting that was tried.
 _ROOMY = 90
+#: Cells from which the selected change says what its knobs do.
+_EXPLAINED = 70
 #: The code of the note which settings were tried; the others are of the search, not of a change.
 _TRIED = "no-change"
 #: Displaced passages that are named; the others are counted.
@@ -76,15 +78,20 @@ def _note(mark: str, text: str, cells: int) -> list[Line]:
 
 
 def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> list[Line]:
-    """One change of knobs, the rank that it gives, and what it costs."""
+    """One change of knobs, the rank that it gives, and what it costs; of the ``selected`` one what its knobs
+    do."""
     mark = Span("▌ " if selected else "  ", "accent")
     text = setting(change, knobs)
     wide = max(_SETTING, fmt.width_of(text) + 2)
-    return wrapped(
+    made = wrapped(
         line(mark, (fmt.left(text, wide), "strong"), (f"rank {change.rank}", "good"), (_cost(change), "dim")),
         cells - 1,
         4,
     )
+    for name in change.set if selected and cells >= _EXPLAINED else ():
+        about = line(mark, "  ", (f"{name.replace('_', ' ')}: {KNOBS[name].help}", "dim"))
+        made += wrapped(about, cells - 1, 4)
+    return made
 
 
 def setting(change: Change, knobs: Knobs) -> str:

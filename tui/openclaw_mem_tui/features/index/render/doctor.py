@@ -131,6 +131,12 @@ def subtitle(state: IndexState) -> str:
     return f"last checked {when}"
 
 
+def around_nothing(cells: int) -> tuple[list[Line], list[Line]]:
+    """What the list says of an index that cannot be opened, before anything was checked."""
+    text = "The index cannot be opened: there is nothing to check."
+    return wrapped(line((text, "dim")), cells, 0), []
+
+
 def repairs(report: DoctorReport, cells: int) -> list[Line]:
     """What a repair would do."""
     made: list[Line] = []

@@ -236,7 +236,8 @@ def _margin(trace: Trace, total: float, digits: int, cells: int) -> list[Line]:
             made.append(spread(line(label, ("does not apply to ranks", "faint")), (), cells))
         elif stage.limit:
             passes = ("passes by ", "good") if margin >= 0 else ("short by ", "bad")
-            end = line(passes, (fmt.score(abs(margin), digits), passes[1]))
+            shown = next((many for many in range(digits, 9) if round(margin, many)), digits)
+            end = line(passes, (fmt.score(abs(margin), shown), passes[1]))
             made.append(spread(line(label, f"┊ {fmt.setting(stage.limit)}"), end, cells))
     return made
 
