@@ -235,9 +235,8 @@ class SearchScreen(WorkbenchScreen):
         self.notes.show(notes)
 
     def label_hits(self) -> None:
-        shown = self.search.view.trace is not None
         said = self.hits.above + key_hint("columns", f"columns: {self.hits.mode}")
-        self.label(self.hits, subtitle=said if shown else "")
+        self.label(self.hits, subtitle=said if self.search.view.trace is not None else "")
 
     def _draw_lesson(self) -> None:
         compared = bool(self.search.view.pool_faults) and self.search.view.compares
@@ -342,11 +341,11 @@ class SearchScreen(WorkbenchScreen):
 
     @on(KnobPanel.Turned)
     def _turned(self, event: KnobPanel.Turned) -> None:
-        knobs = self.search.view.knobs
+        view = self.search.view
         if event.direction:
-            self.tune(nudged(knobs, event.name, event.direction, event.large))
+            self.tune(nudged(view.knobs, event.name, event.direction, event.large))
         else:
-            self.tune(reset(knobs, self.search.view.defaults, event.name))
+            self.tune(reset(view.knobs, view.defaults, event.name))
 
     def on_descendant_focus(self) -> None:
         self.draw_keys()
