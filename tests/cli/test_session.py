@@ -78,7 +78,7 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
         with file.open("r+b") as stream:
             stream.write(os.urandom(file.stat().st_size))
     tui.press("3")
-    tui.shows("R: The index", "damaged (", "R rebuild")
+    tui.shows("R builds a new index", "damaged (", "R rebuild")
     tui.press("R")
     tui.shows("The index is damaged. It is renamed;", "enter rebuild")
     tui.press("enter")

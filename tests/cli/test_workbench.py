@@ -11,7 +11,7 @@ import pytest
 
 from openclaw_mem_engine.cli import tui
 from support.commands import Call, World
-from support.terminals import on_a_terminal
+from support.terminals import on_a_terminal, on_a_terminal_that_goes
 
 Opened = list[dict[str, Any]]
 
@@ -96,6 +96,13 @@ def test_a_signal_leaves_the_alternate_screen(world: World, name: str) -> None:
     assert code == 128 + number
     assert text.rindex("\x1b[?1049l") > text.rindex("\x1b[?1049h")
     assert "Traceback" not in text
+
+
+@pytest.mark.skipif(os.name == "nt", reason="terminals of POSIX")
+def test_the_workbench_ends_with_its_terminal(world: World) -> None:
+    """Its output is taken by nothing then, and Textual waits until it is."""
+    argv = ["tui", "--provider", "none", "--workspace", str(world.workspace)]
+    assert on_a_terminal_that_goes(world, argv, "\x1b[?1049h", "31" * 60) == 129
 
 
 def test_what_is_opened_is_said_before_the_first_frame_and_erased(world: World) -> None:

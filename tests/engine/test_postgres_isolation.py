@@ -116,6 +116,7 @@ CALLS: dict[str, Callable[[PostgresIndex], Any]] = {
     "matching": lambda s: sorted(s.matching(query(), IDS)),
     "new_generation": _generation,
     "notes": lambda s: s.notes,
+    "opened": lambda s: s.opened,
     "packed_lines": lambda s: s.packed_lines(IDS, FINGERPRINT.space),
     "passages": lambda s: [*s.passages()],
     "provide": lambda s: s.provide("plain", "named", "lines", progress=lambda *_: None),

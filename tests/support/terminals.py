@@ -12,7 +12,7 @@ from typing import Self
 
 import pytest
 
-from support.commands import ARGV, World
+from support.commands import ARGV, World, until
 
 #: A shell that runs a command as its job, and resumes it after a line that is typed when it has stopped.
 _SHELL = ["sh", "-c", 'set -m; "$@"; echo "the job has stopped"; read -r line; fg', "sh"]
@@ -81,6 +81,26 @@ def on_a_terminal(
     os.close(terminal)
     _, status = os.waitpid(pid, 0)
     return os.waitstatus_to_exitcode(status), written.decode()
+
+
+def on_a_terminal_that_goes(world: World, argv: Sequence[str], after: str, keys: str) -> int:
+    """The exit code of the command when its terminal is closed: it wrote ``after`` and got ``keys``, and what
+    it writes since then was not read."""
+    pid, terminal = _start(world, argv, None, 100, 30)
+    written = b""
+    while after.encode() not in written:
+        written += os.read(terminal, 65536)
+    os.write(terminal, keys.encode())
+    until(lambda: select.select([terminal], [], [], 0)[0])
+    os.close(terminal)
+    ended: list[int] = []
+    try:
+        until(lambda: ended.extend(code for at, code in [os.waitpid(pid, os.WNOHANG)] if at) or ended)
+    finally:
+        if not ended:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(ended[0])
 
 
 class Workbench:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 #: Seconds after a change until it is saved, with those that follow it: what a killed process loses.
 _SAVED_AFTER = 1.0
+#: Seconds after a signal until the process ends in any case; what it was about is saved before.
+_END_WITHIN = 10.0
 
 
 class Workbench(App[int]):
@@ -146,8 +149,16 @@ class Workbench(App[int]):
         if self.is_headless or sys.platform == "win32":  # no loop takes handlers there, and SIGHUP is missing
             return
         loop = asyncio.get_running_loop()
+
+        def end(number: int, _: object) -> None:
+            late = threading.Timer(_END_WITHIN, os._exit, (128 + number,))
+            late.daemon = True
+            late.start()
+            loop.call_soon_threadsafe(self.exit, 128 + number)
+
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self.exit, 128 + number)
+            # Not a handler of the loop: that waits for ever when a terminal that is gone takes no output.
+            signal.signal(number, end)
 
     def on_mount(self) -> None:
         # Textual draws nothing when ``fg`` resumes the process, over what the shell has left.

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
-from openclaw_mem_engine.state.disk import read_file
 from openclaw_mem_engine.stores.sqlite.files import has_leftovers, is_running
 
 if TYPE_CHECKING:
@@ -220,6 +219,8 @@ class SyncLock:
 def read_owner(path: Path) -> Owner | None:
     """The owner that a record names; None for a file that is missing, empty, half written or foreign. Texts
     that are not printable are refused: they may reach a terminal."""
+    from openclaw_mem_engine.state.disk import read_file
+
     with suppress(OSError, LookupError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         found = json.loads(read_file(path, _MOST_BYTES))
         host, what = str(found["host"]), str(found["what"])

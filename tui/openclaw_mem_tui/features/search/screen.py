@@ -24,7 +24,7 @@ from openclaw_mem_tui.features.search.render import above, funnel, hits
 from openclaw_mem_tui.features.search.render.knobs import hint
 from openclaw_mem_tui.features.search.run_actions import GROUPS
 from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, landing, suggested
-from openclaw_mem_tui.features.search.state import View, nudged, reset, same_rows
+from openclaw_mem_tui.features.search.state import View, same_rows, turned
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
@@ -341,11 +341,7 @@ class SearchScreen(WorkbenchScreen):
 
     @on(KnobPanel.Turned)
     def _turned(self, event: KnobPanel.Turned) -> None:
-        view = self.search.view
-        if event.direction:
-            self.tune(nudged(view.knobs, event.name, event.direction, event.large))
-        else:
-            self.tune(reset(view.knobs, view.defaults, event.name))
+        self.tune(turned(self.search.view, event.name, event.direction, event.large))
 
     def on_descendant_focus(self) -> None:
         self.draw_keys()

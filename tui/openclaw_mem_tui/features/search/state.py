@@ -293,6 +293,13 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
 # -- knobs ------------------------------------------------------------------------------------------------
 
 
+def turned(view: View, name: str, direction: int, large: bool) -> Knobs:
+    """The knobs after one key on one of them; direction 0 is the key that resets it."""
+    if direction:
+        return nudged(view.knobs, name, direction, large)
+    return reset(view.knobs, view.defaults, name)
+
+
 def nudged(knobs: Knobs, name: str, direction: int, large: bool = False) -> Knobs:
     """One key press on one knob. The weights stay complements; a profile sets everything."""
     if name == PROFILE:
