@@ -131,7 +131,7 @@ COMMANDS = (
         'why-not "vpn certificate" memory/2026-02-20.md:12\n'
         '  openclaw-mem why-not "vpn certificate" MEMORY.md --profile workbench --json',
         " It\nwalks from the file on disk to the snippet, and stops at the first no. Every change of a\n"
-        "knob that it names was tried: with the next smaller one the passage is not returned.",
+        "knob that it names was tried: one step of the knob less does not\nreturn the passage.",
         (
             option("query", metavar="QUERY", help="what is searched"),
             option(
