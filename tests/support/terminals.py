@@ -93,14 +93,20 @@ def on_a_terminal_that_goes(world: World, argv: Sequence[str], after: str, keys:
     os.write(terminal, keys.encode())
     until(lambda: select.select([terminal], [], [], 0)[0])
     os.close(terminal)
-    ended: list[int] = []
+    ended = (0, 0)
+
+    def has_ended() -> bool:
+        nonlocal ended
+        ended = os.waitpid(pid, os.WNOHANG)
+        return ended[0] == pid
+
     try:
-        until(lambda: ended.extend(code for at, code in [os.waitpid(pid, os.WNOHANG)] if at) or ended)
-    finally:
-        if not ended:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-    return os.waitstatus_to_exitcode(ended[0])
+        until(has_ended)
+    except AssertionError:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
+    return os.waitstatus_to_exitcode(ended[1])
 
 
 class Workbench:
