@@ -18,7 +18,7 @@ from lab_world import LARGE, SMALL, first_index, lab, make, press, settled, unti
 from textual import _time
 from textual.pilot import Pilot
 
-from openclaw_mem_engine.api import FileRow
+from openclaw_mem_engine.api import FileRow, IndexDamaged
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.commands import choose
 from openclaw_mem_engine.memory import Memory
@@ -573,6 +573,11 @@ async def test_the_key_of_repairs_rebuilds_an_index_that_the_checks_found_damage
         app.search.say("the index is up to date")
         await settled(pilot)
         assert "up to date" in shown(screen, "#status")
+        app.search.sync.update(damage=IndexDamaged("The index is damaged."))
+        await press(pilot, "r")  # finds nothing to do
+        assert "up to date" not in app.search.activity.said
+        app.search.sync.update(damage=None)
+        app.search.say("the index is up to date")
         damaged_pages(app.search.service.settings.index_path)
         await press(pilot, "c")
         assert "up to date" not in shown(screen, "#status"), "that was before"

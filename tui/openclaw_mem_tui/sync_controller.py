@@ -150,7 +150,8 @@ class SyncController(Presenter[Activity]):
             self.update(phase="ready", label="", left=None)
         if outcome and self.of_edit:
             outcome, self.of_edit = f"{outcome}; {self.of_edit}", ""
-        self.say(outcome or (before if quietly else "the index is up to date"))
+        calm = before if quietly else "the index is up to date"
+        self.say(outcome or ("" if self.state.damage is not None else calm))
 
     async def _sync_once(self, job: Job) -> str:
         """What changed, as a sentence; empty when nothing did."""
