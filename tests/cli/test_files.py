@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclaw_mem_engine.cli.status import FILE_WORDS
+from openclaw_mem_engine.api import FILE_WORDS
 from openclaw_mem_tui.features.index.render.files import STATES
 from support.commands import Call, World
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openclaw_mem_engine.answer import Status
-    from openclaw_mem_engine.inspection import FileRow, FileState, Overview
+    from openclaw_mem_engine.inspection import FileRow, Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy, AnatomyState, Piece
     from openclaw_mem_engine.providers.factory import ProviderState
     from openclaw_mem_engine.retrieval import Capabilities
@@ -55,15 +55,6 @@ _STATES: dict[AnatomyState, str] = {
     "new": "not indexed yet: the next sync makes these chunks",
     "gone": "deleted on disk: the index still has these chunks",
     "refused": "cannot be read: the index still has these chunks",
-}
-#: The state of a file in words.
-FILE_WORDS: dict[FileState, str] = {
-    "changed": "modified",
-    "new": "not indexed",
-    "gone": "deleted",
-    "refused": "excluded",
-    "left-out": "excluded",
-    "indexed": "up to date",
 }
 
 
@@ -168,6 +159,8 @@ def run_files(arguments: Namespace) -> int:
 
 def _file_lines(overview: Overview, rows: Sequence[FileRow]) -> list[str]:
     """A table, and totals."""
+    from openclaw_mem_engine.inspection import FILE_WORDS
+
     cells, whole = [], [file for file in overview.freshness.skipped if file.of_workspace]
     for row in rows:
         if row.path in {file.path for file in whole}:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
@@ -19,8 +19,16 @@ from openclaw_mem_engine.workspace.rules import source_of
 #: ``indexed``: as on disk. ``changed``, ``new``: the next sync reads it; ``gone``: the next sync removes it.
 #: ``refused``: it holds no text that can be indexed. ``left-out``: it is excluded.
 FileState = Literal["indexed", "changed", "new", "gone", "refused", "left-out"]
-#: In the order in which they are shown: what needs attention first.
-FILE_STATES: tuple[FileState, ...] = ("changed", "new", "gone", "refused", "left-out", "indexed")
+#: Each in words, in the order in which they are shown: what needs attention first.
+FILE_WORDS: Mapping[FileState, str] = {
+    "changed": "modified",
+    "new": "not indexed",
+    "gone": "deleted",
+    "refused": "excluded",
+    "left-out": "excluded",
+    "indexed": "up to date",
+}
+FILE_STATES = (*FILE_WORDS,)
 
 
 @dataclass(frozen=True, slots=True)

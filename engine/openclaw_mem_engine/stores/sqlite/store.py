@@ -152,11 +152,13 @@ class SqliteIndex(SqliteReader, IndexStore):
 
     def finish(self, synced_at: float, *, purge: bool = False) -> None:
         with self._db.transaction() as connection:
-            flags, chunks = self._meta.all(connection), rows(connection, "SELECT count(*) FROM chunks")[0][0]
-            if flags.get("words_left") == "yes" and (purge or chunks <= _SOON_PURGED):
+            flags = self._meta.all(connection)
+            if flags.get("words_left") == "yes" and (
+                purge or rows(connection, "SELECT count(*) FROM chunks")[0][0] <= _SOON_PURGED
+            ):
                 self._text.purge(connection)
             self._meta.put(connection, "synced_at", repr(synced_at))
-        self._give_back(merge=chunks > 0 and "synced_at" not in flags)
+        self._give_back(merge="synced_at" not in flags)
 
     def _give_back(self, *, merge: bool = False) -> None:
         """Give free pages back: a merge of segments leaves what it read, up to a third of the file. That

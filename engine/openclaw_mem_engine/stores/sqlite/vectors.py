@@ -132,9 +132,9 @@ class VectorRows:
     def cosines(self, space: Space, generation: int, vector: Floats, ids: Sequence[str]) -> dict[str, float]:
         held = self._loaded.get(space)
         if held is not None and held.generation == generation:  # as the list of the same search left it
-            rows = held.rows_of(ids)
-            scores = products(held.matrix[[*rows.values()]], vector) if rows else ()
-            return dict(zip(rows, map(float, scores), strict=True))
+            at = held.rows_of(ids)
+            scores = products(held.matrix[[*at.values()]], vector) if at else ()
+            return dict(zip(at, map(float, scores), strict=True))
         found = self._db.search(
             f"SELECT c.id, e.embedding FROM {EMBEDDED} WHERE c.id IN (SELECT value FROM json_each(?4))",
             (*space, json.dumps(list(ids))),

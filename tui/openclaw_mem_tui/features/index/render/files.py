@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import FileRow, FileState
+from openclaw_mem_engine.api import FILE_WORDS, FileRow, FileState
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
@@ -12,14 +12,17 @@ from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Event, EventKind
 
+_MARKS: dict[FileState, str] = {
+    "changed": "◌",
+    "new": "+",
+    "gone": "−",
+    "refused": "⊘",
+    "left-out": "⊘",
+    "indexed": "●",
+}
 #: Mark, words and role of each state: never distinguished by colour alone.
-STATES: dict[FileState, tuple[str, str, str]] = {
-    "changed": ("◌", "modified", "warn"),
-    "new": ("+", "not indexed", "warn"),
-    "gone": ("−", "deleted", "warn"),
-    "refused": ("⊘", "excluded", "warn"),
-    "left-out": ("⊘", "excluded", "warn"),
-    "indexed": ("●", "up to date", ""),
+STATES = {
+    state: (_MARKS[state], words, "" if state == "indexed" else "warn") for state, words in FILE_WORDS.items()
 }
 #: The same where the index is damaged.
 UNKNOWN = "?", "not known", "warn"
