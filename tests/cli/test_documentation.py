@@ -277,12 +277,16 @@ def test_the_answer_that_is_read_line_by_line_is_a_real_one(
 ) -> None:
     (shown,) = (block.text for block in blocks_of(ROOT / "docs" / "usage.md") if block.language == "text")
     assert run(["search", "vpn certificate", "--explain"]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert len(shown.splitlines()) == 4 and not [line for line in shown.splitlines() if line not in said]
+    said = capsys.readouterr().out
+    *result, sentence = shown.splitlines()
+    assert "\n".join(["", *result, "", "not returned"]) in said, "the whole result, with no line left out"
+    # The notes of the demo are dated from today, so the numbers of other candidates vary.
+    counts = re.compile(r"\d+ (?=more|keyword matches)")
+    assert counts.sub("", sentence) in counts.sub("", said).splitlines()
 
 
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 90
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 80
 
 
 @pytest.mark.skipif(not (ROOT / ".ci" / "run").exists(), reason="a source distribution has no .ci/run")
