@@ -35,7 +35,8 @@ from support.commands import World, new_world
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+#: Pages whose text and links are checked, without blocks that are run.
+TEXTS = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md"]
 LANGUAGES = {"sh", "python", "toml", "json5", "sql", "text"}
 #: Each entry of a list on one line.
 JSON_PAGE = (ROOT / "docs" / "json.md").read_text("utf-8").replace("\n  ", " ")
@@ -47,6 +48,10 @@ SETTING_UP = "pip install uv"
 ASKING = {"remember", "undo", "curate"}
 #: The beginning of one of our commands inside of a line of shell.
 _OURS = re.compile(r"(?<![/\w])openclaw-mem +([^|&;<>)\n]*)")
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
 class Block(NamedTuple):
@@ -123,7 +128,7 @@ def environ(home: World, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return wanted
 
 
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+@pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_block_does_what_it_shows(
     page: Path,
     home: World,
@@ -225,7 +230,7 @@ def parsed(text: str, at: str, block: bool = False) -> None:
         assert done.code == 0, at
 
 
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+@pytest.mark.parametrize("page", TEXTS, ids=named)
 def test_commands_in_the_text_exist_and_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.M | re.S)
     for call in re.findall(r"`openclaw-mem ([^`]+)`", text):
@@ -277,12 +282,16 @@ def test_the_answer_that_is_read_line_by_line_is_a_real_one(
 ) -> None:
     (shown,) = (block.text for block in blocks_of(ROOT / "docs" / "usage.md") if block.language == "text")
     assert run(["search", "vpn certificate", "--explain"]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert len(shown.splitlines()) == 4 and not [line for line in shown.splitlines() if line not in said]
+    said = capsys.readouterr().out
+    result, sentence = shown.rstrip("\n").split("\n\n")
+    assert f"\n{result}\n\nnot returned" in said, "the whole result, with no line left out"
+    # The notes of the demo are dated from today, so the numbers of other candidates vary.
+    counts = re.compile(r"\d+ (?=more|keyword matches)")
+    assert counts.sub("", sentence) in counts.sub("", said).splitlines()
 
 
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 90
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 80
 
 
 @pytest.mark.skipif(not (ROOT / ".ci" / "run").exists(), reason="a source distribution has no .ci/run")

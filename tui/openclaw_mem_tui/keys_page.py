@@ -17,10 +17,8 @@ from openclaw_mem_tui.widgets.filter_line import FilterLine
 
 HEAD = """# Keys of the workbench
 
-The bottom line of a screen has its most used keys, `?` all of them; `:` finds actions by name.
-
-This page is made from `tui/openclaw_mem_tui/bindings.py`:
-`python -c "from openclaw_mem_tui.keys_page import keys_page; print(keys_page(), end='')"`."""
+This page lists every key. The bottom line of a screen shows the keys that are used most. `?` shows all of
+them, and `:` runs an action by its name. The ids are for [changing keys](configuration.md#keys)."""
 
 FIXED = """## Fixed keys
 

@@ -13,7 +13,7 @@ _INT, _POSITIVE, _UNIT = Rule("int"), Rule("int", 1), Rule("number", 0, 1)
 def _knob(
     rule: Rule, openclaw: str = "", foreign_rule: Rule | None = None, default: object = None
 ) -> Setting:
-    meaning = "a knob of the ranking; unset: the profile's value"
+    meaning = "the knob of this name; unset: the profile's value"
     return Setting(rule, meaning, None, openclaw, foreign_rule, default)
 
 

@@ -97,12 +97,12 @@ class SandboxSettings:
 class BootstrapSettings:
     """Limits of the files that go into the system prompt; characters are UTF-16 units."""
 
-    max_chars: int = setting(_CHARS, "of one file; its middle is cut", 20_000)
-    total_max_chars: int = setting(_CHARS, "of all files together", 150_000)
+    max_chars: int = setting(_CHARS, "limit of one file in the prompt; its middle is cut", 20_000)
+    total_max_chars: int = setting(_CHARS, "limit of all files in the prompt", 150_000)
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSettings:
     """The file that is made of a conversation when a new one begins."""
 
-    messages: int = setting(Rule("int", 1, unit="messages"), "the last ones are kept", 15)
+    messages: int = setting(Rule("int", 1, unit="messages"), "how many messages a snapshot keeps", 15)

@@ -146,7 +146,7 @@ class ProviderSettings:
         "embedders whose vectors are kept for comparison",
         (),
     )
-    concurrency: int = setting(Rule("int", 1, 32, unit="requests"), "requests in flight", 4)
+    concurrency: int = setting(Rule("int", 1, 32, unit="requests"), "requests at a time", 4)
     local_model_path: str | None = setting(
         _PATH, "the GGUF file, or its hf: address", None, "local.modelPath"
     )
@@ -154,7 +154,7 @@ class ProviderSettings:
         _PATH, "folder of downloaded models (default: in the data folder)", None, "local.modelCacheDir"
     )
     local_idle_minutes: float = setting(
-        Rule("number", 0, unit="minutes"), "time without a text until a local model leaves memory", 5.0
+        Rule("number", 0, unit="minutes"), "idle time after which a local model leaves memory", 5.0
     )
     batch: BatchSettings = BatchSettings()
     key_provider: RemoteName | None = None
@@ -176,7 +176,7 @@ class ChunkingSettings:
 
     tokens: int = setting(Rule("int", 1, unit="tokens"), "length of a chunk", 400, "chunking.tokens")
     overlap: int = setting(
-        Rule("int", 0, unit="tokens"), "what a chunk repeats of the previous one", 80, "chunking.overlap"
+        Rule("int", 0, unit="tokens"), "how much a chunk repeats of the one before", 80, "chunking.overlap"
     )
 
 
@@ -255,7 +255,9 @@ class Settings:
         variable="OPENCLAW_MEM_WORKSPACE",
         flag="--workspace",
     )
-    agent: str = setting(_TEXT, "the agent", MISSING, variable="OPENCLAW_MEM_AGENT", flag="--agent")
+    agent: str = setting(
+        _TEXT, "the agent whose memory is used", MISSING, variable="OPENCLAW_MEM_AGENT", flag="--agent"
+    )
     data_dir: Path = setting(
         _PATH, "our data folder: indexes, models, caches", MISSING, variable="OPENCLAW_MEM_HOME"
     )
@@ -263,7 +265,7 @@ class Settings:
     sources: tuple[Source, ...] = setting(_SOURCES, "what is indexed", ("memory",), "sources")
     extra_paths: tuple[str, ...] = setting(
         Rule("texts"),
-        "further notes: files, folders, or globs (`**/*.md`)",
+        "more notes to index: files, folders, or globs (`**/*.md`)",
         (),
         "extraPaths",
         flag="--include",

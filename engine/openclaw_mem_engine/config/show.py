@@ -31,12 +31,15 @@ def describe(settings: Settings) -> list[Row]:
 
 
 def reference() -> str:
-    """Every setting as a Markdown table: what ``docs/settings.md`` holds."""
+    """The settings as a Markdown table: what ``docs/settings.md`` ends with. It has the knobs for which
+    OpenClaw has a key; ``docs/ranking.md`` has all."""
     lines = [
         "| key | meaning | allowed | default | OpenClaw: memorySearch. | variable, flag |",
         "|---|---|---|---|---|---|",
     ]
     for key, known in SETTINGS.items():
+        if key.removeprefix("query.") in KNOB_SETTINGS and not known.openclaw:
+            continue
         names = ", ".join(f"`{name}`" for name in (known.variable, known.flag) if name)
         default = "" if known.default is None else _text(_plain(known.default))
         openclaw = f"`{known.openclaw}`" if known.openclaw else ""
