@@ -99,6 +99,10 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         assert screen.selected[0].name == "static"
         drawn = screen.link_pane.text
         assert "data      local only" in drawn and "102 of 102 chunks" in drawn and "free" in drawn
+        returned = screen.last.text.splitlines()
+        first = next(at for at, row in enumerate(returned) if row.startswith("returned"))
+        assert "#1" in returned[first] and "heron" in returned[first + 1], "its best line is below it"
+        assert "took" in screen.last.text and "bm25" in screen.last.text
         assert "fallback BM25 only: no other provider is configured" in " ".join(drawn.split())
         assert "102 entries" in screen.query_one("#cache").text  # type: ignore[attr-defined]
         assert "vectors of static-minilm-256-int8 and BM25" in " ".join(screen.last.text.split())

@@ -12,21 +12,24 @@ from openclaw_mem_tui.features.search.render.above import overlap
 from openclaw_mem_tui.features.search.render.hits import path_spans
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, Span, line, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, Span, fit, line, spread, width, wrapped
 from openclaw_mem_tui.render.status import reason
+from openclaw_mem_tui.render.terms import Marker
 
 if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.baseline import Baseline
 
 #: Hits shown of those that a run returned, and of those that only its baseline did.
 _HITS_SHOWN = 6
+#: From so many rows of a screen there is room for a line of each result, and where two runs are compared.
+_TEXTS, _TEXTS_COMPARED = 35, 48
 #: Cells of the labels.
 _LABEL = 9
 
 
-def last_query(view: View, brief: bool, cells: int) -> list[Line]:
-    """What answered the last query, how far that is from the baseline, and why. ``brief``, where room is
-    short: of the results those that differ, and without the time of each step."""
+def last_query(view: View, rows: int, cells: int) -> list[Line]:
+    """What answered the last query, how far that is from the baseline, and why. ``rows`` are those of the
+    screen, 0 where room is short: then only the results that differ, without the time of each step."""
     if not view.query.strip():
         return wrapped(
             line(("No query yet. ", "strong"), (key("compare"), "key"), (" opens the search lab.", "dim")),
@@ -57,14 +60,15 @@ def last_query(view: View, brief: bool, cells: int) -> list[Line]:
     why = reason(pool) or _warnings(view)
     if why:
         say("why", fmt.message(why))
+    texts = view if rows >= (_TEXTS if seen is None else _TEXTS_COMPARED) else None
     returned = view.trace.returned if view.trace is not None else ()
     if seen is None:
-        made.extend(_hits("returned", returned, None, cells))
+        made.extend(_hits("returned", returned, None, texts, cells))
     else:
-        first = ("new", seen.new) if brief else ("returned", returned)
-        for label, rows in (first, ("lost", seen.lost)):
-            made.extend(_hits(label, rows, None if brief else view.baseline, cells))
-    if pool.timings and not brief:
+        first = ("returned", returned) if rows else ("new", seen.new)
+        for label, hits in (first, ("lost", seen.lost)):
+            made.extend(_hits(label, hits, view.baseline if rows else None, texts, cells))
+    if pool.timings and rows:
         steps = (f"{name} {fmt.milliseconds(spent)}" for name, spent in pool.timings.items())
         say("took", fmt.join(steps))
     if not view.pool_faults:
@@ -93,9 +97,13 @@ def _more_without_cut(view: View) -> str:
     return f"{more} results instead of {fewer}: without vectors min_score does not apply"
 
 
-def _hits(label: str, rows: Sequence[Row], baseline: Baseline | None, cells: int) -> list[Line]:
-    """The first hits with their ranks; at the right what they were in the baseline, or are in it alone."""
+def _hits(
+    label: str, rows: Sequence[Row], baseline: Baseline | None, texts: View | None, cells: int
+) -> list[Line]:
+    """The first hits with their ranks; at the right the rank in the baseline; below, with ``texts``, the line
+    of each that has most words of the query."""
     made = []
+    marker = Marker.of(texts.pool if texts is not None else None)
     for at, row in enumerate(rows[:_HITS_SHOWN]):
         lost = label == "lost"
         rank = Span(fmt.left(fmt.ranked(row.outcome.rank), 4), "bad" if lost else "good")
@@ -108,6 +116,10 @@ def _hits(label: str, rows: Sequence[Row], baseline: Baseline | None, cells: int
         end = (*end, *line((f" and {more} more" if more > 0 else "", "dim")))
         room = cells - 1 - width(start) - width(end)
         made.append(spread((*start, *path_spans(row, room)), end, cells - 1))
+        found = texts.candidate(row.chunk_id) if texts is not None else None
+        if found is not None:
+            indent = width(start)
+            made.append(fit((Span(" " * indent), *marker.best_line(found.text, cells - indent)), cells - 1))
     return made
 
 

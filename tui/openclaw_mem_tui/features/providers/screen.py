@@ -109,7 +109,8 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         self.chain.show_wrapped(rows, partial(render.link_row, state, alone))
         self.faults.show_wrapped(_NAMES, partial(render.fault_rows, view.faults))
         self.label(self.last, "last query with this fault" if view.shown_faults else "last query")
-        self.last.show(partial(answer.last_query, view, self.narrow))
+        height = 0 if self.narrow else self.size.height
+        self.last.show(partial(answer.last_query, view, height))
         self.query_one("#cache", Pane).show(lambda cells: [render.cache(state, cells)])
         if len(state.links) != self._pointed:
             # The first time, and when the external qmd comes in or leaves, the cursor goes to what searches.
