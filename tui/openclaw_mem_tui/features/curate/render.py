@@ -60,9 +60,9 @@ def facts(state: CurateState, cells: int) -> list[Line]:
         head = line((f" {fmt.inert(budget.path)}", "strong"))
         cut = line((f"  cut after line {budget.cut_after:,}" if budget.cut_after else "", "bad"))
         gauges = (budget.lines, BUDGET_LINES, "lines"), (budget.characters, budget.limit, "characters")
-        room = cells - width((*head, *cut, *(span for one in gauges for span in _gauge(*one, 0)))) - 1
-        bars = min(24, room // len(gauges) - _OVER - 3)
-        first = (*head, *(span for one in gauges for span in _gauge(*one, bars)), *cut)
+        sizes = (24, 16, 12, 8, 0)
+        lines = [(*head, *(s for one in gauges for s in _gauge(*one, bars)), *cut) for bars in sizes]
+        first = next((made for made in lines if width(made) < cells), lines[-1])
     share = f"{material.hidden_share * 100:.0f} %"
     hidden = f" · {share} of MEMORY.md in no search result" if material.hidden_share else ""
     count = fmt.count(len(state.found), "candidate")
@@ -76,11 +76,11 @@ def facts(state: CurateState, cells: int) -> list[Line]:
 
 
 def _gauge(number: int, limit: int, unit: str, bars: int) -> Line:
-    """How much of a limit is used: ``bars`` cells are all of it, what is over is past its mark. The number
-    alone where there is no room for six cells."""
+    """How much of a limit is used: ``bars`` cells are all of it, what is over is past its mark. Without
+    cells the number alone."""
     over = number > limit
     said = (f" {number:,} of {limit:,} {unit}", "bad strong" if over else "")
-    if bars < 6:
+    if not bars:
         return line(" ", said)
     used = max(number > 0, min(bars, round(number / limit * bars)))
     past = max(over, min(_OVER, round((number - limit) / limit * bars)))
