@@ -31,7 +31,7 @@ _MEANING: dict[FileState, str] = {
     "changed": "differs from the index: searches find the old text until the next sync",
     "new": "not indexed yet: no search finds it until the next sync",
     "gone": "deleted on disk: searches still find it until the next sync",
-    "unlisted": "on disk, not included by the configuration: searches find it until the next sync",
+    "unlisted": "the settings no longer list it: searches still find it until the next sync",
     "refused": "excluded from the index: no search finds it",
     "left-out": "excluded from the index: no search finds it",
     "indexed": "index matches disk",
