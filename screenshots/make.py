@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 TODAY = datetime.date(2026, 3, 31)
 NOW = datetime.datetime(2026, 3, 31, 18, 0, tzinfo=datetime.UTC).timestamp()
-#: How long ago the index screen shows the sync, seconds: before the files were changed.
+#: How long before ``NOW`` the first sync is where files are changed after it, seconds.
 SYNCED_BEFORE_S = 3600
 #: The path that the screens show instead of a temporary folder.
 SHOWN_WORKSPACE = "/home/ines/quillfern"
@@ -139,8 +139,19 @@ SCENES: tuple[Scene, ...] = (
 )
 
 
+class Clock:
+    """``NOW``; where it is not synced, until the first sync is over, a time before that."""
+
+    is_synced = True
+
+    def __call__(self) -> float:
+        return NOW if self.is_synced else NOW - SYNCED_BEFORE_S
+
+
 class SteadyMemory(Memory):
     """The real engine with fixed timings and a fixed path, so that pictures do not differ from run to run."""
+
+    clock = Clock()
 
     def retrieve(
         self, query: str, knobs: Knobs | None = None, cancel: CancelToken | None = None, **options: Any
@@ -159,6 +170,7 @@ class SteadyMemory(Memory):
     ) -> SyncReport:
         report = super().sync(request, progress, cancel)
         report.seconds = 0.2
+        self.clock.is_synced = True
         return report
 
     def chain(self) -> tuple[ProviderState, ...]:
@@ -173,14 +185,11 @@ class SteadyMemory(Memory):
         shown = Path("/home/ines/.local/share/openclaw-mem/indexes/quillfern/main.sqlite")
         seen = super().overview()
         stale = NOW - 60 if seen.freshness.stale_since is not None else None
-        synced = seen.freshness.synced_at
-        if synced is not None:
-            synced -= SYNCED_BEFORE_S
-        fresh = replace(seen.freshness, stale_since=stale, synced_at=synced)
+        fresh = replace(seen.freshness, stale_since=stale)
         return replace(seen, location=str(shown), bytes=1_700_000, log_bytes=0, freshness=fresh)
 
     def events(self, limit: int) -> list[Event]:
-        return [replace(event, at=event.at - SYNCED_BEFORE_S, seconds=0.2) for event in super().events(limit)]
+        return [replace(event, seconds=0.2) for event in super().events(limit)]
 
     def examine(
         self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False
@@ -198,6 +207,8 @@ def demo_memory(
     """A factory for a memory over the demo in the folder ``notes`` (None: written into ``root``), at the
     frozen date."""
     written = notes or root / "demo"
+    clock = Clock()
+    clock.is_synced = watch or not issubclass(kind, SteadyMemory)
 
     def factory(faults: frozenset[str] = frozenset()) -> Memory:
         from openclaw_mem_engine.cli.demo import demo_settings
@@ -208,7 +219,10 @@ def demo_memory(
             write_demo(written, TODAY)
         settings = demo_settings(workspace, root / "data")
         settings = replace(settings, sync=replace(settings.sync, watch=watch))
-        return kind.open(settings, clock=lambda: NOW, resident=True, faults=faults)
+        memory = kind.open(settings, clock=clock, resident=True, faults=faults)
+        if isinstance(memory, SteadyMemory):
+            memory.clock = clock
+        return memory
 
     return factory
 

@@ -47,6 +47,19 @@ def test_chunks_tell_lines_sizes_and_what_is_shared(call: Call, world: World) ->
     assert gone.code == 0 and "deleted on disk" in gone.out
 
 
+def test_a_file_that_was_included_once_is_not_called_deleted(call: Call, world: World) -> None:
+    (world.workspace / "plan.md").write_text("# Plan\nThe heron moves in.\n")
+    (world.workspace / "memory" / "old.md").write_text("# Old\n")
+    call("index", "--include", "plan.md")
+    (world.workspace / "memory" / "old.md").unlink()
+    lines = call("files", "--changed").out.splitlines()
+    assert [line.split("  ")[0] for line in lines[:2]] == ["deleted", "not included"]
+    assert "memory/old.md" in lines[0] and "plan.md" in lines[1] and "2 files to sync" in lines[2]
+    assert "not included any more" in call("chunks", "plan.md").out
+    call("index")
+    assert "plan.md" not in call("files").out
+
+
 def test_the_words_for_states_are_those_of_the_workbench() -> None:
     assert {state: words for state, (_mark, words, _role) in STATES.items()} == FILE_WORDS
 

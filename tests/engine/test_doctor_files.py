@@ -54,6 +54,16 @@ def test_a_removed_file_is_told(settings: Settings) -> None:
     assert looked(settings, deep=True).findings == ()
 
 
+def test_a_file_that_is_no_longer_included_is_not_called_deleted(settings: Settings) -> None:
+    (settings.workspace / "plan.md").write_text("Plan.\n")
+    with Memory.open(replace(settings, extra_paths=("plan.md",))) as memory:
+        memory.sync()
+    found = named(looked(settings), "files-not-included")
+    assert found.evidence == ("plan.md",) and "deleted" not in found.text
+    type_in(settings, found.repair)
+    assert looked(settings, deep=True).findings == ()
+
+
 def test_a_text_that_changed_behind_the_clock_is_an_error(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

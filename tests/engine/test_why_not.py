@@ -330,6 +330,12 @@ def test_a_deleted_note_that_is_still_indexed_is_said_to_be(small: Memory) -> No
     (small.settings.workspace / "memory/2026-02-20.md").unlink()
     found = small.why_not("router", "memory/2026-02-20.md")
     assert found.stage == RETURNED and "is deleted" in found.steps[0].text
+    link = small.settings.workspace / "memory/2026-02-20.md"
+    link.symlink_to("pump.md")
+    steps = small.why_not("router", "memory/2026-02-20.md").steps
+    assert steps[0].text == "memory/2026-02-20.md exists"
+    assert steps[1].text == "it is not included any more; the index still has its text"
+    link.unlink()
     small.sync()
     with pytest.raises(PathRefused):
         small.why_not("router", "memory/2026-02-20.md")

@@ -286,7 +286,7 @@ async def test_with_qmd_configured_every_screen_shows_what_there_is(tmp_path: Pa
         await press(pilot, "2")
         assert isinstance(app.screen, ProvidersScreen)
         assert "static    primary   ● active" in app.screen.chain.text
-        assert "vectors   2 of 2 passages" in app.screen.link_pane.text
+        assert "vectors   2 of 2 chunks" in app.screen.link_pane.text
         assert "none: qmd keeps the vectors" in app.screen.query_one("#cache", Pane).text
         await press(pilot, "3")
         screen = app.screen

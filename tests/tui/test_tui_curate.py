@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -81,10 +82,15 @@ async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path:
         facts = shown(screen, "#facts")
         assert "203 of 200 lines" in facts and "3 candidates · 87 notes · 2 searches of the agent" in facts
         assert "39 % of MEMORY.md in no search result" in facts
+        gauges = re.findall("(━+)(─*)┃(━*) ([0-9,]+) of", facts)
+        assert [(len(used + free), over, said) for used, free, over, said in gauges] == [
+            (24, "━", "203"),
+            (24, "", "7,868"),
+        ], "both on a scale up to their limit, with what is over past its mark"
         narrow = text_of(render.facts(screen.presenter.state, 80)[1])
         assert narrow.endswith("last 2026-03-25"), "a part that has no room goes as a whole"
         titles = screen.files.painted(-1).text.rstrip()
-        assert titles.split() == ["file", "size", "day", "searches"]
+        assert titles.split() == ["file", "size", "date", "searches"]
         assert [len(row) for row in screen.files.text.splitlines()] == [len(titles)] * 87, "below its title"
         assert [row.kind for row in screen.presenter.state.found] == ["outdated", "duplicate", "over-budget"]
         detail = shown(screen, "#proposal")

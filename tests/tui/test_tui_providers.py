@@ -94,12 +94,16 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         rows = screen.chain.text.splitlines()
         assert any("static" in row and "primary" in row and "● active" in row for row in rows)
         assert any("keywords" in row and "● active" in row for row in rows)
-        assert "7 more · not selected local, openai, gemini, voyage, mistral, ollama, none" in " ".join(
-            " ".join(rows).split()
-        ), "what does not fit beside the state is below it in full"
+        assert len(rows) == 3 and rows[2].split("·")[1].strip() == "not selected", "the pane says why"
+        assert [row.split()[-1] for row in rows[:2]] == ["local", "local"]
         assert screen.selected[0].name == "static"
         drawn = screen.link_pane.text
-        assert "data      local only" in drawn and "102 of 102 passages" in drawn and "free" in drawn
+        assert "data      local only" in drawn and "102 of 102 chunks" in drawn and "free" in drawn
+        returned = screen.last.text.splitlines()
+        first = next(at for at, row in enumerate(returned) if row.startswith("returned"))
+        assert "#1" in returned[first] and "heron" in returned[first + 1], "its best line is below it"
+        assert "took" in screen.last.text and "bm25" in screen.last.text
+        assert "fallback BM25 only: no other provider is configured" in " ".join(drawn.split())
         assert "102 entries" in screen.query_one("#cache").text  # type: ignore[attr-defined]
         assert "vectors of static-minilm-256-int8 and BM25" in " ".join(screen.last.text.split())
         await press(pilot, "G")
@@ -121,6 +125,8 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         assert "stop all simulated faults" in drawn and "ready for use" in legend
         assert drawn.count("filter the list by words") == 1 and " f / " in drawn, "one row of both keys"
         assert "knob" not in drawn.lower()
+        both = [row.split() for row in drawn.splitlines() if "ctrl+d" in row or "ctrl+u" in row]
+        assert both == [["ctrl+d", "half", "a", "page", "down,", "up"], ["ctrl+u"]], "a narrow column of keys"
         await pilot.press("escape")
         await pilot.pause()
         titles = [command.title for command in pilot.app.get_system_commands(screen)]
@@ -252,7 +258,7 @@ async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> No
         await pilot.resize_terminal(60, 20)
         await settled(pilot)
         shown, lines = screen.last.size.height, len(screen.last.drawn)
-        assert f"{shown} of {lines} lines · " in str(screen.last.border_subtitle) and shown < lines
+        assert f"{shown} of {lines} rows · " in str(screen.last.border_subtitle) and shown < lines
         await press(pilot, "space", "tab")
         assert not screen.search.view.faults and screen.chain.has_focus
         for size in (LARGE, (60, 16), (40, 10), (200, 50), SMALL):

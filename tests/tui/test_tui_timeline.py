@@ -73,9 +73,11 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         assert "6 sessions" in shown(screen, "#facts") and "✗ 1 missed flush" in shown(screen, "#facts")
         texts = screen.events.text
         for part in (
-            "● flush      main     wrote memory/",
-            "○ no reply   network  NO_REPLY",
-            "! skipped    morning… due at",
+            "● flush      main     2026-03-30.md +3 lines",
+            "▼ compaction main     177,310 → 24,180 tokens",
+            "○ no reply   network  NO_REPLY, nothing stored",
+            "! skipped    morning… due at 178,340 tokens",
+            "? search     main     Japanese ticket font size",
             "✗ MISSED",
         ):
             assert part in texts
@@ -164,11 +166,14 @@ async def test_a_mark_is_under_each_fall_of_the_curve(tmp_path: Path) -> None:
             marks = next(row for row in shown_lines(screen, "#chart") if "▼" in row)
             assert (marks.count("●▼"), marks.count("●"), marks.count("▼")) == (2, 2, 2)
             await press(pilot, "j")  # to the flush, a moment before its compaction
-        titles = "all sessions tokens, █ past soft line peak missed"
-        assert " ".join(screen.sessions.text.split("\n")[0].split()) == titles
+        titles = "all sessions first – last tokens peak missed"
+        rows = [" ".join(row.split()) for row in screen.sessions.text.split("\n")]
+        assert rows[0] == titles and "past the soft line" in str(screen.sessions.border_subtitle)
+        assert rows[1].startswith("main 03-25 – 03-31 ") and rows[2].startswith("cron:morning-status 03-30 ")
+        assert "█" not in screen.sessions.text, "the bars of neighbouring rows do not touch"
         head, events = screen.events.painted(-1).text, screen.events.text.splitlines()
         flush = next(row for row in events if "● flush" in row)
-        for title, of_row in (("event", "●"), ("session", "main"), ("what", "wrote")):
+        for title, of_row in (("event", "●"), ("session", "main"), ("what", "2026")):
             assert head.index(title) == flush.index(of_row), "titles are above their columns"
         await press(pilot, "G")
         assert screen.events.scroll_offset.y and screen.events.render_line(0).text == head, "and stay there"

@@ -88,16 +88,16 @@ _LEFT = "providers index chunks timeline curate why_not"
 _SEVERAL = "providers index timeline curate"
 _BACKEND = "switch the backend (builtin, qmd) and compare"
 _WHY_NOT = "why the passage is not returned, and what would change that"
-_EXPECT = "expect the passage, or stop: its rank is shown above the hits"
+_EXPECT = "expect the passage (its rank is shown above the hits), or stop"
 _APPLY = "write the knobs to config.toml after showing the diff, or undo that"
 _ANEW = "start over: no query, knobs and baseline as configured"
 _EXPORT_CHANGE = "export the selected change as configuration"
-_MUCH = "a large step (also H and L)"
+_MUCH = "change it by a large step (also H and L)"
 _SWAP = "swap the shown run and its baseline, knobs and all"
 _NEXT_LESSON = "next lesson of the demo"
 _MESSAGES = "messages and other texts of this screen in full"
 _TOGGLE = "switch a simulated fault on or off"
-_CHUNKS = "the chunks of the file; what a finding is about, or its repair; an event in full"
+_CHUNKS = "open the chunks of a file, the repair or the file of a finding, an event in full"
 _REBUILD = "rebuild the index, after showing the plan"
 _VERIFY = "read every file again, also unmodified ones, and sync"
 _DEEP = "deep check: chunk every file again and compare with the index"
@@ -121,7 +121,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("history", "ctrl+r,Q", "ctrl+r Q", "search the query history", "Search", "search", "history", 14),
     Action("mode", "s", "s", "mode: hybrid, BM25 only, vectors only", "Search", footer="mode", rank=13),
     Action("backend", "o", "o", _BACKEND, "Search", footer="backend", rank=15),
-    Action("session", "S", "S", "session key of the search: scope of qmd, citations", "Search"),
+    Action("session", "S", "S", "session key to search with: scope of qmd, citations", "Search"),
     Action("start_anew", "0", "0", _ANEW, "Search"),
     Action("cancel", "escape", "esc", "cancel the search, close what is open", "Search"),
     Action("filter", "f", "f", _FILTER, "Lists", f"search {_FILTERED}", "filter", 8),
@@ -139,16 +139,22 @@ ACTIONS: tuple[Action, ...] = (
     Action("next_pane", "tab", "tab", "next pane (narrow), next focus (wide)", "Lists"),
     Action("scroll_down", "J", "J", f"{_PANE} down", "Lists", f"search {_LEFT}", "scroll", 13),
     Action("scroll_up", "K", "K", f"{_PANE} up", "Lists", f"search {_LEFT}"),
-    Action("leave", "escape", "esc", "stop the running task, else back", "Lists", _LEFT, "back", 2),
+    Action("leave", "escape", "esc", "stop the running task, or go back", "Lists", _LEFT, "back", 2),
     Action("columns", "v", "v", "columns: scores, ranks, contributions", "Hits", footer="columns", rank=7),
     Action("dropped", "d", "d", "show or hide what is not returned", "Hits", footer="dropped", rank=10),
     Action("baseline", "b", "b", "pin this run as the baseline", "Hits", footer="baseline", rank=9),
     Action("swap", "space", "space", _SWAP, "Hits", footer="swap", rank=4),
     Action("clear_baseline", "B", "B", "back to the configured baseline", "Hits"),
     Action("why_not", "w", "w", _WHY_NOT, "Why not", footer="why not", rank=3),
-    Action("why_not_any", "W", "W", "why not for any line of the memory, found by path or text", "Why not"),
+    Action(
+        "why_not_any",
+        "W",
+        "W",
+        "why any line of the memory is not returned: find it by path or text",
+        "Why not",
+    ),
     Action("expect", "full_stop", ".", _EXPECT, "Why not", "search why_not", "expect", 11),
-    Action("expected", "comma", ",", "stop expecting… any passage, from a list of all", "Why not"),
+    Action("expected", "comma", ",", "the expected passages: list them, stop expecting one", "Why not"),
     Action("apply_change", "enter", "enter", "apply the selected change", "Why not", "why_not", "apply", 1),
     Action("export_change", "x", "x", _EXPORT_CHANGE, "Why not", "why_not", "export", 2),
     Action("pick_passage", "W", "W", "another line of the memory", "Why not", "why_not", "other line", 4),
@@ -162,7 +168,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("knobs", "p", "p", "open or close the knob panel", "Knobs", footer="knobs", rank=2),
     Action("undo_knob", "z", "z", "undo the last step of a knob", "Knobs"),
     Action("redo_knob", "Z", "Z", "redo the step", "Knobs"),
-    Action("less", "left,h", "← →", "a small step", "Knobs", "knobs", "step", 1),
+    Action("less", "left,h", "← →", "change the selected knob by a small step", "Knobs", "knobs", "step", 1),
     Action("more", "right,l", "", "a small step up", "Knobs", "knobs"),
     Action("much_less", "shift+left,H", "shift ← →", _MUCH, "Knobs", "knobs", "large", 2),
     Action("much_more", "shift+right,L", "", "a large step up", "Knobs", "knobs"),

@@ -89,13 +89,13 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
         self.label(self.detail, subtitle=self.more(self.detail))
 
     def more(self, pane: Pane) -> str:
-        """What the frame of a pane says that is too low for its lines: how many it shows, and the keys that
-        scroll it."""
+        """What the frame of a pane says that is too low for its text: how many of the rows on screen that it
+        takes are shown, and the keys that scroll it."""
         if pane.max_scroll_y <= 0:
             return ""
-        lines = f"{pane.size.height} of {len(pane.drawn)} lines"
+        rows = f"{pane.size.height} of {len(pane.drawn)} rows"
         keys = f"{key_hint('scroll_down', '')}{key_hint('scroll_up', 'scroll')}"
-        return fmt.join((lines, keys if pane is self.lower_pane else ""))
+        return fmt.join((rows, keys if pane is self.lower_pane else ""))
 
     def messages(self, cells: int) -> list[Line]:
         """Of the selected row too: its pane is low, or hidden, where room is short."""

@@ -54,6 +54,7 @@ _STATES: dict[AnatomyState, str] = {
     "changed": "modified since it was indexed: the next sync makes these chunks",
     "new": "not indexed yet: the next sync makes these chunks",
     "gone": "deleted on disk: the index still has these chunks",
+    "unlisted": "not included any more: the index still has these chunks",
     "refused": "cannot be read: the index still has these chunks",
 }
 
@@ -159,7 +160,7 @@ def run_files(arguments: Namespace) -> int:
 
 def _file_lines(overview: Overview, rows: Sequence[FileRow]) -> list[str]:
     """A table, and totals."""
-    from openclaw_mem_engine.inspection import FILE_WORDS
+    from openclaw_mem_engine.inspection import FILE_WORDS, FILES_WAITING
 
     cells, whole = [], [file for file in overview.freshness.skipped if file.of_workspace]
     for row in rows:
@@ -169,7 +170,7 @@ def _file_lines(overview: Overview, rows: Sequence[FileRow]) -> list[str]:
         cells.append((FILE_WORDS[row.state], one_line(row.path), chunks, _file_size(row), one_line(row.why)))
     counts = overview.counts
     text = f"{count(counts.files, 'file')} with {count(counts.chunks, 'chunk')} in the index"
-    waiting = overview.number("changed", "new", "gone")
+    waiting = overview.number(*FILES_WAITING)
     if waiting:
         text += f", {count(waiting, 'file')} to sync: `openclaw-mem index`"
     elif overview.differences:

@@ -35,7 +35,7 @@ from openclaw_mem_engine.stores.findings import (
 from openclaw_mem_engine.stores.sqlite.schema import PASSAGES, TEXT
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 from openclaw_mem_engine.stores.sqlite.unshown import COUNTS
-from openclaw_mem_engine.sync.changes import changes_of, keeping, listed
+from openclaw_mem_engine.sync.changes import changes_of, is_on_disk, keeping, listed
 from openclaw_mem_engine.sync.index_update import chunks_of, read_source
 from openclaw_mem_engine.sync.transcript_changes import cut_files
 from openclaw_mem_engine.workspace.opening import NoteRefused
@@ -115,7 +115,8 @@ def check_files(disk: Disk, out: Outcome) -> None:
     listing = keeping(disk.settings, listed(disk.settings), known)
     changes, skipped = changes_of(disk.settings, listing, known), listing.skipped
     changed = {file.path for file in changes.changed}
-    gone = {state.path for state in changes.removed}
+    removed = {state.path for state in changes.removed}
+    excluded_now = {path for path in removed if is_on_disk(disk.settings, path)}
     seen = known | {state.path: state for state in changes.touched}
     disk.present = {
         file.path: file
@@ -130,7 +131,8 @@ def check_files(disk: Disk, out: Outcome) -> None:
             "modified since the last sync: the index holds the old text",
         ),
         ("files-unlisted", changed - known.keys(), "not in the index yet"),
-        ("files-gone", gone, "deleted on disk and still found"),
+        ("files-gone", removed - excluded_now, "deleted on disk and still found"),
+        ("files-not-included", excluded_now, "on disk, not included any more and still found"),
     ):
         if paths:
             out.add(code, "warning", f"{counted_are(len(paths), 'file')} {what}.", sorted(paths), INDEX)

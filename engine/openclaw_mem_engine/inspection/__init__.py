@@ -12,31 +12,36 @@ from openclaw_mem_engine.model import Freshness, MemoryFile, SkippedFile, Source
 from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.stores.base import Capabilities, Counts, Fingerprint, IndexStore, SpaceSize
 from openclaw_mem_engine.stores.base import FileState as IndexedFile
-from openclaw_mem_engine.sync.changes import Changes
+from openclaw_mem_engine.sync.changes import Changes, is_on_disk
 from openclaw_mem_engine.sync.fingerprint import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.workspace.rules import source_of
 
-#: ``indexed``: as on disk. ``changed``, ``new``: the next sync reads it; ``gone``: the next sync removes it.
-#: ``refused``: it holds no text that can be indexed. ``left-out``: it is excluded.
-FileState = Literal["indexed", "changed", "new", "gone", "refused", "left-out"]
+#: ``indexed``: as on disk. ``changed``, ``new``: the next sync reads it. ``gone`` (deleted), ``unlisted`` (on
+#: disk, no longer included): the next sync removes it. ``refused``: it holds no text that can be indexed.
+#: ``left-out``: it is excluded.
+FileState = Literal["indexed", "changed", "new", "gone", "unlisted", "refused", "left-out"]
 #: Each in words, in the order in which they are shown: what needs attention first.
 FILE_WORDS: Mapping[FileState, str] = {
     "changed": "modified",
     "new": "not indexed",
     "gone": "deleted",
+    "unlisted": "not included",
     "refused": "excluded",
     "left-out": "excluded",
     "indexed": "up to date",
 }
 FILE_STATES = (*FILE_WORDS,)
+#: Those that the next sync reads or removes.
+FILES_WAITING: tuple[FileState, ...] = ("changed", "new", "gone", "unlisted")
 
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
     """One file. ``size`` (bytes) and ``mtime`` (epoch seconds) are those on disk, None for an excluded file;
-    of a deleted one, those of the index. ``indexed_size`` is None for what is not in the index. ``hash`` is
-    that of the indexed text. ``why`` explains a refusal. A file that cannot be read now is excluded with the
-    chunks of its last reading. An indexed transcript may have grown by less than a sync reads for itself."""
+    of one that is deleted or not included, those of the index. ``indexed_size`` is None for what is not in
+    the index. ``hash`` is that of the indexed text. ``why`` explains a refusal. A file that cannot be read
+    now is excluded with the chunks of its last reading. An indexed transcript may have grown by less than a
+    sync reads for itself."""
 
     path: str
     source: Source
@@ -107,16 +112,21 @@ def overview(
         wanted,
         tuple(present.differences(wanted)) if present is not None and rebuilt else (),
         freshness,
-        tuple(_grown(settings, row) for row in _rows(store, changes, skipped)),
+        tuple(_grown(settings, row) for row in _rows(settings, store, changes, skipped)),
     )
 
 
-def _rows(store: IndexStore, changes: Changes, skipped: Iterable[SkippedFile]) -> list[FileRow]:
+def _rows(
+    settings: Settings, store: IndexStore, changes: Changes, skipped: Iterable[SkippedFile]
+) -> list[FileRow]:
     """One row for each file, by state, then by path."""
     known, chunks = dict(store.files()), store.chunk_counts()
     rows = [_changed(file, known.pop(file.path, None), chunks) for file in changes.changed]
+    reasons = {file.path: file.reason for file in skipped}
     for file in changes.removed:
-        rows.append(_indexed(file, "gone", chunks))
+        is_there = is_on_disk(settings, file.path)
+        row = _indexed(file, "unlisted" if is_there else "gone", chunks)
+        rows.append(replace(row, why=reasons.get(file.path, row.why) if is_there else row.why))
         known.pop(file.path, None)
     excluded = {file.path: file for file in skipped if not file.by_rule}
     folders = tuple(path for path, file in excluded.items() if file.transient)

@@ -13,7 +13,7 @@ from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.ranking.unshown import Unshown, hidden_lines, overlap, unshown_of
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
-from openclaw_mem_engine.sync.changes import awaits_more, listed
+from openclaw_mem_engine.sync.changes import awaits_more, is_on_disk, listed
 from openclaw_mem_engine.sync.index_update import SourceText, chunk_of, read_source, spans_of
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import suggest_paths
@@ -22,9 +22,9 @@ from openclaw_mem_engine.workspace.rules import source_of
 #: ``indexed``: the index holds these chunks; of a transcript that has grown too little to be read again, they
 #: and the text are those of the indexed part. ``changed``: the index holds other chunks, of an older text or
 #: of other settings; these are what the next sync makes. ``new``: the index holds none yet. ``gone``,
-#: ``refused``: there is no text on disk to show, and the chunks, if any, are those that the index still
-#: holds.
-AnatomyState = Literal["indexed", "changed", "new", "gone", "refused"]
+#: ``refused``: there is no text on disk to show; ``unlisted``: it is on disk and no longer included. Their
+#: chunks, if any, are those that the index still holds.
+AnatomyState = Literal["indexed", "changed", "new", "gone", "unlisted", "refused"]
 
 
 class NumberedLine(NamedTuple):
@@ -124,7 +124,8 @@ def anatomy(settings: Settings, store: IndexStore, primary: Embedder | None, pat
             hint = f"Did you mean {' or '.join(near)}?" if near else "`openclaw-mem files` lists all files."
             raise UsageError(f"{path} is neither in the index nor a memory file on disk. {hint}")
         source = state.source if state is not None else source_of(path)
-        return shown(source, "refused" if why else "gone", _as_indexed(stored), why)
+        left: AnatomyState = "unlisted" if is_on_disk(settings, path) else "gone"
+        return shown(source, "refused" if why else left, _as_indexed(stored), why)
     try:
         text, held = read_source(settings, file), None
         if state is not None and awaits_more(settings, file, state):

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
@@ -23,13 +22,13 @@ from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.retrieval.keywords import provide_for_search
 from openclaw_mem_engine.retrieval.lookup import INDEX, Lookup
 from openclaw_mem_engine.stores.base import StoredChunk
-from openclaw_mem_engine.sync.changes import note_changed
+from openclaw_mem_engine.sync.changes import is_on_disk, note_changed, on_disk
 from openclaw_mem_engine.why_not import WhyNot
 from openclaw_mem_engine.why_not.changes import MADE_WITH
 from openclaw_mem_engine.why_not.walk import ListFact
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import takes_in
-from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, absolute_path, open_workspace, source_of
+from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, absolute_path, open_workspace
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.retrieval import PassageQuestion
@@ -66,7 +65,7 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         differs = None
         if path in known:  # of one note its own state is enough
             with suppress(NoteRefused):
-                differs = note_changed(settings, known[path], str(self._on_disk(path)))
+                differs = note_changed(settings, known[path], str(on_disk(settings, path)))
         changed = {path} if differs else set[str]()
         excluded, gone = dict[str, SkippedFile](), False
         if differs is None:
@@ -81,14 +80,14 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         if path not in known and path not in changed and reason is None:
             reason = self._refused(path)
         chunks = backend.store.chunks_of(path)
-        there = "exists" if os.path.lexists(self._on_disk(path)) else "is not on disk now"
+        exists = is_on_disk(settings, path)
+        there = "exists" if exists else "is deleted" if gone else "is not on disk now"
         held = "; the index still has its text" if chunks else ""
-        self._pass(
-            "file", f"{path} is deleted{held}" if gone else f"{path} {there}{held * (there != 'exists')}"
-        )
+        self._pass("file", f"{path} {there}{held * (not exists)}")
         if reason is not None and not chunks:
             return self._stop_at("listed", f"it is not listed: {reason}")
-        self._pass("listed", "it is one of the files that are indexed")
+        included = "it is one of the files that are indexed"
+        self._pass("listed", f"it is not included any more{held}" if gone and exists else included)
         if path in known and known[path].refusal:
             return self._stop_at("indexed", f"it holds no text that can be indexed: {known[path].refusal}")
         if path not in known:
@@ -127,19 +126,11 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
             above = above.rpartition("/")[0]
         return None
 
-    def _on_disk(self, path: str) -> Path:
-        """Where a path of the index is: transcripts have a folder of their own."""
-        settings = self._backend.settings
-        folder, _, name = path.partition("/")
-        if source_of(path) == "sessions" and folder == TRANSCRIPT_FOLDER:
-            return settings.openclaw.sessions_dir / name
-        return settings.workspace.resolve() / path
-
     def _refused(self, path: str) -> str:
         """Why a path that is in no list is not memory. Raises NoteRefused when nothing is there, or when it
         is outside of the workspace."""
         settings = self._backend.settings
-        if path.startswith(f"{TRANSCRIPT_FOLDER}/") and os.path.lexists(self._on_disk(path)):
+        if path.startswith(f"{TRANSCRIPT_FOLDER}/") and is_on_disk(settings, path):
             return "transcripts are not a source of this memory (sources)"
         try:
             there = self._backend.get(path, 1, 1).found

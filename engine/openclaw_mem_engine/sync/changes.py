@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import marshal
+import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from operator import attrgetter
+from pathlib import Path
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.dataclass import dataclass
@@ -15,7 +17,7 @@ from openclaw_mem_engine.model import UNLISTED, WHOLE, MemoryFile, SkippedFile, 
 from openclaw_mem_engine.stores.base import FileState, IndexStore
 from openclaw_mem_engine.workspace.listing import list_memory, list_transcripts
 from openclaw_mem_engine.workspace.opening import NoteRefused, printable, proves_unchanged
-from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, source_of
+from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, TRANSCRIPT_FOLDER, source_of
 from openclaw_mem_engine.workspace.walk import Listing, Walk
 
 _NONE = Listing((), ())
@@ -24,8 +26,8 @@ _NONE = Listing((), ())
 @dataclass(frozen=True, slots=True)
 class Changes:
     """``changed``: new or edited files, to be read again; ``touched``: same content, new stat values;
-    ``removed``: states of files that are gone. ``proven``: their sizes, times and inodes alone prove all
-    files unchanged, so another comparison of the same two sides would find nothing either."""
+    ``removed``: states of files that are not listed any more. ``proven``: their sizes, times and inodes alone
+    prove all files unchanged, so another comparison of the same two sides would find nothing either."""
 
     changed: tuple[MemoryFile, ...] = ()
     touched: tuple[FileState, ...] = ()
@@ -171,6 +173,20 @@ def note_changed(settings: Settings, state: FileState, absolute: str) -> bool | 
     if state.refusal or state.source != "memory" or not walk.group:
         return None
     return _note_differs(settings, MemoryFile(*walk.group[0]), state, Comparison()) or False
+
+
+def on_disk(settings: Settings, path: str) -> Path:
+    """Where a path of the index is on disk: transcripts have a folder of their own."""
+    folder, _, name = path.partition("/")
+    if source_of(path) == "sessions" and folder == TRANSCRIPT_FOLDER:
+        return settings.openclaw.sessions_dir / name
+    return settings.workspace.resolve() / path
+
+
+def is_on_disk(settings: Settings, path: str) -> bool:
+    """Whether a file that is listed no longer is there all the same: the settings of now do not include it,
+    or it is something else by now, like a link."""
+    return os.path.lexists(on_disk(settings, path))
 
 
 def is_settled(file: MemoryFile, state: FileState) -> bool:

@@ -19,8 +19,8 @@ from textual.widgets import Input
 from openclaw_mem_tui.bindings import GROUPS, Action
 from openclaw_mem_tui.features.search.history import fuzzy
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.choices import SECTION, Choice, choice_rows
-from openclaw_mem_tui.render.spans import Line, Reading, line, wrapped
+from openclaw_mem_tui.render.choices import Choice, choice_rows
+from openclaw_mem_tui.render.spans import Line, Reading, Span, fit, line, width, wrapped
 from openclaw_mem_tui.widgets.edges import Banner
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane
@@ -189,15 +189,24 @@ class HelpRow(NamedTuple):
     first: bool = False
 
 
-def _help_row(wide: int, row: HelpRow, cells: int, selected: bool) -> list[Line]:
-    """The group at the left of its first row; the text wraps."""
-    group = fmt.left(row.group if row.first or cells > _HEADED else "", SECTION)
-    head = line(
-        ("▌ " if selected else "  ", "accent"),
-        (group, "strong accent"),
-        (fmt.left(row.sign, wide) + " ", "key" if row.action else "dim"),
-    )
-    return wrapped(line(*head, row.text), cells - 1, wide + 3 + SECTION)
+def _help_row(groups: int, wide: int, row: HelpRow, cells: int, selected: bool) -> list[Line]:
+    """The group at the left of its first row; keys that are wider than their column, and the text, wrap."""
+    mark, role = "▌ " if selected else "  ", "key" if row.action else "dim"
+    group = fmt.left(row.group if row.first or cells > _HEADED else "", groups)
+    signs = wrapped(line((row.sign, role)), wide)
+    texts = wrapped(line(row.text), cells - 1 - width((Span(mark), Span(group))) - wide - 2)
+    made = []
+    for sign, text in zip_longest(signs, texts, fillvalue=()):
+        made.append(line((mark, "accent"), (group, "strong accent"), *fit(sign, wide + 2), *text))
+        mark, group = " " * len(mark), " " * groups
+    return made
+
+
+def _key_width(rows: Sequence[HelpRow]) -> int:
+    """Cells for the keys of these rows: for the widest one; several stand below each other where they do not
+    fit. Signs to read are not broken."""
+    signs = (sign for row in rows for sign in (row.sign.split() if row.action else [row.sign]))
+    return max(8, *map(fmt.width_of, signs))
 
 
 #: The box is narrower: a wider row is what a filter looks at, which finds all of a group by its name.
@@ -286,8 +295,8 @@ class HelpScreen(Dialog[str | None]):
         if beside != self._beside:
             self._beside = self._legend.display = beside
             rows = _help_rows(self._actions, self._where, None if beside else self._reading)
-            wide = max(fmt.width_of(row.sign) for row in rows)
-            self._rows.show_wrapped(rows, partial(_help_row, wide))
+            groups = max(fmt.width_of(row.group) for row in rows) + 2
+            self._rows.show_wrapped(rows, partial(_help_row, groups, _key_width(rows)))
         self.call_after_refresh(self._label)
 
     @on(CursorList.Moved)

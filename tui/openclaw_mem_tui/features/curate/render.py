@@ -10,7 +10,7 @@ from openclaw_mem_engine.api import BUDGET_LINES, masked_diff
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.curate.presenter import REJECTED, CurateState
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, Span, diff_lines, hanging, line, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, Span, diff_lines, hanging, line, width, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MARKS: dict[str, tuple[str, str]] = {
     "secret": ("✗", "bad"),
     "outdated": ("!", "warn"),
-    "duplicate": ("=", "text"),
+    "duplicate": ("=", "warn"),
     "over-budget": ("▼", "warn"),
     "recalled": ("+", "good"),
     "repeated": ("+", "good"),
@@ -38,6 +38,8 @@ KINDS: dict[str, tuple[str, str]] = {
     "hidden": ("h", "text that no search shows"),
 }
 _KIND, _SEARCHES = 12, 9
+#: Most cells past the mark of a gauge.
+_OVER = 4
 #: Lines of MEMORY.md and of a change that are drawn.
 _MOST_LINES = 3_000
 
@@ -55,20 +57,12 @@ def facts(state: CurateState, cells: int) -> list[Line]:
     if not budget.path:
         first = line((f" There is no MEMORY.md yet: {key('remember')} writes its first entry.", "warn"))
     else:
-        size = f" {budget.lines:,} of {BUDGET_LINES} lines"
-        characters = f" · {budget.characters:,} of {budget.limit:,} characters"
-        cut = f" · cut after line {budget.cut_after:,}" if budget.cut_after else ""
-        role = "bad strong" if budget.exceeded else "good"
-        bars = max(0, min(24, cells - fmt.width_of(budget.path + size + characters + cut) - 5))
-        full = min(1.0, max(budget.lines / BUDGET_LINES, budget.characters / budget.limit))
-        _, bar = fmt.bar(0, full, bars) if bars >= 6 else (0, "")
-        first = line(
-            (f" {fmt.inert(budget.path)} ", "strong"),
-            (fmt.left(bar, bars) if bar else "", "bad" if budget.exceeded else "sum"),
-            (size, role),
-            (characters, "dim"),
-            (cut, "bad"),
-        )
+        head = line((f" {fmt.inert(budget.path)}", "strong"))
+        cut = line((f"  cut after line {budget.cut_after:,}" if budget.cut_after else "", "bad"))
+        gauges = (budget.lines, BUDGET_LINES, "lines"), (budget.characters, budget.limit, "characters")
+        sizes = (24, 16, 12, 8, 0)
+        lines = [(*head, *(s for one in gauges for s in _gauge(*one, bars)), *cut) for bars in sizes]
+        first = next((made for made in lines if width(made) < cells), lines[-1])
     share = f"{material.hidden_share * 100:.0f} %"
     hidden = f" · {share} of MEMORY.md in no search result" if material.hidden_share else ""
     count = fmt.count(len(state.found), "candidate")
@@ -79,6 +73,19 @@ def facts(state: CurateState, cells: int) -> list[Line]:
     for note in material.unread[:2]:
         lines += wrapped(line((f" ! {fmt.message(note)}", "warn")), cells, 3)[:2]
     return lines
+
+
+def _gauge(number: int, limit: int, unit: str, bars: int) -> Line:
+    """How much of a limit is used: ``bars`` cells are all of it, what is over is past its mark. Without
+    cells the number alone."""
+    over = number > limit
+    said = (f" {number:,} of {limit:,} {unit}", "bad strong" if over else "")
+    if not bars:
+        return line(" ", said)
+    used = max(number > 0, min(bars, round(number / limit * bars)))
+    past = max(over, min(_OVER, round((number - limit) / limit * bars)))
+    empty, mark = ("─" * (bars - used), "faint"), ("┃", "bad" if over else "dim")
+    return line(("   " + "━" * used, "sum"), empty, mark, ("━" * past, "bad"), said)
 
 
 def status(state: CurateState, cells: int) -> Line:
@@ -110,7 +117,7 @@ def file_row(file: FileUse, cells: int, selected: bool) -> Line:
     day = file.day or time.strftime("%Y-%m-%d", time.localtime(file.modified))
     end = _columns(fmt.bytes_of(file.bytes), day, "decays" if file.day else "evergreen", cells)
     path = max(6, cells - 3 - fmt.width_of(end) - _SEARCHES)
-    found = (f"{file.searches:,}", "text") if file.searches else ("·", "faint")
+    found = (f"{file.searches:,}", "") if file.searches else ("·", "faint")
     return line(
         ("▌ " if selected else "  ", "accent"),
         fmt.left(fmt.path(fmt.inert(file.path), path), path),
@@ -127,7 +134,7 @@ def _columns(size: str, day: str, decay: str, cells: int) -> str:
 
 def file_head(cells: int) -> Line:
     """Titles of the columns of ``file_row``."""
-    end = _columns("size", "day", "decay", cells)
+    end = _columns("size", "date", "decay", cells)
     path = max(6, cells - 3 - fmt.width_of(end) - _SEARCHES)
     titles = f"  {fmt.left('file', path)}{end}{fmt.right('searches', _SEARCHES)}"
     return line((fmt.crop(titles, cells), "dim"))

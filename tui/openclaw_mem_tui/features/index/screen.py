@@ -45,6 +45,7 @@ READING: Reading = (
         ("◌ modified", "modified on disk; +48 B: 48 bytes longer"),
         ("+ not indexed", "on disk, not indexed yet"),
         ("− deleted", "deleted on disk, still in the index"),
+        ("− not included", "on disk, no longer listed by the settings, still in the index"),
         ("⊘ excluded", "not indexed; the file pane shows the reason"),
         ("? not known", "the index is damaged"),
         ("= ≠", "built with the current settings; with other settings"),

@@ -1,20 +1,16 @@
-"""Text of the providers screen: chain, one provider, cache; faults, and what they did to an answer."""
+"""Text of the providers screen: chain, one provider, cache, faults."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import FAULTS, IN_PROCESS, Row, Spent
-from openclaw_mem_tui.bindings import key
+from openclaw_mem_engine.api import FAULTS, IN_PROCESS, Spent
 from openclaw_mem_tui.features.providers.presenter import ChainState, key_of
-from openclaw_mem_tui.features.search.comparison import answered_by, compared
-from openclaw_mem_tui.features.search.render.above import overlap
-from openclaw_mem_tui.features.search.render.hits import path_spans
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, Span, line, spread, width, wrapped
-from openclaw_mem_tui.render.status import Activity, reason
+from openclaw_mem_tui.render.status import Activity
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import ProviderState
@@ -28,18 +24,34 @@ _STATES = {
     "skipped": ("·", "faint"),
 }
 _PROBING = ("◐", "probing", "accent")
-#: Cells of the columns, and of the labels before details.
-_NAME, _ROLE, _STATE, _LABEL, _INDENT = 9, 9, 14, 9, 4
-#: From so many cells a reason has room beside its provider.
-_WHY = 60
+#: Roles that are shown in another word.
+_ROLES = {"skipped": "", "keywords": "BM25"}
+#: Cells of the columns.
+_NAME, _ROLE, _STATE, _INDENT = 9, 9, 14, 4
+#: The column of vectors, and from how many cells there is room for it.
+_VECTORS, _WIDE = 16, 60
 
 
 def header(cells: int) -> Line:
     """Titles of the chain's columns."""
-    names = [("provider", _NAME), ("role", _ROLE), ("state", _STATE)]
-    if cells >= _WHY:
-        names.append(("why", 3))
-    return line((fmt.crop(f"  {' '.join(fmt.left(*name) for name in names)}", cells), "dim"))
+    start = f"  {fmt.left('provider', _NAME)} {fmt.left('role', _ROLE)} {fmt.left('state', _STATE)} "
+    return line((fmt.crop(start + _columns("data", "vectors", cells - fmt.width_of(start)), cells), "dim"))
+
+
+def _columns(data: str, vectors: str, cells: int) -> str:
+    """What is right of the state, as far as there is room; the details say all of it."""
+    end = fmt.right(vectors, _VECTORS) if cells + _NAME + _ROLE + _STATE >= _WIDE else ""
+    room = cells - 1 - fmt.width_of(end)
+    return fmt.left(data, room) + end if room >= 4 else ""
+
+
+def _data(link: ProviderState) -> str:
+    """Where queries and notes go, in a word."""
+    if link.host:
+        return fmt.inert(link.host)
+    if link.role == "keywords" or (link.in_use and link.name in IN_PROCESS):
+        return "local"
+    return "this machine" if link.in_use else ""
 
 
 def grouped(links: Sequence[ProviderState]) -> list[Sequence[ProviderState]]:
@@ -48,27 +60,29 @@ def grouped(links: Sequence[ProviderState]) -> list[Sequence[ProviderState]]:
     return [*([link] for link in links if link.state != "skipped"), *([unused] if unused else [])]
 
 
-def link_row(chain: ChainState, group: Sequence[ProviderState], cells: int, selected: bool) -> list[Line]:
-    """One provider: name, role, state, and why it is in that state, below them where there is no room for it
-    beside them. Several that are not selected: names."""
+def link_row(
+    chain: ChainState, alone: bool, group: Sequence[ProviderState], cells: int, selected: bool
+) -> list[Line]:
+    """One provider: name, role, state, where data goes, vectors. ``alone``, without the pane of details: why
+    it is in that state below it, of several that are not selected the names."""
     link, why = group[0], fmt.message(group[0].why, 600)
     mark, role = _STATES["serving" if link.label == "active" else link.state]
     words = link.label
-    if link.next_retry is not None and link.next_retry > chain.at and link.state == "failed":
-        why = f"until {fmt.clock(link.next_retry, chain.at, True)}; {why}"
     if key_of(link) in chain.probing:
         mark, words, role = _PROBING
     quiet = "faint" if link.state == "skipped" else ""
-    said = line((_names(group) if group[1:] else why, "faint" if quiet else "dim"))
     row = line(
         ("▌ " if selected else "  ", "accent"),
         (fmt.left(_name(group), _NAME) + " ", quiet or "strong"),
-        (fmt.left("" if link.role in ("skipped", "keywords") else link.role, _ROLE) + " ", "dim"),
+        (fmt.left(_ROLES.get(link.role, link.role), _ROLE) + " ", "dim"),
         (fmt.left(f"{mark} {words}", _STATE) + " ", role),
     )
-    if width(row) + width(said) <= cells:
-        return [(*row, *said)]
-    return [row, *wrapped((Span(" " * _INDENT), *said), cells - 1, _INDENT)]
+    vectors = f"{link.vectors:,} of {link.chunks:,}" if link.in_use else ""
+    row = (*row, Span(_columns(_data(link), vectors, cells - width(row)), "dim"))
+    if not alone:
+        return [row]
+    said = (_names(group) if group[1:] else why, "faint" if quiet else "dim")
+    return [row, *wrapped(line(" " * _INDENT, said), cells - 1, _INDENT)]
 
 
 def _name(group: Sequence[ProviderState]) -> str:
@@ -121,14 +135,17 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
         say("price", fmt.inert(link.price))
     if not link.in_use:
         return details.lines
-    embedded = f"{link.vectors:,} of {fmt.count(link.chunks, 'passage')}"
+    embedded = f"{link.vectors:,} of {fmt.count(link.chunks, 'chunk')}"
     if link.vectors >= link.chunks:
         say("vectors", embedded)
     else:
         say("vectors", (embedded, "warn"), ("; r in the search lab embeds the rest", "dim"))
     if link.last_ok is not None:  # at most one in a minute is recorded
-        spent = f", {fmt.milliseconds(link.last_ms)}" if link.last_ms is not None else ""
-        say("answered", f"recorded at {fmt.clock(link.last_ok, chain.at, True)}{spent}")
+        spent = f" in {fmt.milliseconds(link.last_ms)}" if link.last_ms is not None else ""
+        at = fmt.clock(link.last_ok, chain.at, True)
+        say("answered", f"at {at}{spent}", ("; recorded once a minute at most", "dim"))
+    if link.role == "primary":
+        say("fallback", *_fallbacks(chain))
     month = chain.used(link, 30)
     if link.host or month is not None:
         say("today", *_used(chain.used(link, 1)))
@@ -149,6 +166,13 @@ def _say_qmd(details: Details, chain: ChainState) -> None:
     for error in (facts.update_error, facts.embed_error):
         if error:
             details.say("failed", (fmt.message(error), "bad"))
+
+
+def _fallbacks(chain: ChainState) -> list[tuple[str, str]]:
+    """What answers when the primary does not, in this order."""
+    names = [fmt.inert(link.name) for link in chain.links if link.role == "fallback" and link.in_use]
+    none = "" if names else ": no other provider is configured for it"
+    return [(", then ".join([*names, "BM25 only"]), ""), (none, "dim")]
 
 
 def _when(link: ProviderState, chain: ChainState) -> list[tuple[str, str]]:
@@ -238,8 +262,6 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
 
 #: Cells from which a fault and its explanation are on one line.
 _ONE_LINE = 66
-#: Hits shown of those that only one of two runs returned.
-_HITS_SHOWN = 6
 
 
 def fault_rows(simulated: frozenset[str], name: str, cells: int, selected: bool) -> list[Line]:
@@ -254,85 +276,3 @@ def fault_rows(simulated: frozenset[str], name: str, cells: int, selected: bool)
         return wrapped(whole, cells - 1, _INDENT + 2 + max(map(len, FAULTS)) + 2)
     effect = wrapped((Span(" " * (_INDENT + 2)), Span(FAULTS[name], "dim")), cells - 1, _INDENT + 2)
     return [line(mark, *box, label), *(effect if on or selected else ())]
-
-
-def last_query(view: View, cells: int) -> list[Line]:
-    """What answered the last query, how far that is from the baseline, and why."""
-    if not view.query.strip():
-        return wrapped(
-            line(("No query yet. ", "strong"), (key("compare"), "key"), (" opens the search lab.", "dim")),
-            cells,
-        )
-    details = Details(cells)
-    say, made = details.say, details.lines
-    query = fmt.crop(fmt.inert(view.query, 300), cells - 4)
-    made.append(line(("“", "faint"), (query, "strong"), ("”", "faint")))
-    if view.error:
-        say("failed", (fmt.inert(view.error), "bad"))
-    if view.pending:
-        say("", ("searching again …", "accent"))
-        return made
-    pool = view.pool
-    if pool is None:
-        return made
-    seen = compared(view) if view.pool_faults else None
-    if seen is not None:
-        made.extend(wrapped(overlap(seen), cells - 1))
-        made.extend(
-            wrapped(line((_more_without_cut(view), "dim")), cells - 1) if _more_without_cut(view) else ()
-        )
-    role = "warn" if pool.fallback is not None else ""
-    say("answered", (fmt.inert(answered_by(pool)), role))
-    if view.pool_faults and view.other_pool is not None:
-        say("baseline", fmt.inert(answered_by(view.other_pool)))
-    why = reason(pool) or _warnings(view)
-    if why:
-        say("why", fmt.message(why))
-    returned = view.trace.returned if view.trace is not None else ()
-    for label, rows in [("returned", returned)] if seen is None else [("lost", seen.lost), ("new", seen.new)]:
-        if rows:
-            made.extend(_only_in_one(label, rows, cells))
-    if not view.pool_faults:
-        made.extend(
-            wrapped(
-                line(
-                    (key("toggle_fault"), "key"), (" on a fault searches this again with the fault.", "dim")
-                ),
-                cells - 1,
-            )
-        )
-    return made
-
-
-def _more_without_cut(view: View) -> str:
-    """Why there are more results than in the baseline, where ``min_score`` took them away there."""
-    now, before = view.trace, view.baseline.trace if view.baseline is not None else None
-    if now is None or before is None or before.cut is None or now.cut is not None:
-        return ""
-    more, fewer = len(now.results), len(before.results)
-    if more <= fewer or any(lst.source.kind == "vector" for lst in now.lists):
-        return ""
-    gone = {row.chunk_id for row in before.dropped if row.outcome.stage == before.cut.name}
-    if not any(row.chunk_id in gone for row in now.returned):
-        return ""
-    return f"{more} results instead of {fewer}: without vectors min_score does not apply"
-
-
-def _only_in_one(label: str, rows: Sequence[Row], cells: int) -> list[Line]:
-    """The first hits that only one of the runs returned."""
-    made = []
-    for at, row in enumerate(rows[:_HITS_SHOWN]):
-        rank = Span(fmt.left(fmt.ranked(row.outcome.rank), 4), "bad" if label == "lost" else "good")
-        start = line((fmt.left("" if at else label, _LABEL) + " ", "dim"), rank)
-        more = len(rows) - _HITS_SHOWN if at == _HITS_SHOWN - 1 else 0
-        end = line((f" and {more} more", "dim")) if more > 0 else ()
-        room = cells - 1 - width(start) - width(end)
-        made.append(spread((*start, *path_spans(row, room)), end, cells - 1))
-    return made
-
-
-def _warnings(view: View) -> str:
-    """The warnings of an answer that no fallback explains, and what a simulated fault has changed in it."""
-    notes = view.trace.notes if view.trace is not None else ()
-    said = [n for n in notes if n.level == "warning" or n.code in view.pool_faults]
-    return " ".join(dict.fromkeys(n.text for n in said if n.code != "fault"))

@@ -12,7 +12,7 @@ from textual.containers import Container, Vertical
 
 from openclaw_mem_engine.api import FAULTS
 from openclaw_mem_tui.bindings import bindings, key
-from openclaw_mem_tui.features.providers import render
+from openclaw_mem_tui.features.providers import answer, render
 from openclaw_mem_tui.features.providers.presenter import ChainState, ProvidersPresenter
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
@@ -45,7 +45,7 @@ READING: Reading = (
 )
 
 
-_CHAIN = "The chain: providers in the order of selection, BM25 last."
+_CHAIN = "The chain: providers in the order of selection, BM25 last; data: where queries and notes go."
 _FAULTS = (
     "Faults are simulated: no request is sent for them, and nothing is recorded. Faults of qmd run a program "
     "that fails in that way."
@@ -105,10 +105,12 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         view, activity, state = self.search.view, self.search.activity, self.presenter.state
         rows = render.grouped(state.links)
         self.query_one("#chain-head", Pane).show(lambda cells: [render.header(cells)])
-        self.chain.show_wrapped(rows, partial(render.link_row, state))
+        alone = self.has_class("-tiny") or self.has_class("-flat")
+        self.chain.show_wrapped(rows, partial(render.link_row, state, alone))
         self.faults.show_wrapped(_NAMES, partial(render.fault_rows, view.faults))
         self.label(self.last, "last query with this fault" if view.shown_faults else "last query")
-        self.last.show(lambda cells: render.last_query(view, cells))
+        height = 0 if self.narrow else self.size.height
+        self.last.show(partial(answer.last_query, view, height))
         self.query_one("#cache", Pane).show(lambda cells: [render.cache(state, cells)])
         if len(state.links) != self._pointed:
             # The first time, and when the external qmd comes in or leaves, the cursor goes to what searches.
@@ -119,7 +121,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         box = self.query_one("#chain-box")
         self.label(box, "chain", key_hint("probe", "probes now") + next(other))
         faults = f"{key_hint('toggle_fault', 'switches')} · {key_hint('clear_faults', 'clears all')}"
-        self.label(self.faults, "faults", faults + next(other))
+        self.label(self.faults, "simulated faults", faults + next(other))
         self.draw_selected()
         self.query_one("#status", Pane).show(lambda cells: [render.status(state, view, activity, cells)])
 

@@ -10,7 +10,7 @@ from openclaw_mem_engine.api import FileDay, Moment, Session, sparkline
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.timeline.presenter import TimelineState, window
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, wrapped
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 #: Mark, words and role by kind, or by kind and state; never distinguished by colour alone.
@@ -26,7 +26,7 @@ _MARKS: dict[str, tuple[str, str, str]] = {
     "write": ("+", "write", "good"),
     "write failed": ("✗", "write", "bad"),
     "edit": ("+", "edit", "good"),
-    "search": ("?", "search", "text"),
+    "search": ("?", "search", ""),
     "search failed": ("✗", "search", "bad"),
     "sync": ("·", "sync", "dim"),
     "rebuild": ("■", "rebuild", "good"),
@@ -35,9 +35,18 @@ _MARKS: dict[str, tuple[str, str, str]] = {
     "search-failed": ("✗", "failed", "bad"),
     "denied": ("!", "denied", "warn"),
 }
+#: The bar of a row of the sessions that is past the soft line.
+PAST = "▇"
 #: The weight of events that share a column of the chart, the weightiest last.
-_RANK = ("dim", "text", "good", "warn", "bad")
-_KIND, _PEAK = 11, 6
+_RANK = ("dim", "", "good", "warn", "bad")
+_KIND, _PEAK, _MISSED = 11, 6, 7
+#: Bars of a row of the sessions: one less than those of ``sparkline``, so that rows do not touch. The highest
+#: is for what is past the soft line alone.
+_LOWER = str.maketrans("▇█", "▆▇")
+#: A session's first and last day, and the blanks after them.
+_DAYS = 15
+#: Phrases of what happened end before these; a row has as many whole ones as there is room for.
+_ENDS = re.compile(r"[,;:] | \(")
 _CHART_ROWS = 5
 
 
@@ -65,12 +74,16 @@ def facts(state: TimelineState, cells: int) -> list[Line]:
         (f"✗ {missed}", "bad strong") if state.missed else (f"● {missed}", "good"),
         (" (compacted without a flush before it)" if state.missed and cells >= 90 else "", "dim"),
     )
-    chosen = fmt.inert(state.chosen.name) if state.chosen is not None else "all sessions"
-    second = (
-        f" events: {state.group} ({key('kinds')}) · {chosen} ({key('this_session')})"
-        f" · curve: {state.zoom} ({key('zoom')})"
+    chosen = fmt.inert(state.chosen.name) if state.chosen is not None else "all"
+    second: list[Span] = []
+    shown = (
+        ("events", state.group, "kinds"),
+        ("sessions", chosen, "this_session"),
+        ("curve", state.zoom, "zoom"),
     )
-    lines = [first, line((fmt.crop(second, cells), "dim"))]
+    for what, which, name in shown:
+        second += line((f"{' · ' if second else ' '}{what}: {which} ", "dim"), (key(name), "key"))
+    lines = [first, fit(second, cells)]
     for note in whole.notes[:2]:
         said = wrapped(line((f" ! {fmt.message(note)}", "warn")), cells, 3)
         lines += said if len(said) < 3 else [said[0], fit((*said[1], Span(" "), *said[2][1:]), cells)]
@@ -172,19 +185,19 @@ def _marks(
 
 
 def session_row(session: Session | None, cells: int, selected: bool) -> Line:
-    """Name, curve against the soft line, peak, missed flushes; the first row is for all of them, and says
-    what the others show."""
+    """Name, first and last day, curve over that time against the soft line, peak, missed flushes; the first
+    row is for all of them, and says what the others show."""
     head = ("▌ " if selected else "  ", "accent")
     name = max(8, min(22, cells // 3))
-    bars = max(0, min(40, cells - name - 2 - _PEAK - 8))
+    days = _DAYS if cells >= 56 else 0
+    bars = max(0, cells - name - days - 3 - _PEAK - _MISSED - 1)
     if session is None:
-        past = line(("tokens, ", "faint"), ("█", "warn"), (" past soft line", "faint"))
+        span = "tokens from first to last" if bars > 24 else "tokens"
         return line(
             head,
             (fmt.left("all sessions", name + 1), "dim"),
-            *fit(past if bars >= width(past) else (), bars),
-            (fmt.right("peak", _PEAK), "faint"),
-            (" missed", "faint"),
+            (fmt.left("first – last", days) + fmt.left(span, bars), "faint"),
+            (fmt.right("peak", _PEAK) + fmt.right("missed", _MISSED), "faint"),
         )
     limit = session.soft_line if session.soft_line > 0 else session.window
     curve = session.curve
@@ -194,9 +207,10 @@ def session_row(session: Session | None, cells: int, selected: bool) -> Line:
         head,
         fmt.left(fmt.inert(session.name), name),
         " ",
-        *_shape(fmt.left(shape, bars)),
+        (fmt.left(_days(session), days), "dim"),
+        *_shape(fmt.left(shape.translate(_LOWER), bars)),
         (fmt.right(peak, _PEAK), "dim"),
-        (fmt.right(f"✗ {session.missed}", 7) if session.missed else "", "bad"),
+        (fmt.right(f"✗ {session.missed}", _MISSED) if session.missed else "", "bad"),
     )
 
 
@@ -213,8 +227,26 @@ def moment_words(moment: Moment, names: Mapping[str, str]) -> str:
 
 
 def _shape(bars: str) -> list[Span]:
-    """A sparkline whose full bars, past the soft line, have another colour."""
-    return [Span(run, "warn" if run[0] == "█" else "dim") for run in re.findall("█+|[^█]+", bars)]
+    """A sparkline whose highest bars, past the soft line, have another colour."""
+    return [Span(run, "warn" if run[0] == PAST else "dim") for run in re.findall(f"{PAST}+|[^{PAST}]+", bars)]
+
+
+def _days(session: Session) -> str:
+    """``03-25 – 03-31``, or one day."""
+    ends = (time.strftime("%m-%d", time.localtime(at)) for at in (session.start, session.end))
+    return " – ".join(dict.fromkeys(ends))
+
+
+def _in_row(moment: Moment, cells: int) -> str:
+    """What happened, without what the column of the kind says, in whole phrases; a query is cut anywhere."""
+    text = moment.summary.removeprefix(f"wrote {fmt.FOLDER}").removeprefix("wrote ")
+    whole = fmt.inert(text.replace(f", {fmt.FOLDER}", ", ") if moment.writes else text)
+    if fmt.width_of(whole) <= cells:
+        return whole
+    if moment.kind == "search":
+        return fmt.crop(fmt.inert(moment.query), cells)
+    phrases = (whole[: end.start()] for end in _ENDS.finditer(whole))
+    return max((p for p in phrases if fmt.width_of(p) <= cells), key=len, default=fmt.crop(whole, cells))
 
 
 def moment_row(moment: Moment, cells: int, selected: bool, names: Mapping[str, str]) -> Line:
@@ -224,16 +256,14 @@ def moment_row(moment: Moment, cells: int, selected: bool, names: Mapping[str, s
     when = time.strftime("%m-%d %H:%M", time.localtime(moment.at))
     name, room = names.get(moment.session, "").rpartition(":")[2], _session_room(cells, names)
     whose = f"{fmt.left(fmt.inert(name), room)} " if room else ""
+    rest = max(0, cells - 6 - len(when) - _KIND - fmt.width_of(whose))
     return line(
         ("▌ " if selected else "  ", "accent"),
         (f"{when} ", "dim"),
         (f"{mark} ", role),
         (fmt.left(words, _KIND), "bad strong" if moment.is_missed else ""),
         whose,
-        (
-            fmt.crop(fmt.inert(moment.summary), max(0, cells - 6 - len(when) - _KIND - len(whose))),
-            "" if selected else "dim",
-        ),
+        (_in_row(moment, rest), "" if selected else "dim"),
     )
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 READING: Reading = (
     "Legend",
     (
-        ("▁▄█", "tokens in the window; █ and the yellow bars: past the soft line"),
+        ("▁▄▇", "tokens in the window, over the time of the session; yellow: past the soft line"),
         ("┄", "the soft line, at which a flush is due"),
         ("● flush", "wrote to a note"),
         ("○ no reply", "NO_REPLY: the model stored nothing"),
@@ -107,6 +107,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         self.set_class(self.narrow and _LOW <= self.size.height < _SLIM, "-slim")
         self.query_one("#facts", Pane).show(lambda cells: render.facts(state, cells))
         self.fill(self.sessions, "sessions", state.sessions, render.session_row, render.session_words)
+        self.label(self.sessions, subtitle=f"[$warning]{render.PAST}[/] past the soft line")
         names = {one.id: one.name for one in state.whole.sessions} if state.whole and not state.chosen else {}
         if state.whole is not None and not self._opened:
             self._opened = True  # on an event with a curve: the last one is often a sync

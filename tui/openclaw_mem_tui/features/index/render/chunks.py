@@ -13,6 +13,7 @@ _STATES: dict[AnatomyState, tuple[str, str]] = {
     "changed": ("◌ modified since it was indexed: the next sync makes these chunks", "warn"),
     "new": ("+ not indexed yet: the next sync makes these chunks", "warn"),
     "gone": ("− deleted on disk: the index still has these chunks", "warn"),
+    "unlisted": ("− not included any more: the index still has these chunks", "warn"),
     "refused": ("✗ cannot be read: the index still has these chunks", "bad"),
 }
 #: Lines shown of a piece that is very long, at either end.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclaw_mem_engine.api import IN_PROCESS, FileState, IndexDamaged, Overview, Plan, PlannedSpace
+from openclaw_mem_engine.api import FILES_WAITING, IN_PROCESS, IndexDamaged, Overview, Plan, PlannedSpace
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
@@ -10,8 +10,6 @@ from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, width, 
 from openclaw_mem_tui.render.status import SPINNER, Activity, doing, worst_first
 
 _LABEL = 9
-#: States of files that the next sync reads or removes.
-_WAITING: tuple[FileState, ...] = ("changed", "new", "gone")
 
 
 def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> list[Line]:
@@ -99,7 +97,11 @@ def _unsure(state: IndexState, activity: Activity) -> Line:
         return line(("✗ damaged", "strong bad"), (" · ", "faint"), (key("rebuild"), "key"), " rebuilds")
     if state.trouble:
         return line(("not known: ", "warn"), (key("messages"), "key"), " shows why")
-    if activity.phase == "syncing" and state.overview is not None and not state.overview.number(*_WAITING):
+    if (
+        activity.phase == "syncing"
+        and state.overview is not None
+        and not state.overview.number(*FILES_WAITING)
+    ):
         return line(("sync is running", "warn"))
     return ()
 
@@ -117,7 +119,7 @@ def _errors(state: IndexState) -> Line:
 def _in_short(state: IndexState, overview: Overview) -> Line:
     """The state of the index in a few words."""
     freshness = overview.freshness.state
-    waiting, out = overview.number(*_WAITING), overview.number("refused", "left-out")
+    waiting, out = overview.number(*FILES_WAITING), overview.number("refused", "left-out")
     role = "good" if freshness == "fresh" else "warn"
     return worst_first(
         _errors(state),
@@ -132,7 +134,7 @@ def _state(state: IndexState, overview: Overview) -> Line:
     fresh, errors = overview.freshness, _errors(state)
     if fresh.state == "empty":
         return worst_first(errors, line(("empty", "warn"), (f": {key('sync_now')} builds the index", "dim")))
-    waiting, out = overview.number(*_WAITING), overview.number("refused", "left-out")
+    waiting, out = overview.number(*FILES_WAITING), overview.number("refused", "left-out")
     shown, why = ("fresh", "good"), ""
     if fresh.state == "stale":
         since = f" since {fmt.clock(fresh.stale_since, state.at, True)}" if fresh.stale_since else ""
