@@ -22,6 +22,7 @@ from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input
 
 from openclaw_mem_engine.memory import Memory
@@ -210,6 +211,11 @@ def view(knobs: Knobs | None = None, defaults: Knobs | None = None, **options: A
     made = pool(**options)
     defaults = defaults or Knobs()
     return answered(asked(View(defaults, knobs or defaults), made.query), made)
+
+
+def frame(widget: Widget) -> str:
+    """What is on the edges of a frame."""
+    return f"{widget.border_title} {widget.border_subtitle}"
 
 
 def failing(error: Exception) -> Callable[[frozenset[str]], Memory]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, lab, press, settled, until
+from lab_world import LARGE, SMALL, frame, lab, press, settled, until
 from textual import events
 from textual.css.stylesheet import Stylesheet
 from textual.geometry import Region
@@ -419,16 +419,16 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
         row = screen.hits.selected
         assert row is not None and screen.search.view.baseline is not None
         assert not row.returned and screen.search.view.baseline.ranks[row.chunk_id] == 1
-        assert "rank 28" in screen.waterfall.text
+        assert "rank 28" in (screen.waterfall.text if size == LARGE else frame(screen.waterfall))
         if size == LARGE:
             assert screen.waterfall.size.height == len(screen.waterfall.drawn) == 10
         seen = [screen.hits.render_line(y).text for y in range(screen.hits.size.height)]
-        assert any(line.startswith("▌") for line in seen)
+        assert sum(line.startswith("▌") for line in seen) == 1 and screen.hits.scroll_offset.y == 0
+        await press(pilot, "G")
         above = sum(stop <= screen.hits.scroll_offset.y for _, stop in screen.hits._spans)
-        assert (above > 0) == (size == SMALL)
-        assert (f"{above} rows above" in str(screen.hits.border_subtitle)) == bool(above)
+        assert above > 1 and f"{above} rows above" in frame(screen.hits)
         await press(pilot, "g")
-        assert "above" not in str(screen.hits.border_subtitle)
+        assert "above" not in frame(screen.hits)
 
         for _ in range(12):
             await press(pilot, "right_square_bracket")
@@ -436,6 +436,33 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
             assert view.answers and view.trace is not None
             assert view.compares, view.query
             assert view.trace.returned or "Nothing" in screen.verdict.text
+
+
+@pytest.mark.parametrize("size", [SMALL, (60, 20)])
+async def test_a_low_screen_shows_a_lesson_with_its_hits_their_scores_and_the_text_of_one(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    async with running(tmp_path, size, demo=world.make.demo_guide()) as (pilot, screen):
+        seen = [screen.hits.render_line(y).text for y in range(screen.hits.size.height)]
+        ranks = [line.split()[0] for line in seen[1:7]]
+        assert ranks == [*"123456"] and "by the baseline" in seen[7] and seen[8].split()[:2] == ["▌", ">6"]
+        assert not any("…" in line for line in seen[7:8]), "a key that has no room is not shown"
+        pane = [screen.waterfall.render_line(y).text for y in range(screen.waterfall.size.height)]
+        assert pane[0].startswith("▸ ") and "signing key" in pane[0]
+        assert size != SMALL or [line.split()[0] for line in pane[1:]] == ["vec", "bm25", "decay", "final"]
+        keys = screen.query_one(KeyBar).text
+        assert "space swap   ] next lesson" in keys and len(keys) <= size[0]
+        assert ("without a date" in screen.lesson.text) == (size == SMALL)
+
+        await press(pilot, "g")
+        row, pane_text = screen.hits.selected, screen.waterfall.text
+        assert row is not None and row.shown.best_line is not None and row.shown.truncated
+        assert "#1 at" in frame(screen.waterfall)
+        await press(pilot, "tab")
+        (best,) = (line for line in screen.preview.text.splitlines() if "▸" in line)
+        assert pane_text.splitlines()[0].split("▸ ")[1][:20] in best, "the line that answers best"
+        await press(pilot, "G", "slash", "ctrl+u", *"heron", "enter")
+        assert screen.hits.cursor == screen.hits.scroll_offset.y == 0, "an answer begins with hit 1"
 
 
 async def test_the_snippet_opens_on_its_best_line(tmp_path: Path) -> None:

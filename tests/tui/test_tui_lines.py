@@ -639,7 +639,7 @@ def test_a_lesson_that_does_not_fit_ends_with_an_ellipsis() -> None:
             drawn = lesson_lines(guide, number, empty, cells)
             assert len(drawn) <= 4 and all(spans.width(line) <= cells for line in drawn)
             whole = " ".join(texts(drawn[1:]).split()) == " ".join(lesson.lesson.split())
-            assert whole != texts(drawn).endswith(" …")
+            assert whole != texts(drawn).endswith(" … ! all")
             cut += not whole
     assert cut
 
@@ -668,3 +668,15 @@ def test_the_detail_of_the_selected_choice_stays_in_its_column() -> None:
     at = spans.text_of(second[0]).index("other")
     assert len(first) > 1 and spans.text_of(first[0])[at:].startswith("a long detail")
     assert {len(text) - len(text.lstrip()) for text in map(spans.text_of, first[1:])} == {at}
+
+
+def test_texts_that_give_way_stay_apart_from_what_is_beside_them() -> None:
+    start, end = spans.line("embed 0.2 rank 0.5 ms"), spans.line("fresh")
+    assert spans.text_of(spans.spread(start, end, 20)) == "embed 0.2 ran… fresh"
+    assert spans.text_of(spans.spread(start, end, 27)) == "embed 0.2 rank 0.5 ms fresh"
+    picked = [Choice("a", "A title that is far too long for its column", "its detail"), Choice("b", "B", "x")]
+    _, ((row,), _) = choice_rows(picked, "", 40, 1)
+    assert "…  its detail" in spans.text_of(row)
+    group = hits.Group("returned by the baseline, not by this run", [])
+    texts_of = [spans.text_of(hits.rule(group, True, cells)).rstrip() for cells in (48, 80)]
+    assert "hides" not in texts_of[0] and "…" not in texts_of[0] and "d hides" in texts_of[1]

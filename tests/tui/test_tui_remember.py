@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_world import LARGE, lab, press, settled, until
+from lab_world import LARGE, frame, lab, press, settled, until
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.config.load import load_settings
@@ -140,13 +140,13 @@ async def test_a_heading_of_the_start_page_is_asked_with_enter(tmp_path: Path, s
         assert not any(word in keys for word in ("why not", "edit", "dropped", "note"))
         await press(pilot, "f", *"memory/ nas", "enter")
         assert "▌ Backup of the NAS" in screen.hits.text and "Router moved" not in screen.hits.text
-        assert "filter memory/ nas · 1 of 3 · " in str(screen.hits.border_subtitle)
+        assert "filter memory/ nas · 1 of 3 · " in frame(screen.hits)
         await press(pilot, "escape", "n", "n")
         assert "Router moved" in screen.hits.text and screen.hits.asks == "Backup of the NAS"
         await press(pilot, "f", *"back", "enter", "enter")
         assert screen.search.view.query == "Backup of the NAS" == screen.query_line.value
         assert screen.hits.selected is not None and screen.query_one("#side").display
-        assert "enter note" in screen.query_one(KeyBar).text and screen.hits.border_title == "hits"
+        assert "w why not" in screen.query_one(KeyBar).text and frame(screen.hits).split()[0] == "hits"
         await press(pilot, "0")
         assert "▌ Router moved" in screen.hits.text and "enter ask" in screen.query_one(KeyBar).text
         height = screen.hits.size.height

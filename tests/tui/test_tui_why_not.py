@@ -6,13 +6,15 @@ from pathlib import Path
 
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, lab, press, settled, until
+from lab_world import LARGE, SMALL, frame, lab, press, settled, until
 from test_tui_lab import DRILL, running
 from textual.pilot import Pilot
 
-from openclaw_mem_engine.api import KNOBS, Change, Expected
+from openclaw_mem_engine.api import KNOBS, Change, Expected, Passage, WhyNot
 from openclaw_mem_tui.features.why_not.picker import MemoryLine, lines_of, matching
+from openclaw_mem_tui.features.why_not.render import around_changes
 from openclaw_mem_tui.features.why_not.screen import WhyNotScreen
+from openclaw_mem_tui.render.spans import text_of, width
 from openclaw_mem_tui.widgets.dialogs import HelpScreen, PickScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
@@ -132,14 +134,14 @@ async def test_changes_that_do_not_fit_are_reached_with_both_keys(tmp_path: Path
         await press(pilot, "j", "j", "w")
         screen = opened(pilot)
         assert not screen.query_one("#passage", Pane).display
-        assert "scrolls" in str(screen.changes.border_subtitle)
+        assert "scrolls" in frame(screen.changes)
         last = screen.changes.text.splitlines()[-1].rstrip()
         assert last not in seen(screen.changes)
         await press(pilot, "J", "J", "J")
         assert last in seen(screen.changes)
         await pilot.resize_terminal(80, 44)
         await settled(pilot)
-        assert screen.query_one("#passage", Pane).display and not screen.changes.border_subtitle
+        assert screen.query_one("#passage", Pane).display and "scrolls" not in frame(screen.changes)
 
 
 async def test_x_writes_the_change_as_configuration(tmp_path: Path) -> None:
@@ -281,6 +283,14 @@ def test_the_lines_are_those_of_all_readable_notes(tmp_path: Path) -> None:
         assert all(any(c.isalnum() for c in line.text) for line in lines)
 
 
+def test_where_no_setting_was_tried_it_says_why() -> None:
+    answer = WhyNot("router", Passage("memory/link.md", 0, 0), False, None, "listed", "It is excluded.", ())
+    head, foot = around_changes(answer, 60)
+    said = " ".join(text_of(row).strip() for row in head)
+    assert said == "no setting was tried: the step marked ✗ comes before the ranking" and not foot
+    assert all(width(row) < 60 for row in head)
+
+
 async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) -> None:
     async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, search):
         search.tune(search.search.view.knobs.set({"snippet_chars": 60}))
@@ -296,6 +306,9 @@ async def test_a_lesson_leaves_the_sentence_one_line_where_lines_are_few(tmp_pat
         assert len(search.verdict.drawn) == 1 and "…" not in search.verdict.text
         await pilot.resize_terminal(*SMALL)
         await settled(pilot)
-        assert len(search.verdict.drawn) == 1
+        assert not search.verdict.drawn, "the hits need it"
         await press(pilot, "full_stop", "w", "w")  # opens and closes
-        assert pilot.app.screen is search and len(search.verdict.drawn) == 2
+        assert pilot.app.screen is search and len(search.verdict.drawn) == 1
+        await pilot.resize_terminal(80, 26)
+        await settled(pilot)
+        assert len(search.verdict.drawn) == 2

@@ -24,9 +24,10 @@ from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar, Top, tab_of
 from openclaw_mem_tui.widgets.filter_line import FilterLine
+from openclaw_mem_tui.widgets.frames import Frames
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
 from openclaw_mem_tui.widgets.lists import CursorList
-from openclaw_mem_tui.widgets.painting import paint_less, set_frame
+from openclaw_mem_tui.widgets.painting import paint_less
 
 #: With fewer lines, the list is given those of the texts above it.
 _FEW = 22
@@ -65,8 +66,7 @@ class WorkbenchScreen(Screen[None]):
         paint_less(self)
         self.search = search
         self._read_for: object = None
-        self._labels: dict[tuple[Widget, str], str] = {}
-        self._labelled: dict[tuple[Widget, str], str] = {}
+        self._frames = Frames()
 
     def compose(self) -> ComposeResult:
         # Textual sets these classes after the first layout: another one would be seen for a moment.
@@ -135,27 +135,21 @@ class WorkbenchScreen(Screen[None]):
         self.query_one(Top).show_tabs(header, tab_of(self), self.TITLE or "")
         self.draw_keys()
         self.draw_body()
+        for widget in self._frames.widgets:  # their edges depend on the size of the screen
+            self.label(widget)
 
     def draw_body(self) -> None:
         """Draw what is between the top and the keys."""
 
     def draw_keys(self) -> None:
         where = "filter" if isinstance(self.focused, FilterLine) else self.key_place()
-        self.query_one("#keys", KeyBar).show(where, self.idle_keys() | {self.OPENED_BY})
+        self.query_one("#keys", KeyBar).show(where, self.idle_keys() | {self.OPENED_BY}, self.first_keys())
 
     def label(self, widget: Widget, title: str | None = None, subtitle: str | None = None) -> None:
-        """Set what is on the frame of a widget, where it is other than before. That of a filtered list says
-        so instead of its ``subtitle``."""
-        given = (("border_title", title), ("border_subtitle", subtitle))
-        self._labels |= {(widget, name): text for name, text in given if text is not None}
-        for name, _ in given:
-            text = self._labels.get((widget, name), "")
-            for table in self._framed(widget) if name == "border_subtitle" else ():
-                if table.filtered:
-                    text = f"{markup(table.filtered)} · {key_hint('leave', 'clears')}"
-            if self._labelled.get((widget, name), "") != text:
-                self._labelled[widget, name] = text
-                set_frame(widget, name, text)
+        """Set what is on the frame of a widget; that of a filtered list says so instead of its subtitle."""
+        words = next((markup(table.filtered) for table in self._framed(widget) if table.filtered), "")
+        said = f"{words} · {key_hint('leave', 'clears')}" if words else ""
+        self._frames.label(widget, title, subtitle, instead=said, one_edge=self.low)
 
     @staticmethod
     def frame_of(table: CursorList) -> Widget:
@@ -185,10 +179,19 @@ class WorkbenchScreen(Screen[None]):
         """Ids of actions that do nothing just now, and so are not at the bottom."""
         return frozenset()
 
+    def first_keys(self) -> frozenset[str]:
+        """Ids of the actions that matter most just now: they stay at the bottom where room is short."""
+        return frozenset()
+
     @property
     def narrow(self) -> bool:
         """One column."""
         return not self.has_class("-wide")
+
+    @property
+    def low(self) -> bool:
+        """One column of few lines, but enough for panes: their frames have one edge."""
+        return self.has_class("-narrow") and self.has_class("-short")
 
     # -- workers ------------------------------------------------------------------------------------------
 
@@ -245,8 +248,6 @@ class WorkbenchScreen(Screen[None]):
         if what.where == "lists" and not isinstance(focused, CursorList):
             focused = self.current_list
         await self.app.run_action(what.command, focused or self)
-
-    # -- the filter ---------------------------------------------------------------------------------------
 
     @property
     def current_list(self) -> CursorList | None:

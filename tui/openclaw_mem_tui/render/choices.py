@@ -35,21 +35,21 @@ def choice_rows(
         return [], [[row] for row in _sectioned(choices, cells, cursor)]
     letters = 3 if any(choice.letter for choice in choices) else 0
     wide = min(max(fmt.width_of(choice.title) for choice in choices) + 2, cells * 3 // 5)
-    room = cells - 2 - letters - wide
+    room, name = cells - 2 - letters - wide, wide - 2
 
     def drawn(choice: Choice, selected: bool) -> list[Line]:
         head = line(("▌ " if selected else "  ", "accent"), (fmt.left(choice.letter, letters), "key"))
         title, detail = fmt.inert(choice.title), fmt.inert(choice.detail)
-        fits = fmt.width_of(title) <= (wide if detail else cells - 3) and fmt.width_of(detail) <= room
+        fits = fmt.width_of(title) <= (name if detail else cells - 3) and fmt.width_of(detail) <= room
         if selected and not fits:
-            aligned = fmt.width_of(title) <= wide  # then the detail is below those of the other rows
+            aligned = fmt.width_of(title) <= name  # then the detail is below those of the other rows
             text = fmt.left(title, wide) if aligned else f"{title}  "
             indent = width(head) + wide * aligned
             rows = wrapped(line(*head, text, (detail, "dim")), cells - 1, indent)
             if len(rows) > _MOST:
                 rows[_MOST - 1 :] = [fit((*rows[_MOST - 1], *rows[_MOST]), cells - 1)]
             return rows
-        shown = fmt.left(title, wide) if detail else fmt.crop(title, cells - 3)
+        shown = f"{fmt.left(title, name)}  " if detail else fmt.crop(title, cells - 3)
         return [line(*head, shown, (fmt.crop(detail, room), "dim"))]
 
     return [], [drawn(choice, at == cursor) for at, choice in enumerate(choices)]

@@ -75,10 +75,13 @@ def fit(spans: Sequence[Span], cells: int) -> Line:
 
 
 def spread(start: Sequence[Span], end: Sequence[Span], cells: int) -> Line:
-    """``start`` at the left edge and ``end`` at the right; the start gives way when room is short."""
+    """``start`` at the left edge and ``end`` at the right; the start gives way when room is short, and a
+    blank parts it from the end."""
     room = cells - width(end)
     if room < 1:
         return fit(end, cells)
+    if end and width(start) > room - 1 and end[0].text[:1] != " ":
+        return (*fit(start, room - 1), Span(" "), *end)
     return (*fit(start, room), *end)
 
 

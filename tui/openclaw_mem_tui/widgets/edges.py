@@ -76,7 +76,7 @@ class KeyBar(Lines):
     """Sheds the less important keys where room is short; a click on a key is a press."""
 
     where = "search"
-    hidden = frozenset({"show_search"})
+    hidden, first = frozenset({"show_search"}), frozenset[str]()
     _shows = ""
 
     def rename(self, footer: str) -> None:
@@ -85,10 +85,10 @@ class KeyBar(Lines):
             self._shows = footer
             self.changed()
 
-    def show(self, where: str, hidden: frozenset[str]) -> None:
-        """``hidden`` are ids of actions that do nothing now."""
-        if (where, hidden) != (self.where, self.hidden):
-            self.where, self.hidden = where, hidden
+    def show(self, where: str, hidden: frozenset[str], first: frozenset[str]) -> None:
+        """``hidden`` are ids of actions that do nothing now, ``first`` those that are shed last now."""
+        if (where, hidden, first) != (self.where, self.hidden, self.first):
+            self.where, self.hidden, self.first = where, hidden, first
             self.changed()
 
     def draw(self, cells: int) -> Sequence[Line]:
@@ -108,9 +108,13 @@ class KeyBar(Lines):
             shown = [a for a in offered(self.where) if a.rank and a.id not in self.hidden]
             shown = [a._replace(footer=self._shows) if a.id in _OPENS and self._shows else a for a in shown]
         while len(shown) > 1 and width(self._line(shown)) + 2 > cells:
-            shown.remove(max((a for a in shown if a.id != "help"), key=lambda a: (a.id not in _ENDS, a.rank)))
+            shown.remove(max((a for a in shown if a.id != "help"), key=self._sheds))
         start, end = (self._line([a for a in shown if (a.id in _ENDS) == ends]) for ends in (False, True))
         return [spread((Span(" "), *start), (*end, Span(" ")), cells)]
+
+    def _sheds(self, action: Action) -> tuple[bool, int, bool]:
+        """The action with the greatest goes first; ``enter`` is tried without being named."""
+        return action.id not in {*_ENDS, *self.first}, action.rank, action.id in _OPENS
 
     def _line(self, shown: Sequence[Action]) -> Line:
         """What acts on the screen by importance, then the keys of its lists, then those of every screen."""

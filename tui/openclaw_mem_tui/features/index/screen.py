@@ -172,6 +172,9 @@ class IndexScreen(ListScreen[IndexPresenter]):
         chunks = set() if drawn and self.at.selected is not None else {"chunks"}
         return frozenset(idle | elsewhere | chunks | no_files)
 
+    def first_keys(self) -> frozenset[str]:
+        return frozenset({"repair", "rebuild"} if self.search.activity.damage is not None else {"repair"})
+
     def draw_keys(self) -> None:
         self.query_one(KeyBar).rename("" if self.at is self.files else "open")
         super().draw_keys()

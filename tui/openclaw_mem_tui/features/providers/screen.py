@@ -132,7 +132,8 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
 
     def mark_more(self) -> None:
         super().mark_more()
-        compare = key_hint("compare", "compare in the lab") if self.search.view.query.strip() else ""
+        does = "compare in the lab" if not self.low else "compare"  # the edge has the title too
+        compare = key_hint("compare", does) if self.search.view.query.strip() else ""
         self.label(self.last, subtitle=fmt.join((self.more(self.last), compare)))
 
     def action_toggle_fault(self) -> None:

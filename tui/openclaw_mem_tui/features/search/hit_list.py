@@ -9,11 +9,12 @@ from rich.style import Style
 from textual import events
 
 from openclaw_mem_tui.features.search.baseline import same_lines
+from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.render import funnel, hits
 from openclaw_mem_tui.features.search.start_page import Suggestions
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, text_of
+from openclaw_mem_tui.render.spans import Line, Span, fit, text_of, width
 from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.widgets.lists import CursorList, Rows, has_words
 
@@ -40,7 +41,7 @@ class HitList(CursorList):
     ) -> None:
         """``landing`` draws what is shown before there is a query: lines above rows, the lines of each row,
         and lines below them, for a width and a height; its rows are those of ``suggested``."""
-        super().__init__(id=id)
+        super().__init__(id=id, classes="listed")
         self._maker = lambda cells, _: Rows(*landing(self._suggestions(), cells, self.size.height))
         self._suggested = suggested
         self.view: View | None = None
@@ -181,6 +182,12 @@ class HitList(CursorList):
         near = next((i for i, r in of_file if r is lines), of_file[0][0] if of_file else None)
         return near if exact is None else exact
 
+    @property
+    def compared(self) -> int:
+        """Lines that this run's answer takes, and what only that of the baseline has."""
+        groups = self._groups[:2] if self.view is not None and lost(self.view) else self._groups[:1]
+        return len(self._above) + sum(bool(g.title) + len(g.rows) * self._lines_of(g) for g in groups)
+
     def point_at(self, rows: Sequence[Row]) -> None:
         """Cursor to the first of these rows, if it is shown."""
         index = self._index_of(rows[0]) if rows else None
@@ -199,7 +206,7 @@ class HitList(CursorList):
         if two != self._two:
             self._two = two
             self._place()
-        lines = list(self._above)
+        lines = [fit(spans, cells - 1) if width(spans) >= cells else spans for spans in self._above]
         for number, group in enumerate(self._groups):
             if group.title:
                 lines.append(hits.rule(group, number == 1, cells))
@@ -209,6 +216,8 @@ class HitList(CursorList):
     def on_resize(self, event: events.Resize) -> None:
         if self._is_start:
             self.changed()  # the keys that it names depend on the room
+        if self.cursor < len(self._spans) and self._spans[self.cursor][1] <= self.size.height - self.fixed:
+            self.scroll_home(animate=False)  # the first rows too are seen then
         super().on_resize(event)
 
     @property

@@ -12,7 +12,7 @@ from openclaw_mem_tui.features.search.render.above import in_short
 from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import View, asked
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, line, width, wrapped
+from openclaw_mem_tui.render.spans import Line, fit, line, width, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
@@ -39,6 +39,8 @@ class Lesson(Protocol):
 
 #: Lines that the screen has for a lesson.
 MOST_LINES = 4
+#: Lines of a low screen: tabs, query, frame and columns of the hits, status, keys; and of the waterfall.
+_AROUND, _PANE = 6, 6
 #: The lessons in their order.
 Guide = Sequence[Lesson]
 
@@ -63,30 +65,39 @@ def _with_settings(base: Knobs, settings: Sequence[str]) -> Knobs:
     return base.set(parse_settings(list(settings)))
 
 
-def lesson_lines(guide: Guide, number: int, view: View, cells: int, brief: bool = False) -> list[Line]:
-    """Title and text of a lesson; a text that needs more than ``MOST_LINES`` ends with an ellipsis. Beside
-    the title what distinguishes the knobs from those of the baseline, and the key that swaps them. ``brief``:
-    the title, and the key that shows the text."""
+def is_tight(height: int, used: int) -> bool:
+    """Whether a low screen of ``height`` lines has none left for a sentence about the hits: lesson, notes and
+    the hits that it compares have ``used`` lines."""
+    return height - used - _AROUND - _PANE <= 0
+
+
+def lesson_title(guide: Guide, number: int, view: View, cells: int, *, brief: bool = False) -> Line:
+    """Title of a lesson, and beside it what distinguishes the knobs from those of the baseline, and the key
+    that swaps them. ``brief``: also the key that shows the text."""
     lesson, against = guide[number], view.baseline_knobs
     head = [*line((" ◆ ", "accent"), (lesson.title, "strong accent"))]
     count = line((f" lesson {number + 1} of {len(guide)}", "dim"))
     swaps = against != view.knobs and not view.other_backend
     now, other = changed_words(against, view.knobs), changed_words(view.knobs, against)
     both = line((f" · {now} · ", "dim"), (key("swap"), "key"), (f" {other}", "dim")) if swaps else ()
-    reads = line("  ", (key("messages"), "key"), (" the text of this lesson", "dim")) if brief else ()
+    reads = line("  ", (key("messages"), "key"), (" text", "dim")) if brief else ()
     # A part that does not fit is not shown at all.
     follows = line(" ", (key("next_lesson"), "key"), (" next", "dim"))
     for part in (reads, count, follows, both):
         if width(head) + width(part) >= cells:  # the last cell stays blank
             break
         head.extend(part)
-    if brief:
-        return [fit(head, cells)]
-    shown = lesson_text(lesson, max(20, min(cells - 1, 140)))
+    return fit(head, cells)
+
+
+def lesson_lines(guide: Guide, number: int, view: View, cells: int) -> list[Line]:
+    """Title and text of a lesson; one that needs more than ``MOST_LINES`` ends with the key that shows it."""
+    shown = lesson_text(guide[number], max(20, min(cells - 1, 140)))
     if len(shown) > MOST_LINES - 1:
         last = shown[MOST_LINES - 2]
-        shown[MOST_LINES - 2 :] = [(*fit(last, min(width(last), cells - 3)), Span(" …", "dim"))]
-    return [fit(head, cells), *shown]
+        end = line((" … ", "dim"), (key("messages"), "key"), (" all", "dim"))
+        shown[MOST_LINES - 2 :] = [(*fit(last, min(width(last), cells - 1 - width(end))), *end)]
+    return [lesson_title(guide, number, view, cells), *shown]
 
 
 def lesson_text(lesson: Lesson, cells: int) -> list[Line]:
@@ -102,5 +113,7 @@ def over_hits(search: SearchPresenter, cells: int, brief: bool = False, full: bo
         return [in_short(view, cells)]
     if guide is None or number is None:
         return []
-    drawn = lesson_lines(guide, number, view, cells, brief or full)
-    return [*drawn, *lesson_text(guide[number], cells - 1), ()] if full else drawn
+    if not (brief or full):
+        return lesson_lines(guide, number, view, cells)
+    title = lesson_title(guide, number, view, cells, brief=brief)
+    return [title, *lesson_text(guide[number], cells - 1), ()] if full else [title]

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Literal
 from rich.style import Style
 
 from openclaw_mem_engine import api
+from openclaw_mem_tui.features.search.render import outcome
 from openclaw_mem_tui.features.search.render import preview as render
-from openclaw_mem_tui.features.search.render.waterfall import waterfall
+from openclaw_mem_tui.features.search.render.waterfall import digits_of, waterfall
 from openclaw_mem_tui.features.search.state import Citations, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span
 from openclaw_mem_tui.render.terms import Marker
-from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
+from openclaw_mem_tui.screen import WorkbenchScreen, key_hint, markup
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
 
@@ -52,27 +53,34 @@ class Waterfall(Pane):
 
     #: Whether the knobs were open when its height was set.
     _beside_knobs = False
-    #: Whether its columns have titles: where there is room.
-    _titled = False
+    #: Whether its columns have titles, where there is room; whether its frame has the outcome.
+    _titled = _low = False
 
-    def show_row(self, view: View, row: Row | None) -> None:
+    def show_row(self, view: View, row: Row | None, marker: Marker) -> None:
         """Draw another row."""
 
         def draw(cells: int) -> list[Line]:
-            return waterfall(view, row, cells, titled=self._titled) if row is not None else []
+            if row is None:
+                return []
+            return waterfall(view, row, cells, titled=self._titled, marker=marker if self._low else None)
 
         self.show(draw)
 
-    def fit(self, trace: Trace | None, wide: bool, knobs_open: bool, room: int) -> None:
+    def fit(self, trace: Trace | None, row: Row | None, knobs_open: bool, room: int) -> None:
         """As tall as its text, which leaves lines to the snippet or the knobs; taller for many lists in
         ``room`` lines. It does not shrink again: a new layout at every step would cost more than the
         ranking."""
-        titled = wide and not knobs_open and self.screen.has_class("-tall")
-        if titled != self._titled:
-            self._titled = titled
+        screen = self.screen
+        assert isinstance(screen, WorkbenchScreen)
+        wide, low = not screen.narrow, screen.low
+        titled = wide and not knobs_open and screen.has_class("-tall")
+        if (titled, low) != (self._titled, self._low):
+            self._titled, self._low = titled, low
             self.changed()
-        many = trace is not None and len(trace.lists) > 2 and self.screen.has_class("-tall")
-        if not wide or (self.screen.has_class("-short") and not knobs_open):
+        said = outcome.on_frame(trace, row, digits_of(trace)) if low and trace and row else ""
+        screen.label(self, fmt.join(("waterfall", markup(said))))
+        many = trace is not None and len(trace.lists) > 2 and screen.has_class("-tall")
+        if not wide or (screen.has_class("-short") and not knobs_open):
             if self.styles.inline.has_rule("height"):
                 self.styles.height = None
             return

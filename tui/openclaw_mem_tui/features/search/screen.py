@@ -16,7 +16,7 @@ from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
-from openclaw_mem_tui.features.search.lessons import over_hits
+from openclaw_mem_tui.features.search.lessons import is_tight, over_hits
 from openclaw_mem_tui.features.search.presenter import DEBOUNCE, SearchPresenter
 from openclaw_mem_tui.features.search.preview import Preview, Waterfall
 from openclaw_mem_tui.features.search.query_line import QueryLine
@@ -79,7 +79,6 @@ class SearchScreen(WorkbenchScreen):
         yield from (self.notes, self.status_line)
 
     def on_mount(self) -> None:
-        self.label(self.waterfall, "waterfall")
         self.watch(self.hits, "scroll_y", self.label_hits, init=False)
         self._clock = self.set_interval(_FRAME, self._tick)
         if self._initial_query:
@@ -200,8 +199,11 @@ class SearchScreen(WorkbenchScreen):
         self.show_row()
 
     def _draw_numbers(self) -> None:
-        view, lesson = self.search.view, self.size.height < 30 and self.has_class("-lesson")
-        most = 1 if lesson or self.has_class("-few") or self.has_class("-tiny") else 2
+        view, lesson, (cells, height) = self.search.view, self.has_class("-lesson"), self.size
+        most = 1 if (lesson and height < 30) or self.has_class("-few") or self.has_class("-tiny") else 2
+        if lesson and self.low and view.trace is not None and view.trace.results:
+            used = len(self.lesson.draw(cells)) + len(self.notes.draw(cells)) + self.hits.compared
+            most -= is_tight(height, used)
         self.verdict.show(lambda cells: above.above(view, cells, most))
         self.funnel.show(lambda cells: above.numbers(view, cells, most))
         self._fit_waterfall()
@@ -247,7 +249,7 @@ class SearchScreen(WorkbenchScreen):
     def show_row(self) -> None:
         """Waterfall and preview of the selected row."""
         view, row = self.search.view, self.hits.selected
-        self.waterfall.show_row(view, row)
+        self.waterfall.show_row(view, row, self.hits.marker)
         self._fit_waterfall()
         self.preview.follow(view, row, self.hits.marker)
 
@@ -262,8 +264,8 @@ class SearchScreen(WorkbenchScreen):
             self.toggle_knobs()
 
     def _fit_waterfall(self) -> None:
-        view = self.search.view
-        self.waterfall.fit(view.trace, self.has_class("-wide"), self.knobs_open, self.hits.outer_size.height)
+        trace, row = self.search.view.trace, self.hits.selected
+        self.waterfall.fit(trace, row, self.knobs_open, self.hits.outer_size.height)
 
     @property
     def knobs_open(self) -> bool:
@@ -326,7 +328,8 @@ class SearchScreen(WorkbenchScreen):
     def idle_keys(self) -> frozenset[str]:
         return idle_keys(self.search, self.hits.asks)
 
-    # -- events -------------------------------------------------------------------------------------------
+    def first_keys(self) -> frozenset[str]:
+        return frozenset({"swap", "next_lesson"} if self.search.lesson_at is not None else ())
 
     @on(Input.Changed, "#query")
     def _typed(self, event: Input.Changed) -> None:

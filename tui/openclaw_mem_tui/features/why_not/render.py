@@ -68,8 +68,9 @@ def around_changes(answer: WhyNot, cells: int) -> tuple[list[Line], list[Line]]:
     if not answer.changes:
         head, foot = head + foot, []
     if not (answer.changes or head or foot):
-        none = "nothing to change: it is returned" if answer.returned else "no change found"
-        head = [line((f"  {none}", "dim"))]
+        before = "no setting was tried: the step marked ✗ comes before the ranking"
+        none = "nothing to change: it is returned" if answer.returned else before
+        head = wrapped(line((f"  {none}", "dim")), cells - 1, 2)
     return head, foot
 
 

@@ -47,9 +47,8 @@ READING: Reading = (
 )
 
 
-#: The lines of one row each around the panes, and the lines of a frame.
+#: The lines of one row each around the panes.
 _EDGES = ("top", "status", "keys")
-_FRAME = 2
 
 
 class WhyNotScreen(WorkbenchScreen):
@@ -176,8 +175,9 @@ class WhyNotScreen(WorkbenchScreen):
             return  # closed meanwhile, or covered: it is drawn again when it is shown again
         above = sum(len(self.query_one(name, Pane).drawn) for name in ("#asked", "#notes", "#walk"))
         edges = sum(len(found.drawn) for found in self.query(Lines) if found.id in (None, *_EDGES))
-        left = self.size.height - edges - above - len(self.changes.drawn) - 2 * _FRAME
-        self.set_class(left > _FRAME, "-passage")
+        frame = self.changes.gutter.height
+        left = self.size.height - edges - above - len(self.changes.drawn) - 2 * frame
+        self.set_class(left > frame, "-passage")
         self.call_after_refresh(self._mark_cut)
 
     def _mark_cut(self) -> None:

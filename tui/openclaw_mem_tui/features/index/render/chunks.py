@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from openclaw_mem_engine.api import Anatomy, AnatomyState, Piece, Row
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, Span, line, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, Span, fit, line, spread, width, wrapped
 
 _STATES: dict[AnatomyState, tuple[str, str]] = {
     "indexed": ("● the index holds this text", "good"),
@@ -177,7 +177,7 @@ def _ends(at: int, selected: bool, cells: int) -> Line:
 def _rule(corner: str, title: str, selected: bool, cells: int) -> Line:
     stroke, role, title_role = ("━", "accent", "strong") if selected else ("─", "faint", "dim")
     rest = max(0, cells - 2 - fmt.width_of(title))
-    return line((corner + stroke, role), (title, title_role), (stroke * rest, role))
+    return fit(line((corner + stroke, role), (title, title_role), (stroke * rest, role)), cells)
 
 
 def _numbered(anatomy: Anatomy, index: int, chosen: int, shown: range, gutter: int, cells: int) -> list[Line]:

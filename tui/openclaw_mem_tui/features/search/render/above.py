@@ -30,11 +30,12 @@ def _beside(label: str, cells: int, drawn: Callable[[int], list[Line]], always: 
 
 
 def above(view: View, cells: int, most: int = 2) -> list[Line]:
-    """The sentence takes ``most`` lines; nothing before there is an answer."""
+    """The sentence takes ``most`` lines, or none; nothing before there is an answer."""
     if view.pool is None or view.trace is None:
         return []
     trace, text = view.trace, api.found(view.pool, view.trace)
-    made = _beside("answer", cells, lambda room: _sentence(text, "" if trace.results else "warn", room, most))
+    role = "" if trace.results else "warn"
+    made = _beside("answer", cells, lambda room: _sentence(text, role, room, most)) if most else []
     if view.expected:
         made += _beside("expected", cells, lambda room: [_expected(view, trace, room)], always=True)
     return made

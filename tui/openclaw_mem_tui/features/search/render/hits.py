@@ -314,6 +314,8 @@ def rule(group: Group, hint: bool, cells: int) -> Line:
     many = f"{len(group.rows)} of {group.of}" if group.of else str(len(group.rows))
     text = f"── {group.title}: {many} "
     key = f" {key_of('dropped')} hides ──" if hint else ""
+    if fmt.width_of(text) + fmt.width_of(key) >= cells:
+        key = ""
     filling = max(0, cells - 1 - fmt.width_of(text) - fmt.width_of(key))
     return fit((Span(text, "faint"), Span("─" * filling, "faint"), Span(key, "faint")), cells)
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.comparison import GONE
-from openclaw_mem_tui.features.search.render.hits import path_spans, steps, tag
+from openclaw_mem_tui.features.search.render import outcome
+from openclaw_mem_tui.features.search.render.hits import steps, tag
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import ROLES, Line, Span, line, spread, width, wrapped
+from openclaw_mem_tui.render.spans import ROLES, Line, Span, fit, line, spread, wrapped
+from openclaw_mem_tui.render.terms import Marker
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Operand, Row, Stage, Trace
@@ -74,14 +77,23 @@ def _rescales(operand: Operand) -> bool:
     return operand.op == "set" or (operand.stage == "rerank" and bool(operand.inputs))
 
 
-def waterfall(view: View, row: Row, cells: int, *, titled: bool = False) -> list[Line]:
+def digits_of(trace: Trace) -> int:
+    """After the point of a score: reciprocal ranks are small."""
+    return 3 if trace.knobs.fusion == "weighted" else 4
+
+
+def waterfall(
+    view: View, row: Row, cells: int, *, titled: bool = False, marker: Marker | None = None
+) -> list[Line]:
     """The whole pane for one row in ``cells`` columns (the last one stays blank, before the scroll bar), with
-    titles of its columns where there is room for them (``titled``)."""
+    titles of its columns where there is room for them (``titled``). With a ``marker`` for a low pane whose
+    frame has the outcome: the best line of the text in place of the location, which the list has, and no
+    sum that the bars before and after it show."""
     cells = max(24, cells - 1)
     trace = view.trace
     if trace is None:
         return []
-    digits = 3 if trace.knobs.fusion == "weighted" else 4
+    digits = digits_of(trace)
     detail = max(4, min(_DETAIL, cells - 20)) if cells < 60 else _DETAIL + 8
     axis = _Axis(view, cells - _LABEL - detail - _VALUE - 2)
 
@@ -103,11 +115,15 @@ def waterfall(view: View, row: Row, cells: int, *, titled: bool = False) -> list
     def said(note: str) -> list[Line]:
         return wrapped(line(" " * _LABEL, (note, "faint")), cells, _LABEL) if note else []
 
-    head = _head(trace, row, cells, digits)
-    reason, other_spaces = _reason(trace, row, cells), _other_spaces(trace, row, cells)
-    if (short := _outcome(trace, row)) and width(short) + fmt.width_of(row.location) < cells:
-        head, reason = _with_final(row, short, cells, digits), []
-    made = [head, *reason]
+    head, whole = outcome.head(trace, row, cells, digits)
+    found = view.candidate(row.chunk_id)
+    if marker is not None and found is not None:
+        whole = outcome.is_whole(trace, row)
+        best = (one.text for one in api.note_lines(found) if one.number == row.shown.best_line)
+        head = line(("▸ ", "accent"), *marker.best_line(next(best, found.text), cells - 2))
+        head = fit(head, cells)
+    other_spaces = _other_spaces(trace, row, cells)
+    made = [head, *([] if whole else _reason(trace, row, cells))]
     compared = _compare(view, trace, row, digits, cells)
     if not row.operands:
         return [*made, *other_spaces, *(compared if row.outcome.stage == GONE else ())]
@@ -133,7 +149,8 @@ def waterfall(view: View, row: Row, cells: int, *, titled: bool = False) -> list
             continue
         if several:
             several = False
-            made.append(step("fused", "", axis.bar(0, before, "sum"), fmt.score(before, digits)))
+            if marker is None or axis.fused is not None:
+                made.append(step("fused", "", axis.bar(0, before, "sum"), fmt.score(before, digits)))
         if (operand.op == "mul" and operand.value == 1.0) or (note and not operand.inputs):
             made += absent(label, note or "×1")
             continue
@@ -163,37 +180,6 @@ def _queries(trace: Trace, cells: int) -> list[Line]:
             line((f"{' and '.join(labels)} searched ", "dim"), f"“{fmt.inert(text, 400)}”"), cells, _LABEL
         )
     ]
-
-
-def _head(trace: Trace, row: Row, cells: int, digits: int) -> Line:
-    outcome = row.outcome
-    if outcome.rank is not None:
-        end = line(
-            ("rescued " if outcome.rescued else "", "warn"),
-            (f"#{outcome.rank}", "strong"),
-            (" at ", "dim"),
-            (fmt.score(row.final, digits), "strong"),
-        )
-    else:
-        end = line(("not returned: ", "dim"), (tag(row, trace), "bad"))
-    return _with_final(row, end, cells, digits)
-
-
-def _with_final(row: Row, end: Line, cells: int, digits: int) -> Line:
-    """The location, the final score of a row that is not returned where there is room for it, and ``end``."""
-    final = line(("final ", "dim"), (fmt.score(row.final, digits), "strong"), ("  ", ""))
-    room = fmt.width_of(row.location) + width(final) + width(end) < cells
-    end = (*final, *end) if room and row.final is not None and not row.returned else end
-    return spread(path_spans(row, cells - width(end) - 1), end, cells)
-
-
-def _outcome(trace: Trace, row: Row) -> Line:
-    """``out: rank 28; before decay it was rank 1`` of a row past the last result; empty for any other."""
-    stage, rank = trace.stage(row.outcome.stage or ""), row.ranks.get("final")
-    if row.returned or stage is None or stage.kind != "count" or rank is None:
-        return ()
-    before = (row.outcome.reason or "").partition("; ")[2]
-    return line(("out: ", "dim"), (f"rank {rank}{before and '; '}{fmt.inert(before)}", "bad"))
 
 
 def _role(term: str) -> str:

@@ -1,0 +1,54 @@
+"""What became of a row, in one line: its rank and score, or what dropped it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openclaw_mem_tui.features.search.render.hits import path_spans, tag
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Line, line, spread, text_of, width
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Row, Trace
+
+
+def head(trace: Trace, row: Row, cells: int, digits: int) -> tuple[Line, bool]:
+    """The location of a row, its final score where it is not returned and there is room for that, and its
+    outcome; and whether that says all that the reason of its drop does."""
+    short = _past_the_last(trace, row)
+    whole = bool(short) and width(short) + fmt.width_of(row.location) < cells
+    end = short if whole else _outcome(trace, row, digits)
+    final = line(("final ", "dim"), (fmt.score(row.final, digits), "strong"), ("  ", ""))
+    room = fmt.width_of(row.location) + width(final) + width(end) < cells
+    end = (*final, *end) if room and row.final is not None and not row.returned else end
+    return spread(path_spans(row, cells - width(end) - 1), end, cells), whole
+
+
+def on_frame(trace: Trace, row: Row, digits: int) -> str:
+    """The outcome alone."""
+    return text_of(_past_the_last(trace, row) or _outcome(trace, row, digits))
+
+
+def is_whole(trace: Trace, row: Row) -> bool:
+    """Whether ``on_frame`` says all that the reason of the drop does."""
+    return bool(_past_the_last(trace, row))
+
+
+def _outcome(trace: Trace, row: Row, digits: int) -> Line:
+    if row.outcome.rank is None:
+        return line(("not returned: ", "dim"), (tag(row, trace), "bad"))
+    return line(
+        ("rescued " if row.outcome.rescued else "", "warn"),
+        (f"#{row.outcome.rank}", "strong"),
+        (" at ", "dim"),
+        (fmt.score(row.final, digits), "strong"),
+    )
+
+
+def _past_the_last(trace: Trace, row: Row) -> Line:
+    """``out: rank 28; rank 1 before decay`` of a row past the last result; empty for any other."""
+    stage, rank = trace.stage(row.outcome.stage or ""), row.ranks.get("final")
+    if row.returned or stage is None or stage.kind != "count" or rank is None:
+        return ()
+    before = (row.outcome.reason or "").partition("; ")[2]
+    return line(("out: ", "dim"), (f"rank {rank}{before and '; '}{fmt.inert(before)}", "bad"))

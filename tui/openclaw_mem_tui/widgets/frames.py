@@ -1,0 +1,40 @@
+"""The texts on the frames of a screen: a title on the upper edge, a subtitle on the lower one."""
+
+from __future__ import annotations
+
+from textual.widget import Widget
+
+from openclaw_mem_tui.render.format import join
+from openclaw_mem_tui.widgets.painting import set_frame
+
+
+class Frames:
+    """Knows what each frame was given, and paints only what is other than before."""
+
+    def __init__(self) -> None:
+        self._given: dict[Widget, tuple[str, str]] = {}
+        self._shown: dict[Widget, tuple[str, str]] = {}
+
+    @property
+    def widgets(self) -> tuple[Widget, ...]:
+        """Those that were given a text."""
+        return tuple(self._given)
+
+    def label(
+        self, widget: Widget, title: str | None, subtitle: str | None, *, instead: str = "", one_edge: bool
+    ) -> None:
+        """Set the title and the subtitle (None: as before) of a frame; what is shown ``instead`` of the
+        subtitle; with ``one_edge`` the upper one has both."""
+        before = self._given.get(widget, ("", ""))
+        title, subtitle = before[0] if title is None else title, before[1] if subtitle is None else subtitle
+        self._given[widget] = title, subtitle
+        texts = title, instead or subtitle
+        if one_edge:
+            texts = f" {join(texts)} ", ""
+        for name, text, was in zip(_EDGES, texts, self._shown.get(widget, ("", "")), strict=True):
+            if text != was:
+                set_frame(widget, name, text)
+        self._shown[widget] = texts
+
+
+_EDGES = ("border_title", "border_subtitle")
