@@ -277,6 +277,25 @@ def test_the_help_lists_every_command_once_on_one_line(bare: Call) -> None:
         assert len(command.summary) <= 59
 
 
+def test_an_agent_without_an_index_is_noted_where_others_have_one(call: Call) -> None:
+    assert "no index" not in call("search", "router", "--agent", "anna").err
+    words = "has no index of"
+    assert words not in call("search", "router").err, "the default agent was not mistyped"
+    said = call("status", "--agent", "anan").out
+    assert f"warning: Agent anan {words} " in said
+    assert "Agents that have one: anna, main. Did you mean anna?" in said
+    assert f"Agent anan {words} " in call("search", "router", "--agent", "anan").err
+    assert words not in call("search", "router", "--agent", "anan").err
+
+
+def test_a_glob_that_matches_nothing_is_said(call: Call) -> None:
+    said = call("search", "router", "--include", "nots/*.md", "--include", "*.txt")
+    assert (
+        "2026-02-20.md" in said.out and "Not indexed: '*.txt' takes in no file that ends in .md." in said.out
+    )
+    assert "not indexed: '*.txt' takes in no" in call("index", "--include", "*.txt").out
+
+
 def test_flags_show_up_as_origins(call: Call) -> None:
     settings = call("config", "--json", "--provider", "none").json["settings"]
     assert settings["provider.name"]["origin"] == {"kind": "flag", "where": "--provider"}
@@ -391,7 +410,7 @@ def test_notes_taken_in_by_an_option_are_kept_without_it(call: Call, world: Worl
     world.write("n1.md", "The router is grey.\n")
     call("search", "router", "--include", "n*.md")
     said = call("search", "router")
-    words = "the notes of the index (1) were taken in by --include or extra_paths, which is not given now"
+    words = "the notes of the index (1) were taken in by --include or extra_paths, which take in none now"
     assert "n1.md" in said.out and words in said.out and "no notes any more" not in said.out
     for command in ("status", "index", "files"):
         out = call(command).out
