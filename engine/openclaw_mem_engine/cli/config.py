@@ -102,7 +102,8 @@ def _values(texts: Sequence[str]) -> dict[str, Any]:
     if not texts:
         raise UsageError("Name what to set: `openclaw-mem config set query.min_score=0.3`.")
     found: dict[str, Any] = {}
-    for key, text in parse_settings(list(texts)).items():
+    form = "KEY=VALUE, for example query.min_score=0.3"
+    for key, text in parse_settings(texts, form).items():
         if (known := SETTINGS.get(key)) is None:
             raise _unknown(key, SETTINGS)
         if (knob := key.removeprefix("query.")) != key:  # the ranking knows the range

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Any, NoReturn
 
 from openclaw_mem_engine import __version__
@@ -38,6 +38,14 @@ _REWORDED = (
     (r"argument (\S+): expected (?:one|at least one) argument", r"\1 needs a value"),
     (r"the following arguments are required: ", "Missing: "),
 )
+#: Names of one option in several programs, and in commands of ours.
+_SYNONYMS = (
+    ("max-results", "limit", "n", "k", "top", "top-k", "topk", "count"),
+    ("min-score", "threshold", "min"),
+    ("explain", "verbose", "v"),
+    ("format", "output", "o", "f"),
+    ("workspace", "dir", "folder", "w"),
+)
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -51,11 +59,17 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         """The command's own arguments: the common ones would hide them."""
         super().add_usage(usage, [one for one in actions if one.dest not in _COMMON], groups, prefix)
 
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        """Names with hyphens stay whole: half of one is no name."""
+        from textwrap import wrap
+
+        return wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         """A description is one paragraph; the examples below the options keep their lines."""
         if "\n  " in text:
             return super()._fill_text(text, width, indent)
-        return argparse.HelpFormatter._fill_text(self, text, width, indent)
+        return "\n".join(indent + line for line in self._split_lines(text, width - len(indent)))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -81,17 +95,38 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse, but an unknown argument is an error of its command, with the options like it."""
+        self._check_leading(args)
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            name = unknown[0].lstrip("-").partition("=")[0]
-            names = [option[2:] for option in self._option_string_actions if option.startswith("--")]
-            hint = did_you_mean(name, names, "--")
-            if not hint and "query" in names:
-                hint = f" A query that begins with - needs -- before it: `-- {visible(unknown[0])}`."
-            raise UsageError(
-                f"unrecognized arguments: {visible(' '.join(unknown))}.{hint} See `{self.prog} --help`."
-            )
+            raise self._unrecognized(unknown)
         return found, unknown
+
+    def _check_leading(self, args: Sequence[str]) -> None:
+        """Raises UsageError for an unknown option before a command: argparse would take its value for one."""
+        rest = iter(args if self._subparsers else ())
+        for text in rest:
+            name, equals, _ = text.partition("=")
+            if text in ("-", "--") or not text.startswith("-"):
+                return
+            if (option := self._option_string_actions.get(name)) is None:
+                raise self._unrecognized([text])
+            if option.nargs is None and not equals:
+                next(rest, None)
+
+    def _unrecognized(self, unknown: list[str]) -> UsageError:
+        options = self._option_string_actions
+        name = unknown[0].lstrip("-").partition("=")[0].rstrip("0123456789").lower()
+        hint = did_you_mean(name, [option[2:] for option in options if option.startswith("--")], "--")
+        if not hint and unknown[0].startswith("-"):
+            meant = (other for group in _SYNONYMS if name in group for other in group)
+            spelled = (f"{'-' if len(other) == 1 else '--'}{other}" for other in meant)
+            usual = next((option for option in spelled if option in options), None)
+            if usual is not None:
+                hint = f" Did you mean {usual}?"
+            elif "--query" in options:
+                hint = f" A query that begins with - needs -- before it: `-- {visible(unknown[0])}`."
+        text = f"unrecognized arguments: {visible(' '.join(unknown))}.{hint} See `{self.prog} --help`."
+        return UsageError(text)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         # An unset variable in a script (`--workspace "$NOTES"`) must not mean the default.
@@ -131,7 +166,9 @@ def build_parser(argv: Container[str]) -> argparse.ArgumentParser:
     group = parser.add_argument_group("options (before or after the command)")
     parser.add_common(group)
     group.add_argument("-h", "--help", action="help", help="this text, or the help of a command")
-    group.add_argument("-V", "--version", action="version", version=f"openclaw-mem {__version__}")
+    group.add_argument(
+        "-V", "--version", action="version", version=f"openclaw-mem {__version__}", help="the version"
+    )
     return parser
 
 

@@ -55,7 +55,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
             option("name", metavar="NAME", help=", ".join(_TOOL_NAMES)),
             option("parameters", nargs="?", default="{}", metavar="JSON", help="its parameters; - is stdin"),
             option("--session-key", metavar="KEY", help="session key: decides citations and scope"),
-            flag("--no-sync", "do not sync the index before"),
+            shared.NO_SYNC,
         ),
     ),
     Command(

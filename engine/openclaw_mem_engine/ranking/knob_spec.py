@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import field
 from typing import Any, Literal, TypeVar
@@ -84,12 +85,12 @@ def knob(default: _T, help: str, **details: Any) -> _T:
     return field(default=default, metadata={SPEC: KnobSpec("", help=help, **details)})
 
 
-def parse_settings(texts: list[str]) -> dict[str, str]:
-    """``["decay=on", "min_score=0.2"]`` as a mapping. Raises UsageError for a text without ``=``."""
+def parse_settings(texts: Sequence[str], form: str = "NAME=VALUE, for example decay=on") -> dict[str, str]:
+    """``["decay=on", "min_score=0.2"]`` as a mapping. Raises UsageError for a text that has not this form."""
     settings: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"{text!r} is not NAME=VALUE, for example decay=on.")
+            raise UsageError(f"{text!r} is not {form}.")
         settings[name.strip()] = value.strip()
     return settings
