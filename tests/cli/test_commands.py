@@ -119,6 +119,11 @@ def test_get_of_a_missing_file_is_empty_and_suggests(call: Call) -> None:
     assert unlike.endswith(": memory/qqqqqqqq.md. `openclaw-mem files` lists all memory files.")
 
 
+def test_get_of_a_name_that_no_disk_can_hold_is_refused(call: Call) -> None:
+    said = call("get", f"{'x' * 400}.md")
+    assert said.code == 4 and "this path is not memory" in said.err
+
+
 def test_get_past_the_end_says_how_long_the_file_is(call: Call) -> None:
     said = call("get", "MEMORY.md:99")
     assert (said.code, said.out) == (0, "")

@@ -262,6 +262,8 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
             ["search", "x", "--set", "dcay=on"],
             "'dcay'. Did you mean decay? `openclaw-mem config show query --v",
         ),
+        (["search", "x", "--set", "Decay=on"], "'Decay'. Did you mean decay?"),
+        (["search", "x", "--set", "mode=hybird"], "vector. Did you mean hybrid?"),
         (["search", "x", "--set", "zzz=on"], "'zzz'. `openclaw-mem config show query --verbose` lists all"),
         (["config", "set", "decay"], "'decay' is not KEY=VALUE, for example query.min_score=0.3."),
         (["search", "x", "--profile", "workbnch"], "'workbnch'. Did you mean workbench? Known: documented"),
@@ -333,6 +335,13 @@ def test_wrong_usage_is_one_line_and_exit_2(bare: Call, world: World, argv: list
     assert said.out == ""
     assert message in said.err
     assert len(said.err.splitlines()) == 1
+
+
+def test_words_may_follow_options(call: Call) -> None:
+    assert call("search", "router", "--json", "vlan", "40").json["query"] == "router vlan 40"
+    assert call("search", "router", "--json", "--", "-x").json["query"] == "router -x"
+    said = call("config", "set", "--dry-run", "query.decay=on", "query.min_score=0.3").out
+    assert "+decay = true" in said and "+min_score = 0.3" in said
 
 
 def test_words_are_marked_in_any_form_and_script() -> None:

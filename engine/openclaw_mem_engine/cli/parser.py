@@ -97,9 +97,14 @@ class _Parser(argparse.ArgumentParser):
         """As argparse, but an unknown argument is an error of its command, with the options like it."""
         self._check_leading(args)
         found, unknown = super().parse_known_args(args, namespace)
-        if unknown:
+        # argparse gives all words before an option to the arguments that take any number, and none after it.
+        more = next((one.dest for one in self._get_positional_actions() if one.nargs in ("*", "+")), None)
+        end = unknown.index("--") if "--" in unknown else len(unknown)
+        if unknown and (more is None or any(word.startswith("-") for word in unknown[:end])):
             raise self._unrecognized(unknown)
-        return found, unknown
+        if unknown and more:
+            setattr(found, more, [*getattr(found, more), *unknown[:end], *unknown[end + 1 :]])
+        return found, []
 
     def _check_leading(self, args: Sequence[str]) -> None:
         """Raises UsageError for an unknown option before a command: argparse would take its value for one."""

@@ -29,7 +29,7 @@ _WHOLE = ("memory", "agents", "agent")
 #: Keys of OpenClaw's, in any section, for which there is nothing here.
 _NOT_USED = ("compaction",)
 _NAMED, _DEPTH = 3, 5
-_LEAF_CUTOFF = 0.8
+_LEAF_CUTOFF = 0.85
 
 
 class IgnoredKey(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import Any, Literal, TypeVar
 
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.errors import UsageError, did_you_mean
 
 KnobValue = str | int | float | bool
 _T = TypeVar("_T", bound=KnobValue)
@@ -58,7 +58,8 @@ class KnobSpec:
                 number = float(word)
                 if self.low <= number <= self.high and (self.kind == "float" or number.is_integer()):
                     return number if self.kind == "float" else int(number)
-        raise UsageError(f"{self.name} cannot be {value!r}: allowed is {self.allowed}.")
+        hint = did_you_mean(word, self.choices)
+        raise UsageError(f"{self.name} cannot be {value!r}: allowed is {self.allowed}.{hint}")
 
     def nudge(self, value: KnobValue, direction: int, large: bool = False) -> KnobValue:
         """The next value in a direction (+1, -1): the other switch position, the next choice, a step up."""
