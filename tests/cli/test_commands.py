@@ -317,6 +317,7 @@ def test_demo_prints_only_the_path(bare: Call, world: World) -> None:
     assert workspace == world.data / "demo" / "workspace"
     assert (workspace / "MEMORY.md").exists()
     assert bare("demo", "--print-workspace") == said
+    assert bare("demo", "--print-workspace", "--json").json == {"workspace": str(workspace)}
 
 
 def test_demo_without_a_terminal_runs_every_lesson(demo_world: World) -> None:

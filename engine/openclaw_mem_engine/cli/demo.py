@@ -63,6 +63,9 @@ def run(arguments: Namespace) -> int:
         raise WorkspaceError(
             f"The demo cannot be written to {target} ({reason}). Name another folder with --dir."
         ) from error
+    if arguments.print_workspace and arguments.json:
+        print_json({"workspace": str(workspace)})
+        return 0
     if arguments.print_workspace:
         out_bytes(os.fsencode(workspace) + b"\n")
         return 0
