@@ -293,6 +293,19 @@ def test_an_agent_without_an_index_is_noted_where_others_have_one(call: Call) ->
     assert words not in call("search", "router", "--agent", "anan").err
 
 
+def test_an_agent_that_is_not_configured_is_said_before_its_missing_workspace(
+    bare: Call, world: World
+) -> None:
+    folder = world.home / ".openclaw"
+    folder.mkdir()
+    (folder / "openclaw.json").write_text('{"agents": {"list": [{"id": "main"}, {"id": "ops"}]}}')
+    for line in ("status", "files", "get MEMORY.md", "chunks MEMORY.md", "timeline", "search x"):
+        said = bare(*line.split(), "--agent", "opps")
+        assert (said.code, said.out) == (5, "")
+        first, second = said.err.splitlines()
+        assert first.endswith("Its agents: main, ops. Did you mean ops?") and "does not exist" in second, line
+
+
 def test_a_glob_that_matches_nothing_is_said(call: Call) -> None:
     said = call("search", "router", "--include", "nots/*.md", "--include", "*.txt")
     assert (

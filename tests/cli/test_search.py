@@ -311,6 +311,7 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
         (["search", "x", "--provider", "opnai"], "ollama, local, none. Did you mean openai?"),
         (["demo", "--fault", "embeddings-40"], "Did you mean embeddings-401"),
         (["flush", "--session", ""], "--session is empty: write --session ID.\n"),
+        (["status", "--json=1"], "--json takes no value. See `openclaw-mem status --help`."),
         (["search", "x", "--agent"], "--agent needs a value. See `openclaw-mem search --help`."),
         (["remember"], "Missing: TEXT. See `openclaw-mem remember --help`. Example: openclaw-mem remember"),
         (["store"], "COMMAND. See `openclaw-mem store --help`. Example: openclaw-mem store status\n"),

@@ -36,6 +36,7 @@ _COMMON = {name[2:]: f"{name} {how.get('metavar', '')}".strip() for (name, *_), 
 _REWORDED = (
     (r"argument (--query): expected one argument", r"\1 needs a value: one that begins with - is \1=-VALUE"),
     (r"argument (\S+): expected (?:one|at least one) argument", r"\1 needs a value"),
+    (r"argument (\S+): ignored explicit argument .*", r"\1 takes no value"),
     (r"the following arguments are required: ", "Missing: "),
 )
 #: Names of one option in several programs, and in commands of ours.
