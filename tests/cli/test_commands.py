@@ -14,6 +14,8 @@ import pytest
 from openclaw_mem_engine import __version__
 from openclaw_mem_engine.cli import terminal
 from openclaw_mem_engine.cli.arguments import COMMANDS
+from openclaw_mem_engine.state.events import KINDS
+from openclaw_mem_engine.timeline.model import MOMENT_KINDS
 from support.commands import NOTES, Call, World
 from support.embed_server import running_server, unauthorized
 
@@ -312,6 +314,13 @@ def test_a_glob_that_matches_nothing_is_said(call: Call) -> None:
         "2026-02-20.md" in said.out and "Not indexed: '*.txt' takes in no file that ends in .md." in said.out
     )
     assert "not indexed: '*.txt' takes in no" in call("index", "--include", "*.txt").out
+
+
+@pytest.mark.parametrize(("command", "kinds"), [("log", KINDS), ("timeline", MOMENT_KINDS)])
+def test_the_help_names_every_kind_of_event(bare: Call, command: str, kinds: tuple[str, ...]) -> None:
+    assert f"with commas: {', '.join(kinds)}; may be repeated" in " ".join(
+        bare(command, "--help").out.split()
+    )
 
 
 def test_flags_show_up_as_origins(call: Call) -> None:
