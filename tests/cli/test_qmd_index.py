@@ -41,7 +41,7 @@ def test_every_change_of_a_collection_is_json_too(qmd: Call, world: World) -> No
     world.write("one/a.md", "The kingfisher.\n")
     add = ("qmd", "collection", "add", str(world.workspace / "one"), "--name", "birds", "--json")
     assert qmd(*add).json["name"] == "birds"
-    changed = {
+    changed: dict[tuple[str, ...], dict[str, object]] = {
         ("context", "add", "qmd://birds", "Birds"): {"path": "qmd://birds/", "context": "Birds"},
         ("context", "rm", "qmd://birds"): {"path": "qmd://birds/", "context": None},
         ("context", "add", "/", "All"): {"path": "/", "context": "All"},

@@ -6,16 +6,16 @@ Precedence: flag, then environment, then ``config.toml``, then ``openclaw.json``
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
-from openclaw_mem_engine.config.agents import AGENT_ID, DEFAULT_AGENT, agent_of, note_agent
 from openclaw_mem_engine.config.connection import ProviderResolver, checked_url
 from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS
-from openclaw_mem_engine.config.layers import Chosen, Entry, absolute, merged
+from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, absolute, merged
 from openclaw_mem_engine.config.lifecycle import (
     BootstrapSettings,
     FlushSettings,
@@ -54,10 +54,12 @@ from openclaw_mem_engine.config.sources import (
     user_folders,
 )
 from openclaw_mem_engine.config.store import store_settings, workspace_key
-from openclaw_mem_engine.errors import ConfigError
+from openclaw_mem_engine.errors import ConfigError, UsageError
 
+DEFAULT_AGENT = "main"
 #: The user's editor when no setting names one; shared with other programs, so last.
 EDITOR_VARIABLES = ("VISUAL", "EDITOR")
+_AGENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _Group = TypeVar("_Group", RerankSettings, ExpansionSettings, FlushSettings)
 
 
@@ -90,7 +92,7 @@ def load_settings(
     own = own_layer(own_file, environ) if is_read else {}
     openclaw = OpenClawConfig(find_openclaw(config, environ, home, cwd), environ)
 
-    agent_id, agent_origin = agent_of(merged([own, variables, flags]), openclaw)
+    agent_id, agent_origin = _agent(merged([own, variables, flags]), openclaw)
     theirs, store = openclaw.memory_layer(agent_id)
     layers = [theirs, own, variables, flags]
     if include:  # besides what is configured, not instead of it
@@ -116,7 +118,10 @@ def load_settings(
         )
         chosen.note("memory-off", f"{text} Commands work all the same.")
     local = local_model(chosen, (state_dir, folder))
-    note_agent(chosen, openclaw, agent_id, data_dir, folder)
+    if agent_origin != DEFAULT_ORIGIN and openclaw.agent(agent_id) is None:
+        from openclaw_mem_engine.config.agents import note_agent
+
+        note_agent(chosen, openclaw, agent_id, data_dir, folder)
     facts, qmd = _facts(openclaw, agent_id, store, chosen, cwd, folder), qmd_settings(chosen)
     return Settings(
         workspace=folder,
@@ -221,6 +226,19 @@ def local_model(chosen: Chosen, foreign: Sequence[Path]) -> ProviderSettings:
     )
 
 
+def _agent(ours: Layer, openclaw: OpenClawConfig) -> tuple[str, Origin]:
+    """The agent's id in lower case, as OpenClaw names its folders. It becomes a file name: be strict."""
+    name, origin = DEFAULT_AGENT, DEFAULT_ORIGIN
+    if entry := ours.get("agent"):
+        name, origin = str(entry.value), entry.origin
+    elif agent := openclaw.default_agent:
+        name, origin = agent.id, Origin("openclaw", openclaw.where(f"{agent.where}.id"))
+    if not _AGENT_ID.fullmatch(name):
+        kind = UsageError if origin.kind == "flag" else ConfigError
+        raise kind(f"{origin.where} is {name[:80]!r}; allowed: 1 to 64 letters, digits, - and _.")
+    return name.lower(), origin
+
+
 def _workspace(chosen: Chosen, openclaw: OpenClawConfig, agent_id: str, cwd: Path) -> Path:
     if (folder := chosen.path("workspace")) is not None:
         return folder
@@ -251,7 +269,7 @@ def _facts(
         sessions_dir=beside if is_there(beside) else location.state_dir / sessions,
         backend=openclaw.backend,
         ignored=tuple(openclaw.ignored),
-        agents=tuple(agent.id.lower() for agent in openclaw.agents if AGENT_ID.fullmatch(agent.id)),
+        agents=tuple(agent.id.lower() for agent in openclaw.agents if _AGENT_ID.fullmatch(agent.id)),
     )
 
 
