@@ -301,6 +301,12 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
             "unrecognized arguments: --lesson. A query",
         ),  # not: did you mean --json?
         (["search", "--limit", "3", "x"], "arguments: --limit. Did you mean --max-results? See"),
+        (["search", "x", "--decay"], "arguments: --decay. It is a knob: --set decay=VALUE. See"),
+        (["log", "-f"], "arguments: -f. Did you mean --follow? See"),
+        (["get", "-n", "3", "MEMORY.md"], "Did you mean --lines? See"),
+        (["find", "x"], "There is no command 'find'. Did you mean search? `openclaw-mem --help`"),
+        (["config", "get", "x"], "There is no command 'get'. Did you mean show?"),
+        (["config", "--set", "a=b"], "unrecognized arguments: --set."),
         (["search", "-n5", "x"], "arguments: -n5. Did you mean --max-results? See"),
         (["why-not", "x", "MEMORY.md", "--threshold=.1"], "Did you mean --min-score? See"),
         (["qmd", "search", "x", "--top-k", "3"], "Did you mean -n? See"),

@@ -39,14 +39,30 @@ _REWORDED = (
     (r"argument (\S+): ignored explicit argument .*", r"\1 takes no value"),
     (r"the following arguments are required: ", "Missing: "),
 )
-#: Names of one option in several programs, and in commands of ours.
+#: Names of one option or command in several programs, and in commands of ours.
 _SYNONYMS = (
     ("max-results", "limit", "n", "k", "top", "top-k", "topk", "count"),
     ("min-score", "threshold", "min"),
     ("explain", "verbose", "v"),
-    ("format", "output", "o", "f"),
-    ("workspace", "dir", "folder", "w"),
+    ("format", "output", "o"),
+    ("workspace", "dir", "folder"),
+    ("force", "rebuild", "full"),
+    ("lines", "n"),
+    ("search", "find", "query", "grep"),
+    ("get", "show", "cat", "read"),
+    ("files", "ls", "list"),
+    ("show", "get", "list"),
+    ("index", "sync", "reindex", "rebuild", "update"),
+    ("why-not", "why", "explain"),
+    ("remember", "store", "add", "note"),
+    ("forget", "delete", "remove"),
+    ("config", "settings"),
 )
+
+
+def _synonym(name: str, known: Container[str]) -> str:
+    """The known name for what other programs call so; "" where there is none."""
+    return next((other for group in _SYNONYMS if name in group for other in group if other in known), "")
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -87,7 +103,9 @@ class _Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
-        shown, hint = repr(visible(str(value))[:60]), did_you_mean(str(value), action.choices)
+        usual = _synonym(str(value), [*action.choices])
+        hint = f" Did you mean {usual}?" if usual else did_you_mean(str(value), action.choices)
+        shown = repr(visible(str(value))[:60])
         # The first argument of some commands is a command, too: `config set`.
         if action.dest == "action" or isinstance(action, argparse._SubParsersAction):
             raise UsageError(f"There is no command {shown}.{hint} `{self.prog} --help` lists the commands.")
@@ -109,7 +127,8 @@ class _Parser(argparse.ArgumentParser):
 
     def _check_leading(self, args: Sequence[str]) -> None:
         """Raises UsageError for an unknown option before a command: argparse would take its value for one."""
-        rest = iter(args if self._subparsers else ())
+        commands = any(action.dest in ("command", "action") for action in self._get_positional_actions())
+        rest = iter(args if commands else ())
         for text in rest:
             name, equals, _ = text.partition("=")
             if text in ("-", "--") or not text.startswith("-"):
@@ -120,16 +139,18 @@ class _Parser(argparse.ArgumentParser):
                 next(rest, None)
 
     def _unrecognized(self, unknown: list[str]) -> UsageError:
-        options = self._option_string_actions
+        options = {option.lstrip("-"): option for option in self._option_string_actions}
         name = unknown[0].lstrip("-").partition("=")[0].rstrip("0123456789").lower()
-        hint = did_you_mean(name, [option[2:] for option in options if option.startswith("--")], "--")
+        hint = did_you_mean(name, [long for long, option in options.items() if option == f"--{long}"], "--")
         if not hint and unknown[0].startswith("-"):
-            meant = (other for group in _SYNONYMS if name in group for other in group)
-            spelled = (f"{'-' if len(other) == 1 else '--'}{other}" for other in meant)
-            usual = next((option for option in spelled if option in options), None)
-            if usual is not None:
-                hint = f" Did you mean {usual}?"
-            elif "--query" in options:
+            usual = [options[synonym]] if (synonym := _synonym(name, options)) else []
+            if not usual and len(name) == 1:
+                usual = [option for option in options.values() if option.startswith(f"--{name}")]
+            if 0 < len(usual) < 4:
+                hint = f" Did you mean {', '.join(usual)}?"
+            elif "set" in options and name and _is_knob(name):
+                hint = f" It is a knob: --set {name.replace('-', '_')}=VALUE."
+            elif "query" in options:
                 hint = f" A query that begins with - needs -- before it: `-- {visible(unknown[0])}`."
         text = f"unrecognized arguments: {visible(' '.join(unknown))}.{hint} See `{self.prog} --help`."
         return UsageError(text)
@@ -154,6 +175,12 @@ class _Parser(argparse.ArgumentParser):
         """Add the options that are allowed before and after the command."""
         for names, own in COMMON:
             group.add_argument(*names, **(own | how))
+
+
+def _is_knob(name: str) -> bool:
+    from openclaw_mem_engine.ranking.knobs import KNOBS
+
+    return name.replace("-", "_") in KNOBS
 
 
 def build_parser(argv: Container[str]) -> argparse.ArgumentParser:
