@@ -84,7 +84,8 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     is put before each that is suggested."""
     from difflib import get_close_matches  # only for those who mistyped
 
-    names = list(known)
+    names = {one.lower(): one for one in known}
     tries = ((1, 0.9), (3, 0.7), (1, 0.65))
-    near = next(filter(None, (get_close_matches(name, names, most, cutoff) for most, cutoff in tries)), [])
-    return f" Did you mean {', '.join(prefix + known for known in near)}?" if near else ""
+    found = (get_close_matches(name.lower(), names, most, cutoff) for most, cutoff in tries)
+    near = next(filter(None, found), [])
+    return f" Did you mean {', '.join(prefix + names[form] for form in near)}?" if near else ""

@@ -14,6 +14,8 @@ import pytest
 from openclaw_mem_engine import __version__
 from openclaw_mem_engine.cli import terminal
 from openclaw_mem_engine.cli.arguments import COMMANDS
+from openclaw_mem_engine.state.events import KINDS
+from openclaw_mem_engine.timeline.model import MOMENT_KINDS
 from support.commands import NOTES, Call, World
 from support.embed_server import running_server, unauthorized
 
@@ -117,6 +119,11 @@ def test_get_of_a_missing_file_is_empty_and_suggests(call: Call) -> None:
     )
     unlike = " ".join(call("get", "memory/qqqqqqqq.md").err.split())
     assert unlike.endswith(": memory/qqqqqqqq.md. `openclaw-mem files` lists all memory files.")
+
+
+def test_get_of_a_name_that_no_disk_can_hold_is_refused(call: Call) -> None:
+    said = call("get", f"{'x' * 400}.md")
+    assert said.code == 4 and "this path is not memory" in said.err
 
 
 def test_get_past_the_end_says_how_long_the_file_is(call: Call) -> None:
@@ -277,6 +284,45 @@ def test_the_help_lists_every_command_once_on_one_line(bare: Call) -> None:
         assert len(command.summary) <= 59
 
 
+def test_an_agent_without_an_index_is_noted_where_others_have_one(call: Call) -> None:
+    assert "no index" not in call("search", "router", "--agent", "anna").err
+    words = "has no index of"
+    assert words not in call("search", "router").err, "the default agent was not mistyped"
+    said = call("status", "--agent", "anan").out
+    assert f"warning: Agent anan {words} " in said
+    assert "Agents that have one: anna, main. Did you mean anna?" in said
+    assert f"Agent anan {words} " in call("search", "router", "--agent", "anan").err
+    assert words not in call("search", "router", "--agent", "anan").err
+
+
+def test_an_agent_that_is_not_configured_is_said_before_its_missing_workspace(
+    bare: Call, world: World
+) -> None:
+    folder = world.home / ".openclaw"
+    folder.mkdir()
+    (folder / "openclaw.json").write_text('{"agents": {"list": [{"id": "main"}, {"id": "ops"}]}}')
+    for line in ("status", "files", "get MEMORY.md", "chunks MEMORY.md", "timeline", "search x"):
+        said = bare(*line.split(), "--agent", "opps")
+        assert (said.code, said.out) == (5, "")
+        first, second = said.err.splitlines()
+        assert first.endswith("Its agents: main, ops. Did you mean ops?") and "does not exist" in second, line
+
+
+def test_a_glob_that_matches_nothing_is_said(call: Call) -> None:
+    said = call("search", "router", "--include", "nots/*.md", "--include", "*.txt")
+    assert (
+        "2026-02-20.md" in said.out and "Not indexed: '*.txt' takes in no file that ends in .md." in said.out
+    )
+    assert "not indexed: '*.txt' takes in no" in call("index", "--include", "*.txt").out
+
+
+@pytest.mark.parametrize(("command", "kinds"), [("log", KINDS), ("timeline", MOMENT_KINDS)])
+def test_the_help_names_every_kind_of_event(bare: Call, command: str, kinds: tuple[str, ...]) -> None:
+    assert f"with commas: {', '.join(kinds)}; may be repeated" in " ".join(
+        bare(command, "--help").out.split()
+    )
+
+
 def test_flags_show_up_as_origins(call: Call) -> None:
     settings = call("config", "--json", "--provider", "none").json["settings"]
     assert settings["provider.name"]["origin"] == {"kind": "flag", "where": "--provider"}
@@ -293,6 +339,7 @@ def test_demo_prints_only_the_path(bare: Call, world: World) -> None:
     assert workspace == world.data / "demo" / "workspace"
     assert (workspace / "MEMORY.md").exists()
     assert bare("demo", "--print-workspace") == said
+    assert bare("demo", "--print-workspace", "--json").json == {"workspace": str(workspace)}
 
 
 def test_demo_without_a_terminal_runs_every_lesson(demo_world: World) -> None:
@@ -391,7 +438,7 @@ def test_notes_taken_in_by_an_option_are_kept_without_it(call: Call, world: Worl
     world.write("n1.md", "The router is grey.\n")
     call("search", "router", "--include", "n*.md")
     said = call("search", "router")
-    words = "the notes of the index (1) were taken in by --include or extra_paths, which is not given now"
+    words = "the notes of the index (1) were taken in by --include or extra_paths, which take in none now"
     assert "n1.md" in said.out and words in said.out and "no notes any more" not in said.out
     for command in ("status", "index", "files"):
         out = call(command).out

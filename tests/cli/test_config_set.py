@@ -24,6 +24,12 @@ def test_a_setting_is_written_after_it_was_shown(call: Call, world: World) -> No
     assert call("config", "undo", "--yes", "--json").json["written"] is True and not ours.exists()
 
 
+def test_values_mean_what_the_shell_means(call: Call, world: World) -> None:
+    lines = call("config", "set", "workspace=notes", 'extra_paths=["a b", "c"]', "--dry-run").out
+    assert f'+workspace = "{world.root / "notes"}"' in lines and '+extra_paths = ["a b", "c"]' in lines
+    assert '+workspace = "~/notes"' in call("config", "set", "workspace=~/notes", "--dry-run").out
+
+
 def test_what_could_not_be_loaded_is_refused_and_nothing_is_written(call: Call, world: World) -> None:
     for given, code, why in (
         (("set", "min_score=1"), 2, "Did you mean query.min_score?"),

@@ -26,10 +26,20 @@ NOW = 1_770_000_000.0
 
 
 def test_an_empty_log_is_told_and_none_is_made(call: Call, world: World) -> None:
-    assert call("log") == (0, "The log is empty.\n", "")
+    of = f"of agent main and the workspace {world.workspace}"
+    known = "`openclaw-mem log --all` shows those of every agent and workspace."
+    assert call("log") == (0, f"No event is logged {of}. {known}\n", "")
+    assert call("log", "--all").out == "No event is logged.\n"
+    fitting = f"No event that fits --kind and --since is logged {of}. {known}\n"
+    assert call("log", "--since", "2d").out == fitting
     said = call("log", "--json")
     assert said.json == {"path": str(world.data / EVENTS_FILE), "events": []}
     assert not world.data.exists()
+
+
+def test_an_empty_log_without_a_workspace_says_so(bare: Call) -> None:
+    said = bare("log")
+    assert said.code == 0 and "/workspace does not exist. Name the folder that holds MEMORY.md" in said.out
 
 
 def test_what_happened_oldest_first(call: Call, world: World) -> None:
@@ -52,7 +62,7 @@ def test_what_happened_oldest_first(call: Call, world: World) -> None:
     kinds = call("log", "--kind", "sync,doctor", "--kind", "rebuild", "--limit", "3", "--json").json["events"]
     assert [event["kind"] for event in kinds] == ["sync", "rebuild", "doctor"]
     assert len(call("log", "--since", "1h", "--json").json["events"]) == 4
-    assert call("log", "--since", "2000-01-01", "--kind", "watch").out == "The log is empty.\n"
+    assert call("log", "--since", "2000-01-01", "--kind", "watch").out.startswith("No event that fits ")
 
 
 def test_the_doctor_tells_codes_and_what_it_mended(call: Call, world: World) -> None:

@@ -37,6 +37,23 @@ def test_configured_collections_are_changed_where_they_are_configured(qmd: Call)
     assert "Context: Garden" in qmd("qmd", "search", "tomatoes", "-c", names[2]).out
 
 
+def test_every_change_of_a_collection_is_json_too(qmd: Call, world: World) -> None:
+    world.write("one/a.md", "The kingfisher.\n")
+    add = ("qmd", "collection", "add", str(world.workspace / "one"), "--name", "birds", "--json")
+    assert qmd(*add).json["name"] == "birds"
+    changed: dict[tuple[str, ...], dict[str, object]] = {
+        ("context", "add", "qmd://birds", "Birds"): {"path": "qmd://birds/", "context": "Birds"},
+        ("context", "rm", "qmd://birds"): {"path": "qmd://birds/", "context": None},
+        ("context", "add", "/", "All"): {"path": "/", "context": "All"},
+        ("collection", "exclude", "birds"): {"included": False},
+        ("collection", "update-cmd", "birds", "true"): {"updateCommand": "true"},
+        ("collection", "rename", "birds", "fowl"): {"name": "fowl", "files": 1},
+        ("collection", "remove", "fowl"): {"removed": "fowl", "documents": 1},
+    }
+    for command, expected in changed.items():
+        assert qmd("qmd", *command, "--json").json.items() >= expected.items(), command
+
+
 def test_equal_collections_are_one(qmd: Call, world: World) -> None:
     for folder in ("one", "two"):
         world.write(f"{folder}/a.md", f"# {folder}\n\nThe kingfisher of {folder}.\n")

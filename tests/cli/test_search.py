@@ -258,7 +258,14 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
         (["chunks", " "], "A path is required"),
         (["undo", "--list", "--show"], "leave EDIT and --show out"),
         (["undo", "1", "--list"], "leave EDIT and --show out"),
-        (["search", "x", "--set", "dcay=on"], "Did you mean decay"),
+        (
+            ["search", "x", "--set", "dcay=on"],
+            "'dcay'. Did you mean decay? `openclaw-mem config show query --v",
+        ),
+        (["search", "x", "--set", "Decay=on"], "'Decay'. Did you mean decay?"),
+        (["search", "x", "--set", "mode=hybird"], "vector. Did you mean hybrid?"),
+        (["search", "x", "--set", "zzz=on"], "'zzz'. `openclaw-mem config show query --verbose` lists all"),
+        (["config", "set", "decay"], "'decay' is not KEY=VALUE, for example query.min_score=0.3."),
         (["search", "x", "--profile", "workbnch"], "'workbnch'. Did you mean workbench? Known: documented"),
         (["serch", "x"], "There is no command 'serch'. Did you mean search? `openclaw-mem --help` lists"),
         (["search", "x", "--set", "decay"], "'decay' is not NAME=VALUE, for example decay=on."),
@@ -293,20 +300,36 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
             ["search", "x", "--lesson"],
             "unrecognized arguments: --lesson. A query",
         ),  # not: did you mean --json?
+        (["search", "--limit", "3", "x"], "arguments: --limit. Did you mean --max-results? See"),
+        (["search", "x", "--decay"], "arguments: --decay. It is a knob: --set decay=VALUE. See"),
+        (["log", "-f"], "arguments: -f. Did you mean --follow? See"),
+        (["get", "-n", "3", "MEMORY.md"], "Did you mean --lines? See"),
+        (["find", "x"], "There is no command 'find'. Did you mean search? `openclaw-mem --help`"),
+        (["config", "get", "x"], "There is no command 'get'. Did you mean show?"),
+        (["config", "--set", "a=b"], "unrecognized arguments: --set."),
+        (["search", "-n5", "x"], "arguments: -n5. Did you mean --max-results? See"),
+        (["why-not", "x", "MEMORY.md", "--threshold=.1"], "Did you mean --min-score? See"),
+        (["qmd", "search", "x", "--top-k", "3"], "Did you mean -n? See"),
+        (["log", "-n", "3"], "unrecognized arguments: -n 3. Did you mean --limit? See"),
+        (["--worksapce", "/x", "status"], "--worksapce. Did you mean --workspace? See `openclaw-mem --help`"),
         (["search", "-x"], "A query that begins with - needs -- before it: `-- -x`."),
         (["search", "--query", "-x"], "one that begins with - is --query=-VALUE. See"),
         (["search", "x", "--provider", "opnai"], "ollama, local, none. Did you mean openai?"),
         (["demo", "--fault", "embeddings-40"], "Did you mean embeddings-401"),
         (["flush", "--session", ""], "--session is empty: write --session ID.\n"),
+        (["status", "--json=1"], "--json takes no value. See `openclaw-mem status --help`."),
         (["search", "x", "--agent"], "--agent needs a value. See `openclaw-mem search --help`."),
         (["remember"], "Missing: TEXT. See `openclaw-mem remember --help`. Example: openclaw-mem remember"),
         (["store"], "COMMAND. See `openclaw-mem store --help`. Example: openclaw-mem store status\n"),
+        (["qmd", "get", " "], "A document is required: a path, a qmd:// path or a #docid."),
+        (["qmd", "get", "zzzzzz"], "Document not found: zzzzzz. `openclaw-mem qmd ls` lists"),
         (["get", "MEMORY.md:2-1"], "MEMORY.md:2-1 ends before it begins"),
         (["get", "MEMORY.md:0"], "MEMORY.md has no line 0: lines are counted from 1."),
         (["config", "--verbose", "--json"], "--verbose is for the list as text"),
         (["frobnicate"], "There is no command 'frobnicate'"),
         (["get", "MEMORY.md", "--lines", "many"], "--lines cannot be 'many'"),
         (["demo", "--workspace", "/tmp"], "leave --workspace out"),
+        (["demo", "--include", "*.md"], "leave --include out"),
         (["search", "x", "--provider", "magic"], "--provider is 'magic'"),
         (["search", "x", "--workspace", ""], "--workspace is empty: write --workspace DIR, or leave it out."),
         (["--include", " ", "search", "x"], "--include is empty: write --include GLOB, or leave it out."),
@@ -321,6 +344,13 @@ def test_wrong_usage_is_one_line_and_exit_2(bare: Call, world: World, argv: list
     assert said.out == ""
     assert message in said.err
     assert len(said.err.splitlines()) == 1
+
+
+def test_words_may_follow_options(call: Call) -> None:
+    assert call("search", "router", "--json", "vlan", "40").json["query"] == "router vlan 40"
+    assert call("search", "router", "--json", "--", "-x").json["query"] == "router -x"
+    said = call("config", "set", "--dry-run", "query.decay=on", "query.min_score=0.3").out
+    assert "+decay = true" in said and "+min_score = 0.3" in said
 
 
 def test_words_are_marked_in_any_form_and_script() -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import os
 import re
 import unicodedata
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ from openclaw_mem_engine.demo import ANCHOR, load_queries, write_demo
 from openclaw_mem_engine.demo.workspace import DATA, MANIFEST, shift_dates, shift_days_for, shift_epochs
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.ranking.knobs import Knobs, parse_settings
+from openclaw_mem_engine.state.disk import LOCK
 
 TODAY = datetime.date(2027, 8, 14)
 DAILY = re.compile(r"\d{4}-\d\d-\d\d\.md")
@@ -36,7 +40,7 @@ def fingerprint(target: Path) -> dict[str, tuple[str, int]]:
     return {
         path.relative_to(target).as_posix(): (
             hashlib.sha256(path.read_bytes()).hexdigest(),
-            0 if path.name == MANIFEST else path.stat().st_mtime_ns,
+            0 if path.name in (MANIFEST, LOCK) else path.stat().st_mtime_ns,
         )
         for path in target.rglob("*")
         if path.is_file()
@@ -194,6 +198,13 @@ def test_writing_again_on_the_same_day_changes_nothing(demo: Path) -> None:
     assert note.stat().st_ctime_ns == written.st_ctime_ns, "what is not written need not be indexed again"
 
 
+def test_several_first_runs_at_once_write_one_demo(tmp_path: Path, demo: Path) -> None:
+    target = tmp_path / "again"
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(partial(write_demo, today=TODAY), [target] * 4))
+    assert found == [target / "workspace"] * 4 and fingerprint(target) == fingerprint(demo)
+
+
 def test_writing_again_restores_what_was_edited_or_lost(demo: Path) -> None:
     before = fingerprint(demo)
     (demo / "workspace/MEMORY.md").write_text("spoiled", "utf-8")
@@ -264,6 +275,14 @@ def test_a_link_to_another_workspace_is_not_written_through(tmp_path: Path) -> N
     with pytest.raises(WorkspaceError, match="own folders"):
         write_demo(target, TODAY)
     assert not list(real.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")
+def test_a_fifo_is_no_manifest(demo: Path) -> None:
+    (demo / MANIFEST).unlink()
+    os.mkfifo(demo / MANIFEST)  # opening one would wait for a writer
+    with pytest.raises(WorkspaceError, match="cannot be read"):
+        write_demo(demo, TODAY)
 
 
 @pytest.mark.parametrize("content", ["not json", "[]", '{"files": 3}', "{}"])

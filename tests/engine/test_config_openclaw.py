@@ -195,7 +195,8 @@ class TestAgents:
         many = [{"id": f"agent-{number}"} for number in range(9)]
         world.openclaw({"agents": {"list": many}})
         (note,) = world.load(agent="agnet-7").warnings
-        assert "openclaw.json. Did you mean agent-7, " in note.text
+        first = ", ".join(f"agent-{number}" for number in range(5))
+        assert f"openclaw.json. Its agents: {first} and 4 more. Did you mean agent-7, " in note.text
 
     @pytest.mark.parametrize(
         "name", ["../x", "a/b", "", "a\0b", "a" * 65, "ä", "a b", ".", "..", "a\nb", "-\x1b[31m", "\ud800"]
@@ -329,6 +330,30 @@ class TestRefusals:
                 {"agents": {"list": [{"id": "main", "memorysearch": {}}]}},
                 "agents.list[0].memorysearch (did you mean agents.list[0].memorySearch?) is not known "
                 "and ignored.",
+                "warning",
+            ),
+            (
+                {"memorySearch": {"maxResult": 3}},
+                "memorySearch.maxResult (did you mean memorySearch.query.maxResults?) is not known and "
+                "ignored.",
+                "warning",
+            ),
+            (
+                {"memorySearch": {"query": {"hybird": {"enabled": False}}}},
+                "memorySearch.query.hybird (did you mean memorySearch.query.hybrid?) is not known and "
+                "ignored.",
+                "warning",
+            ),
+            (
+                {"memory": {"qmd": {"limts": {}, "limits": {"maxResult": 3}}}},
+                "memory.qmd.limts (did you mean memory.qmd.limits?), memory.qmd.limits.maxResult (did you "
+                "mean memory.qmd.limits.maxResults?) are not known and ignored.",
+                "warning",
+            ),
+            (
+                {"plugins": {"entries": {"memory-lancedb": {"config": {"autocaptur": True}}}}},
+                "plugins.entries.memory-lancedb.config.autocaptur (did you mean "
+                "plugins.entries.memory-lancedb.config.autoCapture?) is not known and ignored.",
                 "warning",
             ),
             (

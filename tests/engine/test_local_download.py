@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import threading
@@ -99,6 +100,17 @@ def test_a_cancelled_download_goes_on_where_it_stopped(tmp_path: Path) -> None:
         assert fetch(hub, tmp_path).read_bytes() == CONTENT
         assert hub.gets[-1]["Range"] == f"bytes={kept}-"
     assert len(names(tmp_path)) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")
+def test_a_fifo_in_the_place_of_a_noted_checksum_is_none(tmp_path: Path) -> None:
+    with running_hub(CONTENT) as hub:
+        stopped_half_way(hub, tmp_path)
+        (noted,) = tmp_path.glob("*.part.sha256")
+        noted.unlink()
+        os.mkfifo(noted)  # opening one would wait for a writer
+        assert fetch(hub, tmp_path).read_bytes() == CONTENT
+        assert "Range" not in hub.gets[-1]
 
 
 @pytest.mark.parametrize("sha256", [None, ""], ids=["checksum", "no checksum"])

@@ -207,6 +207,13 @@ def test_a_command_of_an_index_yml_is_never_taken_over(tmp_path: Path) -> None:
         assert store.collection("notes").update_command == ""
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")
+def test_a_fifo_in_the_place_of_an_index_yml_restores_nothing(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "index.yml")  # opening one would wait for a writer
+    with closing(QmdStore.open(tmp_path / "index.sqlite")) as store:
+        assert store.collections() == ()
+
+
 def test_an_index_of_an_earlier_version_gets_the_new_columns(tmp_path: Path) -> None:
     with closing(new_store(tmp_path, {"a.md": "heron"})) as store, store._db.transaction() as connection:
         connection.execute("ALTER TABLE openclaw_mem_files DROP COLUMN refusal")

@@ -171,5 +171,5 @@ def test_a_nudge_stays_in_range_and_can_be_undone(item: KnobSpec, data: st.DataO
 
 
 def test_a_typing_error_names_only_near_knobs() -> None:
-    with pytest.raises(UsageError, match=r"Did you mean min_score\? Known"):
+    with pytest.raises(UsageError, match=r"Did you mean min_score\? `openclaw"):
         spec("min_scor")

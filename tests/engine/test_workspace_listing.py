@@ -414,12 +414,18 @@ def test_below_is_about_folders_not_prefixes() -> None:
         (["d*s/a.md"], ["docs/a.md"]),
         (["docs/*.txt"], []),
         (["/no/such/*.md"], []),
+        (["docs/z*.md", "docs/a.md"], ["docs/a.md"]),
     ],
 )
 def test_extra_paths_with_wildcards(ws: Path, globs: list[str], taken: list[str]) -> None:
     write(ws, "docs/a.md", "docs/deep/b.md", "docs/c.txt", ".git/b.md")
     notes = [file.path for file in list_memory(ws).files]
     assert sorted(set(paths(list_memory(ws, globs))) - set(notes)) == taken
+    empty = {
+        "docs/*.txt": "'docs/*.txt' takes in no file that ends in .md",
+        "docs/z*.md": "'docs/z*.md' takes in",
+    }
+    assert reasons(list_memory(ws, globs)).get(UNLISTED, "").startswith(empty.get(globs[0], ""))
     for path in taken:
         assert get_excerpt(ws, path, extra_paths=globs).found
     if "docs/deep/b.md" not in taken:

@@ -83,8 +83,8 @@ COMMANDS = (
             option(
                 "--agents",
                 metavar="FILE|all",
-                help="many agents: those of the configuration, or a file with an id, and a workspace if it "
-                "is not configured, on each line",
+                help="sync many agents: all of the configuration, or those of a file: on each line an id, "
+                "and a workspace where none is configured",
             ),
             option("--jobs", metavar="N", help="with --agents: how many at a time (default 4)"),
         ),
@@ -327,9 +327,11 @@ COMMANDS = (
         "  openclaw-mem demo --fault embeddings-401",
         " On a terminal it\nopens the workbench; otherwise it runs every lesson and prints it.",
         (
-            flag("--print-workspace", "write it and print only its path"),
-            option("--query", metavar="TEXT", help="search for this instead of the lessons"),
-            option("--dir", metavar="DIR", help="write it there (default: in the data folder)"),
+            flag("--print-workspace", "write the demo workspace and print only its path"),
+            option("--query", metavar="TEXT", help="search for this instead of running the lessons"),
+            option(
+                "--dir", metavar="DIR", help="write the demo workspace there (default: in the data folder)"
+            ),
             _FAULT,
         ),
     ),

@@ -34,8 +34,12 @@ def flag(name: str, text: str) -> Option:
 
 
 #: Options of several commands.
-QUERY = option("--query", metavar="Q", help="the same as an option; a query that begins with -: --query=-x")
-SET_KNOB = many("--set", "KNOB=VALUE", "change one knob of the ranking, for example decay=on")
+QUERY = option("--query", metavar="Q", help="the query as an option; one that begins with -: --query=-x")
+SET_KNOB = many(
+    "--set",
+    "KNOB=VALUE",
+    "change one knob of the ranking, for example decay=on (`openclaw-mem config show query` lists them)",
+)
 NO_SYNC = flag("--no-sync", "use the index as it is, without a sync")
 EXIT_STATUS = flag("--exit-status", "as grep: exit code 1 when nothing relevant was found")
 FIRST_LINE = option("--from", dest="start", metavar="N", help="first line, from 1")

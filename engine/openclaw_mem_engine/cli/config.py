@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.opening import settings_of
@@ -102,7 +105,8 @@ def _values(texts: Sequence[str]) -> dict[str, Any]:
     if not texts:
         raise UsageError("Name what to set: `openclaw-mem config set query.min_score=0.3`.")
     found: dict[str, Any] = {}
-    for key, text in parse_settings(list(texts)).items():
+    form = "KEY=VALUE, for example query.min_score=0.3"
+    for key, text in parse_settings(texts, form).items():
         if (known := SETTINGS.get(key)) is None:
             raise _unknown(key, SETTINGS)
         if (knob := key.removeprefix("query.")) != key:  # the ranking knows the range
@@ -140,6 +144,13 @@ def _plain(text: str, kind: str) -> object:
     """A value as a person writes it, as TOML has it. Raises UsageError for what is not for a command line."""
     if kind in ("secret", "headers", "table", "tables"):
         raise UsageError("Keys and tables are not set on the command line: write them into the file itself.")
+    if kind == "path" and text and text[0] not in "~$":
+        return str(Path(text).absolute())  # as the shell means it, not from the folder of the file
+    if kind == "texts" and text.startswith("["):
+        import json
+
+        with suppress(ValueError):
+            return json.loads(text)
     if kind == "texts":
         return [part.strip() for part in text.split(",") if part.strip()]
     if kind == "switch":
@@ -154,9 +165,7 @@ def _plain(text: str, kind: str) -> object:
 
 def _check(arguments: Namespace, edit: SettingsEdit) -> None:
     """Raise ConfigError when the settings could not be loaded after a change."""
-    import os
     import tempfile
-    from pathlib import Path
 
     from openclaw_mem_engine.answer import configured_knobs
     from openclaw_mem_engine.config.sources import CONFIG_VARIABLE

@@ -46,8 +46,8 @@ _TOP_HITS = 3
 
 def run(arguments: Namespace) -> int:
     """Write the demo; then print its path, open the workbench, or run every lesson."""
-    for option in ("workspace", "config", "agent", "provider"):
-        if getattr(arguments, option) is not None:
+    for option in ("workspace", "config", "agent", "provider", "include"):
+        if getattr(arguments, option):
             raise UsageError(f"The demo has its own workspace and settings: leave --{option} out.")
     from openclaw_mem_engine.demo import load_queries, write_demo
     from openclaw_mem_engine.demo.workspace import shift_days_for
@@ -63,6 +63,9 @@ def run(arguments: Namespace) -> int:
         raise WorkspaceError(
             f"The demo cannot be written to {target} ({reason}). Name another folder with --dir."
         ) from error
+    if arguments.print_workspace and arguments.json:
+        print_json({"workspace": str(workspace)})
+        return 0
     if arguments.print_workspace:
         out_bytes(os.fsencode(workspace) + b"\n")
         return 0

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.cli.opening import open_memory, settings_of
+from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import (
@@ -125,6 +125,7 @@ def run_cache(arguments: Namespace) -> int:
     if most is not None and not prune:
         raise UsageError("--max belongs to `openclaw-mem cache prune`.")
     settings = settings_of(arguments)
+    say_warnings(settings)
     kept = settings.cache.max_entries if settings.cache.enabled else 0
     most = kept if most is None else most
     if settings.qmd_in_process:

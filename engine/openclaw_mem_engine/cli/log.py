@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.opening import settings_of
+from openclaw_mem_engine.cli.opening import say_warnings, settings_of
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.terminal import (
     dim,
@@ -22,7 +22,7 @@ from openclaw_mem_engine.cli.terminal import (
     strong,
 )
 from openclaw_mem_engine.cli.text_format import clock_text, duration
-from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError, did_you_mean
+from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError, WorkspaceError, did_you_mean
 from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.state.events import EVENTS_FILE, KEEP_EVENTS, KINDS, EventLog
 
@@ -44,6 +44,7 @@ def run(arguments: Namespace) -> int:
     limit = whole_number(arguments.limit, "--limit", 1) or _LIMIT
     since = moment_of(arguments.since, time.time()) if arguments.since is not None else None
     settings = settings_of(arguments)
+    say_warnings(settings)
     reader = _Reader(settings, kinds, since, everyone=arguments.all)
     try:
         events = reader.new(limit)
@@ -52,9 +53,26 @@ def run(arguments: Namespace) -> int:
     finally:
         reader.log.close()
     data = {"path": str(reader.path), "events": [event.to_dict() for event in events]}
-    lines = _lines(events, everyone=arguments.all) if events else ["The log is empty."]
+    filtered = bool(kinds) or since is not None
+    lines = _lines(events, everyone=arguments.all) if events else [_none(settings, arguments.all, filtered)]
     show(data, lines, as_json=arguments.json)
     return 0
+
+
+def _none(settings: Settings, everyone: bool, filtered: bool) -> str:
+    """That there is no event, of whom, and what to do next."""
+    from openclaw_mem_engine.workspace.rules import open_workspace
+
+    what = "No event that fits --kind and --since is logged" if filtered else "No event is logged"
+    if everyone:
+        return f"{what}."
+    of = f"of agent {settings.agent} and the workspace {one_line(str(settings.workspace))}"
+    advice = "`openclaw-mem log --all` shows those of every agent and workspace."
+    try:
+        open_workspace(settings.workspace)
+    except WorkspaceError as error:
+        advice = one_line(str(error))
+    return f"{what} {of}. {advice}"
 
 
 def _kinds_of(named: Sequence[str]) -> tuple[EventKind, ...]:

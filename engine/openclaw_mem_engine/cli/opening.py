@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.terminal import say
-from openclaw_mem_engine.errors import ConfigError, UsageError
+from openclaw_mem_engine.errors import ConfigError, UsageError, WorkspaceError
 from openclaw_mem_engine.stores import is_there
 
 if TYPE_CHECKING:
@@ -112,6 +112,18 @@ def flush_model(settings: Settings) -> Iterator[Chat | None]:
     records = ProviderRecords(settings.data_dir / RECORDS_FILE)
     with closing(records), closing(Services(settings, records.add_usage)) as services:
         yield services.flush_chat
+
+
+def check_workspace(settings: Settings) -> None:
+    """Raise WorkspaceError where there is no workspace; what is odd about the configuration is said before,
+    because that may be why."""
+    from openclaw_mem_engine.workspace.rules import open_workspace
+
+    try:
+        open_workspace(settings.workspace)
+    except WorkspaceError:
+        say_warnings(settings)
+        raise
 
 
 def say_warnings(settings: Settings) -> None:

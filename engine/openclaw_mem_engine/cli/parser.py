@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Any, NoReturn
 
 from openclaw_mem_engine import __version__
@@ -36,8 +36,33 @@ _COMMON = {name[2:]: f"{name} {how.get('metavar', '')}".strip() for (name, *_), 
 _REWORDED = (
     (r"argument (--query): expected one argument", r"\1 needs a value: one that begins with - is \1=-VALUE"),
     (r"argument (\S+): expected (?:one|at least one) argument", r"\1 needs a value"),
+    (r"argument (\S+): ignored explicit argument .*", r"\1 takes no value"),
     (r"the following arguments are required: ", "Missing: "),
 )
+#: Names of one option or command in several programs, and in commands of ours.
+_SYNONYMS = (
+    ("max-results", "limit", "n", "k", "top", "top-k", "topk", "count"),
+    ("min-score", "threshold", "min"),
+    ("explain", "verbose", "v"),
+    ("format", "output", "o"),
+    ("workspace", "dir", "folder"),
+    ("force", "rebuild", "full"),
+    ("lines", "n"),
+    ("search", "find", "query", "grep"),
+    ("get", "show", "cat", "read"),
+    ("files", "ls", "list"),
+    ("show", "get", "list"),
+    ("index", "sync", "reindex", "rebuild", "update"),
+    ("why-not", "why", "explain"),
+    ("remember", "store", "add", "note"),
+    ("forget", "delete", "remove"),
+    ("config", "settings"),
+)
+
+
+def _synonym(name: str, known: Container[str]) -> str:
+    """The known name for what other programs call so; "" where there is none."""
+    return next((other for group in _SYNONYMS if name in group for other in group if other in known), "")
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -51,11 +76,17 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         """The command's own arguments: the common ones would hide them."""
         super().add_usage(usage, [one for one in actions if one.dest not in _COMMON], groups, prefix)
 
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        """Names with hyphens stay whole: half of one is no name."""
+        from textwrap import wrap
+
+        return wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         """A description is one paragraph; the examples below the options keep their lines."""
         if "\n  " in text:
             return super()._fill_text(text, width, indent)
-        return argparse.HelpFormatter._fill_text(self, text, width, indent)
+        return "\n".join(indent + line for line in self._split_lines(text, width - len(indent)))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -72,7 +103,9 @@ class _Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
-        shown, hint = repr(visible(str(value))[:60]), did_you_mean(str(value), action.choices)
+        usual = _synonym(str(value), [*action.choices])
+        hint = f" Did you mean {usual}?" if usual else did_you_mean(str(value), action.choices)
+        shown = repr(visible(str(value))[:60])
         # The first argument of some commands is a command, too: `config set`.
         if action.dest == "action" or isinstance(action, argparse._SubParsersAction):
             raise UsageError(f"There is no command {shown}.{hint} `{self.prog} --help` lists the commands.")
@@ -81,17 +114,46 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse, but an unknown argument is an error of its command, with the options like it."""
+        self._check_leading(args)
         found, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            name = unknown[0].lstrip("-").partition("=")[0]
-            names = [option[2:] for option in self._option_string_actions if option.startswith("--")]
-            hint = did_you_mean(name, names, "--")
-            if not hint and "query" in names:
+        # argparse gives all words before an option to the arguments that take any number, and none after it.
+        more = next((one.dest for one in self._get_positional_actions() if one.nargs in ("*", "+")), None)
+        end = unknown.index("--") if "--" in unknown else len(unknown)
+        if unknown and (more is None or any(word.startswith("-") for word in unknown[:end])):
+            raise self._unrecognized(unknown)
+        if unknown and more:
+            setattr(found, more, [*getattr(found, more), *unknown[:end], *unknown[end + 1 :]])
+        return found, []
+
+    def _check_leading(self, args: Sequence[str]) -> None:
+        """Raises UsageError for an unknown option before a command: argparse would take its value for one."""
+        commands = any(action.dest in ("command", "action") for action in self._get_positional_actions())
+        rest = iter(args if commands else ())
+        for text in rest:
+            name, equals, _ = text.partition("=")
+            if text in ("-", "--") or not text.startswith("-"):
+                return
+            if (option := self._option_string_actions.get(name)) is None:
+                raise self._unrecognized([text])
+            if option.nargs is None and not equals:
+                next(rest, None)
+
+    def _unrecognized(self, unknown: list[str]) -> UsageError:
+        options = {option.lstrip("-"): option for option in self._option_string_actions}
+        name = unknown[0].lstrip("-").partition("=")[0].rstrip("0123456789").lower()
+        hint = did_you_mean(name, [long for long, option in options.items() if option == f"--{long}"], "--")
+        if not hint and unknown[0].startswith("-"):
+            usual = [options[synonym]] if (synonym := _synonym(name, options)) else []
+            if not usual and len(name) == 1:
+                usual = [option for option in options.values() if option.startswith(f"--{name}")]
+            if 0 < len(usual) < 4:
+                hint = f" Did you mean {', '.join(usual)}?"
+            elif "set" in options and name and _is_knob(name):
+                hint = f" It is a knob: --set {name.replace('-', '_')}=VALUE."
+            elif "query" in options:
                 hint = f" A query that begins with - needs -- before it: `-- {visible(unknown[0])}`."
-            raise UsageError(
-                f"unrecognized arguments: {visible(' '.join(unknown))}.{hint} See `{self.prog} --help`."
-            )
-        return found, unknown
+        text = f"unrecognized arguments: {visible(' '.join(unknown))}.{hint} See `{self.prog} --help`."
+        return UsageError(text)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         # An unset variable in a script (`--workspace "$NOTES"`) must not mean the default.
@@ -115,6 +177,12 @@ class _Parser(argparse.ArgumentParser):
             group.add_argument(*names, **(own | how))
 
 
+def _is_knob(name: str) -> bool:
+    from openclaw_mem_engine.ranking.knobs import KNOBS
+
+    return name.replace("-", "_") in KNOBS
+
+
 def build_parser(argv: Container[str]) -> argparse.ArgumentParser:
     """The parser of the command line ``argv``: of commands that are not in it, name and summary are enough.
     Its result holds ``command`` (None without one) and ``runner`` (``module:function``)."""
@@ -131,7 +199,9 @@ def build_parser(argv: Container[str]) -> argparse.ArgumentParser:
     group = parser.add_argument_group("options (before or after the command)")
     parser.add_common(group)
     group.add_argument("-h", "--help", action="help", help="this text, or the help of a command")
-    group.add_argument("-V", "--version", action="version", version=f"openclaw-mem {__version__}")
+    group.add_argument(
+        "-V", "--version", action="version", version=f"openclaw-mem {__version__}", help="the version"
+    )
     return parser
 
 

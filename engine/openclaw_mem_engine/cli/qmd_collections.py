@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.qmd_opening import opened
-from openclaw_mem_engine.cli.terminal import out, print_json
+from openclaw_mem_engine.cli.terminal import out, print_json, show
 from openclaw_mem_engine.cli.text_format import count, duration
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import UsageError
@@ -104,9 +104,8 @@ def remove(arguments: Namespace) -> int:
     with opened(arguments) as (_, backend), backend.writing() as store:
         _changeable(store, arguments.name, "remove it there")
         removed = store.remove_collection(arguments.name)
-    out(f"Removed collection '{visible(arguments.name)}'")
-    out(f"  Deleted {count(removed, 'document')}")
-    return 0
+    lines = f"Removed collection '{arguments.name}'", f"  Deleted {count(removed, 'document')}"
+    return _done(arguments, {"removed": arguments.name, "documents": removed}, *lines)
 
 
 def rename(arguments: Namespace) -> int:
@@ -114,10 +113,10 @@ def rename(arguments: Namespace) -> int:
     with opened(arguments) as (_, backend), backend.writing() as store:
         _changeable(store, arguments.name, "rename it there")
         store.rename_collection(arguments.name, arguments.new)
+        facts = _facts(store, arguments.new)
     old, new = VirtualPath(arguments.name, ""), VirtualPath(arguments.new, "")
-    out(visible(f"Renamed collection '{arguments.name}' to '{arguments.new}'"))
-    out(visible(f"  Virtual paths updated: {old} → {new}"))
-    return 0
+    said = f"Renamed collection '{arguments.name}' to '{arguments.new}'"
+    return _done(arguments, facts, said, f"  Virtual paths updated: {old} → {new}")
 
 
 def _changeable(store: QmdStore, name: str, do: str) -> None:
@@ -134,9 +133,9 @@ def include(arguments: Namespace) -> int:
     included = arguments.action == "include"
     with opened(arguments) as (_, backend), backend.writing() as store:
         store.add_collection(replace(store.collection(arguments.name), included=included), replaces=True)
+        facts = _facts(store, arguments.name)
     words = "included in" if included else "excluded from"
-    out(visible(f"Collection '{arguments.name}' {words} default queries"))
-    return 0
+    return _done(arguments, facts, f"Collection '{arguments.name}' {words} default queries")
 
 
 def update_command(arguments: Namespace) -> int:
@@ -145,8 +144,14 @@ def update_command(arguments: Namespace) -> int:
     with opened(arguments) as (_, backend), backend.writing() as store:
         one = replace(store.collection(arguments.name), update_command=command)
         store.add_collection(one, replaces=True)
+        facts = _facts(store, one.name)
     done = f"Set update command for '{one.name}': {command}" if command else ""
-    out(visible(done or f"Cleared update command for '{one.name}'"))
+    return _done(arguments, facts, done or f"Cleared update command for '{one.name}'")
+
+
+def _done(arguments: Namespace, data: object, *lines: str) -> int:
+    """Print what was changed."""
+    show(data, map(visible, lines), as_json=arguments.json, exact=True)
     return 0
 
 
@@ -162,8 +167,9 @@ def context_add(arguments: Namespace) -> int:
         name, prefix = _place(store, arguments.path)
         store.set_context(name, prefix, text)
     what = f"Added context for: {VirtualPath(name, prefix)}" if name else "Set global context"
-    out(visible(f"{what}{' (collection root)' if name and not prefix else ''}\nContext: {text}"))
-    return 0
+    data = {"path": str(VirtualPath(name, prefix)) if name else "/", "context": text}
+    root = " (collection root)" if name and not prefix else ""
+    return _done(arguments, data, f"{what}{root}", f"Context: {text}")
 
 
 def context_list(arguments: Namespace) -> int:
@@ -202,8 +208,8 @@ def context_rm(arguments: Namespace) -> int:
         if not name and not store.global_context():
             raise UsageError("There is no global context to remove.")
         store.set_context(name, prefix, "")
-    out(visible(f"Removed context for: {VirtualPath(name, prefix) if name else '/'}"))
-    return 0
+    path = str(VirtualPath(name, prefix)) if name else "/"
+    return _done(arguments, {"path": path, "context": None}, f"Removed context for: {path}")
 
 
 def _place(store: QmdStore, text: str | None) -> tuple[str, str]:

@@ -31,16 +31,19 @@ def get(arguments: Namespace) -> int:
     """Print one document, or some lines of it. Raises UsageError with proposals when there is none."""
     start = whole_number(arguments.start, "--from", 1)
     most = whole_number(arguments.lines, "-l", 1)
+    if not arguments.reference.strip():
+        raise UsageError("A document is required: a path, a qmd:// path or a #docid.")
     with opened(arguments) as (memory, backend):
         find = backend.store.find
         # As the agent writes it: relative to the workspace.
         inside = backend.settings.workspace / arguments.reference
         document = find(arguments.reference) or find(str(inside))
         if document is None:
-            raise UsageError(
-                f"{visible(backend.store.why_missing(arguments.reference))}\n"
-                "`openclaw-mem qmd ls` lists the collections, `qmd ls NAME` the documents of one."
-            )
+            why = visible(backend.store.why_missing(arguments.reference)).removesuffix(".")
+            # Similar paths are a line each.
+            end = "\n" if "\n" in why else ". "
+            listed = "`openclaw-mem qmd ls` lists the collections, `qmd ls NAME` the documents of one."
+            raise UsageError(f"{why}{end}{listed}")
         context = Contexts(memory, backend).of(document)
     asked = Reference.parse(arguments.reference)
     named = asked.text != arguments.reference and not document.path.endswith(arguments.reference)

@@ -17,6 +17,7 @@ from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.terminal import (
     is_terminal,
+    one_line,
     out,
     out_bytes,
     print_json,
@@ -246,6 +247,7 @@ def run_get(arguments: Namespace) -> int:
     start = whole_number(arguments.start, "--from", 1)
     lines = whole_number(arguments.lines, "--lines", 1)
     settings = settings_of(arguments)
+    say_warnings(settings)
     where = parse_location(arguments.location)
     if start is None and where.start_line is not None:
         start = where.start_line
@@ -303,4 +305,5 @@ def _near_names(settings: Settings, wrong: str) -> str:
     if os.path.isdir(settings.workspace / wrong):  # noqa: PTH112  # False for what cannot be a path, too
         return "It is a folder: `openclaw-mem files` lists all memory files."
     near = suggest_paths(wrong, [file.path for file in listed(settings).files], 3)
-    return f"Did you mean {' or '.join(near)}?" if near else "`openclaw-mem files` lists all memory files."
+    named = " or ".join(map(one_line, near))
+    return f"Did you mean {named}?" if near else "`openclaw-mem files` lists all memory files."

@@ -7,7 +7,7 @@ import time
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.opening import looking, settings_of
+from openclaw_mem_engine.cli.opening import check_workspace, looking, say_warnings, settings_of
 from openclaw_mem_engine.cli.terminal import (
     aligned,
     dim,
@@ -62,7 +62,8 @@ _STATES: dict[AnatomyState, str] = {
 def run(arguments: Namespace) -> int:
     """Print what is configured and what is there. Changes nothing, makes nothing."""
     settings = settings_of(arguments)
-    exists = is_there(settings)
+    if not (exists := is_there(settings)):
+        check_workspace(settings)
     with looking(settings) as memory:
         status, unshown, can = memory.status(), memory.unshown(), memory.capabilities
     if not exists:  # the temporary one is of no interest
@@ -149,7 +150,9 @@ def _changes(status: Status) -> str:
 
 def run_files(arguments: Namespace) -> int:
     """Print the state of each file. Changes nothing, makes nothing."""
-    with looking(settings_of(arguments)) as memory:
+    settings = settings_of(arguments)
+    say_warnings(settings)
+    with looking(settings) as memory:
         overview = memory.overview()
     rows = [row for row in overview.files if row.state != "indexed" or not arguments.changed]
     files, differences = [row.to_dict() for row in rows], list(overview.differences)
@@ -193,7 +196,9 @@ def run_chunks(arguments: Namespace) -> int:
     from openclaw_mem_engine.workspace.reading import checked_path, parse_location
 
     path = parse_location(checked_path(arguments.path)).path  # a line is as good as its file
-    with looking(settings_of(arguments)) as memory:
+    settings = settings_of(arguments)
+    say_warnings(settings)
+    with looking(settings) as memory:
         anatomy = memory.anatomy(path)
     show(anatomy.to_dict(), _summary_lines(anatomy), as_json=arguments.json)
     for line in _text_lines(anatomy) if arguments.text and not arguments.json else ():

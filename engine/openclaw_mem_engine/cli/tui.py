@@ -9,7 +9,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.opening import faults_of, settings_of
+from openclaw_mem_engine.cli.opening import check_workspace, faults_of, settings_of
 from openclaw_mem_engine.cli.terminal import crop, flush_out, is_terminal, one_line, say, width
 from openclaw_mem_engine.config.sources import user_folders
 from openclaw_mem_engine.errors import UsageError
@@ -32,11 +32,9 @@ def run(arguments: Namespace) -> int:
         raise UsageError(
             f"The workbench needs a terminal{missing}. In a script use `openclaw-mem search QUERY --json`."
         )
-    from openclaw_mem_engine.workspace.rules import open_workspace
-
     settings, query = settings_of(arguments), " ".join(arguments.words)
     # Before the screen is drawn: a missing folder is reported in plain text.
-    open_workspace(settings.workspace)
+    check_workspace(settings)
     return open_workbench(
         settings,
         query=query,

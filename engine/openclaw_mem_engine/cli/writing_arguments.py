@@ -55,7 +55,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
             option("name", metavar="NAME", help=", ".join(_TOOL_NAMES)),
             option("parameters", nargs="?", default="{}", metavar="JSON", help="its parameters; - is stdin"),
             option("--session-key", metavar="KEY", help="session key: decides citations and scope"),
-            flag("--no-sync", "do not sync the index before"),
+            shared.NO_SYNC,
         ),
     ),
     Command(
@@ -175,7 +175,10 @@ WRITING_COMMANDS: tuple[Command, ...] = (
             option("--session", metavar="ID", help="of one session, named as for flush"),
             shared.SINCE,
             many(
-                "--kind", "K", "only these, with commas: flush, compaction, snapshot, write, search, sync, …"
+                "--kind",
+                "K",
+                "only these, with commas: flush, compaction, snapshot, write, search, sync, rebuild, "
+                "fallback, recovered, search-failed, denied, edit",
             ),
             option("--limit", metavar="N", help="the last N sessions (default 20); --json has all of them"),
         ),

@@ -3,7 +3,7 @@ unknown ones, and those in a wrong section."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ _WHOLE = ("memory", "agents", "agent")
 #: Keys of OpenClaw's, in any section, for which there is nothing here.
 _NOT_USED = ("compaction",)
 _NAMED, _DEPTH = 3, 5
+_LEAF_CUTOFF = 0.85
 
 
 class IgnoredKey(NamedTuple):
@@ -85,11 +86,22 @@ def nearest(key: str, known: Sequence[str], cutoff: float = 0.65) -> str | None:
     """The known key that was probably meant, if any."""
     from difflib import get_close_matches  # only for those who have such a key
 
-    by_form = {one.lower(): one for one in known}
-    near = [by_form[form] for form in get_close_matches(key.lower(), by_form, n=1, cutoff=cutoff)]
-    # A right name in the wrong table: "min_score" for "query.min_score".
-    near += [one for one in known if one.rpartition(".")[2] == key.rpartition(".")[2]]
-    return near[0] if near else None
+    # The last part alone finds a name in the wrong table: "min_score" for "query.min_score".
+    for form, limit in ((str, cutoff), (_last_part, _LEAF_CUTOFF)):
+        by_form = {form(one).lower(): one for one in reversed(known)}
+        if near := get_close_matches(form(key).lower(), by_form, n=1, cutoff=limit):
+            return by_form[near[0]]
+    return None
+
+
+def _last_part(key: str) -> str:
+    return key.rpartition(".")[2]
+
+
+def with_groups(keys: Iterable[str]) -> list[str]:
+    """Dotted keys, and every group above one of them."""
+    parts = (key.split(".") for key in keys)
+    return list(dict.fromkeys(".".join(key[:end]) for key in parts for end in range(len(key), 0, -1)))
 
 
 def value_at(node: Mapping[str, Any], dotted: str) -> Any:

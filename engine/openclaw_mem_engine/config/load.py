@@ -54,13 +54,13 @@ from openclaw_mem_engine.config.sources import (
     user_folders,
 )
 from openclaw_mem_engine.config.store import store_settings, workspace_key
-from openclaw_mem_engine.errors import ConfigError, UsageError, did_you_mean
+from openclaw_mem_engine.errors import ConfigError, UsageError
 
 DEFAULT_AGENT = "main"
 #: The user's editor when no setting names one; shared with other programs, so last.
 EDITOR_VARIABLES = ("VISUAL", "EDITOR")
-_Group = TypeVar("_Group", RerankSettings, ExpansionSettings, FlushSettings)
 _AGENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_Group = TypeVar("_Group", RerankSettings, ExpansionSettings, FlushSettings)
 
 
 def load_settings(
@@ -102,12 +102,6 @@ def load_settings(
     chosen = Chosen(merged(layers), openclaw.environ, home, cwd, openclaw.notes)
     unflagged = Chosen(merged(layers[:-1]), openclaw.environ, home, cwd, [])
     chosen.origins["agent"] = agent_origin
-    if openclaw.agents and openclaw.agent(agent_id) is None:
-        ids = [entry.id for entry in openclaw.agents]
-        text = f"No agent {agent_id} is configured in {openclaw.location.config_file}."
-        near = did_you_mean(agent_id, ids) if ids[5:] else f" Its agents: {', '.join(ids)}."
-        chosen.note("agent-unlisted", text + near)
-
     folder = _workspace(chosen, openclaw, agent_id, cwd)
     state_dir = openclaw.location.state_dir
     data_dir = chosen.path("data_dir") or (folders or user_folders()).data
@@ -124,6 +118,10 @@ def load_settings(
         )
         chosen.note("memory-off", f"{text} Commands work all the same.")
     local = local_model(chosen, (state_dir, folder))
+    if agent_origin != DEFAULT_ORIGIN and openclaw.agent(agent_id) is None:
+        from openclaw_mem_engine.config.agents import note_agent
+
+        note_agent(chosen, openclaw, agent_id, data_dir, folder)
     facts, qmd = _facts(openclaw, agent_id, store, chosen, cwd, folder), qmd_settings(chosen)
     return Settings(
         workspace=folder,

@@ -11,7 +11,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from openclaw_mem_engine.config import plugin
-from openclaw_mem_engine.config.ignored import IgnoredKey, ignored_keys, nearest, notes_of, object_at
+from openclaw_mem_engine.config.ignored import (
+    IgnoredKey,
+    ignored_keys,
+    nearest,
+    notes_of,
+    object_at,
+    with_groups,
+)
 from openclaw_mem_engine.config.layers import Entry, Layer, missing_variable, secret_from
 from openclaw_mem_engine.config.read_lifecycle import lifecycle_layer
 from openclaw_mem_engine.config.read_qmd import qmd_layer
@@ -153,7 +160,9 @@ class OpenClawConfig:
             dotted = f"{entry}.{printable(name)}"
             if (ours := plugin.KEYS.get(name)) is None:
                 hint = plugin.ELSEWHERE.get(name, "")
-                self.ignored.append(IgnoredKey(dotted, hint, known=bool(hint)))
+                near = None if hint else nearest(name, [*plugin.KEYS], 0.75)
+                guess = f"did you mean {entry}.{near}?" if near else ""
+                self.ignored.append(IgnoredKey(dotted, hint or guess, known=bool(hint)))
                 continue
             rule = SETTINGS[f"plugin.{ours}"].rule
             checked = rule.check(rule.floored(value), self.where(dotted))
@@ -235,7 +244,7 @@ class OpenClawConfig:
             elif any(other.startswith(f"{key}.") for other in MEMORY_SEARCH):
                 yield from self._walk(self._must_be_object(value, dotted), location, f"{key}.")
             else:
-                near = nearest(key, [*MEMORY_SEARCH], 0.75)
+                near = nearest(key, with_groups(MEMORY_SEARCH), 0.75)
                 hint = f"did you mean {printable(location)}.{near}?" if near else ""
                 self.ignored.append(IgnoredKey(printable(dotted), hint))
 

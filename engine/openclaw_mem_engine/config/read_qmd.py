@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from openclaw_mem_engine.config.ignored import IgnoredKey
+from openclaw_mem_engine.config.ignored import IgnoredKey, nearest, with_groups
 from openclaw_mem_engine.config.layers import Chosen, Layer, openclaw_entry
 from openclaw_mem_engine.config.qmd import (
     DEFAULT_PATTERN,
@@ -49,7 +49,10 @@ def qmd_layer(
         dotted = f"memory.qmd.{printable(key)}"
         known = SETTINGS.get(ours)
         if known is None:
-            ignored.append(IgnoredKey(dotted, known=key.split(".")[0] in _NOT_USED))
+            is_known = key.split(".")[0] in _NOT_USED
+            near = None if is_known else nearest(key, with_groups(_read_keys()), 0.75)
+            hint = f"did you mean memory.qmd.{near}?" if near else ""
+            ignored.append(IgnoredKey(dotted, hint, is_known))
             continue
         if value is None:
             continue
@@ -61,6 +64,12 @@ def qmd_layer(
             ignored.append(IgnoredKey(dotted, "the export is kept in our data folder", known=True))
         layer[ours] = entry
     return layer
+
+
+def _read_keys() -> Iterator[str]:
+    """The keys of ``memory.qmd`` that are read, as OpenClaw spells them."""
+    ours = (key.removeprefix("qmd.") for key in SETTINGS if key.startswith("qmd."))
+    return (re.sub("_([a-z])", lambda letter: letter[1].upper(), key) for key in ours)
 
 
 def _leaves(node: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:

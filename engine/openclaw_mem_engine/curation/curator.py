@@ -18,6 +18,7 @@ from openclaw_mem_engine.demo.workspace import MANIFEST, shift_days_for
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
 from openclaw_mem_engine.notes.editor import NoteEditor, Written
 from openclaw_mem_engine.state.curation import CurationState
+from openclaw_mem_engine.state.disk import read_file
 from openclaw_mem_engine.timeline.merge import TimelineReader
 from openclaw_mem_engine.workspace.listing import notes_of
 
@@ -147,7 +148,7 @@ class Curator:
 def judged_probes(settings: Settings) -> tuple[Probe, ...]:
     """The judged queries of the demo when its workspace is the one of ``settings``."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        manifest = json.loads((settings.workspace.parent / MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads(read_file(settings.workspace.parent / MANIFEST))
         queries = load_queries(shift_days_for(date.fromisoformat(manifest["today"])))
         return tuple(
             Probe(query.query, tuple(grade.quote for grade in query.grades if grade.grade >= FEWEST_GRADE))

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.state import private_folder
+from openclaw_mem_engine.state.disk import LOCK, held, read_file
 
 #: The last day of the demo as it was written.
 ANCHOR = datetime.date(2026, 3, 31)
@@ -60,13 +61,19 @@ def write_demo(target: Path, today: datetime.date) -> Path:
     Running it again restores the demo: files that it wrote are replaced or removed, all others stay.
 
     Raises WorkspaceError when ``target`` is a file, holds things but no demo, has a manifest that cannot be
-    trusted, or holds another file at the path of a demo file. Nothing is changed in these cases.
+    trusted, or holds another file at the path of a demo file, and when another process has been writing the
+    demo for some seconds. Nothing is changed in these cases.
     """
+    _previous(target)  # a folder that is not the demo's gets no lock either
+    private_folder(target)
+    with held(target, "the demo"):
+        return _written(target, today)
+
+
+def _written(target: Path, today: datetime.date) -> Path:
     written_before = _previous(target)
     files = _demo_files(today)
     _refuse_foreign(target, files, written_before)
-
-    private_folder(target)
     hashes = {file.path: hashlib.sha256(file.content).hexdigest() for file in files}
     # The manifest goes first and names old and new files: a run that breaks off can be repeated.
     _write_manifest(target, today, {**written_before, **hashes})
@@ -116,14 +123,14 @@ def _previous(target: Path) -> dict[str, str]:
     if target.exists() and not target.is_dir():
         raise WorkspaceError(f"{target} is a file: choose a folder for the demo.")
     if not manifest.exists():
-        if target.is_dir() and any(target.iterdir()):
+        if target.is_dir() and any(path.name != LOCK for path in target.iterdir()):
             raise WorkspaceError(
                 f"{target} is not empty and holds no demo ({MANIFEST} is missing): "
                 "choose another folder, so that nothing of yours is touched."
             )
         return {}
     try:
-        listed = json.loads(manifest.read_text(encoding="utf-8"))["files"]
+        listed = json.loads(read_file(manifest))["files"]
         files = {str(path): str(digest) for path, digest in listed.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise WorkspaceError(

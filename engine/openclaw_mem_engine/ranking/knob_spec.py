@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import field
 from typing import Any, Literal, TypeVar
 
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.errors import UsageError, did_you_mean
 
 KnobValue = str | int | float | bool
 _T = TypeVar("_T", bound=KnobValue)
@@ -57,7 +58,8 @@ class KnobSpec:
                 number = float(word)
                 if self.low <= number <= self.high and (self.kind == "float" or number.is_integer()):
                     return number if self.kind == "float" else int(number)
-        raise UsageError(f"{self.name} cannot be {value!r}: allowed is {self.allowed}.")
+        hint = did_you_mean(word, self.choices)
+        raise UsageError(f"{self.name} cannot be {value!r}: allowed is {self.allowed}.{hint}")
 
     def nudge(self, value: KnobValue, direction: int, large: bool = False) -> KnobValue:
         """The next value in a direction (+1, -1): the other switch position, the next choice, a step up."""
@@ -84,12 +86,12 @@ def knob(default: _T, help: str, **details: Any) -> _T:
     return field(default=default, metadata={SPEC: KnobSpec("", help=help, **details)})
 
 
-def parse_settings(texts: list[str]) -> dict[str, str]:
-    """``["decay=on", "min_score=0.2"]`` as a mapping. Raises UsageError for a text without ``=``."""
+def parse_settings(texts: Sequence[str], form: str = "NAME=VALUE, for example decay=on") -> dict[str, str]:
+    """``["decay=on", "min_score=0.2"]`` as a mapping. Raises UsageError for a text that has not this form."""
     settings: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"{text!r} is not NAME=VALUE, for example decay=on.")
+            raise UsageError(f"{text!r} is not {form}.")
         settings[name.strip()] = value.strip()
     return settings

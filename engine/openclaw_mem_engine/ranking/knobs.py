@@ -271,4 +271,5 @@ def spec(name: str) -> KnobSpec:
         return KNOBS[name]
     except KeyError:
         hint = did_you_mean(name, [*KNOBS, "profile"])
-        raise UsageError(f"There is no knob {name!r}.{hint} Known: profile, {', '.join(KNOBS)}.") from None
+        listed = "`openclaw-mem config show query --verbose` lists all knobs and their values."
+        raise UsageError(f"There is no knob {name!r}.{hint} {listed}") from None

@@ -15,6 +15,8 @@ from openclaw_mem_engine.state import private_folder
 
 #: How long one process waits for another that writes, seconds.
 LOCK_WAIT_S = 10.0
+#: The name of the lock of a folder.
+LOCK = "lock"
 
 
 @contextmanager
@@ -28,7 +30,7 @@ def held(
 
     try:
         private_folder(folder)
-        lock = FileLock(folder / "lock", mode=0o600, timeout=wait_s)
+        lock = FileLock(folder / LOCK, mode=0o600, timeout=wait_s)
         lock.acquire(cancel_check=None if cancel is None else cancel.is_set)
     except Timeout:
         if cancel is not None and cancel.is_set():

@@ -90,8 +90,10 @@ def list_memory(
             "permissions, and the disk or the server that holds it, and try again."
         ) from error
     extras = resolve_extras(workspace, extra_paths)
-    for extra in extras:
-        _take_extra(walk, workspace, extra)
+    bare = [extra.configured for extra in extras if not _take_extra(walk, workspace, extra) and extra.glob]
+    if bare:
+        takes = "takes" if len(bare) == 1 else "take"
+        walk.skip(UNLISTED, f"{', '.join(map(repr, bare))} {takes} in no file that ends in {NOTE_SUFFIX}")
     no_folder = not os.path.lexists(os.path.join(workspace.real, MEMORY_FOLDER))
     if no_folder and not extras and MEMORY_FOLDER not in walk.skipped:
         _count_outside(walk, workspace.real)
@@ -165,10 +167,11 @@ def _take_memory_folder(walk: Walk, absolute: str) -> None:
         walk.skip(MEMORY_FOLDER, _link_reason(absolute) if stat.S_ISLNK(mode) else "is not a folder")
 
 
-def _take_extra(walk: Walk, workspace: Workspace, extra: ExtraPath) -> None:
+def _take_extra(walk: Walk, workspace: Workspace, extra: ExtraPath) -> bool:
+    """Take what an extra path names, or say why not. Returns False for a folder of which nothing is taken."""
     if extra.refusal:
         walk.skip(extra.configured, f"extra path: {extra.refusal}")
-        return
+        return True
     absolute = extra.base
     parts = [part for part in extra.tail.split(os.sep) if part]
     try:
@@ -179,13 +182,13 @@ def _take_extra(walk: Walk, workspace: Workspace, extra: ExtraPath) -> None:
             if stat.S_ISLNK(status.st_mode):
                 reason = _link_reason(absolute) if absolute == extra.absolute else through_link(part)
                 walk.skip(extra.configured, f"extra path: {reason}; name the path that it points to")
-                return
+                return True
     except OSError as error:
         # What may be readable later is named as its notes are, by which they are found to be below it.
         transient = refusal_of(error, absolute).transient
         named = workspace.relative(extra.absolute) if transient else extra.configured
         walk.skip_for(error, named, "extra path: ")
-        return
+        return True
     path = workspace.relative(absolute)
     if stat.S_ISDIR(status.st_mode):
         walk.skipped.pop(printable(path), None)  # a hidden folder that the user names is wanted after all
@@ -195,11 +198,13 @@ def _take_extra(walk: Walk, workspace: Workspace, extra: ExtraPath) -> None:
             walk.only = re.compile(below_it + glob_pattern(extra.glob), re.DOTALL)
         _take_folder(walk, path, absolute)
         walk.only = None
-    elif not absolute.endswith(NOTE_SUFFIX):
+        return bool(walk.groups[-1])
+    if not absolute.endswith(NOTE_SUFFIX):
         walk.skip(path, "extra path: is neither a folder nor a file that ends in .md")
     else:
         walk.offer(path, absolute, status)
         walk.close_group()
+    return True
 
 
 def _count_outside(walk: Walk, real: str) -> None:

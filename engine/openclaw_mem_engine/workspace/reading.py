@@ -2,7 +2,7 @@
 locations that people write, with suggestions for mistyped ones."""
 
 # Paths are strings here, as in the listing that they come from.
-# ruff: noqa: PTH118, PTH206
+# ruff: noqa: PTH113, PTH114, PTH118, PTH206
 
 from __future__ import annotations
 
@@ -202,8 +202,9 @@ def takes_in(refusal: NoteRefused, workspace: Path) -> str:
     path = Path(refusal.path)
     if refusal.reason != _NOT_MEMORY or path.is_absolute() or path.suffix != NOTE_SUFFIX:
         return ""
-    file = workspace / path
-    if any(map(is_ignored_folder, path.parts)) or not file.is_file() or file.is_symlink():
+    file = os.path.join(workspace, path)
+    # These are False for a name that is too long, too.
+    if any(map(is_ignored_folder, path.parts)) or not os.path.isfile(file) or os.path.islink(file):
         return ""
     return f"the option --include {shlex.quote(refusal.path)} or the setting extra_paths takes it in"
 

@@ -27,6 +27,7 @@ from openclaw_mem_engine.providers.remote.endpoint import is_loopback
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.state import private_folder
+from openclaw_mem_engine.state.disk import read_file, replace_file
 
 if TYPE_CHECKING:
     import httpx2
@@ -72,10 +73,9 @@ class _Part:
         self.done = 0
         with contextlib.suppress(OSError, ValueError):
             size = self.path.stat().st_size
-            if size <= remote.size and remote.sha256 and self._notes.read_text("ascii") == remote.sha256:
+            if size <= remote.size and remote.sha256 and read_file(self._notes) == remote.sha256.encode():
                 self.done = size
-        self._notes.touch(0o600)
-        self._notes.write_text(remote.sha256, "ascii")
+        replace_file(self._notes, remote.sha256.encode())
 
     def opened(self) -> BinaryIO:
         """To write after the first ``done`` bytes."""

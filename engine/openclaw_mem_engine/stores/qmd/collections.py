@@ -14,7 +14,7 @@ import apsw
 
 from openclaw_mem_engine.errors import IndexUnavailable, UsageError
 from openclaw_mem_engine.qmd.collections import Collection
-from openclaw_mem_engine.state.disk import replace_file
+from openclaw_mem_engine.state.disk import read_file, replace_file
 from openclaw_mem_engine.stores.qmd.foreign import ForeignDatabase
 from openclaw_mem_engine.stores.qmd.schema import space_cjk
 from openclaw_mem_engine.stores.sqlite.database import Bound, Database, rows
@@ -184,7 +184,7 @@ class Collections:
         if self.collections() or self.config_path.is_symlink():
             return
         with suppress(OSError, ValueError, TypeError, AttributeError):
-            config = json.loads(self.config_path.read_text("utf-8"))
+            config = json.loads(read_file(self.config_path))
             found = [_from_config(name, held) for name, held in config["collections"].items()]
             with self._db.transaction() as connection:
                 for collection in found:
