@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import Note as Note
     from openclaw_mem_engine.model import Progress as Progress
     from openclaw_mem_engine.model import SkippedFile as SkippedFile
+    from openclaw_mem_engine.model import says_damage as says_damage
     from openclaw_mem_engine.model import utf16_length as utf16_length
     from openclaw_mem_engine.notes.edit import NoteEdit as NoteEdit
     from openclaw_mem_engine.notes.editor import NoteEditor as NoteEditor
@@ -119,6 +120,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.findings import Check as Check
     from openclaw_mem_engine.stores.findings import DoctorReport as DoctorReport
     from openclaw_mem_engine.stores.findings import Finding as Finding
+    from openclaw_mem_engine.sync.coordinator import file_damage as file_damage
     from openclaw_mem_engine.sync.coordinator import set_aside as set_aside
     from openclaw_mem_engine.sync.follow import FollowEvent as FollowEvent
     from openclaw_mem_engine.sync.follow import SyncTrigger as SyncTrigger

@@ -6,11 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from openclaw_mem_engine.model import Note
+from openclaw_mem_engine.model import Note, says_damage
 from openclaw_mem_engine.ranking.kinds import evidence
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import CandidateList, Pool
 from openclaw_mem_engine.ranking.trace import Trace
+
+#: What an answer from a damaged index is about.
+READABLE = "the part of the index that can be read"
 
 
 class Fate(NamedTuple):
@@ -83,6 +86,8 @@ def _nothing(pool: Pool, trace: Trace) -> str:
     """Why there is no result."""
     if why := unsearched(pool.notes):
         return why
+    if says_damage(pool.notes):
+        return f"Nothing found in {READABLE}"
     if unrelated(pool, trace.knobs):
         return "Nothing relevant found"
     best = next((row for row in trace.dropped if row.final is not None), None)
@@ -102,10 +107,11 @@ def _absent_words(pool: Pool, knobs: Knobs) -> str:
     vector = pool.first("vector", knobs.space_number)
     if not lexical or any(lst.rows for lst in lexical) or vector is None or not vector.rows:
         return ""
+    where = READABLE if says_damage(pool.notes) else "the index"
     text = (
-        "no passage holds every searched word"
+        f"no passage of {where} holds every searched word"
         if _every(lexical, knobs)
-        else "no searched word occurs in the index"
+        else f"no searched word occurs in {where}"
     )
     weak = f", below {vector.floor:g} (weak)" if unrelated(pool, knobs) else ""
     return f"{text}, best cosine {vector.rows[0].raw:z.2f}{weak}"

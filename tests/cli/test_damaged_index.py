@@ -107,6 +107,19 @@ def test_whoever_is_killed_while_saving_leaves_all_of_it_to_the_next(bare: Call,
     assert bare("doctor").code == 0
 
 
+def test_the_state_of_a_damaged_index_is_not_fresh(bare: Call, world: World) -> None:
+    """A query whose words and vectors are elsewhere meets no damage; the state is read from every page."""
+    with many_indexed(bare, world) as (_, index):
+        sound = bare("status").out
+        assert re.search(r"^state +fresh", sound, re.M) and "with a vector" in sound
+        damage(index)
+        said = bare("status").out
+        assert re.search(r"^state +damaged", said, re.M) and "vectors not known" in said
+        assert "with a vector" not in said and "with its vectors" not in said
+        assert "index --force` builds" in " ".join(said.split())
+        assert [note["code"] for note in bare("status", "--json").json["notes"]] == ["index-damaged"]
+
+
 def test_a_second_damage_is_saved_from_too(bare: Call, world: World) -> None:
     with many_indexed(bare, world) as (_, index):
         for first in (10, 30):

@@ -16,7 +16,8 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
 from openclaw_mem_engine.stores.sqlite.schema import PAGE_BYTES
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
-from support.damage import alter, indexed, looked, raw, type_in, zero
+from openclaw_mem_engine.sync.coordinator import file_damage
+from support.damage import PLAIN, alter, indexed, looked, raw, type_in, zero
 from support.stores import new_store, put, unit
 
 DIMS = 8
@@ -166,6 +167,48 @@ def test_rows_that_a_lost_sector_emptied_are_damage_and_not_an_empty_answer(
         memory.search("heron pond")
     type_in(settings, "openclaw-mem index --force")
     assert looked(settings, deep=True).errors == 0
+
+
+@pytest.mark.parametrize("resident", [False, True])
+def test_vectors_that_a_lost_sector_emptied_are_damage(settings: Settings, resident: bool) -> None:
+    sector_zeroed(settings, "embedding_cache")
+    assert file_damage(settings) is not None
+    with Memory.open(settings, resident=resident) as memory:
+        answer = memory.search("heron pond")
+        assert "vectors-damaged" in codes(answer) and answer.hits
+    mended(settings)
+    assert file_damage(settings) is None
+
+
+def test_words_of_a_lost_passage_are_damage_and_no_absence(settings: Settings) -> None:
+    alter(settings, "DELETE FROM chunks WHERE path = 'memory/animals/heron.md'")
+    with Memory.open(settings) as memory:
+        answer = memory.search("heron", DOCUMENTED.set({"mode": "bm25"}))
+        (found,) = [note for note in answer.trace.notes if note.code == "words-damaged"]
+        assert "words without their passage: 1" in found.text and FIX in found.text
+        assert answer.verdict == "Nothing found in the part of the index that can be read"
+        memory.sync()
+        assert memory.search("heron").hits[0].path == "memory/animals/heron.md"
+
+
+def test_an_index_that_is_rebuilt_during_a_search_is_read_once_more(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process makes an index without the words that this search had made sure of."""
+    real, rebuilt = SqliteIndex.lexical, list[bool]()
+
+    def lexical(self: SqliteIndex, *arguments: Any, **options: Any) -> Any:
+        if not rebuilt:
+            rebuilt.append(True)
+            bump = "UPDATE meta SET value = value + 1 WHERE key = 'generation'"
+            alter(settings, "DROP TABLE chunks_fts", bump)
+        return real(self, *arguments, **options)
+
+    monkeypatch.setattr(SqliteIndex, "lexical", lexical)
+    with Memory.open(settings) as memory:
+        answer = memory.search("heron pond", PLAIN)
+        assert rebuilt and answer.warnings == ()
+        assert [found.kind for found in answer.pool.lists] == ["vector", "lexical"]
 
 
 def test_the_size_of_a_cache_that_cannot_be_counted_is_damage(settings: Settings) -> None:

@@ -39,7 +39,7 @@ from openclaw_mem_tui.render.status import soundness
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen, HelpText
 from openclaw_mem_tui.widgets.edges import KeyBar
 from support import postgres
-from support.damage import indexed, looked
+from support.damage import alter, indexed, looked, zero
 from support.memories import settings_for, write_notes
 
 
@@ -533,6 +533,47 @@ def damaged_pages(index: Path) -> None:
     index.write_bytes(data[:8192] + b"\xa5" * (len(data) - 8192))
 
 
+async def test_damage_that_no_query_met_is_known_from_the_start(tmp_path: Path) -> None:
+    settings = indexed(tmp_path)
+    zero("chunks", settings)
+    app = Workbench(lambda faults: Memory.open(settings, resident=True, faults=faults))
+    async with app.run_test(size=SMALL) as pilot:
+        await until(pilot, lambda: lab(app).search.activity.damage is not None)
+        await settled(pilot)
+        screen = lab(app)
+        assert "The index is damaged" in screen.hits.text and "3 then F repairs" in screen.hits.text
+        screen.search.ask("zzyzx")
+        await screen.search.search(0.0)
+        await settled(pilot)
+        bottom = screen.query_one("#status").text  # type: ignore[attr-defined]
+        assert "damaged · 3 then F repairs" in bottom and "fresh" not in bottom
+        assert "The index is damaged: notes that match may be missing." in screen.hits.text
+        assert "no passage" not in screen.hits.text
+
+
+async def test_damaged_vectors_are_said_once_and_repaired_with_the_key_that_is_named(tmp_path: Path) -> None:
+    settings = indexed(tmp_path)
+    alter(settings, "UPDATE embedding_cache SET embedding = zeroblob(length(embedding)) WHERE id = 1")
+    app = Workbench(
+        lambda faults: Memory.open(settings, resident=True, faults=faults), initial_query="lives near"
+    )
+    async with app.run_test(size=SMALL) as pilot:
+        await until(pilot, lambda: lab(app).search.activity.damage is not None)
+        await settled(pilot)
+        screen = lab(app)
+        assert " ".join(screen.notes.text.split()).count("cannot all be read") == 1
+        assert "3 then F" in screen.notes.text and "R" not in screen.notes.text.partition(":")[0]
+        await press(pilot, "j")
+        assert screen.hits.cursor == 1
+        await press(pilot, "3", "c", "F")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
+        await press(pilot, "enter")
+        await until(pilot, lambda: lab(app).search.activity.damage is None)
+        await press(pilot, "1")
+        assert (screen.hits.cursor, screen.hits.scroll_offset.y) == (0, 0), "the first hits are new"
+        assert "fresh" in screen.query_one("#status").text  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("damage", [damaged_at_once, damaged_pages])
 async def test_a_damaged_index_is_rebuilt_from_here(damage: Callable[[Path], None], tmp_path: Path) -> None:
     settings = indexed(tmp_path)
@@ -547,9 +588,10 @@ async def test_a_damaged_index_is_rebuilt_from_here(damage: Callable[[Path], Non
             assert nothing == "The index cannot be opened: there is nothing to check."
             said = " ".join(shown(index_screen(app), "#facts").split())
             assert (
-                "R builds a new index from them." in said and "openclaw-mem" not in said.partition("File:")[0]
+                "F builds a new index from them." in said and "openclaw-mem" not in said.partition("File:")[0]
             )
-        await pilot.press("R")
+        assert "F repair" in index_screen(app).query_one(KeyBar).text
+        await pilot.press("F")
         await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
         await pilot.press("enter")
         await until(pilot, lambda: settings.index_path.with_name("main.sqlite.damaged").exists())
@@ -634,12 +676,14 @@ async def test_damage_while_it_runs_is_said_everywhere_until_a_rebuild(tmp_path:
         assert lab(pilot.app).search.view.error and activity.damage is not None  # type: ignore[arg-type]
         await settled(pilot)
         bottom = lab(pilot.app).query_one("#status").text  # type: ignore[arg-type, attr-defined]
-        assert "✗ no answer" in bottom and "damaged · 3 then R rebuilds" in bottom and "fresh" not in bottom
+        assert "✗ no answer" in bottom and "damaged · 3 then F repairs" in bottom and "fresh" not in bottom
         lab(pilot.app).search.trouble(lab(pilot.app).search.view.error)  # type: ignore[arg-type]
         drawn = soundness(lab(pilot.app).search.view, lab(pilot.app).search.activity, 120)  # type: ignore[arg-type]
         assert sum("is damaged (" in text_of(row) for row in drawn) == 1, "the same message once"
         await press(pilot, "3")
-        assert "✗ damaged · R rebuilds" in shown(screen, "#facts") and "fresh" not in shown(screen, "#facts")
+        facts = shown(screen, "#facts")
+        assert "✗ damaged · F repairs" in facts and "fresh" not in facts
+        assert "recorded · what can be read is not known" in facts and "vectors" not in facts
         assert "up to date" not in screen.files.text and "? not known" in screen.files.text
         detail = " ".join(screen.detail.text.split())
         assert "matches disk" not in detail and "the index is damaged" in detail
@@ -647,8 +691,10 @@ async def test_damage_while_it_runs_is_said_everywhere_until_a_rebuild(tmp_path:
             assert "before the damage" in str(screen.doctor.border_title)
         await press(pilot, "c")
         assert "error" in str(screen.doctor.border_title)
-        await press(pilot, "R")
+        await press(pilot, "F")
         await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmScreen))
+        plan = " ".join(pilot.app.screen.query_one("Pane").text.split())  # type: ignore[attr-defined]
+        assert "made on this machine, free of charge" in plan and "unknown" not in plan
         await press(pilot, "enter")
         await until(pilot, lambda: lab(pilot.app).search.activity.damage is None)  # type: ignore[arg-type]
         await settled(pilot)

@@ -167,7 +167,7 @@ async def test_a_damaged_index_is_repaired_from_the_first_screen(tmp_path: Path)
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
         screen = lab(app)
-        assert "3 then R rebuilds." in screen.hits.text and "tries again" not in screen.hits.text
+        assert "3 then F repairs." in screen.hits.text and "tries again" not in screen.hits.text
         keys = screen.query_one(KeyBar).text
         assert "help" in keys and "why not" not in keys and "baseline" not in keys, "they would do nothing"
 

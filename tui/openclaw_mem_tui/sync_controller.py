@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from openclaw_mem_tui.render.status import Activity, Header, Task
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import DoctorReport, FollowEvent, Freshness, SyncReport, SyncTrigger
+    from openclaw_mem_engine.api import DoctorReport, FollowEvent, Freshness, Pool, SyncReport, SyncTrigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,29 @@ class SyncController(Presenter[Activity]):
         """The index cannot be read everywhere. That of another backend has no state here."""
         if self.service.backend == self.service.configured_backend:
             self._set_damage(error)
+
+    async def check_file(self) -> None:
+        """Read the file of the index once: a search meets only damage of the pages that it reads. What was
+        answered before is answered again when there is some."""
+        with suppress(OpenClawMemError):  # whatever else is wrong, the first search says
+            damage = await self.service.examine(lambda memory, stop: api.file_damage(memory.settings, stop))
+            if damage is not None:
+                self.take_damage(damage)
+                await self._refresh()
+
+    def take_answer(self, pool: Pool) -> Pool:
+        """An answer of the configured index, with the damage that is known. That of another backend has no
+        state here."""
+        if self.service.backend != self.service.configured_backend:
+            return pool
+        if api.says_damage(pool.notes):
+            if self.state.damage is None:
+                found = next(note.text for note in pool.notes if api.says_damage((note,)))
+                self._set_damage(IndexDamaged(found))
+        elif self.state.damage is not None:
+            note = api.Note("index-damaged", str(self.state.damage), "warning")
+            return replace(pool, notes=(*pool.notes, note))
+        return pool
 
     def _set_damage(self, damage: IndexDamaged | None) -> None:
         """What was said before a damage was found may not be so."""

@@ -32,6 +32,7 @@ from openclaw_mem_engine.cli.text_format import (
     moment,
     token_count,
 )
+from openclaw_mem_engine.model import Note, says_damage
 from openclaw_mem_engine.providers.prices import Spent, summed
 from openclaw_mem_engine.ranking.unshown import Unshown, by_file, total
 from openclaw_mem_engine.sanitize import visible
@@ -61,13 +62,19 @@ _STATES: dict[AnatomyState, str] = {
 
 def run(arguments: Namespace) -> int:
     """Print what is configured and what is there. Changes nothing, makes nothing."""
+    from openclaw_mem_engine.sync.coordinator import file_damage
+
     settings = settings_of(arguments)
     if not (exists := is_there(settings)):
         check_workspace(settings)
     with looking(settings) as memory:
         status, unshown, can = memory.status(), memory.unshown(), memory.capabilities
+    damage = file_damage(settings)
     if not exists:  # the temporary one is of no interest
         status = dataclasses.replace(status, index_path=str(settings.index_path), index_bytes=0)
+    if damage is not None:
+        note = Note("index-damaged", str(damage), "warning")
+        status = dataclasses.replace(status, notes=(*status.notes, note))
     data = status.to_dict() | {"unshown": by_file(unshown)}
     lines = _status_lines(status, total(unshown.values()), can)
     show(data, lines, as_json=arguments.json)
@@ -82,16 +89,18 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
     synced = "never" if fresh.synced_at is None else f"{duration(now - fresh.synced_at)} ago"
     asked = status.requested_provider
     provider = status.provider if asked == status.provider else f"{status.provider} (configured: {asked})"
+    damaged = says_damage(status.notes)
+    vectors = "vectors not known" if damaged else f"{status.vectors:,} with a vector"
     size = byte_size(status.index_bytes) if status.index_bytes else "not built yet"
     excluded = sum(not file.of_workspace for file in fresh.skipped)
     rows = [
         ("agent", one_line(status.agent)),
         ("workspace", one_line(status.workspace)),
         ("index", f"{one_line(status.index_path)} ({size})"),
-        ("state", f"{fresh.state}{since}, last synced: {synced}"),
+        ("state", f"{'damaged' if damaged else fresh.state}{since}, last synced: {synced}"),
         *([("", _changes(status))] if fresh.changed_count else []),
         ("files", f"{status.files:,}" + (f", {excluded:,} excluded" if excluded else "")),
-        ("chunks" if can.chunks else "texts", f"{status.chunks:,}, {status.vectors:,} with a vector"),
+        ("chunks" if can.chunks else "texts", f"{status.chunks:,}, {vectors}"),
         *([("unshown", _never_shown(unshown))] if can.chunks else []),
         ("provider", provider),
         ("model", f"{status.model or '–'} · languages: {status.languages}"),
@@ -106,7 +115,10 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
         rows.append(("", fallback_words(status.fallback, now)))
     used = [link for link in status.chain if link.in_use]
     today = summed(status.usage, used, since=clock_text(now, "%Y-%m-%d"))
-    for name, texts in (("in use", [_link(link, now) for link in used]), ("used today", map(_spent, today))):
+    for name, texts in (
+        ("in use", [_link(link, now, damaged) for link in used]),
+        ("used today", map(_spent, today)),
+    ):
         rows += [("" if number else name, text) for number, text in enumerate(texts)]
     lines = [part for line in aligned(rows) for part in hanging(line, _NAME_WIDTH)]
     lines += [f"{marked(note.level)}: {one_line(note.text)}" for note in status.notes]
@@ -123,12 +135,13 @@ def _never_shown(unshown: Unshown) -> str:
     return f"{unshown.text} is in no snippet" if unshown.hidden_lines else "every line can be shown"
 
 
-def _link(link: ProviderState, now: float) -> str:
-    """``openai (primary): active · 4 of 4 passages have its vectors · text goes to api.openai.com``"""
+def _link(link: ProviderState, now: float, damaged: bool) -> str:
+    """``openai (primary): active · 4 of 4 passages with its vectors · text is sent to api.openai.com``"""
     parts = [f"{link.name} ({link.role}): {link.label}"]
     if link.state == "failed":
         parts[0] = f"{parts[0]} {failing(link.since, link.next_retry, now)}".rstrip()
-    parts.append(f"{link.vectors:,} of {count(link.chunks, 'passage')} with its vectors")
+    if not damaged:
+        parts.append(f"{link.vectors:,} of {count(link.chunks, 'passage')} with its vectors")
     if link.host:
         parts.append(f"text is sent to {destination(link.name, link.host)}")
     return " · ".join(parts)

@@ -40,6 +40,7 @@ from openclaw_mem_engine.explain import (
     stage_formula,
     trace_markdown,
 )
+from openclaw_mem_engine.model import says_damage
 from openclaw_mem_engine.ranking.lines import note_lines
 from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.verdict import unrelated
@@ -157,7 +158,7 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
         f"{len(trace.truncated)} truncated" if trace.truncated else "",
         f"profile {_profile(answer)}",
         f"provider {answer.served_by[0]}",
-        f"index {fresh.state}" if fresh is not None else "",
+        f"index {'damaged' if says_damage(trace.notes) else fresh.state}" if fresh is not None else "",
         f"{spent:.1f} ms",
         f"after {duration(waited)} of sync" if waited >= _WAITED_S else "",
     ]

@@ -6,8 +6,8 @@ Lists are over-fetched (200 rows each) so that candidate count, result count and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import field
+from collections.abc import Callable, Container, Mapping
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -115,6 +115,10 @@ class CandidateList:
     suits: bool = True
     by_name: frozenset[str] | None = None
     role: Role = "original"
+
+    def among(self, ids: Container[str]) -> CandidateList:
+        """The list without the rows of other chunks."""
+        return replace(self, rows=tuple(row for row in self.rows if row.chunk_id in ids))
 
     @property
     def found(self) -> int:

@@ -7,10 +7,10 @@ raise UsageError, which ``Limited`` does for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ConfigError, UsageError
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.inspection import Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
-    from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
+    from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress, Space
     from openclaw_mem_engine.providers.base import Chat, Embedders
     from openclaw_mem_engine.ranking.knobs import Knobs
-    from openclaw_mem_engine.ranking.pool import Pool
+    from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Pool
     from openclaw_mem_engine.ranking.unshown import Unshown
+    from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder
     from openclaw_mem_engine.retrieval.expansion import Expander
     from openclaw_mem_engine.retrieval.reranking import ScoreCache
-    from openclaw_mem_engine.stores.base import CacheSize, SpaceSize
+    from openclaw_mem_engine.stores.base import CacheSize, SpaceSize, StoredChunk
     from openclaw_mem_engine.stores.findings import DoctorReport
     from openclaw_mem_engine.sync.events import Journal
     from openclaw_mem_engine.sync.plan import Plan
@@ -41,6 +42,19 @@ PRUNE_WAIT_S = 10.0
 
 #: Adds what knobs need and only a further service gives: ``Reranking.complete``. Raises Cancelled.
 Complete: TypeAlias = "Callable[[Pool, Knobs, CancelToken | None], Pool]"
+
+
+class FoundLists(NamedTuple):
+    """The candidate lists of one query before any signal was computed, the builder that made them, the
+    ``chunks`` of their rows, the notes so far, and the vector space that served."""
+
+    query: str
+    builder: ListBuilder
+    lists: tuple[CandidateList, ...]
+    chunks: Mapping[str, StoredChunk]
+    candidates: Mapping[str, Candidate]
+    notes: list[Note]
+    served: Space
 
 
 @dataclass(frozen=True, slots=True)

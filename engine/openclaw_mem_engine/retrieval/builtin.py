@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, RunningCalls
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import IndexDamaged
-from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress, SkippedFile, Space
+from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
+from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress, SkippedFile, says_damage
 from openclaw_mem_engine.providers.base import Embedders, space_of, stop_if_cancelled
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Pool
+from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.retrieval import (
     EVERYTHING,
     PRUNE_WAIT_S,
     BackendContext,
+    FoundLists,
     IndexStatus,
     PassageQuestion,
 )
@@ -32,7 +32,7 @@ from openclaw_mem_engine.retrieval.keywords import provided_query
 from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
 from openclaw_mem_engine.retrieval.scoped import checked_query
 from openclaw_mem_engine.stores import open_store
-from openclaw_mem_engine.stores.base import CacheSize, IndexStore, StoredChunk
+from openclaw_mem_engine.stores.base import CacheSize, IndexStore
 from openclaw_mem_engine.stores.damage import version_of
 from openclaw_mem_engine.sync.coordinator import SyncCoordinator
 from openclaw_mem_engine.sync.events import Journal
@@ -62,19 +62,6 @@ def open_backend(context: BackendContext) -> BuiltinBackend:
         location=settings.store.location,
     )
     return BuiltinBackend(settings, store, context.embedders, context.clock, context.notes, context.journal)
-
-
-class FoundLists(NamedTuple):
-    """The candidate lists of one query before any signal was computed, the builder that made them, the
-    ``chunks`` of their rows, the notes so far, and the vector space that served."""
-
-    query: str
-    builder: ListBuilder
-    lists: tuple[CandidateList, ...]
-    chunks: Mapping[str, StoredChunk]
-    candidates: Mapping[str, Candidate]
-    notes: list[Note]
-    served: Space
 
 
 class BuiltinBackend:
@@ -218,7 +205,16 @@ class BuiltinBackend:
         self, query: str, knobs: Knobs, cancel: CancelToken | None = None, *, compare: bool = False
     ) -> Pool:
         with self._searching.until(cancel) as stop, self.journal.searching():
-            return self.pool_of(self.search(query, knobs, stop, compare=compare), knobs, stop)
+            before, found = version_of(self.store, follow=False), None
+            try:
+                found = self.search(query, knobs, stop, compare=compare)
+            except IndexUnavailable:
+                if version_of(self.store) == before:
+                    raise
+            # What cannot be read because another process has changed the index meanwhile is read once more.
+            if found is None or (says_damage(found.notes) and version_of(self.store) != before):
+                found = self.search(query, knobs, stop, compare=compare)
+            return self.pool_of(found, knobs, stop)
 
     def why_not(self, question: PassageQuestion, cancel: CancelToken | None = None) -> WhyNot:
         from openclaw_mem_engine.retrieval.passages import PassageLookup
@@ -267,8 +263,10 @@ class BuiltinBackend:
                 )
             # A chunk may vanish between two reads when another process syncs: it is then in no list either.
             kept = tuple(
-                builder.with_ranks(found, chunks, explained=compare)
-                for found in (builder.lists if len(chunks) == len(ids) else _held(builder.lists, chunks))
+                builder.with_ranks(
+                    found if len(chunks) == len(ids) else found.among(chunks), chunks, explained=compare
+                )
+                for found in builder.lists
             )
             # What is named is what answered: keywords alone when the primary failed and no other has vectors.
             searched = any(found.space_number == 0 for found in builder.lists)
@@ -296,7 +294,7 @@ class BuiltinBackend:
         ids = dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows)
         new = self.store.fetch([chunk_id for chunk_id in ids if chunk_id not in before.chunks])
         chunks = {**before.chunks, **new}
-        lists = tuple(_held(builder.lists, chunks))
+        lists = tuple(found.among(chunks) for found in builder.lists)
         return before._replace(builder=builder, lists=lists, chunks=chunks, candidates=candidates_of(chunks))
 
     def pool_of(self, found: FoundLists, knobs: Knobs, cancel: CancelToken) -> Pool:
@@ -340,9 +338,3 @@ class BuiltinBackend:
 
     def close(self) -> None:
         self.store.close()
-
-
-def _held(lists: Iterable[CandidateList], chunks: Container[str]) -> Iterator[CandidateList]:
-    """The lists without the rows of chunks that vanished."""
-    for found in lists:
-        yield replace(found, rows=tuple(row for row in found.rows if row.chunk_id in chunks))

@@ -52,7 +52,7 @@ class ListBuilder:
         self.primary_answered = False
         self.searched = Searched(())
         self._store = store
-        self._version = version_of(store)
+        self._version = version_of(store, follow=False)
         self._vectors = vectors
         self._primary = primary
         self._notes = notes

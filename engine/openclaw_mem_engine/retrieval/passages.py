@@ -31,8 +31,8 @@ from openclaw_mem_engine.workspace.reading import takes_in
 from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, absolute_path, open_workspace
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.retrieval import PassageQuestion
-    from openclaw_mem_engine.retrieval.builtin import BuiltinBackend, FoundLists
+    from openclaw_mem_engine.retrieval import FoundLists, PassageQuestion
+    from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
 
 _NO_VARIANTS: dict[str, Any] = {"rerank": False, "expansion": "off", "strong_signal": False}
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
+from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.ranking.pool import Ranks
 from openclaw_mem_engine.stores.base import IndexStore, SearchStore
@@ -35,7 +35,8 @@ class Damage:
 class DamageTolerantSearch:
     """The searches of a store for one retrieval, in one thread. Methods as in ``SearchStore``, but a search
     whose rows cannot be read gives None (no list, no ranks) or nothing (no scores); the damage is kept in
-    ``damages`` and given to ``report``. IndexLocked and Cancelled, which are no damage, are raised."""
+    ``damages`` and given to ``report``. IndexLocked, IndexChanged and Cancelled, which are no damage, are
+    raised."""
 
     def __init__(self, store: SearchStore, report: Callable[[Damage], None] = lambda _: None) -> None:
         self._store = store
@@ -47,7 +48,7 @@ class DamageTolerantSearch:
         """Leave the body where the index is too damaged for it, and record the damage."""
         try:
             yield
-        except IndexLocked:
+        except (IndexLocked, IndexChanged):
             raise
         except IndexUnavailable as error:
             damage = Damage(kind, error, space)

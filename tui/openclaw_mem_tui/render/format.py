@@ -49,7 +49,7 @@ def inert(text: str, limit: int = LINE_LIMIT) -> str:
 COMMAND_ACTIONS = {
     INDEX: "sync_now",
     VERIFY: "verify",
-    REBUILD: "rebuild",
+    REBUILD: "repair",  # of damage; the key that rebuilds what is sound is another one
     PRUNE: "prune",
     FIX: "repair",
     DOCTOR: "examine",
@@ -59,7 +59,7 @@ COMMAND_ACTIONS = {
 def message(text: str, limit: int = LINE_LIMIT) -> str:
     """A message of the engine, inert: first the keys that do here what commands in it do, so that no cut of a
     line hides them; the commands with the options that chose this index."""
-    keys = [key(name) for command, name in COMMAND_ACTIONS.items() if f"`{command}`" in text]
+    keys = dict.fromkeys(key(name) for command, name in COMMAND_ACTIONS.items() if f"`{command}`" in text)
     first = f"{key('show_index')} then {' or '.join(keys)}: " if keys else ""
     return inert(first + advice(text), limit)
 

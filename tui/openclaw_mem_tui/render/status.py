@@ -125,7 +125,7 @@ def fault_banner(faults: frozenset[str], cells: int, here: bool = False) -> Line
 
 
 #: What to do about a damaged index, on the screens that lack the key.
-RESCUE = line((key("show_index"), "key"), (" then ", "dim"), (key("rebuild"), "key"), (" rebuilds", "dim"))
+RESCUE = line((key("show_index"), "key"), (" then ", "dim"), (key("repair"), "key"), (" repairs", "dim"))
 _FAILED, _WARNING, _INFO = Span(" ✗ ", "bad"), Span(" ! ", "warn"), Span(" i ", "accent")
 
 
@@ -164,7 +164,13 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
             (first, *rest[:1]) if len(rest) < 2 else (first, fit((*rest[0], Span(" …", "dim")), cells))
         )
         elsewhere |= _OF_FALLBACK
-    notes: dict[str, Note] = {note.text: note for note in view.trace.notes if note.code not in elsewhere}
+    # Nor is said twice what the fallback is for.
+    why = view.pool.fallback.reason if view.pool is not None and view.pool.fallback is not None else ""
+    notes: dict[str, Note] = {
+        note.text: note
+        for note in view.trace.notes
+        if note.code not in elsewhere and not (why and why in note.text)
+    }
     warnings = [note.text for note in notes.values() if note.level == "warning"]
     informative = [
         note.text for note in notes.values() if note.level != "warning" and note.code != "scope-direct"

@@ -82,8 +82,15 @@ class VectorRows:
                 return resident.nearest(vector, limit, sources)
         found = self._near(space, vector, limit, sources)
         found.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
-        best = tuple(found[:limit])
-        return CandidateRows(best, len(best) if len(best) < limit else self.count(space, sources))
+        best, known = tuple(found[:limit]), self.count(space, sources)
+        self._expect(min(known, limit), len(best))
+        return CandidateRows(best, known)
+
+    def _expect(self, known: int, read: int) -> None:
+        """Raises IndexDamaged when fewer vectors were read than the indexes of the tables know."""
+        with decoding(self._db.path):
+            if read < known:
+                raise ValueError(f"{known:,} vectors are known, and {read:,} can be read")
 
     def _near(
         self, space: Space, vector: Floats, limit: int, sources: Sequence[Source] | None
@@ -124,7 +131,8 @@ class VectorRows:
             loaded = self._loaded.get(space)
             if loaded is None or loaded.generation != generation:
                 sql = f"SELECT c.id, c.source, e.embedding FROM {EMBEDDED} ORDER BY c.seq"
-                found = self._db.search(sql, space)
+                found, known = self._db.search(sql, space), self.count(space)
+                self._expect(known, len(found))
                 with decoding(self._db.path):
                     loaded = self._loaded[space] = ResidentVectors.from_rows(generation, found)
             return loaded

@@ -193,6 +193,12 @@ class IndexPresenter(Presenter[IndexState]):
         except IndexDamaged as damage:
             return damage
 
+    async def hosts(self) -> tuple[str, ...] | None:
+        """The hosts that note text may be sent to; None before the index is open."""
+        if not self.service.is_open:
+            return None
+        return await self.service.read(lambda memory: memory.hosts)
+
     async def set_aside(self, damage: IndexDamaged) -> bool:
         """Replace a damaged index by one that holds its embeddings; whether that was done."""
         doing = "saving the embeddings of the damaged index"

@@ -134,7 +134,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self.search.service.draws_chunks and bool(state.files)
         )
         self.label(box, markup(files.title(state) + other), key_hint("order", f"by {state.order}") + opens)
-        count = len(report.fixable) if report is not None else 0
+        count = len(doctor.repairable(report))
         repairs = f" · {key_hint('repair', f'repairs {count}')}" * bool(count)
         again = f" · {key_hint('examine', 'check' if report is None else 'again')}{repairs}"
         again *= self.search.service.is_open
@@ -162,8 +162,9 @@ class IndexScreen(ListScreen[IndexPresenter]):
     def idle_keys(self) -> frozenset[str]:
         report = self.presenter.state.report
         if self.search.activity.phase == "failed":
-            return _WITH_INDEX - {"rebuild"} if self.search.activity.damage is not None else _WITH_INDEX
-        idle = set() if report is not None and report.fixable else {"repair"}
+            return _WITH_INDEX - {"repair"} if self.search.activity.damage is not None else _WITH_INDEX
+        repairs = self.search.activity.damage is not None or doctor.repairable(report)
+        idle = set() if repairs else {"repair"}
         if self.presenter.emptied is None:
             idle.add("prune")
         elsewhere = _OF_FILES if self.at is not self.files else {"examine", "examine_deep"}
@@ -215,8 +216,9 @@ class IndexScreen(ListScreen[IndexPresenter]):
             damage = self.search.activity.damage
             plan = damage or await self.presenter.plan(SyncRequest(force=True), "a rebuild takes")
             if plan is not None:
+                hosts = await self.presenter.hosts()
                 self.app.push_screen(
-                    ConfirmScreen("rebuild the index", partial(summary.rebuild_plan, plan), "rebuild"),
+                    ConfirmScreen("rebuild the index", partial(summary.rebuild_plan, plan, hosts), "rebuild"),
                     lambda sure: self.run_in(partial(self._rebuild, plan), "doctor") if sure else None,
                 )
 
@@ -248,13 +250,14 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self._run_doctor(partial(self.presenter.examine, deep=deep))
 
     def action_repair(self) -> None:
-        report = self.presenter.state.report
-        if not self._is_free():
-            return
-        if report and any(finding.code == "damaged" for finding in report.findings):
+        report, damage = self.presenter.state.report, self.search.activity.damage
+        fixable = doctor.repairable(report)
+        if doctor.rebuilds(fixable) or (damage is not None and not fixable):
             self.action_rebuild()
             return
-        if report is None or not report.fixable:
+        if not self._is_free():
+            return
+        if report is None or not fixable:
             self.presenter.say(
                 "there is nothing to repair" if report else f"{key('examine')} runs the checks first"
             )
@@ -279,7 +282,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         """Whether checks can run now; says why not."""
         if not self.search.service.is_open:
             damaged = self.search.activity.damage is not None
-            again = f"{key('rebuild')} rebuilds it" if damaged else f"{key('sync_now')} tries again"
+            again = f"{key('repair')} repairs it" if damaged else f"{key('sync_now')} tries again"
             self.presenter.say(f"the index cannot be opened, the reason is above; {again}")
         elif self.search.activity.phase == "syncing":
             self.presenter.say("not possible during a sync; esc stops it")
@@ -311,7 +314,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         known of the row."""
         if not isinstance(item, Finding):
             self.action_messages()
-        elif item.fixable:
+        elif doctor.action_of(item) == "repair":
             self.action_repair()
         elif (opens := doctor.action_of(item)).startswith("show_"):
             self.app.action_show(opens.removeprefix("show_"))  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.style import Style
 from textual import events
 
+from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.baseline import same_lines
 from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.render import funnel, hits
@@ -62,15 +63,18 @@ class HitList(CursorList):
     # -- state --------------------------------------------------------------------------------------------
 
     def show_view(self, view: View) -> None:
-        """Draw another view. The cursor follows its chunk within a query."""
+        """Draw another view. The cursor follows its chunk within a query, but not from a damaged index to the
+        new one: what comes first there is new."""
         before, chosen = self.view, self.selected
         self.view = view
         self.stale = False
         if before is None or before.pool is not view.pool:
             self.marker = Marker.of(view.pool)
         old = before.trace if before is not None else None
-        same_query = old is not None and view.trace is not None and old.query == view.trace.query
-        self._arrange(chosen if same_query else None)
+        same = old is not None and view.trace is not None and old.query == view.trace.query
+        if old is not None and view.trace is not None and api.says_damage(old.notes):
+            same &= api.says_damage(view.trace.notes)
+        self._arrange(chosen if same else None)
 
     def set_mode(self, mode: Columns) -> None:
         self.mode = mode

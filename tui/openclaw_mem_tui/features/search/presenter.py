@@ -207,6 +207,7 @@ class SearchPresenter(Presenter[View]):
                 on_scores=lambda pool: self._scored(view, pool),
                 session_key=view.session_key,
             )
+            pool = self.sync.take_answer(pool)
             other = None
             if state.needs_baseline_pool(view):
                 other = await self.service.retrieve(

@@ -104,6 +104,7 @@ class SearchScreen(WorkbenchScreen):
         await self.search.begin()
         self.hits.changed()
         self.run_in(self.search.sync.watch, "watch")
+        self.run_in(self.search.sync.check_file, "check")
 
     # -- workers ------------------------------------------------------------------------------------------
 

@@ -186,6 +186,9 @@ def what(view: View, activity: Activity, workspace: str) -> list[Line]:
         text = "Reading the index. You can type already."
     elif not activity.files:
         text, more = f"There is no note to search yet in {fmt.inert(workspace)}.", _EMPTY
+    elif activity.damage is not None:
+        first = ("The index is damaged: a search can fail, or miss notes.", "strong")
+        return [(), line("  ", first), line("  ", *RESCUE)]
     else:
         files, chunks = fmt.count(activity.files, "file"), fmt.count(activity.chunks, "chunk")
         text, more = f"{files}, {chunks} to search.", _PURPOSE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from openclaw_mem_engine.api import Check, DoctorReport, FileRow, Finding
@@ -26,6 +26,17 @@ def action_of(finding: Finding) -> str:
     command = finding.repair.split()[1:2] if finding.repair.startswith("openclaw-mem ") else []
     screen = next((f"show_{entry.name}" for entry in SCREENS if [entry.name] == command), "")
     return fmt.COMMAND_ACTIONS.get(finding.repair, screen)
+
+
+def repairable(report: DoctorReport | None) -> list[Finding]:
+    """The findings that the key for it repairs."""
+    return [] if report is None else [found for found in report.findings if action_of(found) == "repair"]
+
+
+def rebuilds(findings: Iterable[Finding]) -> bool:
+    """Whether one of those that the key repairs takes a new index."""
+    by_key = (found for found in findings if action_of(found) == "repair")
+    return any(found.code == "damaged" or not found.fixable for found in by_key)
 
 
 def file_of(finding: Finding, rows: Sequence[FileRow]) -> FileRow | None:
@@ -97,6 +108,7 @@ def item_detail(item: Item | None, cells: int) -> list[Line]:
     name = action_of(item)
     if name:
         how = " with data on this machine; notes are not changed" if item.fixable else ""
+        how = " by a new index; notes are not changed" if rebuilds([item]) else how
         say("shows it" if name.startswith("show_") else "repair", (key_of(name), "key"), how)
     if item.repair:
         say("command", (fmt.message_here(item.repair), "dim"))

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from openclaw_mem_engine.api import FILES_WAITING, IN_PROCESS, IndexDamaged, Overview, Plan, PlannedSpace
+from collections.abc import Sequence
+
+from openclaw_mem_engine.api import (
+    FILES_WAITING,
+    IN_PROCESS,
+    IndexDamaged,
+    Overview,
+    Plan,
+    PlannedSpace,
+)
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
+from openclaw_mem_tui.features.index.render.doctor import repairable
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, width, wrapped
 from openclaw_mem_tui.render.status import SPINNER, Activity, doing, worst_first
@@ -19,10 +29,10 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
         trouble = state.trouble or (activity.trouble if activity.phase == "failed" else "")
         mark = (" ✗ ", "bad") if trouble else (" ◐ ", "accent")
         return wrapped(line(mark, fmt.message_here(trouble or "The index is being read.")), cells - 1, 3)
-    unsure = _unsure(state, activity)
+    unsure, damaged = _unsure(state, activity), activity.damage is not None
     if short:
         end = line("  ", *(unsure or _in_short(state, overview)), " ")
-        made = [spread((Span(" "), *_fitting(_held(overview), cells - width(end) - 1)), end, cells)]
+        made = [spread((Span(" "), *_fitting(_held(overview, damaged), cells - width(end) - 1)), end, cells)]
         if overview.differences:
             made.append(spread((), _agrees(overview), cells))
         return made
@@ -31,7 +41,7 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
     rows = (
         ("index", line(path), sizes),
         ("built", _built(overview), line(*_agrees(overview), " ")),
-        ("holds", _fitting(_held(overview), cells - _LABEL - 2), ()),
+        ("holds", _fitting(_held(overview, damaged), cells - _LABEL - 2), ()),
         ("state", unsure or _state(state, overview), ()),
     )
     return [spread(line((f" {label:{_LABEL}}", "dim"), *start), end, cells) for label, start, end in rows]
@@ -56,9 +66,13 @@ def _sizes(state: IndexState, overview: Overview) -> Line:
     return line((fmt.join((total, f"generation {fresh.generation:,}", synced)), "dim"), " ")
 
 
-def _held(overview: Overview) -> Line:
-    """Each part with its own separator, so that one that does not fit can go."""
+def _held(overview: Overview, damaged: bool) -> Line:
+    """Each part with its own separator, so that one that does not fit can go. Of a ``damaged`` index what it
+    has recorded, which need not be there any more."""
     counts = overview.counts
+    if damaged:
+        recorded = f"{fmt.count(counts.files, 'file')} · {fmt.count(counts.chunks, 'chunk')} recorded"
+        return (Span(recorded), Span(" · what can be read is not known", "warn"))
     parts = [Span(fmt.count(counts.files, "file")), Span(f" · {fmt.count(counts.chunks, 'chunk')}")]
     primary = overview.present.space if overview.present is not None else None
     own = next((size.vectors for size in overview.spaces if size.space == primary), 0)
@@ -94,7 +108,7 @@ def _agrees(overview: Overview) -> Line:
 def _unsure(state: IndexState, activity: Activity) -> Line:
     """While a sync runs, or after the index could not be read, the state is not known."""
     if activity.damage is not None:
-        return line(("✗ damaged", "strong bad"), (" · ", "faint"), (key("rebuild"), "key"), " rebuilds")
+        return line(("✗ damaged", "strong bad"), (" · ", "faint"), (key("repair"), "key"), " repairs")
     if state.trouble:
         return line(("not known: ", "warn"), (key("messages"), "key"), " shows why")
     if (
@@ -111,7 +125,7 @@ def _errors(state: IndexState) -> Line:
     report = state.report
     if report is None or not report.errors:
         return ()
-    fixable = sum(finding.severity == "error" for finding in report.fixable)
+    fixable = sum(finding.severity == "error" for finding in repairable(report))
     repair = f" ({key('repair')} repairs {fixable})" if fixable else ""
     return line((f"✗ {fmt.count(report.errors, 'error')}", "strong bad"), (repair, "dim"))
 
@@ -184,11 +198,18 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
 # -- before a rebuild --------------------------------------------------------------------------------------
 
 
-def rebuild_plan(plan: Plan | IndexDamaged, cells: int) -> list[Line]:
-    """What a rebuild reads, embeds and costs, as far as the index can be read."""
+def rebuild_plan(plan: Plan | IndexDamaged, hosts: Sequence[str] | None, cells: int) -> list[Line]:
+    """What a rebuild reads, embeds and costs, as far as the index can be read. ``hosts`` are those that text
+    may be sent to; None where that is not known."""
     if isinstance(plan, IndexDamaged):
         text = "The index is damaged. It is renamed; a new one is built from the notes and the embeddings"
-        return wrapped(line(f"{text} that can be read. The number of new embeddings is unknown."), cells)
+        made = wrapped(line(f"{text} that can be read."), cells)
+        rest = "The number of new embeddings is unknown"
+        if hosts == ():
+            rest = "The other embeddings are made on this machine, free of charge"
+        elif hosts:
+            rest = f"{rest}; their texts are sent to {', '.join(map(fmt.inert, hosts))}"
+        return [*made, *wrapped(line(f"{rest}."), cells)]
     if not plan.rebuild:  # an index that is brought up to date in place
         text = "Every file is read again. Vectors of unmodified texts are kept. Searches keep working."
         return [

@@ -11,6 +11,7 @@ from openclaw_mem_tui.features.search.render.hits import is_shortened
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width
+from openclaw_mem_tui.render.status import RESCUE
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Knobs, Stage, Trace
@@ -159,6 +160,8 @@ def nothing(view: View) -> list[Line]:
         return [searched, line((key_of("session"), "key"), (" chooses the session that asks.", "dim"))]
     if any(note.code == "no-notes" for note in trace.notes):
         return [line(("There is no note to search.", "strong"))]
+    if not trace.rows and api.says_damage(trace.notes):
+        return [line(("The index is damaged: notes that match may be missing.", "strong")), RESCUE]
     if not trace.rows:
         return [line(("Nothing matches.", "strong")), line((_unmatched(trace), "dim"))]
     cut, total = trace.cut, _in_pool(trace)
