@@ -22,6 +22,7 @@ from openclaw_mem_engine.ranking.trace import (
     Outcome,
     Result,
     Row,
+    Rows,
     Shown,
     Stage,
     StageKind,
@@ -107,7 +108,7 @@ class RankingState:
         self.why_late: list[Callable[[Ranked], str]] = []
         self.why_displaced: tuple[str, str, Callable[[Ranked], str]] | None = None
         self.fused: Callable[[str], tuple[Operand, ...]] = lambda _: ()
-        self.outside: Callable[[RankingState], tuple[Row, ...]] = lambda _: ()
+        self.outside: Callable[[RankingState], Rows] = lambda _: Rows((), dict[str, Row]().__getitem__)
         #: What the agent receives, and what of each returned chunk; the snippet stage makes both.
         self.results: list[Result] = []
         self.shown: dict[str, Shown] = {}
@@ -223,19 +224,21 @@ class RankingState:
         parts = (tuple(self._stages), returned, self._others, tuple(self.notes), tuple(self.lists))
         return Trace(self.pool.query, self.knobs, *parts, tuple(self.shown_lists), tuple(self.results))
 
-    def _others(self) -> tuple[Row, ...]:
-        """The rows of what is not returned."""
-        known = {item.chunk_id for item in self.ranked}
-        rows = []
+    def _others(self) -> tuple[Rows, Rows]:
+        """The rows of what was ranked and is not returned, and of what is outside of the pool."""
+        returned = {item.chunk_id for item in self.ranked}
+        dropped: dict[str, tuple[Ranked, _Dropped]] = {}
         for drops in reversed(self._drops):  # what a later stage dropped was nearer to being returned
             found = [(drop.order(item), item, drop) for drop in drops for item in drop.items]
             for _, item, drop in sorted(found, key=itemgetter(0)):
-                if item.chunk_id not in known:  # else one that was restored
-                    known.add(item.chunk_id)
-                    reason = drop.why(item)
-                    outcome = Outcome("dropped", None, drop.stage, reason, False, drop.label)
-                    rows.append(self.row(item.chunk_id, outcome))
-        return *rows, *self.outside(self)
+                if item.chunk_id not in returned:  # else one that was restored
+                    dropped.setdefault(item.chunk_id, (item, drop))
+
+        def made(chunk_id: str) -> Row:
+            item, drop = dropped[chunk_id]
+            return self.row(chunk_id, Outcome("dropped", None, drop.stage, drop.why(item), False, drop.label))
+
+        return Rows(dropped, made), self.outside(self)
 
     def row(self, chunk_id: str, outcome: Outcome, weak: bool = False) -> Row:
         """The row of a candidate in the trace."""

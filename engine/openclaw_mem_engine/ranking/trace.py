@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import Literal, NamedTuple
+from itertools import chain
+from typing import Literal, NamedTuple, overload
 
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.model import Note, Source
+from openclaw_mem_engine.model import Note, OnDemand, Source
 from openclaw_mem_engine.ranking.kinds import RankedList
 from openclaw_mem_engine.ranking.knobs import Knobs
 
@@ -164,6 +165,39 @@ class Row(NamedTuple):
         return f"{self.path}:{self.start_line}-{self.end_line}"
 
 
+class Rows(Sequence[Row]):
+    """Rows in an order and ``of`` chunks by id, each made when it is first read: most of them never are."""
+
+    def __init__(self, ids: Iterable[str], make: Callable[[str], Row]) -> None:
+        self.ids = tuple(ids)
+        self.of: Mapping[str, Row] = OnDemand(self.ids, make)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Row]:
+        return map(self.of.__getitem__, self.ids)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    @overload
+    def __getitem__(self, at: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Rows: ...
+
+    def __getitem__(self, at: int | slice) -> Row | Rows:
+        if isinstance(at, slice):
+            return Rows(self.ids[at], self.of.__getitem__)
+        return self.of[self.ids[at]]
+
+    def without(self, ids: Collection[str]) -> Rows:
+        """Those of other chunks."""
+        left = (chunk_id for chunk_id in self.ids if chunk_id not in ids)
+        return Rows(left, self.of.__getitem__) if ids else self
+
+
 class Stage(NamedTuple):
     """One step as it ran. ``entered``/``left`` count candidates; ``changed`` counts those whose rank the
     stage moved (for MMR among the chosen hits, for rescue those it kept); ``milliseconds`` is wall time.
@@ -186,8 +220,8 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True)
 class Trace:
-    """``returned`` are the rows that were returned, by rank. ``others`` makes those of the dropped ones, most
-    of a trace and not always read. ``lists`` are those that were fused, in the order of their stages;
+    """``returned`` are the rows that were returned, by rank. ``others`` gives ``unreturned`` and ``outside``,
+    most of a trace and not always read. ``lists`` are those that were fused, in the order of their stages;
     ``shown_lists`` are those of other vector spaces, without effect on the order. ``results`` are what the
     agent receives, best first."""
 
@@ -195,21 +229,36 @@ class Trace:
     knobs: Knobs
     stages: tuple[Stage, ...]
     returned: tuple[Row, ...]
-    others: Callable[[], tuple[Row, ...]] = field(compare=False, repr=False)
+    others: Callable[[], tuple[Rows, Rows]] = field(compare=False, repr=False)
     notes: tuple[Note, ...]
     lists: tuple[RankedList, ...] = ()
     shown_lists: tuple[RankedList, ...] = ()
     results: tuple[Result, ...] = ()
 
     @cached_property
-    def dropped(self) -> tuple[Row, ...]:
-        """The rows of the dropped candidates, nearest to being returned first."""
+    def _others(self) -> tuple[Rows, Rows]:
         return self.others()
 
+    @property
+    def unreturned(self) -> Rows:
+        """The candidates that were ranked and dropped, nearest to being returned first."""
+        return self._others[0]
+
+    @property
+    def outside(self) -> Rows:
+        """The candidates that were dropped before the ranking, outside of its pool, best first."""
+        return self._others[1]
+
     @cached_property
-    def rows(self) -> tuple[Row, ...]:
+    def dropped(self) -> Rows:
+        """All dropped candidates, nearest to being returned first."""
+        return self.rows[len(self.returned) :]
+
+    @cached_property
+    def rows(self) -> Rows:
         """Every candidate: those returned, then those dropped."""
-        return self.returned + self.dropped
+        parts = ({row.chunk_id: row for row in self.returned}, self.unreturned.of, self.outside.of)
+        return Rows(chain(*parts), lambda i: next(part[i] for part in parts if i in part))
 
     @property
     def truncated(self) -> tuple[Row, ...]:
@@ -217,7 +266,7 @@ class Trace:
         return tuple(row for row in self.returned if row.shown.truncated)
 
     def row(self, chunk_id: str) -> Row | None:
-        return next((row for row in self.rows if row.chunk_id == chunk_id), None)
+        return self.rows.of.get(chunk_id)
 
     def stage(self, name: str) -> Stage | None:
         return next((stage for stage in self.stages if stage.name == name), None)
