@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from itertools import chain
-from typing import Literal, NamedTuple, overload
+from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.model import Note, OnDemand, Source
+from openclaw_mem_engine.model import InOrder, Note, OnDemand, Source
 from openclaw_mem_engine.ranking.kinds import RankedList
 from openclaw_mem_engine.ranking.knobs import Knobs
 
@@ -165,37 +164,17 @@ class Row(NamedTuple):
         return f"{self.path}:{self.start_line}-{self.end_line}"
 
 
-class Rows(Sequence[Row]):
-    """Rows in an order and ``of`` chunks by id, each made when it is first read: most of them never are."""
+#: Most of the dropped candidates' are never made.
+Rows = InOrder[Row]
 
-    def __init__(self, ids: Iterable[str], make: Callable[[str], Row]) -> None:
-        self.ids = tuple(ids)
-        self.of: Mapping[str, Row] = OnDemand(self.ids, make)
 
-    def __len__(self) -> int:
-        return len(self.ids)
+class Others(NamedTuple):
+    """Ids of the candidates that were ranked and dropped, nearest to being returned first; of those outside
+    of the pool, best first; and what makes the row of one."""
 
-    def __iter__(self) -> Iterator[Row]:
-        return map(self.of.__getitem__, self.ids)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and tuple(self) == tuple(other)
-
-    @overload
-    def __getitem__(self, at: int) -> Row: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Rows: ...
-
-    def __getitem__(self, at: int | slice) -> Row | Rows:
-        if isinstance(at, slice):
-            return Rows(self.ids[at], self.of.__getitem__)
-        return self.of[self.ids[at]]
-
-    def without(self, ids: Collection[str]) -> Rows:
-        """Those of other chunks."""
-        left = (chunk_id for chunk_id in self.ids if chunk_id not in ids)
-        return Rows(left, self.of.__getitem__) if ids else self
+    unreturned: Sequence[str]
+    outside: Sequence[str]
+    make: Callable[[str], Row]
 
 
 class Stage(NamedTuple):
@@ -220,8 +199,8 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True)
 class Trace:
-    """``returned`` are the rows that were returned, by rank. ``others`` gives ``unreturned`` and ``outside``,
-    most of a trace and not always read. ``lists`` are those that were fused, in the order of their stages;
+    """``returned`` are the rows that were returned, by rank. ``others`` gives the dropped ones, most of
+    a trace and not always read. ``lists`` are those that were fused, in the order of their stages;
     ``shown_lists`` are those of other vector spaces, without effect on the order. ``results`` are what the
     agent receives, best first."""
 
@@ -229,25 +208,22 @@ class Trace:
     knobs: Knobs
     stages: tuple[Stage, ...]
     returned: tuple[Row, ...]
-    others: Callable[[], tuple[Rows, Rows]] = field(compare=False, repr=False)
+    others: Callable[[], Others] = field(compare=False, repr=False)
     notes: tuple[Note, ...]
     lists: tuple[RankedList, ...] = ()
     shown_lists: tuple[RankedList, ...] = ()
     results: tuple[Result, ...] = ()
 
     @cached_property
-    def _others(self) -> tuple[Rows, Rows]:
+    def _others(self) -> Others:
         return self.others()
 
-    @property
-    def unreturned(self) -> Rows:
-        """The candidates that were ranked and dropped, nearest to being returned first."""
-        return self._others[0]
-
-    @property
-    def outside(self) -> Rows:
-        """The candidates that were dropped before the ranking, outside of its pool, best first."""
-        return self._others[1]
+    @cached_property
+    def rows(self) -> Rows:
+        """Every candidate: those returned, then those dropped."""
+        known, (unreturned, outside, make) = {row.chunk_id: row for row in self.returned}, self._others
+        ids = (*known, *unreturned, *outside)
+        return Rows(ids, OnDemand(ids, lambda i: known[i] if i in known else make(i)))
 
     @cached_property
     def dropped(self) -> Rows:
@@ -255,10 +231,14 @@ class Trace:
         return self.rows[len(self.returned) :]
 
     @cached_property
-    def rows(self) -> Rows:
-        """Every candidate: those returned, then those dropped."""
-        parts = ({row.chunk_id: row for row in self.returned}, self.unreturned.of, self.outside.of)
-        return Rows(chain(*parts), lambda i: next(part[i] for part in parts if i in part))
+    def unreturned(self) -> Rows:
+        """Those of them that were ranked."""
+        return self.dropped[: len(self._others.unreturned)]
+
+    @cached_property
+    def outside(self) -> Rows:
+        """Those of them that are outside of the pool."""
+        return self.dropped[len(self._others.unreturned) :]
 
     @property
     def truncated(self) -> tuple[Row, ...]:

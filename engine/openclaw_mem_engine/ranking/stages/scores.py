@@ -12,8 +12,8 @@ from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Values, ranked_list, true_scores, why_absent
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES, Candidate, CandidateList, Pool
-from openclaw_mem_engine.ranking.state import Ranked, RankingState
-from openclaw_mem_engine.ranking.trace import Later, Operand, Outcome, Row, Rows
+from openclaw_mem_engine.ranking.state import Outside, Ranked, RankingState
+from openclaw_mem_engine.ranking.trace import Later, Operand, Outcome, Row
 
 T = TypeVar("T")
 _LAST = 1e9  # sorts behind every rank
@@ -49,8 +49,8 @@ def take_candidates(state: RankingState) -> None:
     state.outside = _outside
 
 
-def _outside(state: RankingState) -> Rows:
-    """The rows of candidates that are in no list, or too far down, best first."""
+def _outside(state: RankingState) -> Outside:
+    """Candidates that are in no list, or too far down."""
     members, lists = set(_members(state)), [(lst.ranks, lst.key) for lst in state.lists]
     tail = f"; the pool takes the first {state.knobs.candidates} of each list"
 
@@ -64,7 +64,7 @@ def _outside(state: RankingState) -> Rows:
 
     ids = [chunk_id for chunk_id in state.pool.candidates if chunk_id not in members]
     ids.sort(key=lambda i: min([ranks[i] for ranks, _ in lists if i in ranks], default=_LAST))
-    return Rows(ids, row)
+    return ids, row
 
 
 def _members(state: RankingState) -> list[str]:
