@@ -66,9 +66,9 @@ def afresh(pool: Pool, knobs: Knobs) -> None:
     explained(replace(pool, memo={}), knobs)
 
 
-def explained(pool: Pool, knobs: Knobs) -> tuple[Row, ...]:
-    """Rank and read every row, as the workbench does."""
-    return rank(pool, knobs).rows
+def explained(pool: Pool, knobs: Knobs) -> list[Row]:
+    """Rank and read every row: the workbench reads those in sight."""
+    return [*rank(pool, knobs).rows]
 
 
 def textbook_mmr(scores: Sequence[float], texts: Sequence[str], lam: float, picks: int) -> list[int]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 from openclaw_mem_engine.dataclass import dataclass
 
@@ -37,6 +37,36 @@ class OnDemand(Mapping[str, T]):
 
     def __repr__(self) -> str:
         return repr(dict(self))
+
+
+class InOrder(Sequence[T]):
+    """Values ``of`` a mapping in the order of ``ids``, each read when it is asked for."""
+
+    def __init__(self, ids: Sequence[str], of: Mapping[str, T]) -> None:
+        self.ids = ids
+        self.of = of
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self.of.__getitem__, self.ids)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    @overload
+    def __getitem__(self, at: int) -> T: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> InOrder[T]: ...
+
+    def __getitem__(self, at: int | slice) -> T | InOrder[T]:
+        return InOrder(self.ids[at], self.of) if isinstance(at, slice) else self.of[self.ids[at]]
+
+    def without(self, ids: Collection[str]) -> InOrder[T]:
+        """Those with other ids."""
+        return InOrder([i for i in self.ids if i not in ids], self.of) if ids else self
 
 
 def as_json(noun: Any, **renamed: str) -> dict[str, Any]:

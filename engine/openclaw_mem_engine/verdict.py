@@ -152,7 +152,7 @@ def _truncated(trace: Trace) -> str:
 
 def _below(trace: Trace) -> str:
     """How many candidates ``min_score`` drops."""
-    below = sum(row.outcome.stage == "min_score" for row in trace.dropped)
+    below = sum(row.outcome.stage == "min_score" for row in trace.unreturned)
     return (
         f"{below:,} more {'is' if below == 1 else 'are'} below min_score {trace.knobs.min_score:g}"
         if below
@@ -167,7 +167,7 @@ def would_add(trace: Trace) -> str:
     if trace.cut is None or knobs.keyword_rescue == "fill" or knobs.profile.startswith("qmd"):
         return ""
     terms = {lst.term for lst in trace.lists if lst.kind.by_words}
-    below = (row for row in trace.dropped if row.outcome.stage == "min_score")
+    below = (row for row in trace.unreturned if row.outcome.stage == "min_score")
     cut = sum(not terms.isdisjoint(row.scores) for row in below)
     filled = min(cut, knobs.max_results - len(trace.returned))
     if filled <= 0:

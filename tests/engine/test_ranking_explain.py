@@ -249,7 +249,7 @@ def test_a_pool_serves_any_number_of_rankings(pool: Pool, knobs: Knobs, other: K
 
 
 def test_rows_of_what_is_dropped_are_made_when_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most of a trace; a search for its results alone reads none, and a knob changes few of them."""
+    """Most of a trace: a search for its results alone reads none, a screen those in sight."""
     ids = [f"c{n:03}" for n in range(200)]
     pool = pool_of_lists(vector_list([(i, 0.9 - n / 400) for n, i in enumerate(ids)]), bm25_list([]))
     made: list[str] = []
@@ -261,9 +261,10 @@ def test_rows_of_what_is_dropped_are_made_when_they_are_read(monkeypatch: pytest
     monkeypatch.setattr(state, "Row", counted)
     trace = rank(pool, DOCUMENTED)
     assert made == [row.chunk_id for row in trace.returned] == ids[: DOCUMENTED.max_results]
-    assert len(trace.dropped) == len(trace.dropped) == len(ids) - len(trace.returned)
-    assert made == ids
-    made.clear()
-    stricter = rank(pool, DOCUMENTED.set({"min_score": 0.9}))
-    assert [row.chunk_id for row in stricter.rows] == ids
-    assert made == ids[: DOCUMENTED.candidates]
+    assert len(trace.dropped) == len(ids) - len(trace.returned)
+    assert made == [row.chunk_id for row in trace.returned]
+    assert (trace.rows[150].chunk_id, trace.dropped[0].chunk_id) == ("c150", "c006")
+    assert trace.row("c150") is trace.rows[150] and trace.row("c006") is trace.unreturned[0]
+    assert made[DOCUMENTED.max_results :] == ["c150", "c006"]
+    assert [row.chunk_id for row in trace.rows] == ids == [row.chunk_id for row in trace.rows]
+    assert sorted(made) == ids

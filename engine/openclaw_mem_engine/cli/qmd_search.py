@@ -144,7 +144,7 @@ def _snippet(answer: Answer, hit: Hit, document: Document, kind: str) -> Snippet
 
 def _lines(rows: list[ResultRow], answer: Answer) -> Iterator[str]:
     if not rows:
-        cut = any(row.outcome.stage == "min_score" for row in answer.trace.dropped)
+        cut = any(row.outcome.stage == "min_score" for row in answer.trace.unreturned)
         yield f"No results found{' above minimum score threshold' if cut else ''}."
     for number, row in enumerate(rows):
         if number:

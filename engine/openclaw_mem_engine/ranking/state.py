@@ -19,6 +19,7 @@ from openclaw_mem_engine.ranking.trace import (
     NOT_SHOWN,
     Diversity,
     Operand,
+    Others,
     Outcome,
     Result,
     Row,
@@ -67,6 +68,9 @@ class _Dropped(NamedTuple):
 
 _BY_RANK: Callable[[Ranked], float] = attrgetter("rank")
 
+#: Ids of candidates that no stage scored, best first, and what makes the row of one.
+Outside = tuple[Sequence[str], Callable[[str], Row]]
+
 
 @lru_cache(_CHUNKS_KEPT)
 def _lines_of(candidate: Candidate) -> Sequence[NoteLine]:
@@ -81,8 +85,8 @@ class RankingState:
     Stages tell later cuts what they know: ``why_low`` and ``why_late`` hold functions that explain a low
     score or a late rank (an empty text: not the cause); the latest stage is asked first. ``why_displaced``
     are stage, label and reason of drops that the score alone would not have caused. ``fused`` makes the
-    operands of the fusion for a chunk, ``outside`` the rows of candidates that no stage scored, best first:
-    operands, reasons and rows of what is dropped are made when they are read. ``no_cut`` says why a score cut
+    operands of the fusion for a chunk, ``outside`` gives the candidates that no stage scored: operands,
+    reasons and rows of what is dropped are made when they are read. ``no_cut`` says why a score cut
     has no meaning for these scores, None when it has one. Unless ``explained`` only scores, order and results
     are wanted: stages keep nothing for a trace, and there is none. With ``wanted`` only what the agent
     receives of that.
@@ -107,7 +111,7 @@ class RankingState:
         self.why_late: list[Callable[[Ranked], str]] = []
         self.why_displaced: tuple[str, str, Callable[[Ranked], str]] | None = None
         self.fused: Callable[[str], tuple[Operand, ...]] = lambda _: ()
-        self.outside: Callable[[RankingState], tuple[Row, ...]] = lambda _: ()
+        self.outside: Callable[[RankingState], Outside] = lambda _: ((), dict[str, Row]().__getitem__)
         #: What the agent receives, and what of each returned chunk; the snippet stage makes both.
         self.results: list[Result] = []
         self.shown: dict[str, Shown] = {}
@@ -223,19 +227,23 @@ class RankingState:
         parts = (tuple(self._stages), returned, self._others, tuple(self.notes), tuple(self.lists))
         return Trace(self.pool.query, self.knobs, *parts, tuple(self.shown_lists), tuple(self.results))
 
-    def _others(self) -> tuple[Row, ...]:
-        """The rows of what is not returned."""
-        known = {item.chunk_id for item in self.ranked}
-        rows = []
+    def _others(self) -> Others:
+        returned = {item.chunk_id for item in self.ranked}
+        dropped: dict[str, tuple[Ranked, _Dropped]] = {}
+        outside, row_outside = self.outside(self)
         for drops in reversed(self._drops):  # what a later stage dropped was nearer to being returned
             found = [(drop.order(item), item, drop) for drop in drops for item in drop.items]
             for _, item, drop in sorted(found, key=itemgetter(0)):
-                if item.chunk_id not in known:  # else one that was restored
-                    known.add(item.chunk_id)
-                    reason = drop.why(item)
-                    outcome = Outcome("dropped", None, drop.stage, reason, False, drop.label)
-                    rows.append(self.row(item.chunk_id, outcome))
-        return *rows, *self.outside(self)
+                if item.chunk_id not in returned:  # else one that was restored
+                    dropped.setdefault(item.chunk_id, (item, drop))
+
+        def row(chunk_id: str) -> Row:
+            if chunk_id not in dropped:
+                return row_outside(chunk_id)
+            item, drop = dropped[chunk_id]
+            return self.row(chunk_id, Outcome("dropped", None, drop.stage, drop.why(item), False, drop.label))
+
+        return Others([*dropped], outside, row)
 
     def row(self, chunk_id: str, outcome: Outcome, weak: bool = False) -> Row:
         """The row of a candidate in the trace."""

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.model import Note, Source
+from openclaw_mem_engine.model import InOrder, Note, OnDemand, Source
 from openclaw_mem_engine.ranking.kinds import RankedList
 from openclaw_mem_engine.ranking.knobs import Knobs
 
@@ -164,6 +164,19 @@ class Row(NamedTuple):
         return f"{self.path}:{self.start_line}-{self.end_line}"
 
 
+#: Most of the dropped candidates' are never made.
+Rows = InOrder[Row]
+
+
+class Others(NamedTuple):
+    """Ids of the candidates that were ranked and dropped, nearest to being returned first; of those outside
+    of the pool, best first; and what makes the row of one."""
+
+    unreturned: Sequence[str]
+    outside: Sequence[str]
+    make: Callable[[str], Row]
+
+
 class Stage(NamedTuple):
     """One step as it ran. ``entered``/``left`` count candidates; ``changed`` counts those whose rank the
     stage moved (for MMR among the chosen hits, for rescue those it kept); ``milliseconds`` is wall time.
@@ -186,8 +199,8 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True)
 class Trace:
-    """``returned`` are the rows that were returned, by rank. ``others`` makes those of the dropped ones, most
-    of a trace and not always read. ``lists`` are those that were fused, in the order of their stages;
+    """``returned`` are the rows that were returned, by rank. ``others`` gives the dropped ones, most of
+    a trace and not always read. ``lists`` are those that were fused, in the order of their stages;
     ``shown_lists`` are those of other vector spaces, without effect on the order. ``results`` are what the
     agent receives, best first."""
 
@@ -195,21 +208,37 @@ class Trace:
     knobs: Knobs
     stages: tuple[Stage, ...]
     returned: tuple[Row, ...]
-    others: Callable[[], tuple[Row, ...]] = field(compare=False, repr=False)
+    others: Callable[[], Others] = field(compare=False, repr=False)
     notes: tuple[Note, ...]
     lists: tuple[RankedList, ...] = ()
     shown_lists: tuple[RankedList, ...] = ()
     results: tuple[Result, ...] = ()
 
     @cached_property
-    def dropped(self) -> tuple[Row, ...]:
-        """The rows of the dropped candidates, nearest to being returned first."""
+    def _others(self) -> Others:
         return self.others()
 
     @cached_property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> Rows:
         """Every candidate: those returned, then those dropped."""
-        return self.returned + self.dropped
+        known, (unreturned, outside, make) = {row.chunk_id: row for row in self.returned}, self._others
+        ids = (*known, *unreturned, *outside)
+        return Rows(ids, OnDemand(ids, lambda i: known[i] if i in known else make(i)))
+
+    @cached_property
+    def dropped(self) -> Rows:
+        """All dropped candidates, nearest to being returned first."""
+        return self.rows[len(self.returned) :]
+
+    @cached_property
+    def unreturned(self) -> Rows:
+        """Those of them that were ranked."""
+        return self.dropped[: len(self._others.unreturned)]
+
+    @cached_property
+    def outside(self) -> Rows:
+        """Those of them that are outside of the pool."""
+        return self.dropped[len(self._others.unreturned) :]
 
     @property
     def truncated(self) -> tuple[Row, ...]:
@@ -217,7 +246,7 @@ class Trace:
         return tuple(row for row in self.returned if row.shown.truncated)
 
     def row(self, chunk_id: str) -> Row | None:
-        return next((row for row in self.rows if row.chunk_id == chunk_id), None)
+        return self.rows.of.get(chunk_id)
 
     def stage(self, name: str) -> Stage | None:
         return next((stage for stage in self.stages if stage.name == name), None)

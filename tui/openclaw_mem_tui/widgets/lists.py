@@ -200,7 +200,7 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         self.action_go(target - self.cursor)
 
 
-class _Lazy(Sequence[Any]):
+class Lazy(Sequence[Any]):
     """A sequence whose items are made when they are asked for."""
 
     def __init__(self, count: int, make: Callable[[int], Any]) -> None:
@@ -282,7 +282,7 @@ class Table(CursorList, Generic[T]):
     def spread(self) -> None:
         """The items are others: draw them."""
         others = len(self._drawn) != len(self._items)
-        self._spans = _Lazy(len(self._items), lambda at: (at, at + 1))
+        self._spans = Lazy(len(self._items), lambda at: (at, at + 1))
         self.changed()
         if others:
             self.call_after_refresh(self.follow)
@@ -308,7 +308,7 @@ class Table(CursorList, Generic[T]):
         def row(at: int) -> Line:
             return self._row(self._items[at], cells, at == self.cursor and self.has_focus)
 
-        return _Lazy(len(self._items), row)
+        return Lazy(len(self._items), row)
 
 
 class WrappedTable(Table[T]):

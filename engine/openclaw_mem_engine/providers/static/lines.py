@@ -126,9 +126,11 @@ def cosines(table: Arrays, packed: Sequence[bytes], vector: Floats) -> list[tupl
     seen = np.zeros(LINE_END + 1, np.bool_)
     seen[ids] = True
     tokens = np.flatnonzero(seen[: len(table.rows)])
-    by_token = np.zeros(LINE_END + 1)
-    rows = table.rows.take(tokens, axis=0).astype(np.float64)
-    by_token[tokens] = table.scale[tokens] * products(rows, np.asarray(vector, np.float64))
+    by_token, query = np.zeros(LINE_END + 1), np.asarray(vector, np.float64)
+    for at in range(0, len(tokens), _BLOCK):
+        some = tokens[at : at + _BLOCK]
+        rows = table.rows.take(some, axis=0).astype(np.float64)
+        by_token[some] = table.scale[some] * products(rows, query)
     sums = np.add.reduceat(by_token[ids], _bounds(ids)[0])
     values = (sums / np.where(lengths, lengths, 1.0)).tolist()
     found = [value if length else None for value, length in zip(values, lengths.tolist(), strict=True)]

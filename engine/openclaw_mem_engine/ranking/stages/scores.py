@@ -6,19 +6,17 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain, islice
-from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Values, ranked_list, true_scores, why_absent
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES, Candidate, CandidateList, Pool
-from openclaw_mem_engine.ranking.state import Ranked, RankingState
+from openclaw_mem_engine.ranking.state import Outside, Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Later, Operand, Outcome, Row
 
 T = TypeVar("T")
 _LAST = 1e9  # sorts behind every rank
-_KEPT = 8  # settings whose rows outside of the pool are remembered
 
 
 def take_candidates(state: RankingState) -> None:
@@ -51,33 +49,22 @@ def take_candidates(state: RankingState) -> None:
     state.outside = _outside
 
 
-def _outside(state: RankingState) -> tuple[Row, ...]:
-    """The rows of candidates that are in no list, or too far down, best first; remembered, since most knobs
-    change none of them."""
-    knobs = state.knobs
-    made: dict[object, tuple[Row, ...]] = state.pool.memo.setdefault("outside", {})
-    key = knobs.candidates, knobs.mode, knobs.space_number, knobs.same_script
-    if key in made:
-        return made[key]
-    members = set(_members(state))
-    lists = [(lst.ranks, lst.key) for lst in state.lists]
-    tail = f"; the pool takes the first {knobs.candidates} of each list"
-    dropped: list[tuple[float, Row]] = []
-    for chunk_id in state.pool.candidates:
-        if chunk_id in members:
-            continue
-        found = [(ranks[chunk_id], key) for ranks, key in lists if chunk_id in ranks]
-        found.sort()
+def _outside(state: RankingState) -> Outside:
+    """Candidates that are in no list, or too far down."""
+    members, lists = set(_members(state)), [(lst.ranks, lst.key) for lst in state.lists]
+    tail = f"; the pool takes the first {state.knobs.candidates} of each list"
+
+    def row(chunk_id: str) -> Row:
+        found = sorted((ranks[chunk_id], key) for ranks, key in lists if chunk_id in ranks)
         if found:
             reason = ", ".join([f"{key} rank {rank}" for rank, key in found]) + tail
-            outcome = Outcome("dropped", None, "pool", reason, False, "pool")
-        else:
-            outcome = Outcome("dropped", None, "scope", _why_excluded(state, chunk_id), False, "mode")
-        dropped.append((found[0][0] if found else _LAST, state.row(chunk_id, outcome)))
-    if len(made) == _KEPT:
-        made.clear()
-    rows = made[key] = tuple(row for _, row in sorted(dropped, key=itemgetter(0)))
-    return rows
+            return state.row(chunk_id, Outcome("dropped", None, "pool", reason, False, "pool"))
+        why = _why_excluded(state, chunk_id)
+        return state.row(chunk_id, Outcome("dropped", None, "scope", why, False, "mode"))
+
+    ids = [chunk_id for chunk_id in state.pool.candidates if chunk_id not in members]
+    ids.sort(key=lambda i: min([ranks[i] for ranks, _ in lists if i in ranks], default=_LAST))
+    return ids, row
 
 
 def _members(state: RankingState) -> list[str]:

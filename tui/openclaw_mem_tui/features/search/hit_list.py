@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.style import Style
@@ -17,7 +19,7 @@ from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, text_of, width
 from openclaw_mem_tui.render.terms import Marker
-from openclaw_mem_tui.widgets.lists import CursorList, Rows, has_words
+from openclaw_mem_tui.widgets.lists import CursorList, Lazy, Rows, has_words
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Row
@@ -96,7 +98,7 @@ class HitList(CursorList):
     @property
     def above(self) -> str:
         """What the frame says of the rows above those in sight."""
-        many = sum(stop <= self.scroll_offset.y for _, stop in self._spans)
+        many = bisect_right(self._spans, self.scroll_offset.y, key=lambda span: span[1])
         return f"{fmt.count(many, 'row')} above · " if many else ""
 
     @property
@@ -115,7 +117,7 @@ class HitList(CursorList):
                 for group in self._groups
             )
             self._groups = [group for group in left if group.rows or not group.title]
-        self.rows = [row for group in self._groups for row in group.rows]
+        self.rows = Lazy(sum(len(group.rows) for group in self._groups), partial(_row, self._groups))
         reasons = funnel.nothing(view) if view is not None else []
         self._above = [*reasons, ()] if reasons else []
         self._place()
@@ -180,11 +182,12 @@ class HitList(CursorList):
 
     def _index_of(self, row: Row) -> int | None:
         """Where its chunk is, else its lines, else its file: another backend cuts that otherwise."""
+        exact = next((i for i, r in enumerate(self.rows) if r.chunk_id == row.chunk_id), None)
+        if exact is not None:
+            return exact
         of_file = [(i, r) for i, r in enumerate(self.rows) if r.path == row.path]
         lines = same_lines(row, (r for _, r in of_file))
-        exact = next((i for i, r in of_file if r.chunk_id == row.chunk_id), None)
-        near = next((i for i, r in of_file if r is lines), of_file[0][0] if of_file else None)
-        return near if exact is None else exact
+        return next((i for i, r in of_file if r is lines), of_file[0][0] if of_file else None)
 
     @property
     def compared(self) -> int:
@@ -260,3 +263,12 @@ class HitList(CursorList):
     def text(self) -> str:
         body = [self.painted(index).text.rstrip() for index in range(len(self.drawn))]
         return "\n".join([*([text_of(hits.header(self._plan)).rstrip()] if self._plan else []), *body])
+
+
+def _row(groups: Sequence[hits.Group], at: int) -> Row:
+    """Of all rows of these groups, one: most are never read."""
+    for group in groups:
+        if at < len(group.rows):
+            return group.rows[at]
+        at -= len(group.rows)
+    raise IndexError(at)

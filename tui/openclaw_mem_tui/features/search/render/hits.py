@@ -62,9 +62,8 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
         numbers = [c._replace(width=max(c.width, 6)) for c in numbers]
     delta = view.compares
     marks = 1 + max([1, *(len(_marks(row)) for row in trace.returned)])
-    wanted = max((fmt.width_of(row.location) for row in trace.rows[:60]), default=20)
-    # Paths without it may no longer be distinct.
-    folder = not all(row.path.startswith(fmt.FOLDER) or row.path == "MEMORY.md" for row in trace.rows)
+    first = trace.rows[:60]
+    wanted = max((fmt.width_of(row.location) for row in first), default=20)
     cells -= 1  # a blank before the scroll bar
     rank = max([4, *(fmt.width_of(_tag(stage)) for stage in trace.stages if stage.kind in _LIMITS)])
 
@@ -73,10 +72,12 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
         return cells - fixed
 
     # The names get the room first: columns of later stages go before a name is cropped.
-    names = max((fmt.width_of(row.location.rpartition("/")[2]) for row in trace.rows[:60]), default=0)
+    names = max((fmt.width_of(row.location.rpartition("/")[2]) for row in first), default=0)
     needed, before = 18, left()
     if before < wanted or not trace.rows:
-        numbers = [c for c in numbers if any(_cell(row, c, mode, digits) != _NONE for row in trace.rows)]
+        # The first row of every list that is fused is in the pool.
+        ranked = (*trace.returned, *trace.unreturned)
+        numbers = [c for c in numbers if any(_cell(row, c, mode, digits) != _NONE for row in ranked)]
         needed += left() - before  # what that frees is for the locations
     needed = max(needed, min(names, _NAME))
     scores = [(c.title,) for c in numbers if c.kind == "score"]
@@ -87,8 +88,11 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     if left() < _MIN_PATH:
         delta = False
     room = max(4, left())
-    if room >= wanted:
-        folder = True
+    # Paths without it may no longer be distinct.
+    candidates = view.pool.candidates.values() if view.pool is not None else ()
+    folder = room >= wanted or not all(
+        found.path.startswith(fmt.FOLDER) or found.path == "MEMORY.md" for found in candidates
+    )
     spare = room - wanted - 2
     text = spare if spare >= _ROOMY_TEXT else 0
     path = room - (text + 2 if text else 0)
@@ -299,12 +303,11 @@ def groups(view: View, dropped: bool) -> list[Group]:
         return [first]
     left = lost(view)
     gone = {row.chunk_id for row in left}
-    rest = [row for row in trace.dropped if row.chunk_id not in gone]
     run = view.baseline_name if view.pool_faults else f"by {view.other_backend or 'the baseline'}"
     others = (
         Group(f"returned {run}, not by this run", left),
-        Group("not returned", [row for row in rest if row.final is not None]),
-        Group("outside the pool", [row for row in rest if row.final is None]),
+        Group("not returned", trace.unreturned.without(gone)),
+        Group("outside the pool", trace.outside.without(gone)),
     )
     return [first, *(group for group in others if group.rows)]
 

@@ -65,7 +65,7 @@ def _scales(view: View) -> tuple[float, float, float | None]:
     assert view.trace is not None
     cut = view.trace.cut.limit if view.trace.cut is not None else None
     fused, later = [1e-9], [cut or 0.0, 1e-9]
-    for made in (steps(row) for row in view.trace.rows if row.operands):
+    for made in map(steps, (*view.trace.returned, *view.trace.unreturned)):
         first = next((n for n, step in enumerate(made) if _rescales(step.operand)), len(made))
         fused.extend(step.after for step in made[:first])
         later.extend(step.after for step in made[first:])
