@@ -185,7 +185,7 @@ async def test_expected_passages_stay_and_their_moves_are_reported(tmp_path: Pat
     async with running(tmp_path, initial_query=DRILL) as (pilot, search):
         await press(pilot, "j", "full_stop")
         assert "expected ✓ memory/2025-09-05.md:3 rank 2" in search.verdict.text
-        assert "2 results; the first: cosine .40, keyword rank 1" in search.verdict.text
+        assert "2 results; the first: cosine .403, keyword rank 1" in search.verdict.text
         await press(pilot, "p", "j", "j")  # mode, vector space, …
         search.tune(search.search.view.knobs.set({"max_results": 1}))
         await press(pilot, "escape")
@@ -288,7 +288,7 @@ async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) ->
         screen = opened(pilot)
         assert screen.answer is not None and screen.answer.stage == "snippet"
         assert " passage  ✗ memory/runbooks/restore-drill.md" in pane(screen, "asked")
-        assert "truncated: " in search.verdict.text
+        assert "all shortened, 2 lose all or part of their best line" in search.verdict.text
 
 
 async def test_a_lesson_leaves_the_sentence_one_line_where_lines_are_few(tmp_path: Path) -> None:

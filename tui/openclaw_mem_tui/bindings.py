@@ -148,7 +148,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("why_not", "w", "w", _WHY_NOT, "Why not", footer="why not", rank=3),
     Action("why_not_any", "W", "W", "why not for any line of the memory, found by path or text", "Why not"),
     Action("expect", "full_stop", ".", _EXPECT, "Why not", "search why_not", "expect", 11),
-    Action("expected", "comma", ",", "stop expecting… any passage, from a list of all", "Why not"),
+    Action("expected", "comma", ",", "choose one of the expected passages, and stop expecting it", "Why not"),
     Action("apply_change", "enter", "enter", "apply the selected change", "Why not", "why_not", "apply", 1),
     Action("export_change", "x", "x", _EXPORT_CHANGE, "Why not", "why_not", "export", 2),
     Action("pick_passage", "W", "W", "another line of the memory", "Why not", "why_not", "other line", 4),

@@ -14,6 +14,7 @@ from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.kinds import RankedList, evidence
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.lines import NoteLine, note_lines
+from openclaw_mem_engine.ranking.numbers import apart
 from openclaw_mem_engine.ranking.pool import Candidate, Pool
 from openclaw_mem_engine.ranking.trace import (
     NOT_SHOWN,
@@ -273,6 +274,7 @@ class RankingState:
         if weak and len(weak) == len(returned) and floor is not None:
             best = max((score for _, score in found.values() if score is not None), default=0.0)
             of = " of a chunk or line" if self.knobs.scores_all_lines else ""
-            text = f"no keyword matches a result, and the best cosine{of} is {best:z.2f}, below {floor:g}."
+            text = f"no keyword matches a result, and the best cosine{of} is {apart(best, floor)}"
+            text += f", below {floor:g}."
             self.notes.append(Note("weak", f"All results are weak: {text}", "warning"))
         return weak

@@ -28,6 +28,11 @@ StageKind = Literal["list", "fusion", "score", "order", "cut", "rescue", "count"
 Lines = tuple[int, int]
 
 
+def touches(shown: Iterable[Lines], line: int | None) -> bool:
+    """Whether the ``line`` or a part of it is in one of the ranges that are shown."""
+    return line is not None and any(first <= line <= last for first, last in shown)
+
+
 class Later:
     """A text that is made when it is read: some take a look into the index. Equal texts are equal."""
 
@@ -126,7 +131,7 @@ class Shown(NamedTuple):
 
     def holds(self, line: int) -> bool:
         """Whether the agent receives the whole ``line``."""
-        return line not in self.cut and any(first <= line <= last for first, last in self.lines)
+        return line not in self.cut and touches(self.lines, line)
 
 
 NOT_SHOWN = Shown()
@@ -158,6 +163,12 @@ class Row(NamedTuple):
     @property
     def final(self) -> float | None:
         return self.scores.get("final")
+
+    @property
+    def shortened(self) -> bool:
+        """Whether the agent receives a part of a returned chunk only."""
+        lines = sum(last - first + 1 for first, last in self.shown.lines)
+        return self.returned and bool(self.shown.cut or lines <= self.end_line - self.start_line)
 
     @property
     def location(self) -> str:

@@ -43,7 +43,7 @@ def take_candidates(state: RankingState) -> None:
             constants,
             kind="list",
             label=lst.label,
-            heading=lst.kind.heading,
+            heading=lst.heading,
             entered=source.found,
             left=min(rows, lst.cut),
             milliseconds=source.milliseconds,
@@ -60,16 +60,16 @@ def _outside(state: RankingState) -> tuple[Row, ...]:
     if key in made:
         return made[key]
     members = set(_members(state))
-    lists = [(lst.ranks, lst.key) for lst in state.lists]
+    lists = [(lst.ranks, lst.label) for lst in state.lists]
     tail = f"; the pool takes the first {knobs.candidates} of each list"
     dropped: list[tuple[float, Row]] = []
     for chunk_id in state.pool.candidates:
         if chunk_id in members:
             continue
-        found = [(ranks[chunk_id], key) for ranks, key in lists if chunk_id in ranks]
+        found = [(ranks[chunk_id], label) for ranks, label in lists if chunk_id in ranks]
         found.sort()
         if found:
-            reason = ", ".join([f"{key} rank {rank}" for rank, key in found]) + tail
+            reason = ", ".join([f"{label} rank {rank}" for rank, label in found]) + tail
             outcome = Outcome("dropped", None, "pool", reason, False, "pool")
         else:
             outcome = Outcome("dropped", None, "scope", _why_excluded(state, chunk_id), False, "mode")
@@ -262,9 +262,9 @@ def _why_no_cut(state: RankingState) -> str | None:
     if state.knobs.text_score == "ratio" and state.knobs.fusion == "weighted":
         return None  # made of bm25 itself
     if state.knobs.fusion == "rrf":
-        return "RRF scores come from ranks, not relevance: min_score does not apply"
+        return "RRF scores come from ranks, not relevance: min score does not apply"
     if state.lists and all(lst.kind.by_words for lst in state.lists):
-        return f"{state.lists[0].kind.only}: scores come from ranks, min_score does not apply"
+        return "Scores come from ranks, not relevance: min score does not apply"
     return None
 
 

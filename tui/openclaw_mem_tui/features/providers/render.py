@@ -315,7 +315,7 @@ def _more_without_cut(view: View) -> str:
     gone = {row.chunk_id for row in before.dropped if row.outcome.stage == before.cut.name}
     if not any(row.chunk_id in gone for row in now.returned):
         return ""
-    return f"{more} results instead of {fewer}: without vectors min_score does not apply"
+    return f"{more} results instead of {fewer}: without vectors min score does not apply"
 
 
 def _only_in_one(label: str, rows: Sequence[Row], cells: int) -> list[Line]:

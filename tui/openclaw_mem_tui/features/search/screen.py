@@ -16,7 +16,7 @@ from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
-from openclaw_mem_tui.features.search.lessons import over_hits
+from openclaw_mem_tui.features.search.lessons import over_hits, taught
 from openclaw_mem_tui.features.search.presenter import DEBOUNCE, SearchPresenter
 from openclaw_mem_tui.features.search.preview import Preview, Waterfall
 from openclaw_mem_tui.features.search.query_line import QueryLine
@@ -190,7 +190,10 @@ class SearchScreen(WorkbenchScreen):
         if self._lesson_opens and view.answers and view.trace is not None and view.trace.rows:
             self._lesson_opens = False
             self.hits.point_at(lost(view))
-        self.strip.show(lambda cells: [funnel.strip(view.knobs, view.defaults, cells)])
+        set_by = taught(self.search)
+        self.strip.show(
+            lambda cells: [funnel.strip(view.knobs, view.defaults, cells, view.trace, taught=set_by)]
+        )
         if self.knobs_open:
             self.knob_panel.show_knobs(view.knobs, view.defaults)
             self.draw_hint()

@@ -53,11 +53,12 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     """Columns of the lists and stages that ran. When the pane is narrow they go in this order: those without
     a value in any row, how much is shown, the lists of an expansion, the fused score where it is a
     weighted sum of the lists, those that change scores (the first ones first), those that change the order
-    with the fused score, the lists, Δ; rank, path with its lines and the final score always stay."""
+    with a fused score of ranks and its bonus, the lists, Δ; rank, path with its lines and the final score
+    always stay."""
     trace = view.trace
     assert trace is not None
     numbers = _numbers(trace, mode)
-    digits = 3 if trace.knobs.fusion == "weighted" else 4
+    digits = trace.knobs.digits
     if digits == 4 and mode != "ranks":
         numbers = [c._replace(width=max(c.width, 6)) for c in numbers]
     delta = view.compares
@@ -78,12 +79,16 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     if before < wanted or not trace.rows:
         numbers = [c for c in numbers if any(_cell(row, c, mode, digits) != _NONE for row in trace.rows)]
         needed += left() - before  # what that frees is for the locations
-    needed = max(needed, min(names, _NAME))
-    scores = [(c.title,) for c in numbers if c.kind == "score"]
-    later = (("fusion",), *scores, ("order",)) if digits == 3 else (*scores, ("order", "fusion"))
+    needed = max(min(needed, _NAME), min(names, _NAME))
+    scores = [(c.key,) for c in numbers if c.kind == "score"]
+    later: tuple[tuple[str, ...], ...] = (("fusion",), *scores, ("order",))
+    if digits == 4:
+        # 1 / rank says what the rank says; fused score and bonus together make the order.
+        others = (keys for keys in scores if keys[0] not in ("position", "bonus"))
+        later = (("position",), *others, ("order", "fusion", "bonus"))
     for gone in (("snippet",), ("variant",), *later, ("list",)):
         if left() < min(wanted, _MIN_PATH if "list" in gone else needed):
-            numbers = [c for c in numbers if c.kind not in gone and c.title not in gone]
+            numbers = [c for c in numbers if c.kind not in gone and c.key not in gone]
     if left() < _MIN_PATH:
         delta = False
     room = max(4, left())
@@ -97,8 +102,9 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
 
 def _numbers(trace: Trace, mode: Columns) -> list[Column]:
     columns = [
-        Column(lst.key, lst.label, "list" if lst.source.role == "original" else "variant", lst.term)
+        Column(lst.key, lst.label, kind, lst.term, max(5, len(lst.label)))
         for lst in trace.lists
+        for kind in ("list" if lst.source.role == "original" else "variant",)
     ]
     later = (*trace.of_kind("score"), *trace.of_kind("order"))
     if later and len(columns) > 1:
@@ -118,12 +124,6 @@ def shown(row: Row) -> str:
     """``9/18``: how many of the chunk's lines the agent gets, one that is cut included."""
     lines = sum(last - first + 1 for first, last in row.shown.lines)
     return f"{lines}/{row.end_line - row.start_line + 1}"
-
-
-def is_shortened(row: Row) -> bool:
-    """Whether the agent gets a part of a returned chunk only."""
-    lines = sum(last - first + 1 for first, last in row.shown.lines)
-    return bool(row.shown.cut) or lines <= row.end_line - row.start_line
 
 
 def header(plan: Layout) -> Line:
@@ -328,9 +328,9 @@ _MARKS = (
     ("new", "not returned by the baseline"),
     ("out", "returned by the baseline, not by this run"),
     ("*", "rescued: a keyword match below min score"),
-    ("!", "truncated: its best line is not sent to the agent"),
+    ("!", "shortened, without its best line or a part of it"),
     ("█ ▒", "waterfall: what a step adds; what it takes away"),
-    ("9/18", "shortened: the agent gets 9 of its 18 lines"),
+    ("9/18", "shortened: the agent gets 9 of its 18 lines or a part of them"),
 )
 _OUTSIDE = (
     ("pool", "out: ranked too low in every candidate list"),

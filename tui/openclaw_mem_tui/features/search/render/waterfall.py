@@ -81,7 +81,7 @@ def waterfall(view: View, row: Row, cells: int, *, titled: bool = False) -> list
     trace = view.trace
     if trace is None:
         return []
-    digits = 3 if trace.knobs.fusion == "weighted" else 4
+    digits = trace.knobs.digits
     detail = max(4, min(_DETAIL, cells - 20)) if cells < 60 else _DETAIL + 8
     axis = _Axis(view, cells - _LABEL - detail - _VALUE - 2)
 
