@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.numbers import apart
+from openclaw_mem_engine.ranking.numbers import decimals
 from openclaw_mem_engine.ranking.trace import Operand, Row, Stage, Trace, touches
 from openclaw_mem_engine.sanitize import visible
 
@@ -21,12 +21,15 @@ DROPPED_LISTED = 20
 RESCUED = "kept by keyword rescue"
 
 
+def final_digits(row: Row, knobs: Knobs) -> int:
+    """Decimals of a row's score: as many as show of one below the minimum that it is."""
+    low = row.final is not None and (row.outcome.rescued or row.outcome.stage == "min_score")
+    return decimals(row.final or 0.0, knobs.min_score, knobs.digits) if low else knobs.digits
+
+
 def final_score(row: Row, knobs: Knobs) -> str:
-    """A row's score, that of one below the minimum as such; empty when it has none."""
-    if row.final is None:
-        return ""
-    low = row.outcome.rescued or row.outcome.stage == "min_score"
-    return apart(row.final, knobs.min_score, knobs.digits) if low else f"{row.final:.{knobs.digits}f}"
+    """A row's score; empty when it has none."""
+    return "" if row.final is None else f"{row.final:.{final_digits(row, knobs)}f}"
 
 
 def arithmetic(row: Row, knobs: Knobs) -> str:

@@ -474,6 +474,9 @@ def test_a_match_that_keyword_rescue_did_not_take_says_its_number(
         says = f"; keyword rescue kept the first {kept} keyword matches{below}, this is number"
         assert found.stage == "min_score" and kept
         assert found.verdict.endswith(f"{says} {number} of {number}.")
+        first = memory.why_not("pump", trace.returned[0].path, None, knobs)
+        low = next(step for step in first.steps if step.name == "min_score")
+        assert low.ok and low.facts["rescued"] and low.text.endswith(" is below 1")
 
 
 # -- the search just made -----------------------------------------------------------------------------------

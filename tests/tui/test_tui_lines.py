@@ -294,6 +294,25 @@ def test_strip_marks_what_differs() -> None:
     assert strong == ["decay 30 d", "mmr λ .70", "min score .30"]
 
 
+def test_a_score_below_the_minimum_is_drawn_as_such() -> None:
+    cut = Knobs().set({"min_score": 0.9, "mode": "vector"})
+    view = world.view(cut, vector=((0, 0.8999),), bm25=(), texts=("pump",))
+    assert view.trace is not None
+    drawn = row_texts(view, 80)[1].split()
+    assert drawn[0] == "<.90" and drawn[-1] == ".8999"
+    assert "final .8999" in " ".join(texts(waterfall(view, view.trace.rows[0], 60)).split())
+
+
+def test_no_weights_where_one_list_answers() -> None:
+    trace = world.view().trace
+    assert trace is not None
+    assert "vec .70" in spans.text_of(funnel.strip(Knobs(), Knobs(), 120, trace))
+    alone = replace(trace, lists=trace.lists[:1])
+    assert "vec .70" not in spans.text_of(funnel.strip(Knobs(), Knobs(), 120, alone))
+    taught = spans.text_of(funnel.strip(Knobs().set({"decay": True}), Knobs(), 120, taught=True))
+    assert "1 change of the lesson · U resets" in taught
+
+
 def test_the_strip_counts_what_is_configured_and_the_panel_names_it() -> None:
     configured = Knobs().set({"snippet_chars": 1000})
     drawn = spans.text_of(funnel.strip(configured, configured, 120))

@@ -171,12 +171,16 @@ async def test_any_line_is_found_by_path_or_text(tmp_path: Path) -> None:
 async def test_a_line_that_was_picked_is_selected_when_its_change_is_applied(tmp_path: Path) -> None:
     async with running(tmp_path, initial_query=DRILL) as (pilot, search):
         hidden = search.search.view.trace.dropped[2]  # type: ignore[union-attr]
-        await press(pilot, "W", *hidden.path, *f":{hidden.start_line}", "enter")
+        await press(pilot, "W", *hidden.path, *f":{hidden.end_line - 1}", "enter")
         assert opened(pilot).answer is not None and not opened(pilot).answer.returned  # type: ignore[union-attr]
         await press(pilot, "enter")
         await until(pilot, lambda: search.search.view.answers)
         selected = search.hits.selected
         assert selected is not None and selected.returned and selected.chunk_id == hidden.chunk_id
+        top = search.preview.drawn[search.preview.scroll_offset.y :]
+        assert str(hidden.end_line - 1) in [
+            row[0].text.strip() for row in top[: search.preview.size.height] if row
+        ]
         await press(pilot, "k", "z")
         assert search.hits.selected is not None and search.hits.selected.chunk_id != hidden.chunk_id
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 
-def apart(value: float, limit: float, digits: int = 3) -> str:
-    """The value with ``digits`` decimals, or as many more as show on which side of the limit it is."""
+def decimals(value: float, limit: float, least: int = 3) -> int:
+    """So many that the rounded value is on the same side of the limit; ``least`` or more."""
     below = value < limit
-    enough = next((many for many in range(digits, 9) if (round(value, many) < limit) is below), 9)
-    return f"{value:z.{enough}f}"
+    return next((many for many in range(least, 9) if (round(value, many) < limit) is below), 9)
+
+
+def apart(value: float, limit: float, least: int = 3) -> str:
+    """The value with as many decimals as show on which side of the limit it is."""
+    return f"{value:z.{decimals(value, limit, least)}f}"

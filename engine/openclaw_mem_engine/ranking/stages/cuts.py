@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.ranking.numbers import apart
+from openclaw_mem_engine.ranking.numbers import decimals
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 
 
@@ -33,9 +33,8 @@ def cut_by_score(state: RankingState) -> None:
 
 
 def _why_below(minimum: float, digits: int, causes: Iterable[Callable[[Ranked], str]], item: Ranked) -> str:
-    score = apart(item.score, minimum, digits)
-    short = f"{minimum - item.score:.{len(score.partition('.')[2])}f}"
-    reason = f"{score} is below {minimum:g}, short by {short}"
+    many = decimals(item.score, minimum, digits)
+    reason = f"{item.score:.{many}f} is below {minimum:g}, short by {minimum - item.score:.{many}f}"
     return _joined(reason, causes, item)
 
 

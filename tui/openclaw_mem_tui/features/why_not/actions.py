@@ -68,6 +68,7 @@ class WhyNotActions:
                 search.unlisten(point)
                 self._screen.preview.asked = (query, passage)
                 self._screen.hits.point_at([row for row in view.trace.returned if holds(row, passage)])
+                self._screen.show_row()
 
         self._screen.tune(knobs)
         search.listen(point)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from openclaw_mem_engine import api
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.state import Columns, View
@@ -153,7 +154,10 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
     if plan.text:
         parts.extend((Span("  "), *fit(_text(view, row, marker, plan.text), plan.text)))
     for column in plan.numbers:
-        text, role = _cell(row, column, plan.mode, plan.digits)
+        digits = plan.digits
+        if column.kind == "final" and view.trace is not None:
+            digits = min(api.final_digits(row, view.trace.knobs), column.width - 1)
+        text, role = _cell(row, column, plan.mode, digits)
         if column.kind == "final":
             role = "strong" if row.returned else "dim"
         parts.append(Span(" " + fmt.right(text, column.width), role or tone))

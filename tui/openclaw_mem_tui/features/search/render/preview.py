@@ -78,7 +78,7 @@ def _lines_of(result: Result, body: str) -> Iterator[tuple[int, str]]:
             ranges.pop(0)
             number = ranges[0][0]
             yield 0, text
-        else:
+        elif text or number <= ranges[0][1]:  # nothing follows where a line ends at the cut
             yield min(number, ranges[0][1]), text
             number += 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.comparison import GONE
 from openclaw_mem_tui.features.search.render.hits import path_spans, steps, tag
 from openclaw_mem_tui.features.search.state import View
@@ -81,7 +82,7 @@ def waterfall(view: View, row: Row, cells: int, *, titled: bool = False) -> list
     trace = view.trace
     if trace is None:
         return []
-    digits = trace.knobs.digits
+    digits = api.final_digits(row, trace.knobs)
     detail = max(4, min(_DETAIL, cells - 20)) if cells < 60 else _DETAIL + 8
     axis = _Axis(view, cells - _LABEL - detail - _VALUE - 2)
 
