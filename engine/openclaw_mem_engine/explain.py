@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.numbers import decimals
-from openclaw_mem_engine.ranking.trace import Operand, Row, Stage, Trace, touches
+from openclaw_mem_engine.ranking.trace import Operand, Row, Stage, Trace, decimals, touches
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from typing import NamedTuple
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.kinds import evidence
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.numbers import apart
 from openclaw_mem_engine.ranking.pool import CandidateList, Pool
-from openclaw_mem_engine.ranking.trace import Trace, touches
+from openclaw_mem_engine.ranking.trace import Trace, apart, touches
 
 
 class Fate(NamedTuple):

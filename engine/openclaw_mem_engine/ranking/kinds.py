@@ -236,7 +236,7 @@ KINDS: Mapping[Kind, ListKind] = {
     "vector": ListKind(
         label="vec",
         term="vector",
-        heading="cosine similarity of the embeddings",
+        heading="score by vectors, by default the cosine",
         ordered_by="cosine similarity, best first",
         by_words=False,
         only="Vectors only",
@@ -253,7 +253,7 @@ KINDS: Mapping[Kind, ListKind] = {
     "lexical": ListKind(
         label="bm25",
         term="text",
-        heading="text score, 1/(1 + keyword rank)",
+        heading="score by words, by default 1/(1 + keyword rank)",
         ordered_by="negated FTS5 bm25, best first",
         by_words=True,
         only="BM25 only",

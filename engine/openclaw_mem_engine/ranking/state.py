@@ -14,7 +14,6 @@ from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.kinds import RankedList, evidence
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.lines import NoteLine, note_lines
-from openclaw_mem_engine.ranking.numbers import apart
 from openclaw_mem_engine.ranking.pool import Candidate, Pool
 from openclaw_mem_engine.ranking.trace import (
     NOT_SHOWN,
@@ -27,6 +26,7 @@ from openclaw_mem_engine.ranking.trace import (
     Stage,
     StageKind,
     Trace,
+    apart,
 )
 
 #: Chunks whose lines are remembered, 10 kB each.

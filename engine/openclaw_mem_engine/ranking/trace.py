@@ -33,6 +33,17 @@ def touches(shown: Iterable[Lines], line: int | None) -> bool:
     return line is not None and any(first <= line <= last for first, last in shown)
 
 
+def decimals(value: float, limit: float, least: int = 3) -> int:
+    """So many that the rounded value is on the same side of the limit; ``least`` or more."""
+    below = value < limit
+    return next((many for many in range(least, 9) if (round(value, many) < limit) is below), 9)
+
+
+def apart(value: float, limit: float, least: int = 3) -> str:
+    """The value with as many decimals as show on which side of the limit it is."""
+    return f"{value:z.{decimals(value, limit, least)}f}"
+
+
 class Later:
     """A text that is made when it is read: some take a look into the index. Equal texts are equal."""
 

@@ -90,8 +90,7 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     for gone in (("snippet",), ("variant",), *later, ("list",)):
         if left() < min(wanted, _MIN_PATH if "list" in gone else needed):
             numbers = [c for c in numbers if c.kind not in gone and c.key not in gone]
-    if left() < _MIN_PATH:
-        delta = False
+    delta = delta and left() >= _MIN_PATH
     room = max(4, left())
     if room >= wanted:
         folder = True
@@ -219,7 +218,7 @@ def _cell(row: Row, column: Column, mode: Columns, digits: int) -> tuple[str, st
     if mode == "contributions" and column.kind != "final":
         return _contribution(row, column, digits)
     if column.kind == "score":
-        return _stage_cell(row, column)
+        return _stage_cell(row, column, digits)
     if column.kind in ("list", "variant"):
         value = _list_score(row, column)
         return (
@@ -229,12 +228,12 @@ def _cell(row: Row, column: Column, mode: Columns, digits: int) -> tuple[str, st
     return (fmt.score(value, digits), "") if value is not None else _NONE
 
 
-def _stage_cell(row: Row, column: Column) -> tuple[str, str]:
+def _stage_cell(row: Row, column: Column, digits: int) -> tuple[str, str]:
     """What a stage put into the score of a row: the term that it added or the new score, else its factor."""
     found = {o.op: o.value for o in row.operands if o.stage == column.key and (o.inputs or o.op == "mul")}
     value = found.get("add", found.get("set"))
     if value is not None:
-        return fmt.score(value), ""
+        return fmt.score(value, 3 if "add" in found else digits), ""
     factor = found.get("mul", 1.0)
     return _NONE if factor == 1.0 else ("×" + fmt.score(factor), "")
 
@@ -326,14 +325,14 @@ _MARKS = (
     ("#27", "rank 27 in that list, outside the pool"),
     ("·", "not in that list, or unchanged by that stage"),
     ("evergreen", "no date: unchanged by decay"),
-    ("▲2", "two ranks higher than in the baseline"),
-    ("▼2", "two ranks lower"),
+    ("▲2 ▼2", "two ranks higher than in the baseline; two ranks lower"),
     ("=", "the same rank as in the baseline"),
     ("new", "not returned by the baseline"),
     ("out", "returned by the baseline, not by this run"),
     ("*", "rescued: a keyword match below min score"),
     ("!", "shortened, without its best line or a part of it"),
     ("█ ▒", "waterfall: what a step adds; what it takes away"),
+    ("rel sim", "of mmr: relevance; similarity to a result chosen before"),
     ("9/18", "shortened: the agent gets 9 of its 18 lines or a part of them"),
 )
 _OUTSIDE = (

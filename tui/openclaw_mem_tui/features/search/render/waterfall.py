@@ -140,7 +140,7 @@ def waterfall(view: View, row: Row, cells: int, *, titled: bool = False) -> list
             continue
         if _rescales(operand):
             made += said(axis.rescale(digits))
-        text, role = _later_detail(operand), "bad" if total < before else "sum"
+        text, role = _later_detail(operand, digits), "bad" if total < before else "sum"
         bar = axis.bar(min(total, before), max(total, before), role, "▒" if total < before else "█")
         made.append(step(label, text, bar, fmt.signed(change, digits), "bad" if total < before else ""))
         made += said(note)
@@ -219,14 +219,15 @@ def _detail(operand: Operand, rank: int | None) -> str:
     return f"{raw + inputs['line_share'] * inputs['line']:.1f}/{inputs['max']:.1f} {weight}"
 
 
-def _later_detail(operand: Operand) -> str:
+def _later_detail(operand: Operand, digits: int) -> str:
     """What a stage after the fusion did: its factor, its term or the new score, and what made that."""
     if operand.op == "add":
         weight = f" ×{fmt.score(operand.weight, 2)}" if operand.weight != 1 else ""
         return f"{fmt.score(operand.value)}{weight}"
     aged, rank = operand.inputs.get("age_days"), operand.inputs.get("rank", operand.inputs.get("position"))
     made = fmt.days(aged) if aged is not None else fmt.ranked(int(rank)) if rank is not None else ""
-    return fmt.join((made, f"{'×' if operand.op == 'mul' else '= '}{fmt.score(operand.value)}"), " ")
+    sign, many = ("×", 3) if operand.op == "mul" else ("= ", digits)
+    return fmt.join((made, f"{sign}{fmt.score(operand.value, many)}"), " ")
 
 
 def _margin(trace: Trace, total: float, digits: int, cells: int) -> list[Line]:
