@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.trace import Operand, Row, Stage, Trace
+from openclaw_mem_engine.ranking.trace import Operand, Row, Stage, Trace, decimals, touches
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
@@ -20,14 +20,15 @@ DROPPED_LISTED = 20
 RESCUED = "kept by keyword rescue"
 
 
-def digits_of(knobs: Knobs) -> int:
-    """Decimals that tell two scores apart: RRF scores are small."""
-    return 3 if knobs.fusion == "weighted" else 4
+def final_digits(row: Row, knobs: Knobs) -> int:
+    """Decimals of a row's score: as many as show of one below the minimum that it is."""
+    low = row.final is not None and (row.outcome.rescued or row.outcome.stage == "min_score")
+    return decimals(row.final or 0.0, knobs.min_score, knobs.digits) if low else knobs.digits
 
 
 def final_score(row: Row, knobs: Knobs) -> str:
     """A row's score; empty when it has none."""
-    return "" if row.final is None else f"{row.final:.{digits_of(knobs)}f}"
+    return "" if row.final is None else f"{row.final:.{final_digits(row, knobs)}f}"
 
 
 def arithmetic(row: Row, knobs: Knobs) -> str:
@@ -37,7 +38,7 @@ def arithmetic(row: Row, knobs: Knobs) -> str:
 
     A list that does not hold the row says why. Empty for a row that never entered the pool.
     """
-    digits = digits_of(knobs)
+    digits = knobs.digits
     terms = [operand for operand in row.operands if operand.stage == "fusion"]
     later = row.operands[len(terms) :]
     if not terms:
@@ -145,22 +146,25 @@ def stage_formula(stage: Stage) -> str:
 
 
 def stage_effect(stage: Stage) -> str:
-    """How many candidates a stage moved, in words; empty when it moves none."""
-    verb = {"rescue": "kept", "snippet": "truncated"}.get(stage.kind, "moved")
-    return f"{stage.changed} {verb}" if stage.changed else ""
+    """What a stage changed, in words; empty when that is nothing."""
+    many = "" if stage.changed == 1 else "s"
+    what = {"rescue": "kept", "snippet": f"best line{many} cut"}.get(stage.kind, f"rank{many} changed")
+    return f"{stage.changed} {what}" if stage.changed else ""
 
 
 def hit_marks(hit: Hit) -> list[str]:
     """What must be said of a hit beside its score."""
-    marks = {RESCUED: hit.rescued, "weak": hit.weak, "truncated": hit.truncated}
+    marks = {RESCUED: hit.rescued, "weak": hit.weak, "best line cut": hit.truncated}
     band = [f"{hit.band} score"] if hit.band else []
     return band + [mark for mark, is_set in marks.items() if is_set]
 
 
 def cut_off(hit: Hit) -> str:
-    """What a truncated hit hides; empty for any other."""
-    best = f"line {hit.best_line}, the best of its chunk"
-    return f"truncated: {best}, is not in the snippet" if hit.truncated else ""
+    """That the agent does not get the best line of a hit, or not all of it; empty for any other."""
+    if not hit.truncated or hit.best_line is None:
+        return ""
+    cut = "is only in part" if touches(hit.shown, hit.best_line) else "is not"
+    return f"shortened: line {hit.best_line}, the best of its chunk, {cut} in the snippet"
 
 
 def returned_words(trace: Trace) -> str:
@@ -179,7 +183,7 @@ def trace_markdown(answer: Answer) -> str:
 
 def _document(answer: Answer) -> Iterator[str]:
     trace, pool = answer.trace, answer.pool
-    knobs, digits = trace.knobs, digits_of(trace.knobs)
+    knobs, digits = trace.knobs, trace.knobs.digits
     yield from (f"# Search: {inline(trace.query)}", "")
     yield f"- profile: {knobs.profile}"
     yield "- provider: {} {}".format(*answer.served_by).rstrip()
@@ -192,8 +196,8 @@ def _document(answer: Answer) -> Iterator[str]:
     yield from ("", "## Stages", "")
     yield from ("| stage | in | out | formula | effect |", "| --- | ---: | ---: | --- | --- |")
     for stage in trace.stages:
-        formula = plain(stage_formula(stage))
-        yield f"| {stage.name} | {stage.entered} | {stage.left} | {formula} | {stage_effect(stage)} |"
+        name, formula = stage.name.replace("_", " "), plain(stage_formula(stage))
+        yield f"| {name} | {stage.entered} | {stage.left} | {formula} | {stage_effect(stage)} |"
     yield from ("", f"## Returned ({len(trace.results)})")
     rows = {row.chunk_id: row for row in trace.returned}
     for hit in answer.hits:
@@ -207,10 +211,11 @@ def _document(answer: Answer) -> Iterator[str]:
     dropped = trace.dropped
     yield from ("", f"## Not returned ({len(dropped)})", "")
     if dropped:
-        yield from ("| score | passage | stage | reason |", "| ---: | --- | --- | --- |")
+        yield from ("| score | chunk | stage | reason |", "| ---: | --- | --- | --- |")
     for row in dropped[:DROPPED_LISTED]:
         reason = plain(row.outcome.reason or "")
-        yield f"| {final_score(row, knobs)} | {plain(row.location)} | {row.outcome.stage} | {reason} |"
+        name = (row.outcome.stage or "").replace("_", " ")
+        yield f"| {final_score(row, knobs)} | {plain(row.location)} | {name} | {reason} |"
     if len(dropped) > DROPPED_LISTED:
         yield from ("", f"{len(dropped) - DROPPED_LISTED} more.")
 

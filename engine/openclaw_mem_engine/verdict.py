@@ -10,7 +10,7 @@ from openclaw_mem_engine.model import Note, says_damage
 from openclaw_mem_engine.ranking.kinds import evidence
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import CandidateList, Pool
-from openclaw_mem_engine.ranking.trace import Trace
+from openclaw_mem_engine.ranking.trace import Trace, apart, touches
 
 #: What an answer from a damaged index is about.
 READABLE = "the part of the index that can be read"
@@ -31,8 +31,8 @@ def verdict(pool: Pool, trace: Trace) -> str:
 
 
 def found(pool: Pool, trace: Trace) -> str:
-    """How many results and why none, whether the first one hides its best line, and how many candidates
-    ``min_score`` drops."""
+    """How many results and why none, how many the agent gets in part only and which of them without their
+    best line, and how many candidates the minimum score drops."""
     count = len(trace.results)
     absent = _absent_words(pool, trace.knobs)
     head = _counted(count, "result") if count else _nothing(pool, trace)
@@ -40,8 +40,9 @@ def found(pool: Pool, trace: Trace) -> str:
         head += f"{' by vectors only: ' if count else '; '}{absent}"
     elif count and all(row.outcome.rescued for row in trace.returned):
         head += f", kept by keyword rescue: no score reaches {trace.knobs.min_score:g}"
-    first = _truncated(trace) or (_first(trace) if count and not absent else "")
-    return "; ".join(part for part in (head, first, _below(trace) if count else "") if part)
+    shortened, loses = _shortened(trace)
+    first = "" if loses or absent or not count else _first(trace)
+    return "; ".join(part for part in (head, first, shortened, _below(trace) if count else "") if part)
 
 
 def fate(trace: Trace, path: str, line: int) -> Fate:
@@ -53,7 +54,10 @@ def fate(trace: Trace, path: str, line: int) -> Fate:
     row = shown or rows[0]  # rows begin with those nearest to being returned
     if row.returned:
         at = next(n for n, result in enumerate(trace.results, 1) if row.chunk_id in result.chunk_ids)
-        return Fate(at, shown is not None, f"rank {at}{'' if shown else f', but line {line} is not shown'}")
+        part = "only in part" if any(touches(row.shown.lines, line) for row in rows) else "not"
+        return Fate(
+            at, shown is not None, f"rank {at}{'' if shown else f', but line {line} is {part} shown'}"
+        )
     rank, reason = row.ranks.get("final"), row.outcome.reason or ""
     known = rank is None or reason.startswith("rank ")
     return Fate(rank, False, reason if known else f"rank {rank}: {reason}")
@@ -75,7 +79,7 @@ def _first(trace: Trace) -> str:
     ranks = [
         f"keyword rank {row.ranks[lst.key]}"
         if lst.kind.by_words
-        else f"{'score' if lst.source.kind == 'external' else 'cosine'} {row.scores[lst.key]:z.2f}"
+        else f"{'score' if lst.source.kind == 'external' else 'cosine'} {row.scores[lst.key]:z.3f}"
         for lst in trace.lists
         if lst.key in row.ranks and lst.source.role == "original"
     ]
@@ -92,13 +96,14 @@ def _nothing(pool: Pool, trace: Trace) -> str:
         return "Nothing relevant found"
     best = next((row for row in trace.dropped if row.final is not None), None)
     if best is not None and best.final is not None and best.outcome.stage == "min_score":
-        limit = f"below min_score {trace.knobs.min_score:g}"
-        return f"Nothing passes: best was {best.final:.2f} at {best.location}, {limit}"
+        limit = f"below min score {trace.knobs.min_score:g}"
+        score = apart(best.final, trace.knobs.min_score, trace.knobs.digits)
+        return f"Nothing passes: best was {score} at {best.location}, {limit}"
     fresh = pool.freshness
     if (fresh is not None and fresh.state == "empty") or not pool.lists:
         return "Nothing found: nothing could be searched"
     reason = trace.rows[0].outcome.reason if trace.rows else ""
-    return f"Nothing found: {reason or 'no passage matches'}"
+    return f"Nothing found: {reason or 'no chunk matches'}"
 
 
 def _absent_words(pool: Pool, knobs: Knobs) -> str:
@@ -109,12 +114,13 @@ def _absent_words(pool: Pool, knobs: Knobs) -> str:
         return ""
     where = READABLE if says_damage(pool.notes) else "the index"
     text = (
-        f"no passage of {where} holds every searched word"
+        f"no chunk of {where} holds every searched word"
         if _every(lexical, knobs)
         else f"no searched word occurs in {where}"
     )
-    weak = f", below {vector.floor:g} (weak)" if unrelated(pool, knobs) else ""
-    return f"{text}, best cosine {vector.rows[0].raw:z.2f}{weak}"
+    best, floor = vector.rows[0].raw, vector.floor
+    weak = f", below {floor:g} (weak)" if unrelated(pool, knobs) else ""
+    return f"{text}, best cosine {apart(best, floor) if floor is not None else f'{best:z.3f}'}{weak}"
 
 
 def unrelated(pool: Pool, knobs: Knobs) -> bool:
@@ -133,28 +139,35 @@ def _every(lexical: Sequence[CandidateList], knobs: Knobs) -> bool:
     return knobs.lexical_form == "and" and len(lexical[0].words) > 1
 
 
-def _truncated(trace: Trace) -> str:
-    """How many results hide the best line of a chunk; which line it is for the first one."""
+def _shortened(trace: Trace) -> tuple[str, bool]:
+    """Of how many results the agent gets a part only, and how many of these lose their best line or a part of
+    it; whether any does."""
     rows = {row.chunk_id: row for row in trace.returned}
-    hiding = [result for result in trace.results if any(rows[i].shown.truncated for i in result.chunk_ids)]
-    if not hiding:
-        return ""
-    first = rows[trace.results[0].chunk_ids[0]].shown
-    if first.truncated:
-        if not trace.results[1:]:
-            return f"truncated: best line not in the snippet (line {first.best_line})"
-        line = f"line {first.best_line}"
-        if not hiding[1:]:
-            return f"the first truncated: best line not in the snippet ({line})"
-        return f"{len(hiding)} of them truncated: best line not in the snippet (first: {line})"
-    return f"{len(hiding)} of them truncated: best line not in the snippet"
+    of = [[rows[chunk_id] for chunk_id in result.chunk_ids] for result in trace.results]
+    cut = [parts for parts in of if any(row.shortened or row.shown.truncated for row in parts)]
+    if not cut:
+        return "", False
+    lone = not of[1:]
+    text = "it is shortened" if lone else f"{'all' if len(cut) == len(of) else len(cut)} shortened"
+    losing = [parts for parts in cut if any(row.shown.truncated for row in parts)]
+    if not losing:
+        return text, False
+    lost = [row.shown for parts in losing for row in parts if row.shown.truncated]
+    in_part = {touches(shown.lines, shown.best_line) for shown in lost}
+    what = "all or part of " if len(in_part) > 1 else "a part of " if True in in_part else ""
+    first = of[0][0].shown
+    line = f"line {first.best_line}" if first.truncated else ""
+    if losing[1:]:
+        return f"{text}, {len(losing)} lose {what}their best line{f' (first: {line})' if line else ''}", True
+    who = " and" if lone else ", the first" if line else ", 1"
+    return f"{text}{who} loses {what}its best line{f' ({line})' if line else ''}", True
 
 
 def _below(trace: Trace) -> str:
     """How many candidates ``min_score`` drops."""
     below = sum(row.outcome.stage == "min_score" for row in trace.unreturned)
     return (
-        f"{below:,} more {'is' if below == 1 else 'are'} below min_score {trace.knobs.min_score:g}"
+        f"{below:,} more {'is' if below == 1 else 'are'} below min score {trace.knobs.min_score:g}"
         if below
         else ""
     )
@@ -174,4 +187,4 @@ def would_add(trace: Trace) -> str:
         return ""
     adds = "adds" if trace.returned else "returns"
     matches = "1 keyword match" if filled == 1 else f"{filled} keyword matches"
-    return f"keyword_rescue=fill, as OpenClaw has it since mid-2026, {adds} {matches}"
+    return f"keyword rescue fill, the default of OpenClaw since mid-2026, {adds} {matches}"

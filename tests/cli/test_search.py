@@ -129,7 +129,7 @@ def test_nothing_passes_names_the_best_and_a_setting_that_shows_it(call: Call) -
     assert said.code == 0
     first = said.out.splitlines()[0]
     assert first.startswith("Nothing passes: best was 0.")
-    assert "below min_score 0.99" in first and "try --set min_score=" in first
+    assert "below min score 0.99" in first and "try --set min_score=" in first
     advice = first.rpartition("--set ")[2]
     assert "memory/2026-02-20.md" in call("search", "router", "--set", advice).out
 
@@ -155,7 +155,7 @@ def test_a_workspace_without_a_note_is_said(bare: Call, world: World) -> None:
 def test_nothing_matches_at_all(call: Call) -> None:
     said = call("search", "zzzzqq", "--provider", "none")
     assert said.code == 0
-    assert said.out.startswith("Nothing found: no passage matches.")
+    assert said.out.startswith("Nothing found: no chunk matches.")
 
 
 def test_csv_is_a_table_that_no_spreadsheet_runs(call: Call, world: World) -> None:
@@ -422,13 +422,13 @@ def test_a_truncated_hit_names_the_line_that_is_cut_off(call: Call, world: World
     args = ("search", "zeppelin", "--profile", "documented", "--set", "mode=bm25", "--min-score", "0")
     said = call(*args)
     assert (
-        "memory/late.md:1-61  [truncated]" in said.out
-        and "truncated: line 61, the best of its chunk, is not in the snippet" in said.out
+        "memory/late.md:1-61  [best line cut]" in said.out
+        and "shortened: line 61, the best of its chunk, is not in the snippet" in said.out
     )
     assert all(len(line) <= 80 for line in said.out.splitlines() if "·" not in line)
-    assert "(truncated)" in call(*args, "--format", "md").out
+    assert "(best line cut)" in call(*args, "--format", "md").out
     packed = call("search", "zeppelin", "--profile", "workbench").out
-    assert "zeppelin" in packed and "truncated" not in packed
+    assert "zeppelin" in packed and "best line cut" not in packed
 
 
 def test_the_help_names_every_profile() -> None:

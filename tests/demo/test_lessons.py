@@ -59,7 +59,7 @@ def test_every_lesson_is_checked_here() -> None:
 
 
 def test_lesson_exact_id(demo: Memory) -> None:
-    lost, saved = both_runs(demo, SUGGESTED["Exact ID below min_score"])
+    lost, saved = both_runs(demo, SUGGESTED["Exact ID below min score"])
     assert not lost.hits
     row = next(r for r in lost.trace.rows if r.path == "memory/2025-09-18.md")
     assert row.outcome.stage == "min_score" and row.final is not None and row.final < 0.35
@@ -102,7 +102,7 @@ def test_lesson_paraphrase(demo: Memory) -> None:
 
 
 def test_lesson_cut(demo: Memory) -> None:
-    cut, uncut = both_runs(demo, SUGGESTED["min_score hides the right answer"])
+    cut, uncut = both_runs(demo, SUGGESTED["Min score hides the right answer"])
     assert "2026-03-05.md" in paths(uncut)
     assert len(cut.hits) == 2
     assert "2026-03-05.md" not in paths(cut)

@@ -166,7 +166,7 @@ def test_an_absence_differs_from_a_rank_beyond_the_cut() -> None:
     assert row(trace, "a").operands[1].note == "contains none of: q"
     outside = rank(pool, DOCUMENTED.set({"max_results": 1, "candidate_multiplier": 1, "pool_results": 1}))
     assert row(outside, "b").outcome.stage == "pool"
-    assert row(outside, "b").outcome.reason == "vector rank 2; the pool takes the first 1 of each list"
+    assert row(outside, "b").outcome.reason == "vec rank 2; the pool takes the first 1 of each list"
 
 
 def test_equal_scores_keep_vector_order_then_keyword_order() -> None:
@@ -265,7 +265,7 @@ def test_past_the_last_rank() -> None:
     assert [r.chunk_id for r in trace.rows] == [f"v{n}" for n in range(8)], "nearest to returned first"
     reasons = {r.chunk_id: (r.outcome.stage, r.outcome.reason) for r in trace.dropped}
     assert reasons["v2"] == ("max_results", "rank 3, only the top 2 are returned")
-    assert reasons["v7"] == ("pool", "vector rank 8; the pool takes the first 6 of each list")
+    assert reasons["v7"] == ("pool", "vec rank 8; the pool takes the first 6 of each list")
 
 
 @settings(max_examples=40, deadline=None)

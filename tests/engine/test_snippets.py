@@ -147,6 +147,15 @@ def test_truncated_means_that_the_best_line_is_not_shown_whole(notes: dict[str, 
     assert stage is not None and stage.changed == len(trace.truncated)
 
 
+def test_a_cut_at_a_line_end_shows_nothing_of_the_next_line() -> None:
+    note = f"{'x' * 39}\n{WORD}"
+    (row,) = rank(
+        pool_of_notes({"MEMORY.md": note}, tokens=400), DOCUMENTED.set({"snippet_chars": 40})
+    ).returned
+    assert (row.shown.lines, row.shown.cut, row.shown.best_line) == (((1, 1),), (), 2)
+    assert row.shown.truncated and row.shortened
+
+
 def long_note() -> dict[str, str]:
     lines = ["# Runbook", "", *(f"step {n}: check the valve number {n}" for n in range(1, 61))]
     lines += ["", "## Restart", "the pump restarts with code 4711"]

@@ -406,7 +406,7 @@ def test_words_that_the_passage_lacks_are_named(small: Memory) -> None:
     lexical = next(f for f in found.steps[4].facts["lists"] if f["list"] == "bm25")
     assert (lexical["words"], lexical["missing"]) == (["gateway"], ["router"])
     none = small.why_not("router VLAN", "MEMORY.md", None, small.knobs.set({"max_results": 1}))
-    says = "The passage does not contain “router” or “vlan”: a keyword search cannot match that."
+    says = "The chunk does not contain “router” or “vlan”: a keyword search cannot match that."
     assert [change.text.lower() for change in none.text_changes] == [says.lower()]
 
 
@@ -443,7 +443,7 @@ def test_a_line_that_is_shown_in_part_is_not_returned(tmp_path: Path) -> None:
         found = memory.why_not("pump", "MEMORY.md", 2, knobs)
         assert (found.stage, found.returned) == ("snippet", True)
         assert found.verdict.endswith(
-            "line 2 is truncated: the snippet shows lines 1–2 and line 2 not whole."
+            "the agent gets only a part of line 2: the snippet shows lines 1–2, of line 2 only a part."
         )
         for change in found.changes:
             hits = memory.search("pump", knobs.set(change.set)).trace.results
@@ -480,6 +480,9 @@ def test_a_match_that_keyword_rescue_did_not_take_says_its_number(
         says = f"; keyword rescue kept the first {kept} keyword matches{below}, this is number"
         assert found.stage == "min_score" and kept
         assert found.verdict.endswith(f"{says} {number} of {number}.")
+        first = memory.why_not("pump", trace.returned[0].path, None, knobs)
+        low = next(step for step in first.steps if step.name == "min_score")
+        assert low.ok and low.facts["rescued"] and low.text.endswith(" is below 1")
 
 
 # -- the search just made -----------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def test_what_words_that_are_not_there_would_do(rank: int | None, says: str | No
     search, state = searched((vector_list([("a", 0.55), ("b", 0.1)]),))
     facts = [ListFact("bm25", "BM25", True, rank, 9, None, True, (), ("x", "y"))]
     texts = [change.text for change in text_changes(search, None, state.trace(), "pool", facts)]
-    assert texts == ([f"The passage does not contain “x” or “y”{says}"] if says else [])
+    assert texts == ([f"The chunk does not contain “x” or “y”{says}"] if says else [])
 
 
 def test_a_pair_of_what_brings_the_chunk_in_and_what_shows_the_line_is_found() -> None:

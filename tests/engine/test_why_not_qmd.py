@@ -309,7 +309,7 @@ def test_what_a_document_lacks_and_what_the_query_excludes(small: Memory) -> Non
     assert {"mode": "hybrid"} in [dict(change.set) for change in held.changes]
     both = small.why_not("router", "memory/2026-02-20.md", None, small.knobs.set({"bonus_first": 0}))
     fused = next(step.text for step in both.steps if step.name == "fusion")
-    assert fused == "score 0.06452 = bm25 0.03226 + vec 0.03226, rank 2 of 6"  # 2 / (60 + 2) each
+    assert fused == "score 0.0645 = bm25 0.0323 + vec 0.0323, rank 2 of 6"  # 2 / (60 + 2) each
     named = small.why_not("garden", "memory/garden.md", None, knobs)
     assert "it holds “garden”" in named.steps[5].text
     by_path = small.why_not("dir", "memory/garden.md", None, knobs)
@@ -344,7 +344,7 @@ def test_no_model_is_asked_for_variants_that_the_search_does_not_make(small: Mem
     assert not any("expansion" in change.set for change in found.changes)
     walked = small.why_not("feeds router", "memory/pond.md", None, knobs.set({"expansion": "both"}))
     assert model.asked == ["feeds router"]
-    assert "lex1 “feeds pump”: rank 1 of 1 keyword matches" in walked.steps[5].text
+    assert "bm25 v1 “feeds pump”: rank 1 of 1 keyword matches" in walked.steps[5].text
 
 
 # -- the external program -----------------------------------------------------------------------------------

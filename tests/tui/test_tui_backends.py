@@ -51,7 +51,7 @@ async def test_the_other_backend_is_compared_with_the_one_before(tmp_path: Path)
         assert app.service.settings.openclaw.backend == "builtin", "the configuration stays"
         # The expansion and its lists can be read.
         drawn = " ".join(screen.waterfall.text.split())
-        assert "lex1 and lex1v searched “" in drawn and "not reranked: no reranker is configured" in drawn
+        assert "bm25 v1 and vec v1 searched “" in drawn and "not reranked: no reranker is configured" in drawn
         assert "vec" in screen.hits.text and "rerank" not in screen.hits.text, "no row has a rerank score"
         # BM25 found nothing with "how", "did" and "the": its variants did, and only their words are marked.
         matches = screen.hits.marker.matches

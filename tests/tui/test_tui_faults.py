@@ -109,7 +109,8 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None
                 assert view.pool.first("lexical") is None and "only answered" in screen.lesson.text
             else:
                 assert view.pool.first("vector") is None, name
-                assert "BM25 only answered" in screen.lesson.text
+                once = f"{screen.lesson.text}{screen.notes.text}{screen.status_line.text}"
+                assert once.count("BM25 only") == 1, "in one place"
                 assert "min score not applied" in screen.funnel.text
             await press(pilot, "2")
             if name.startswith("embeddings-") or name in ("wrong-dimension", "zero-vector"):
@@ -138,10 +139,10 @@ def first_status(app: Workbench) -> str:
 @pytest.mark.parametrize(
     ("lost", "new", "said"),
     [
-        (0, 0, "3 of 3 the same as the baseline"),
-        (0, 5, "3 of 3 the same as the baseline, 5 new"),
-        (2, 2, "3 of 5 the same as the baseline · overlap@6 3/5"),
-        (2, 0, "3 of 5 the same as the baseline, 2 lost"),
+        (0, 0, "same 3 chunks as the baseline"),
+        (0, 5, "3 of 3 chunks of the baseline, 5 new"),
+        (2, 2, "3 of 5 chunks of the baseline · overlap@6 3/5"),
+        (2, 0, "3 of 5 chunks of the baseline, 2 lost"),
     ],
 )
 def test_only_what_is_lost_is_bad(lost: int, new: int, said: str) -> None:
@@ -165,8 +166,8 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         assert "SIMULATED FAULT: embeddings-401" in first_line(app) and "· U clears" in first_line(app)
         assert "[x] embeddings-401" in screen.faults.text
         drawn = screen.last.text
-        assert "the same as the baseline" in drawn and "BM25 only" in drawn
-        assert "static-minilm" in drawn and "6 of 6" in drawn and "overlap@6" not in drawn, "once"
+        assert "same 6 chunks as the baseline" in drawn and "BM25 only" in drawn
+        assert "static-minilm" in drawn and "overlap@6" not in drawn, "once"
         assert screen.last.border_title == "last query with this fault"
         chain = screen.chain.text.splitlines()
         assert any("static" in row and "✗ paused" in row for row in chain)
@@ -191,7 +192,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         assert screen.search.view.trace is not None and not screen.search.view.trace.returned
         assert "returned without faults, not by this run" in screen.hits.text
         assert "No candidate list could be made" in screen.hits.text
-        assert "no retriever (static failed)" in screen.status_line.text and screen.funnel.text.startswith(
+        assert "no retriever (static failed)" in screen.notes.text and screen.funnel.text.startswith(
             " stages   fused 0"
         )
         row = screen.hits.selected
@@ -254,7 +255,7 @@ async def test_a_fault_from_the_start(tmp_path: Path, size: tuple[int, int]) -> 
         await pilot.pause()
         assert "SIMULATED FAULT: embeddings-garbage" in first_line(app)
         await settled(pilot)
-        assert app.screen is lab(app) and "the same as the baseline" in lab(app).lesson.text
+        assert app.screen is lab(app) and "same 6 chunks as the baseline" in lab(app).lesson.text
         assert lab(app).hits.region.height >= 5
         assert "baseline" in lab(app).waterfall.text
 

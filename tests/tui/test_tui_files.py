@@ -57,7 +57,7 @@ def test_markdown_is_inert() -> None:
     )
     report = export.as_markdown(view)
     assert "\x1b" not in report and "\\[red\\]" in report
-    assert "## Not returned" in report and "min_score" in report and "json5" in report
+    assert "## Not returned" in report and "| min score |" in report and "json5" in report
 
 
 def test_config_fragment_holds_the_change() -> None:

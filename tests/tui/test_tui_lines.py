@@ -22,7 +22,7 @@ from openclaw_mem_tui.features.search import start_page, state
 from openclaw_mem_tui.features.search.export import in_cells
 from openclaw_mem_tui.features.search.lessons import lesson_lines
 from openclaw_mem_tui.features.search.preview import agent_text
-from openclaw_mem_tui.features.search.render import above, funnel, hits, knobs, preview
+from openclaw_mem_tui.features.search.render import above, funnel, hits, knobs, legend, preview
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import Citations
 from openclaw_mem_tui.render import format as fmt
@@ -92,7 +92,7 @@ def test_dropped_rows_carry_their_stage_and_in_wide_panes_their_best_line() -> N
     assert row_texts(below, 60)[-1].split()[0] == "<0"
     exact = world.view(Knobs().set({"min_score": 0.375}))
     assert row_texts(exact, 60)[-1].startswith("  <.375 "), "whole, whatever its digits"
-    assert ("<.375", "out: below min score") in hits.legend(exact.trace)
+    assert ("<.375", "out: below min score") in legend.legend(exact.trace)
 
 
 def test_a_column_without_any_value_gives_its_room_to_cropped_locations() -> None:
@@ -294,12 +294,31 @@ def test_strip_marks_what_differs() -> None:
     assert strong == ["decay 30 d", "mmr λ .70", "min score .30"]
 
 
+def test_a_score_below_the_minimum_is_drawn_as_such() -> None:
+    cut = Knobs().set({"min_score": 0.9, "mode": "vector"})
+    view = world.view(cut, vector=((0, 0.8999),), bm25=(), texts=("pump",))
+    assert view.trace is not None
+    drawn = row_texts(view, 80)[1].split()
+    assert drawn[0] == "<.90" and drawn[-1] == ".8999"
+    assert "final .8999" in " ".join(texts(waterfall(view, view.trace.rows[0], 60)).split())
+
+
+def test_no_weights_where_one_list_answers() -> None:
+    trace = world.view().trace
+    assert trace is not None
+    assert "vec .70" in spans.text_of(funnel.strip(Knobs(), Knobs(), 120, trace))
+    alone = replace(trace, lists=trace.lists[:1])
+    assert "vec .70" not in spans.text_of(funnel.strip(Knobs(), Knobs(), 120, alone))
+    taught = spans.text_of(funnel.strip(Knobs().set({"decay": True}), Knobs(), 120, taught=True))
+    assert "1 change of the lesson · U resets" in taught
+
+
 def test_the_strip_counts_what_is_configured_and_the_panel_names_it() -> None:
     configured = Knobs().set({"snippet_chars": 1000})
     drawn = spans.text_of(funnel.strip(configured, configured, 120))
-    assert "profile  documented + 1 " in drawn and "change" not in drawn
+    assert "profile  documented, 1 change │" in drawn and "resets" not in drawn
     turned = spans.text_of(funnel.strip(Knobs(), Knobs().set({"max_results": 5}), 120))
-    assert "profile  documented + 1 " in turned and "1 change" in turned
+    assert "profile  documented, 1 change │" in turned and "1 change · U resets" in turned
     assert "profile  documented │" in spans.text_of(funnel.strip(configured, Knobs(), 120))
     assert "documented with snippet chars 1000" in texts(knobs.hint("profile", 100, configured))
 
@@ -321,7 +340,7 @@ def test_the_top_names_the_workspace_whole_or_not_at_all() -> None:
 
 def test_nothing_passes_is_explained() -> None:
     view = world.view(Knobs().set({"min_score": 0.95, "keyword_rescue": "off"}), Knobs())
-    assert "Nothing passes: best was .67 at memory/note-" in texts(above.above(view, 120))
+    assert "Nothing passes: best was .667 at memory/note-" in texts(above.above(view, 120))
     assert "lower min score, set keyword rescue" in texts(funnel.nothing(view))
 
 
@@ -334,7 +353,7 @@ def test_a_workspace_without_notes_is_no_matter_of_words() -> None:
 
 def test_nothing_found_is_explained() -> None:
     view = world.view(bm25=(), vector=(), texts=())
-    assert "No passage has a vector, and no passage contains any of the words." in texts(funnel.nothing(view))
+    assert "No chunk has a vector, and no chunk contains any of the words." in texts(funnel.nothing(view))
 
 
 FRESH = Freshness("fresh", 1, 1.0)
@@ -385,7 +404,7 @@ def test_snippet_has_real_line_numbers_marks_and_its_footer() -> None:
     made = snippet_of(world.view(texts=("\n\nfirst router line\nsecond",), vector=((0, 0.9),), bm25=()), "on")
     assert texts(made).splitlines()[0].split() == ["12", "first", "router", "line"]
     assert [span.text for line in made for span in line if "match" in span.role] == ["router"]
-    assert "Source: memory/note-0.md#L10-L13" in texts(made) and "not get" not in texts(made)
+    assert "Source: memory/note-0.md#L10-L13" in texts(made) and "not sent" not in texts(made)
 
 
 def test_the_snippet_pane_draws_what_the_agent_gets_then_the_cut_then_the_rest() -> None:
@@ -393,7 +412,7 @@ def test_the_snippet_pane_draws_what_the_agent_gets_then_the_cut_then_the_rest()
     made = snippet_of(view)
     result, drawn = view.result("c0"), texts(made).splitlines()
     assert result is not None and view.candidate("c0") is not None
-    at = next(n for n, text in enumerate(drawn) if text.startswith("── truncated: "))
+    at = next(n for n, text in enumerate(drawn) if text.startswith("── shortened: "))
     assert [text[6:].rstrip() for text in drawn[: at - 1]] == result.snippet.split("\n")
     assert drawn[at - 1].startswith("250 characters (UTF-16)")
     below = made[at + 1 :]
@@ -412,14 +431,12 @@ def test_a_truncated_row_is_marked_and_counted() -> None:
     row = row_texts(view, 80)[1].split()
     assert row[:2] == ["1!", "memory/note-0.md:10-39"] and row[-2] == f"{shown[1] - 9}/30"
     full = spans.text_of(funnel.funnel(view, 140)).rstrip()
-    assert full.endswith("→ 1 returned, 1 shortened"), "the sentence above says the rest"
-    assert "truncated" in texts(above.above(view, 140))
-    narrow = spans.text_of(funnel.funnel(view, 58)).rstrip()
-    assert narrow.endswith("→ 1 returned, 1 shortened")
-    assert spans.text_of(funnel.funnel(view, 36)).rstrip() == " vec 1 + bm25 1, 1 shortened"
+    assert full.endswith("→ 1 returned"), "the sentence above says the rest"
+    said = "1 result; it is shortened and loses its best line (line 39)"
+    assert texts(above.above(view, 140)).endswith(said)
     whole = long_view("best-line")
     assert row_texts(whole, 80)[1].split()[0] == "1"
-    assert spans.text_of(funnel.funnel(whole, 140)).rstrip().endswith("→ 1 returned, 1 shortened")
+    assert texts(above.above(whole, 140)).endswith("keyword rank 1; it is shortened")
 
 
 def test_packed_lines_have_gaps_and_count_results_beside_chunks() -> None:
@@ -456,12 +473,12 @@ def test_lines_that_another_result_shows_are_not_said_to_be_lost() -> None:
     )
     drawn = texts(snippet_of(view)).splitlines()
     assert drawn[-2].startswith(" 38 ┊") and drawn[-1].startswith(" 39 ▸")
-    assert "truncated" in texts(above.above(view, 140))
+    assert "1 shortened, the first loses its best line (line 39)" in texts(above.above(view, 140))
 
 
 def test_a_chunk_that_is_not_returned_is_drawn_as_such() -> None:
     made = texts(snippet_of(world.view(Knobs().set({"min_score": 1.0, "keyword_rescue": "off"}))))
-    assert made.startswith("── 25 characters not sent (┊)") and "context" not in made
+    assert made.startswith("── 25 characters not sent (┊)") and "(UTF-16)" not in made
 
 
 def test_excerpt_tells_chunk_from_context() -> None:

@@ -14,7 +14,7 @@ from openclaw_mem_engine.ranking.profiles import PROFILES
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Operand, recompute
 from openclaw_mem_tui.features.search import state
-from openclaw_mem_tui.features.search.render import funnel, hits
+from openclaw_mem_tui.features.search.render import funnel, hits, legend
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.render import spans
 from openclaw_mem_tui.render.terms import Marker
@@ -100,7 +100,7 @@ def test_three_lists_are_drawn(settings: dict[str, object], width: int) -> None:
         for pane in panes:
             labels = [line[0].text.strip() for line in pane if line]
             assert labels[1:4] == ["vec", "bm25", "exp"]
-    assert [label for label, _ in hits.legend(view.trace)][:4] == ["vec", "bm25", "exp", "fused"]
+    assert [label for label, _ in legend.legend(view.trace)][:4] == ["vec", "bm25", "exp", "fused"]
     assert marker.matches and marker.matches.stems == {"switch"}, "the words of all lists"
 
 
@@ -118,9 +118,9 @@ def test_a_stage_that_no_profile_has_is_drawn_too() -> None:
     plan = hits.layout(view, "scores", 120)
     assert "blend" in spans.text_of(hits.header(plan))
     assert "×.200" in spans.text_of(hits.hit(view, row, plan, Marker.of(pool), False))
-    assert "blend moved 3" in spans.text_of(funnel.funnel(view, 140))
+    assert "blend changed 3 ranks" in spans.text_of(funnel.funnel(view, 140))
     assert "blend ×.200" in " ".join(text_of(waterfall(view, row, 120)).split())
-    assert ("blend", "factor of the reranker") in hits.legend(trace)
+    assert ("blend", "factor of the reranker") in legend.legend(trace)
 
 
 def test_rank_fusion_and_reranking_are_drawn_from_the_trace() -> None:
@@ -142,7 +142,7 @@ def test_rank_fusion_and_reranking_are_drawn_from_the_trace() -> None:
     pane = " ".join(text_of(waterfall(view, scored, 100)).split())
     assert "bonus .050" in pane and "blend #" in pane and "rerank .900 ×.25" in pane
     assert "not reranked: the model sleeps" in text_of(waterfall(view, other, 100))
-    assert "bonus moved none → 1/rank" in " ".join(spans.text_of(funnel.funnel(view, 160)).split())
-    assert ("rerank", "score of the reranker, blended with the fused one") in hits.legend(trace)
+    assert "bonus changed no rank → 1/rank" in " ".join(spans.text_of(funnel.funnel(view, 160)).split())
+    assert ("rerank", "score of the reranker, blended with the fused one") in legend.legend(trace)
     strip = spans.text_of(funnel.strip(view.knobs, view.defaults, 160))
-    assert "position k 60 │ rerank 40" in strip and "20 a list" in strip
+    assert "rrf k 60, 1/rank │ rerank 40" in strip and "20 a list" in strip

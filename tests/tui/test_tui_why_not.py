@@ -173,12 +173,16 @@ async def test_any_line_is_found_by_path_or_text(tmp_path: Path) -> None:
 async def test_a_line_that_was_picked_is_selected_when_its_change_is_applied(tmp_path: Path) -> None:
     async with running(tmp_path, initial_query=DRILL) as (pilot, search):
         hidden = search.search.view.trace.dropped[2]  # type: ignore[union-attr]
-        await press(pilot, "W", *hidden.path, *f":{hidden.start_line}", "enter")
+        await press(pilot, "W", *hidden.path, *f":{hidden.end_line - 1}", "enter")
         assert opened(pilot).answer is not None and not opened(pilot).answer.returned  # type: ignore[union-attr]
         await press(pilot, "enter")
         await until(pilot, lambda: search.search.view.answers)
         selected = search.hits.selected
         assert selected is not None and selected.returned and selected.chunk_id == hidden.chunk_id
+        top = search.preview.drawn[search.preview.scroll_offset.y :]
+        assert str(hidden.end_line - 1) in [
+            row[0].text.strip() for row in top[: search.preview.size.height] if row
+        ]
         await press(pilot, "k", "z")
         assert search.hits.selected is not None and search.hits.selected.chunk_id != hidden.chunk_id
 
@@ -187,7 +191,7 @@ async def test_expected_passages_stay_and_their_moves_are_reported(tmp_path: Pat
     async with running(tmp_path, initial_query=DRILL) as (pilot, search):
         await press(pilot, "j", "full_stop")
         assert "expected ✓ memory/2025-09-05.md:3 rank 2" in search.verdict.text
-        assert "2 results; the first: cosine .40, keyword rank 1" in search.verdict.text
+        assert "2 results; the first: cosine .403, keyword rank 1" in search.verdict.text
         await press(pilot, "p", "j", "j")  # mode, vector space, …
         search.tune(search.search.view.knobs.set({"max_results": 1}))
         await press(pilot, "escape")
@@ -298,7 +302,7 @@ async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) ->
         screen = opened(pilot)
         assert screen.answer is not None and screen.answer.stage == "snippet"
         assert " passage  ✗ memory/runbooks/restore-drill.md" in pane(screen, "asked")
-        assert "truncated: " in search.verdict.text
+        assert "all shortened, 2 lose all or part of their best line" in search.verdict.text
 
 
 async def test_a_lesson_leaves_the_sentence_one_line_where_lines_are_few(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ ACTIONS: tuple[Action, ...] = (
         "Why not",
     ),
     Action("expect", "full_stop", ".", _EXPECT, "Why not", "search why_not", "expect", 11),
-    Action("expected", "comma", ",", "the expected passages: list them, stop expecting one", "Why not"),
+    Action("expected", "comma", ",", "choose one of the expected passages, and stop expecting it", "Why not"),
     Action("apply_change", "enter", "enter", "apply the selected change", "Why not", "why_not", "apply", 1),
     Action("export_change", "x", "x", _EXPORT_CHANGE, "Why not", "why_not", "export", 2),
     Action("pick_passage", "W", "W", "another line of the memory", "Why not", "why_not", "other line", 4),

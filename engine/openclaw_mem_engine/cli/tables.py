@@ -27,7 +27,6 @@ from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.explain import (
     arithmetic,
     cut_off,
-    digits_of,
     diversity,
     fenced,
     final_score,
@@ -101,14 +100,16 @@ def stage_lines(answer: Answer) -> list[str]:
     rows = [("stage", "in", "", "out", "effect", "formula")]
     for stage in answer.trace.stages:
         counts = (f"{stage.entered:>5}", "→", f"{stage.left:<5}")
-        rows.append((stage.name, *counts, stage_effect(stage), one_line(stage_formula(stage))))
+        rows.append(
+            (stage.name.replace("_", " "), *counts, stage_effect(stage), one_line(stage_formula(stage)))
+        )
     head, *lines = aligned(rows)
     return [strong(head), *chain.from_iterable(hanging(line, head.index("formula")) for line in lines)]
 
 
 def hit_lines(answer: Answer, columns: int, limit: int) -> Iterator[str]:
     """One line a hit, for comparing two runs."""
-    digits = digits_of(answer.trace.knobs)
+    digits = answer.trace.knobs.digits
     matches = Matches.of(answer.pool)
     for hit in answer.hits[:limit]:
         yield f"{hit.rank:>3}  {hit.score:.{digits}f}  {_location(hit)}{_marks(hit)}"
@@ -127,7 +128,7 @@ def _dropped_lines(answer: Answer) -> Iterator[str]:
     rows = []
     for row in dropped[:DROPPED_SHOWN]:
         score, reason = final_score(row, answer.trace.knobs), one_line(row.outcome.reason or "")
-        rows.append((score, _location(row), row.outcome.stage or "", reason))
+        rows.append((score, _location(row), (row.outcome.stage or "").replace("_", " "), reason))
     for line in indented(aligned(rows)):
         yield from hanging(line, 11)
     if len(dropped) > DROPPED_SHOWN:
@@ -155,7 +156,6 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
     how = " (--explain: why not the others)" if trace.dropped and not explain else ""
     parts = [
         f"{returned_words(trace)} of {len(trace.rows):,} candidates{how}",
-        f"{len(trace.truncated)} truncated" if trace.truncated else "",
         f"profile {_profile(answer)}",
         f"provider {answer.served_by[0]}",
         f"index {'damaged' if says_damage(trace.notes) else fresh.state}" if fresh is not None else "",
@@ -186,12 +186,12 @@ def _profile(answer: Answer) -> str:
 
     knobs = answer.trace.knobs
     changes = knobs.changes_from(profile(knobs.profile))
-    listed = ", ".join(f"{name} {setting_text(value)}" for name, value in changes.items())
+    listed = ", ".join(f"{name.replace('_', ' ')} {setting_text(value)}" for name, value in changes.items())
     return f"{knobs.profile} with {listed}" if listed else knobs.profile
 
 
 def _hit(hit: Hit, answer: Answer, matches: Matches, columns: int) -> Iterator[str]:
-    digits = digits_of(answer.trace.knobs)
+    digits = answer.trace.knobs.digits
     location = strong(_location(hit))
     yield f"{hit.rank:>3}  {hit.score:.{digits}f}  {location}{_marks(hit)}"
     room = columns - len(_INDENT)
@@ -281,7 +281,7 @@ def lines_records(answer: Answer, path_text: Callable[[str], str]) -> Iterator[s
 
 def markdown_text(answer: Answer) -> str:
     """The hits as a Markdown list to paste into a chat or a note."""
-    digits = digits_of(answer.trace.knobs)
+    digits = answer.trace.knobs.digits
     lines = [f"# {inline(visible(answer.trace.query))}", *_fallback_lines(answer)]
     for hit in answer.hits:
         marks = "".join(f" ({mark})" for mark in hit_marks(hit))

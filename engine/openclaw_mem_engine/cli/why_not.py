@@ -46,7 +46,8 @@ def _lines(answer: WhyNot) -> Iterator[str]:
     yield from map(strong, hanging(one_line(answer.verdict), 0))
     yield ""
     for step in answer.steps:
-        yield from _entry(f"{'ok' if step.ok else 'no':3} {step.name:{_NAME_WIDTH}}", step.text)
+        mark = ("low" if step.facts.get("rescued") else "ok") if step.ok else "no"
+        yield from _entry(f"{mark:3} {step.name.replace('_', ' '):{_NAME_WIDTH}}", step.text)
     if answer.changes:
         yield from ("", strong("each of these returns it"))
         for change in answer.changes:
@@ -64,10 +65,10 @@ def _lines(answer: WhyNot) -> Iterator[str]:
 
 def _effect(change: Change) -> str:
     if not change.lost:
-        return f"result {change.rank}, no other passage is removed"
+        return f"rank {change.rank}, no result is lost"
     named = ", ".join(change.lost[:_LOST_NAMED])
     more = len(change.lost) - _LOST_NAMED
-    return f"result {change.rank}, instead of {named}{f' and {more} more' if more > 0 else ''}"
+    return f"rank {change.rank}, loses {named}{f' and {more} more' if more > 0 else ''}"
 
 
 def _entry(name: str, text: str) -> list[str]:

@@ -49,6 +49,13 @@ class RankedList(NamedTuple):
     def label(self) -> str:
         return self.source.label or self.kind.label
 
+    @property
+    def heading(self) -> str:
+        """What its values are."""
+        if self.source.role == "original":
+            return self.kind.heading
+        return f"as {self.kind.label}, for a variant of the query"
+
 
 @dataclass(frozen=True, slots=True)
 class ListKind:
@@ -229,13 +236,13 @@ KINDS: Mapping[Kind, ListKind] = {
     "vector": ListKind(
         label="vec",
         term="vector",
-        heading="cosine similarity of the embeddings",
+        heading="score by vectors, by default the cosine",
         ordered_by="cosine similarity, best first",
         by_words=False,
         only="Vectors only",
         matches="vectors",
         unmatched=lambda source, *_: f"has no vector{f' of {source.space}' if source.space else ''}",
-        nothing=lambda _: "no passage has a vector",
+        nothing=lambda _: "no chunk has a vector",
         line_share=0.4,
         weight=lambda knobs: knobs.weights[0],
         ceiling=lambda _: None,
@@ -246,14 +253,14 @@ KINDS: Mapping[Kind, ListKind] = {
     "lexical": ListKind(
         label="bm25",
         term="text",
-        heading="text score, 1/(1 + keyword rank)",
+        heading="score by words, by default 1/(1 + keyword rank)",
         ordered_by="negated FTS5 bm25, best first",
         by_words=True,
         only="BM25 only",
         matches="keyword matches",
         unmatched=_words_missing,
         nothing=lambda knobs: (
-            f"no passage contains {'any' if knobs.lexical_form == 'or' else 'all'} of the words"
+            f"no chunk contains {'any' if knobs.lexical_form == 'or' else 'all'} of the words"
         ),
         line_share=0.6,
         weight=lambda knobs: knobs.weights[1],

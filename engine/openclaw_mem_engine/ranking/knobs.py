@@ -67,7 +67,7 @@ class Knobs:
     )
     mmr: bool = knob(False, "prefer hits that differ from those already chosen")
     mmr_lambda: float = knob(0.7, "1 is pure relevance, 0 pure diversity", needs=("mmr=on",))
-    min_score: float = knob(0.35, "lower scores are cut; keyword rescue keeps some", needs=_SCALED)
+    min_score: float = knob(0.35, "lower scores are cut; keyword rescue may keep some", needs=_SCALED)
     keyword_rescue: Rescue = knob("when-empty", "keep keyword hits that the cut would lose", needs=_SCALED)
     max_results: int = knob(6, "how many hits the agent gets", low=1, high=200, step=1, leap=5)
     expansion: Expansion = knob(
@@ -154,6 +154,11 @@ class Knobs:
     def depth(self) -> int:
         """How many chunks reach the snippet: ``max_results``, or 40 whose lines are packed."""
         return max(PACKED_CHUNKS, self.max_results) if self.snippet == "packed" else self.max_results
+
+    @property
+    def digits(self) -> int:
+        """Decimals that tell two scores apart: those of RRF are small."""
+        return 3 if self.fusion == "weighted" else 4
 
     @property
     def budget(self) -> int:

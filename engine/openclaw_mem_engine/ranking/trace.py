@@ -28,6 +28,22 @@ StageKind = Literal["list", "fusion", "score", "order", "cut", "rescue", "count"
 Lines = tuple[int, int]
 
 
+def touches(shown: Iterable[Lines], line: int | None) -> bool:
+    """Whether the ``line`` or a part of it is in one of the ranges that are shown."""
+    return line is not None and any(first <= line <= last for first, last in shown)
+
+
+def decimals(value: float, limit: float, least: int = 3) -> int:
+    """So many that the rounded value is on the same side of the limit; ``least`` or more."""
+    below = value < limit
+    return next((many for many in range(least, 9) if (round(value, many) < limit) is below), 9)
+
+
+def apart(value: float, limit: float, least: int = 3) -> str:
+    """The value with as many decimals as show on which side of the limit it is."""
+    return f"{value:z.{decimals(value, limit, least)}f}"
+
+
 class Later:
     """A text that is made when it is read: some take a look into the index. Equal texts are equal."""
 
@@ -126,7 +142,7 @@ class Shown(NamedTuple):
 
     def holds(self, line: int) -> bool:
         """Whether the agent receives the whole ``line``."""
-        return line not in self.cut and any(first <= line <= last for first, last in self.lines)
+        return line not in self.cut and touches(self.lines, line)
 
 
 NOT_SHOWN = Shown()
@@ -158,6 +174,12 @@ class Row(NamedTuple):
     @property
     def final(self) -> float | None:
         return self.scores.get("final")
+
+    @property
+    def shortened(self) -> bool:
+        """Whether the agent receives a part of a returned chunk only."""
+        lines = sum(last - first + 1 for first, last in self.shown.lines)
+        return self.returned and bool(self.shown.cut or lines <= self.end_line - self.start_line)
 
     @property
     def location(self) -> str:

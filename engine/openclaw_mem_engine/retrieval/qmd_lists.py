@@ -44,7 +44,7 @@ class ListBuilder:
     units), by document, of the vector lists. Those are of ``answered``: of ``embedder``, or, when that fails
     or the index holds none of its vectors, of ``instead``. ``most`` is how many rows a list has; ``searched``
     are what was searched for before and its rows, ``variants`` an expansion; ``texts`` are what the lists of
-    full text were made of, by id."""
+    full text were made of, by id; ``numbers`` those of the variants, from 1, by their text."""
 
     store: QmdStore
     embedder: Embedder | None
@@ -62,12 +62,14 @@ class ListBuilder:
     searched: dict[tuple[object, ...], Rows | None] = field(default_factory=dict)
     variants: Expanded | None = None
     texts: dict[str, str] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
 
     def build(self, query: QueryDocument, expander: Expander | None) -> None:
         """Add all lists, those of full text first. Raises Cancelled, IndexUnavailable, UsageError."""
         if query.text:
             self._add_words(SubQuery("lex", query.text), "original")
         typed = query.lines or self._variants(query, expander)
+        self.numbers = {text: n for n, text in enumerate(dict.fromkeys(line.text for line in typed), 1)}
         both = self.knobs.expansion == "both" and not query.lines
         words = [line for line in typed if both or _KIND_OF[line.role] == "lexical"]
         if self.knobs.expansion == "nearest" and not query.lines:
@@ -116,7 +118,7 @@ class ListBuilder:
             rows = self.searched[key] = self.store.lexical(expression, self.most, self.collections)
         words = tuple(dict.fromkeys(line.text.lower().split()))
         spent = (time.perf_counter() - start) * 1000
-        self._add("lexical", expression, rows, role, spent, words)
+        self._add("lexical", line.text, rows, role, spent, words, expression)
         self.texts[self.lists[-1].id] = line.text
 
     def _add_vectors(self, texts: Sequence[tuple[str, Role]]) -> None:
@@ -187,8 +189,16 @@ class ListBuilder:
         return None if vector is None else self.store.vector(vector, space, self.most, self.collections)
 
     def _add(
-        self, kind: Kind, query: str, rows: Rows, role: Role, spent: float, words: tuple[str, ...] = ()
+        self,
+        kind: Kind,
+        text: str,
+        rows: Rows,
+        role: Role,
+        spent: float,
+        words: tuple[str, ...] = (),
+        expression: str = "",
     ) -> None:
+        """``expression`` is what was searched of the ``text``, where that is not itself."""
         step = KINDS[kind].label
         self.timings[step] = self.timings.get(step, 0.0) + spent
         base = _LEXICAL if kind == "lexical" else _VECTOR
@@ -198,12 +208,12 @@ class ListBuilder:
         made = CandidateList(
             id_,
             kind,
-            query,
+            expression or text,
             tuple(ListRow(row.document, row.raw) for row in rows.rows[: self.most]),
             matched=rows.matched,
             milliseconds=spent,
             words=words,
-            label="" if role == "original" else _label(role, number, kind),
+            label="" if role == "original" else f"{step} v{self.numbers[text]}",
             role=role,
             by_name=frozenset() if kind == "lexical" else None,  # path and title are searched
         )
@@ -222,14 +232,6 @@ def _nearest(found: Sequence[_Found]) -> _Found:
     rows = tuple(sorted(best.values(), key=lambda row: -row.raw)[:OVERFETCH])
     texts = " | ".join(text for text, _, _, _ in found)
     return texts, Rows(rows, len(best)), found[0][2], sum(spent for _, _, _, spent in found)
-
-
-def _label(role: LineRole, number: int, kind: Kind) -> str:
-    """``lex1`` for the list of the retriever of that role; ``lex1v``, ``vec1b`` where the other one (vectors,
-    bm25) is given the text too. Five letters at most."""
-    if _KIND_OF[role] == kind:
-        return f"{role}{number}"
-    return f"{role[:3]}{number}{KINDS[kind].label[0]}"
 
 
 def line_signals(

@@ -63,7 +63,8 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the walk: whether the passage passed it, a sentence, and the numbers behind that."""
+    """One step of the walk: whether the passage passed it, a sentence, and the numbers behind that. What is
+    below the minimum score and kept all the same has the fact ``rescued``."""
 
     name: str
     ok: bool

@@ -56,7 +56,7 @@ def document_changes(
     if stage == "snippet":
         if trace.knobs.snippet != "packed":
             most = f"A snippet is at most {trace.knobs.snippet_chars:,} characters of a document"
-            yield TextChange("split", f"{most}: move the truncated text to its own note.")
+            yield TextChange("split", f"{most}: move the rest to its own note.")
         return
     fact = next((fact for fact in lists if fact.lexical and fact.fused), None)
     if fact is None or fact.rank is not None:

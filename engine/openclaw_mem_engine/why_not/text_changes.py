@@ -25,7 +25,7 @@ def text_changes(
     yield from undated(search, passage, trace)
     missing = tuple(dict.fromkeys(word for fact in lists for word in fact.missing))
     if missing and stage != "snippet":
-        text = f"The passage does not contain {' or '.join(f'“{word}”' for word in missing)}"
+        text = f"The chunk does not contain {' or '.join(f'“{word}”' for word in missing)}"
         ranks = [fact.rank for fact in lists if fact.lexical and fact.rank is not None]
         if not ranks:
             yield TextChange("word", f"{text}: a keyword search cannot match that.")
@@ -35,7 +35,7 @@ def text_changes(
             yield TextChange("word", text)
     if stage == "snippet" and trace.knobs.snippet != "packed":
         text = (
-            f"A snippet is {trace.knobs.snippet_chars:,} characters of a chunk: move the truncated text to "
-            "its own note, or make chunks smaller (chunking.tokens)."
+            f"A snippet is {trace.knobs.snippet_chars:,} characters of a chunk: move the rest to its "
+            "own note, or make chunks smaller (chunking.tokens)."
         )
         yield TextChange("split", text)

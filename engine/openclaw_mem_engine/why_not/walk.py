@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH
 from openclaw_mem_engine.ranking.state import RankingState
-from openclaw_mem_engine.ranking.trace import Lines, Row, Trace
+from openclaw_mem_engine.ranking.trace import Lines, Row, Trace, apart, touches
 from openclaw_mem_engine.why_not import RETURNED, Passage, Step
 
 
@@ -123,8 +123,10 @@ def walk(
 
 def _verdict(passage: Passage, line: int | None, step: Step, fate: Fate) -> str:
     if fate.rank is not None:  # it is the snippet that does not show it
-        what = f"line {line}" if line is not None else f"its best line, {fate.best_line},"
-        return f"{passage.location} is in result {fate.rank}, but {what} is truncated: {step.text}."
+        what = f"line {line}" if line is not None else f"its best line, {fate.best_line}"
+        part = touches(fate.lines, fate.best_line if line is None else line)
+        got = "gets only a part of" if part else "does not get"
+        return f"{passage.location} is in result {fate.rank}, but the agent {got} {what}: {step.text}."
     return f"{passage.location} is not returned: {step.text}."
 
 
@@ -158,10 +160,11 @@ def _steps(
             part = "a part of " if len(fate.cut) == 1 and shows == f"{fate.cut[0]}" else ""
             text = f"the snippet shows {part}line{'s' if '–' in shows or ',' in shows else ''} {shows}"
             wanted = fate.best_line if line is None else line
-            in_part = any(a <= (wanted or 0) <= b for a, b in fate.lines)
-            text += f" and line {wanted} not whole" if in_part and not fate.shown and not part else ""
+            in_part = touches(fate.lines, wanted) and not fate.shown and not part
+            text += f", of line {wanted} only a part" if in_part else ""
             yield Step(name, fate.shown, text, parts)
         else:
+            facts |= {"rescued": True} if out.rescued and name == "min_score" else {}
             yield Step(name, True, _passed(name, row, stage.entered, out.rescued, trace), facts)
 
 
@@ -185,34 +188,34 @@ def _pool_text(fused: Sequence[ListFact], knobs: Knobs) -> str:
 
 
 def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> str:
+    digits = trace.knobs.digits
+    score = f"{row.scores[name]:.{digits}f}" if name in row.scores else ""
     if name == "fusion":
         scored = sum(1 for other in trace.rows if name in other.ranks)
         shares = ""
         if trace.knobs.fusion != "weighted":  # of the lists that hold it
             labels = {lst.term: lst.label for lst in trace.lists}
             held = (o for o in row.operands if o.stage == name and o.inputs)
-            shares = " + ".join(f"{labels[o.label]} {o.product:.4g}" for o in held)
+            shares = " + ".join(f"{labels[o.label]} {o.product:.{digits}f}" for o in held)
         made_of = f" = {shares}" if shares else ""
-        return f"score {row.scores[name]:.4g}{made_of}, rank {row.ranks[name]} of {scored}"
+        return f"score {score}{made_of}, rank {row.ranks[name]} of {scored}"
     ranks = f"rank {_rank_before(name, row, trace)} → {row.ranks.get(name)}"
     if name == "bonus":
         bonus = next(o for o in row.operands if o.stage == name)
-        return (
-            f"+ {bonus.value:g}{f' ({bonus.note})' if bonus.note else ''} = {row.scores[name]:.4g}, {ranks}"
-        )
+        return f"+ {bonus.value:g}{f' ({bonus.note})' if bonus.note else ''} = {score}, {ranks}"
     if name == "limit":
         return f"it is among the first {trace.knobs.candidate_limit} of the fused"
     if name == "position":
-        return f"1 / rank {row.ranks[name]} = {row.scores[name]:.4g}"
+        return f"1 / rank {row.ranks[name]} = {score}"
     if name == "rerank":
         blended = next(o for o in reversed(row.operands) if o.stage == name)
-        score = f"rerank score {blended.value:.3f}, share {blended.weight:.2f}"
-        return f"{blended.note or score}: {row.scores[name]:.4g}, {ranks}"
+        made = f"rerank score {blended.value:.3f}, share {blended.weight:.2f}"
+        return f"{blended.note or made}: {score}, {ranks}"
     if name == "decay":
         factor = next(o for o in row.operands if o.stage == name)
         age = factor.inputs.get("age_days")
         why = f"{age:.0f} days old" if age is not None else factor.note
-        return f"× {factor.value:.3g} ({why}) = {row.scores[name]:.4g}, {ranks}"
+        return f"× {factor.value:.3f} ({why}) = {score}, {ranks}"
     if name == "mmr" and row.diversity is not None:
         near = f", nearest chosen: {row.diversity.nearest}" if row.diversity.nearest else ""
         return f"value {row.diversity.value:.3f}, rank {row.ranks[name]}{near}"
@@ -220,8 +223,9 @@ def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> s
         stage = trace.stage(name)
         if stage is not None and stage.note:
             return stage.note
-        low = f"{row.scores['final']:.3f} is below {trace.knobs.min_score:g}; keyword rescue keeps it"
-        return low if rescued else f"{row.scores['final']:.3f} is at least {trace.knobs.min_score:g}"
+        limit = trace.knobs.min_score
+        final = apart(row.scores["final"], limit, digits)
+        return f"{final} is {'below' if rescued else 'at least'} {limit:g}"
     if name == "rescue":
         return f"keyword rescue ({trace.knobs.keyword_rescue}) keeps it"
     if name == "max_results":

@@ -298,8 +298,6 @@ def _answered(view: View, activity: Activity, frame: int) -> Line:
     if view.trace is None or view.pool is None:
         return line(sign, ("searches may fail", "bad") if activity.damage else ("ready", "dim"))
     parts = [sign]
-    if view.pool.fallback is not None:
-        parts.append(Span(f"{fmt.inert(view.pool.fallback.words)}  ", "warn"))
     shown = timings(view)
     for index, (name, value) in enumerate(shown, 1):
         duration = fmt.milliseconds(value)

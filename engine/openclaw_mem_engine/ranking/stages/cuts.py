@@ -7,6 +7,7 @@ from functools import partial
 
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
+from openclaw_mem_engine.ranking.trace import decimals
 
 
 def cut_by_score(state: RankingState) -> None:
@@ -15,7 +16,7 @@ def cut_by_score(state: RankingState) -> None:
     if no_cut is None:
         state.ranked = [item for item in before if item.score >= minimum]
         state.low = [item for item in before if item.score < minimum]
-        why = partial(_why_below, minimum, state.why_low[::-1])
+        why = partial(_why_below, minimum, state.knobs.digits, state.why_low[::-1])
         state.drop(state.low, "min_score", "min", why, lambda item: -item.score)
     elif minimum > 0:
         state.notes.append(Note("cut-not-applied", no_cut + "."))
@@ -31,10 +32,9 @@ def cut_by_score(state: RankingState) -> None:
     )
 
 
-def _why_below(minimum: float, causes: Iterable[Callable[[Ranked], str]], item: Ranked) -> str:
-    # As many digits as it takes to see that it is below.
-    digits = next((many for many in range(3, 9) if round(item.score, many) < minimum), 9)
-    reason = f"{item.score:.{digits}f} is below {minimum:g}, short by {minimum - item.score:.{digits}f}"
+def _why_below(minimum: float, digits: int, causes: Iterable[Callable[[Ranked], str]], item: Ranked) -> str:
+    many = decimals(item.score, minimum, digits)
+    reason = f"{item.score:.{many}f} is below {minimum:g}, short by {minimum - item.score:.{many}f}"
     return _joined(reason, causes, item)
 
 
@@ -85,7 +85,7 @@ def cut_by_count(state: RankingState) -> None:
         {"max_results": state.knobs.max_results},
         kind="count",
         label="max",
-        heading="out: beyond max_results",
+        heading="out: beyond max results",
         limit=most,
     )
 

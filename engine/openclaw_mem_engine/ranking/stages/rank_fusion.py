@@ -62,7 +62,7 @@ def limit_candidates(state: RankingState) -> None:
         {"candidate_limit": most},
         kind="count",
         label="limit",
-        heading="out: fused rank beyond candidate_limit",
+        heading="out: fused rank beyond candidate limit",
         limit=most,
     )
 

@@ -41,7 +41,7 @@ def take_candidates(state: RankingState) -> None:
             constants,
             kind="list",
             label=lst.label,
-            heading=lst.kind.heading,
+            heading=lst.heading,
             entered=source.found,
             left=min(rows, lst.cut),
             milliseconds=source.milliseconds,
@@ -51,13 +51,13 @@ def take_candidates(state: RankingState) -> None:
 
 def _outside(state: RankingState) -> Outside:
     """Candidates that are in no list, or too far down."""
-    members, lists = set(_members(state)), [(lst.ranks, lst.key) for lst in state.lists]
+    members, lists = set(_members(state)), [(lst.ranks, lst.label) for lst in state.lists]
     tail = f"; the pool takes the first {state.knobs.candidates} of each list"
 
     def row(chunk_id: str) -> Row:
-        found = sorted((ranks[chunk_id], key) for ranks, key in lists if chunk_id in ranks)
+        found = sorted((ranks[chunk_id], label) for ranks, label in lists if chunk_id in ranks)
         if found:
-            reason = ", ".join([f"{key} rank {rank}" for rank, key in found]) + tail
+            reason = ", ".join([f"{label} rank {rank}" for rank, label in found]) + tail
             return state.row(chunk_id, Outcome("dropped", None, "pool", reason, False, "pool"))
         why = _why_excluded(state, chunk_id)
         return state.row(chunk_id, Outcome("dropped", None, "scope", why, False, "mode"))
@@ -249,9 +249,9 @@ def _why_no_cut(state: RankingState) -> str | None:
     if state.knobs.text_score == "ratio" and state.knobs.fusion == "weighted":
         return None  # made of bm25 itself
     if state.knobs.fusion == "rrf":
-        return "RRF scores come from ranks, not relevance: min_score does not apply"
+        return "RRF scores come from ranks, not relevance: min score does not apply"
     if state.lists and all(lst.kind.by_words for lst in state.lists):
-        return f"{state.lists[0].kind.only}: scores come from ranks, min_score does not apply"
+        return "Scores come from ranks, not relevance: min score does not apply"
     return None
 
 

@@ -109,8 +109,10 @@ def _show_part(state: RankingState, item: Ranked, best: int | None) -> None:
     lines = state.lines_of(item.chunk_id)
     text = snippet_of(chunk.text, most)
     first, last = 0, text.count("\n")
-    # The last line shown may be cut.
-    whole = {*range(last + (len(text) == len(chunk.text) or chunk.text[len(text)] == "\n"))}
+    # The last line shown may be cut, also before its first character.
+    ends = len(text) == len(chunk.text) or chunk.text[len(text)] == "\n"
+    whole = {*range(last + ends)}
+    last -= text.endswith("\n") and not ends
     if state.knobs.snippet == "best-line" and best is not None and len(text) < len(chunk.text):
         text, first, last = _around(state, lines, best)
         whole = {*range(first, last + 1)} - ({best} if utf16_length(lines[best].text) > most else set())

@@ -84,7 +84,7 @@ def last_query(view: View, rows: int, cells: int) -> list[Line]:
 
 
 def _more_without_cut(view: View) -> str:
-    """Why there are more results than in the baseline, where ``min_score`` took them away there."""
+    """Why there are more results than in the baseline, where the min score took them away there."""
     now, before = view.trace, view.baseline.trace if view.baseline is not None else None
     if now is None or before is None or before.cut is None or now.cut is not None:
         return ""
@@ -94,7 +94,7 @@ def _more_without_cut(view: View) -> str:
     gone = {row.chunk_id for row in before.dropped if row.outcome.stage == before.cut.name}
     if not any(row.chunk_id in gone for row in now.returned):
         return ""
-    return f"{more} results instead of {fewer}: without vectors min_score does not apply"
+    return f"{more} results instead of {fewer}: without vectors min score does not apply"
 
 
 def _hits(

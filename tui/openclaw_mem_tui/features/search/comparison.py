@@ -21,7 +21,7 @@ GONE = "gone"
 class Compared(NamedTuple):
     """``same`` of ``of`` hits are returned by both runs: ``of`` counts the longer answer, ``at`` is what
     was asked for. ``moved`` of the same have another rank. ``lost`` are rows of the baseline,
-    ``new`` rows of the shown run, each best first."""
+    ``new`` rows of the shown run, each best first. ``unit``: what is counted."""
 
     same: int
     of: int
@@ -29,6 +29,7 @@ class Compared(NamedTuple):
     moved: int
     lost: tuple[Row, ...]
     new: tuple[Row, ...]
+    unit: str = "chunk"
 
 
 def compared(view: View) -> Compared | None:
@@ -46,6 +47,7 @@ def compared(view: View) -> Compared | None:
         sum(1 for row in kept if ranks[key(row)] != row.outcome.rank),
         tuple(row for row in before if key(row) not in ranks),
         tuple(row for row in now if view.baseline.rank(row) is None),
+        "file" if view.baseline.by_file else "chunk",
     )
 
 

@@ -56,9 +56,19 @@ def with_lesson(view: View, lesson: Lesson) -> View:
 def left_lesson(view: View, lesson: Lesson) -> View:
     """Another query was asked: the lesson's baseline is removed, and its knobs too unless they were
     changed."""
-    taught = [_with_settings(view.defaults, settings) for settings in (lesson.settings, lesson.against)]
-    knobs = view.defaults if view.knobs in taught else view.knobs
+    knobs = view.defaults if _is_taught(view, lesson) else view.knobs
     return replace(view, knobs=knobs, against=None, baseline=None)
+
+
+def _is_taught(view: View, lesson: Lesson) -> bool:
+    """Whether the knobs are those of the lesson, or of its baseline."""
+    return view.knobs in [_with_settings(view.defaults, made) for made in (lesson.settings, lesson.against)]
+
+
+def taught(search: SearchPresenter) -> bool:
+    """Whether the lesson that is shown has set the knobs as they are."""
+    guide, number = search.guide, search.lesson_at
+    return guide is not None and number is not None and _is_taught(search.view, guide[number])
 
 
 def _with_settings(base: Knobs, settings: Sequence[str]) -> Knobs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from rich.style import Style
@@ -10,7 +11,7 @@ from rich.style import Style
 from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.render import outcome
 from openclaw_mem_tui.features.search.render import preview as render
-from openclaw_mem_tui.features.search.render.waterfall import digits_of, waterfall
+from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import Citations, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span
@@ -20,7 +21,7 @@ from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Result, Row, Trace
+    from openclaw_mem_engine.api import Expected, Result, Row, Trace
 
 Kind = Literal["snippet", "get", "markdown"]
 
@@ -77,7 +78,7 @@ class Waterfall(Pane):
         if (titled, low) != (self._titled, self._low):
             self._titled, self._low = titled, low
             self.changed()
-        said = outcome.on_frame(trace, row, digits_of(trace)) if low and trace and row else ""
+        said = outcome.on_frame(trace, row) if low and trace and row else ""
         screen.label(self, fmt.join(("waterfall", markup(said))))
         many = trace is not None and len(trace.lists) > 2 and screen.has_class("-tall")
         if not wide or (screen.has_class("-short") and not knobs_open):
@@ -99,6 +100,8 @@ class Preview(Pane):
         super().__init__(id=id, classes="pane")
         self.kind: Kind = "snippet"
         self.citations: Citations | None = None
+        #: The query and the line of a note that was asked about: its chunk opens on that line.
+        self.asked: tuple[str, Expected] | None = None
         #: What the snippet was drawn for, and the pool that it is from.
         self._followed: tuple[object, object] = (None, None)
 
@@ -109,7 +112,8 @@ class Preview(Pane):
         result = view.result(row.chunk_id) if row is not None else None
         found = view.candidate(row.chunk_id) if row is not None else None
         here = [got._replace(score=0.0) for got in view.results_of(row.path)] if row is not None else []
-        now = (found, row and row.shown, here, marker, mode, view.session_key)
+        line = self._asked_line(view, row)
+        now = (found, row and row.shown, here, marker, mode, view.session_key, line)
         before, self._followed = self._followed, (now, view.pool)
         same = before if self.kind != "snippet" else (before[0], view.pool)
         if same == self._followed and not again:
@@ -122,7 +126,7 @@ class Preview(Pane):
         marked = marker.count(text)
         whole = fmt.count(len(result.chunk_ids), "chunk") if result and len(result.chunk_ids) > 1 else ""
         matches = fmt.count(marked, "match", "matches") if marked else ""
-        cut = "truncated" if row.shown.truncated else ""
+        cut = "shortened" if row.shortened else ""
         title = fmt.join(("snippet", whole, matches, cut))
         if result is None:
             # Lines of it may be in the result of another chunk of its file.
@@ -130,9 +134,18 @@ class Preview(Pane):
             held = any(
                 first <= row.end_line and row.start_line <= last for r in others for first, last in r.shown
             )
-            title = "passage · in another result" if held else "passage · not sent to the agent"
+            title = "chunk · in another result" if held else "chunk · not sent to the agent"
         self.begin("snippet", title, key_hint("citations", f"citations: {mode}"))
-        self.show(lambda cells: render.snippet(view, row, text, marker, cells), render.evidence)
+        at = partial(render.position, number=line)
+        self.show(lambda cells: render.snippet(view, row, text, marker, cells), at)
+
+    def _asked_line(self, view: View, row: Row | None) -> int | None:
+        """The line that was asked about, where this is the answer to the same query and its row."""
+        if self.asked is None or row is None:
+            return None
+        query, (path, line) = self.asked
+        inside = row.path == path and row.start_line <= line <= row.end_line
+        return line if inside and view.query == query else None
 
     def begin(self, kind: Kind, title: str, subtitle: str) -> None:
         """Something else is shown from now on."""

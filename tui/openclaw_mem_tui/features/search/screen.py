@@ -16,11 +16,11 @@ from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
-from openclaw_mem_tui.features.search.lessons import is_tight, over_hits
+from openclaw_mem_tui.features.search.lessons import is_tight, over_hits, taught
 from openclaw_mem_tui.features.search.presenter import DEBOUNCE, SearchPresenter
 from openclaw_mem_tui.features.search.preview import Preview, Waterfall
 from openclaw_mem_tui.features.search.query_line import QueryLine
-from openclaw_mem_tui.features.search.render import above, funnel, hits
+from openclaw_mem_tui.features.search.render import above, funnel, legend
 from openclaw_mem_tui.features.search.render.knobs import hint
 from openclaw_mem_tui.features.search.run_actions import GROUPS
 from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, landing, suggested
@@ -187,10 +187,11 @@ class SearchScreen(WorkbenchScreen):
             self._fault_opens = False
             self.hits.action_go(-self.hits.cursor)
             self.hits.scroll_home(animate=False)
-        if self._lesson_opens and view.answers and view.trace is not None and view.trace.rows:
+        if self._lesson_opens and view.answers and view.trace and view.trace.rows:
             self._lesson_opens = False
             self.hits.point_at(lost(view))
-        self.strip.show(lambda cells: [funnel.strip(view.knobs, view.defaults, cells)])
+        learning = taught(self.search)
+        self.strip.show(lambda n: [funnel.strip(view.knobs, view.defaults, n, view.trace, taught=learning)])
         if self.knobs_open:
             self.knob_panel.show_knobs(view.knobs, view.defaults)
             self.draw_hint()
@@ -203,8 +204,8 @@ class SearchScreen(WorkbenchScreen):
         view, lesson, (cells, height) = self.search.view, self.has_class("-lesson"), self.size
         most = 1 if (lesson and height < 30) or self.has_class("-few") or self.has_class("-tiny") else 2
         if lesson and self.low and view.trace is not None and view.trace.results:
-            used = len(self.lesson.draw(cells)) + len(self.notes.draw(cells)) + self.hits.compared
-            most -= is_tight(height, used)
+            above_hits = len([*self.lesson.draw(cells), *self.notes.draw(cells)])
+            most -= is_tight(height, above_hits + self.hits.compared)
         self.verdict.show(lambda cells: above.above(view, cells, most))
         self.funnel.show(lambda cells: above.numbers(view, cells, most))
         self._fit_waterfall()
@@ -299,8 +300,6 @@ class SearchScreen(WorkbenchScreen):
         self.search.sync.tick()
         self.status_line.changed()
 
-    # -- keys ---------------------------------------------------------------------------------------------
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("guide", "next_lesson", "previous_lesson"):
             return self.search.guide is not None
@@ -312,8 +311,7 @@ class SearchScreen(WorkbenchScreen):
 
     @property
     def lower_pane(self) -> Pane:
-        waterfall = self.has_class("-narrow") and not self.has_class("-pane-preview")
-        return self.waterfall if waterfall else self.preview
+        return self.waterfall if self.narrow and not self.has_class("-pane-preview") else self.preview
 
     def key_place(self) -> str:
         if self.focused is self.query_line:
@@ -321,7 +319,7 @@ class SearchScreen(WorkbenchScreen):
         return "knobs" if self.focused is self.knob_panel else "search"
 
     def reading(self) -> Reading:
-        return ("Legend", hits.legend(self.search.view.trace))
+        return ("Legend", legend.legend(self.search.view.trace))
 
     def messages(self, cells: int) -> list[Line]:
         return [*over_hits(self.search, cells, full=True), *super().messages(cells)]

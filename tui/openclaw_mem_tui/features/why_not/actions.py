@@ -66,7 +66,9 @@ class WhyNotActions:
                 search.unlisten(point)
             elif view.answers and view.trace is not None:
                 search.unlisten(point)
+                self._screen.preview.asked = (query, passage)
                 self._screen.hits.point_at([row for row in view.trace.returned if holds(row, passage)])
+                self._screen.show_row()
 
         self._screen.tune(knobs)
         search.listen(point)

@@ -50,6 +50,8 @@ def walk(steps: tuple[Step, ...], cells: int, room: int) -> list[Line]:
 
 def _step(step: Step, cells: int) -> list[Line]:
     sign, role = ("✓ ", "good") if step.ok else ("✗ ", "bad")
+    if step.facts.get("rescued"):
+        sign, role = "* ", "warn"
     name = fmt.left(step.name.replace("_", " "), _NAME)
     text = line((sign, role), (name, "dim" if step.ok else "strong bad"))
     return wrapped((*text, Span(sentence(step.text), "" if step.ok else "strong")), cells - 1, _NAME + 2)
@@ -118,7 +120,7 @@ def _cost(change: Change) -> str:
         for verb, names in (("loses", change.lost), ("also brings", change.gained))
         if names
     ]
-    return "  " + (" · ".join(parts) or "the other results stay")
+    return "  " + (" · ".join(parts) or "no result is lost")
 
 
 def sentence(text: str) -> str:

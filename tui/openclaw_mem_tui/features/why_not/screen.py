@@ -39,9 +39,10 @@ READING: Reading = (
     "Legend",
     (
         ("✓ ✗", "a step that the passage passed; the step that drops it"),
-        ("rank", "rank of the passage with only that change"),
+        ("*", "below min score, and kept by keyword rescue"),
+        ("rank", "rank of the passage with that change alone"),
         ("loses", "results that the change removes"),
-        ("also brings", "other passages that the change also returns"),
+        ("also brings", "other results that the change also returns"),
         ("note", "a change of the text, not of a knob"),
     ),
 )

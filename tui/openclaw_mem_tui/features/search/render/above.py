@@ -45,11 +45,11 @@ def numbers(view: View, cells: int, most: int = 2) -> list[Line]:
     """How many candidates each stage let through, and in ``most`` lines what another setting would add."""
     more = api.would_add(view.trace) if view.trace is not None else ""
     made = _beside("stages", cells, lambda room: [funnel(view, room)])
-    return [*made, *_beside("newer", cells, lambda room: _sentence(more, "dim", room, most) if more else [])]
+    return [*made, *_beside("rescue", cells, lambda room: _sentence(more, "dim", room, most) if more else [])]
 
 
 def _sentence(text: str, role: str, cells: int, most: int) -> list[Line]:
-    text = fmt.numbers(fmt.inert(text, 1_000)).replace("min_score", "min score")
+    text = fmt.numbers(fmt.inert(text, 1_000))
     made = wrapped(line(" ", (text, role)), cells - 1, 1)
     if len(made) > most:
         made[most - 1 :] = [fit((*made[most - 1], Span(" …", "dim")), cells - 1)]
@@ -75,7 +75,7 @@ def _expected(view: View, trace: Trace, cells: int) -> Line:
         now = fates[passage]
         moved = _moved(api.fate(before, *passage), now) if before is not None else ""
         role = {"▲": "good", "n": "good", "▼": "bad", "o": "bad"}.get(moved[:1], "faint")
-        hidden = "" if now.shown else ", not shown"
+        hidden = "" if now.shown else ", not shown whole"
         short = now.text if alone or now.rank is None else f"rank {now.rank}{hidden}"
         parts += line(
             "  " if parts else " ",
@@ -102,13 +102,16 @@ def _moved(before: Fate, now: Fate) -> str:
 
 
 def in_short(view: View, cells: int) -> Line:
-    """What the faults did to the shown answer, in one line of the search lab."""
+    """What the faults did to the shown answer, in one line of the search lab; what answered, unless the line
+    on the fallback says it."""
     seen = compared(view)
     if seen is None or view.pool is None:
         return ()
-    who = line((" · ", "faint"), (f"{fmt.inert(answered_by(view.pool))} answered", ""))
+    who, fallback = fmt.inert(answered_by(view.pool)), view.pool.fallback
+    known = fallback is not None and who in fallback.words
+    end = () if known else line((" · ", "faint"), f"{who} answered")
     mark = Span(fmt.left(" Δ", _LABEL + 1 if cells >= _ROOMY else 3), "accent")
-    return fit((mark, *overlap(seen), *who), cells - 1)
+    return fit((mark, *overlap(seen), *end), cells - 1)
 
 
 def overlap(seen: Compared) -> Line:
@@ -118,12 +121,14 @@ def overlap(seen: Compared) -> Line:
         return line(("no hit", "strong"), ", and none in the baseline")
     if not same + lost:
         return line((f"{new} new", "strong warn"), ", and none in the baseline")
-    text = f"the same as the baseline{f', {seen.moved} moved' if seen.moved else ''}"
+    moved = f", {seen.moved} at another rank" if seen.moved else ""
+    if not lost + new:
+        return line((f"same {fmt.count(same, seen.unit)}", "strong good"), f" as the baseline{moved}")
     measure = ""
-    if lost == new and lost:
+    if lost == new:
         measure = f" · overlap@{seen.at} {same}/{seen.of}"
     else:
         # Answers of different lengths: their overlap would count what the shorter one has not as lost.
-        text += f", {lost} lost" * (lost > 0) + f", {new} new" * (new > 0)
-    role = "bad" if lost else "warn" if new else "good"
-    return line((f"{same} of {same + lost} ", f"strong {role}"), text, (measure, "dim"))
+        moved += f", {lost} lost" * (lost > 0) + f", {new} new" * (new > 0)
+    text = f"{fmt.count(same + lost, seen.unit)} of the baseline{moved}"
+    return line((f"{same} of ", f"strong {'bad' if lost else 'warn'}"), text, (measure, "dim"))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine import api
 from openclaw_mem_engine.api import profile
 from openclaw_mem_tui.bindings import key as key_of
-from openclaw_mem_tui.features.search.render.hits import is_shortened
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width
@@ -41,16 +40,16 @@ def _with_end(parts: list[Span], end: Line, cells: int) -> Line:
 
 
 def _parts(trace: Trace, less: int) -> list[Span]:
-    """The stages in words; without those that change nothing (``less`` from 1 on), without what the other
-    numbers imply (2), and at last without the shortened results and what the stages moved (3)."""
+    """The stages in words, all lists of an expansion in one; without those that change nothing (``less`` from
+    1 on), without what the other numbers imply (2), and at last without what stages changed in the order
+    (3)."""
     compact, limited, parts = less > 0, False, list[Span]()
     omitted = {"fusion"} if less == 2 else {"fusion", "score", "order"} if less > 2 else set[str]()
-    variants = [lst.key for lst in trace.lists if compact and lst.source.role != "original"]
+    variants = [lst.key for lst in trace.lists if lst.source.role != "original"]
     for stage in trace.stages:
         if stage.name in variants:
-            # One word for all lists of an expansion.
             last = stage.name == variants[-1]
-            text = line((f"{len(variants)} of variants", "dim")) if last else ()
+            text = line((f"{fmt.count(len(variants), 'list')} of variants", "dim")) if last else ()
         else:
             implied = stage.entered == stage.left and (limited or less > 1) if compact else False
             skipped = stage.kind in omitted or (implied and stage.kind == "snippet")
@@ -59,7 +58,6 @@ def _parts(trace: Trace, less: int) -> list[Span]:
             parts.append(Span(" + " if stage.kind == "list" else " → ", "faint"))
         parts.extend(text)
         limited = stage.kind == "count" and stage.entered > stage.left
-    parts.extend(_shortened(trace, less))
     return parts
 
 
@@ -78,8 +76,8 @@ def _stage(stage: Stage, compact: bool, returned: str) -> Line:
     minus = Span(f" (−{lost})", "bad") if lost else Span("")
     if stage.kind in ("score", "order"):
         if not stage.changed:
-            return () if compact else line((stage.label, "dim"), (" moved none", "faint"))
-        return line((stage.label, "dim"), f" moved {stage.changed}")
+            return () if compact else line((stage.label, "dim"), (" changed no rank", "faint"))
+        return line((stage.label, "dim"), f" changed {fmt.count(stage.changed, 'rank')}")
     if stage.kind == "cut":
         label = stage.name.replace("_", " ")
         if stage.note:
@@ -97,19 +95,16 @@ def _stage(stage: Stage, compact: bool, returned: str) -> Line:
     return line((f"{stage.label} ", "dim"), str(stage.left))
 
 
-def _shortened(trace: Trace, less: int) -> Line:
-    """Of how many returned chunks the agent gets a part; the sentence above counts the truncated ones."""
-    shortened = sum(map(is_shortened, trace.returned))
-    return line((f", {shortened} shortened" if shortened and less < 3 else "", "dim"))
-
-
 def _in_pool(trace: Trace) -> int:
     return sum(stage.left for stage in trace.of_kind("fusion"))
 
 
-def strip(knobs: Knobs, defaults: Knobs, cells: int) -> Line:
+def strip(
+    knobs: Knobs, defaults: Knobs, cells: int, trace: Trace | None = None, *, taught: bool = False
+) -> Line:
     """The knobs that matter most in one line: the profile and how many knobs are configured otherwise; what
-    differs from the configuration is bold."""
+    differs from the configuration is bold. No weights where the ``trace`` has lists of one kind alone, whose
+    score counts in full. ``taught``: a lesson has set the knobs."""
 
     def part(text: str, *names: str) -> Span:
         changed = any(getattr(knobs, n) != getattr(defaults, n) for n in names)
@@ -117,14 +112,15 @@ def strip(knobs: Knobs, defaults: Knobs, cells: int) -> Line:
 
     configured = knobs.profile == defaults.profile
     own = len(defaults.changes_from(profile(defaults.profile))) if configured else 0
-    shown = [part(knobs.profile + (f" + {own}" if own else ""), "profile")]
+    shown = [part(fmt.join((knobs.profile, fmt.count(own, "change") if own else ""), ", "), "profile")]
     if knobs.vector_space != "primary":
         shown.append(part(f"{knobs.vector_space} vectors", "vector_space"))
     if knobs.mode != "hybrid":
         shown.append(part(f"{knobs.mode} only", "mode"))
     elif knobs.fusion != "weighted":
-        shown.append(part(f"{knobs.fusion} k {knobs.rrf_k}", "fusion", "rrf_k"))
-    else:
+        last = ", 1/rank" if knobs.fusion == "position" else ""
+        shown.append(part(f"rrf k {knobs.rrf_k}{last}", "fusion", "rrf_k"))
+    elif trace is None or len({lst.source.kind for lst in trace.lists}) != 1:
         vector, text = knobs.weights
         weights = f"vec {fmt.score(vector, 2)}  text {fmt.score(text, 2)}"
         shown.append(part(weights, "fusion", "vector_weight", "text_weight"))
@@ -135,18 +131,19 @@ def strip(knobs: Knobs, defaults: Knobs, cells: int) -> Line:
     mmr = f"mmr λ {fmt.score(knobs.mmr_lambda, 2)}" if knobs.mmr else "mmr off"
     shown.append(part(mmr, "mmr", *(["mmr_lambda"] if knobs.mmr else [])))
     shown.append(part(f"min score {fmt.setting(knobs.min_score)}", "min_score"))
-    rows = f"{knobs.list_rows} a list" if knobs.list_rows else f"pool ×{knobs.candidate_multiplier}"
-    shown.append(part(rows, "candidate_multiplier", "pool_results", "list_rows"))
+    shown.append(part(f"{knobs.candidates} a list", "candidate_multiplier", "pool_results", "list_rows"))
     if knobs.keyword_rescue != defaults.keyword_rescue:
         shown.append(part(f"rescue {knobs.keyword_rescue}", "keyword_rescue"))
     shown.append(part(f"max {knobs.max_results}", "max_results"))
     end: Line = ()
     if changes := knobs.changes_from(defaults):
-        count = fmt.count(len(changes), "change")
+        count = fmt.count(len(changes), "change") + " of the lesson" * taught
         end = line((count, "accent"), (" · ", "faint"), (key_of("reset_all"), "key"), (" resets ", "dim"))
     label = Span(f"{'profile':<9}", "dim", "knob('profile')")
-    if width([label]) + width(shown) + 3 * len(shown) + width(end) > cells:  # what is off and was, says least
-        shown = [span for span in shown if span.role != "dim" or not span.text.endswith(" off")]
+    # What is off and was, says least; then what the stages say too.
+    for less in (" off", " a list"):
+        if width([label]) + width(shown) + 3 * len(shown) + width(end) > cells:
+            shown = [span for span in shown if span.role != "dim" or not span.text.endswith(less)]
     return _with_end([label, *[p for span in shown for p in (Span(" │ ", "faint"), span)][1:]], end, cells)
 
 
@@ -176,7 +173,7 @@ def nothing(view: View) -> list[Line]:
             line(" ", (key_of(name), "key"), (text, "dim"))
             for name, text in (
                 *([] if noise else [("knobs", " opens the knobs: lower min score, set keyword rescue.")]),
-                ("why_not", " says why a passage is not returned, and which change returns it."),
+                ("why_not", " says why a chunk is not returned, and which change returns it."),
             )
         ]
     return [line(("Nothing is returned.", "strong"))]

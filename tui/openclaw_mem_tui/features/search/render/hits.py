@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from openclaw_mem_engine import api
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.state import Columns, View
@@ -53,11 +54,12 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     """Columns of the lists and stages that ran. When the pane is narrow they go in this order: those without
     a value in any row, how much is shown, the lists of an expansion, the fused score where it is a
     weighted sum of the lists, those that change scores (the first ones first), those that change the order
-    with the fused score, the lists, Δ; rank, path with its lines and the final score always stay."""
+    with a fused score of ranks and its bonus, the lists, Δ; rank, path with its lines and the final score
+    always stay."""
     trace = view.trace
     assert trace is not None
     numbers = _numbers(trace, mode)
-    digits = 3 if trace.knobs.fusion == "weighted" else 4
+    digits = trace.knobs.digits
     if digits == 4 and mode != "ranks":
         numbers = [c._replace(width=max(c.width, 6)) for c in numbers]
     delta = view.compares
@@ -65,7 +67,7 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     first = trace.rows[:60]
     wanted = max((fmt.width_of(row.location) for row in first), default=20)
     cells -= 1  # a blank before the scroll bar
-    rank = max([4, *(fmt.width_of(_tag(stage)) for stage in trace.stages if stage.kind in _LIMITS)])
+    rank = max([4, *(fmt.width_of(stage_tag(stage)) for stage in trace.stages if stage.kind in _LIMITS)])
 
     def left() -> int:
         fixed = 2 + rank + (5 if delta else 0) + sum(c.width + 1 for c in numbers) + marks
@@ -79,14 +81,17 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
         ranked = (*trace.returned, *trace.unreturned)
         numbers = [c for c in numbers if any(_cell(row, c, mode, digits) != _NONE for row in ranked)]
         needed += left() - before  # what that frees is for the locations
-    needed = max(needed, min(names, _NAME))
-    scores = [(c.title,) for c in numbers if c.kind == "score"]
-    later = (("fusion",), *scores, ("order",)) if digits == 3 else (*scores, ("order", "fusion"))
+    needed = max(min(needed, _NAME), min(names, _NAME))
+    scores = [(c.key,) for c in numbers if c.kind == "score"]
+    later: tuple[tuple[str, ...], ...] = (("fusion",), *scores, ("order",))
+    if digits == 4:
+        # 1 / rank says what the rank says; fused score and bonus together make the order.
+        others = (keys for keys in scores if keys[0] not in ("position", "bonus"))
+        later = (("position",), *others, ("order", "fusion", "bonus"))
     for gone in (("snippet",), ("variant",), *later, ("list",)):
         if left() < min(wanted, _MIN_PATH if "list" in gone else needed):
-            numbers = [c for c in numbers if c.kind not in gone and c.title not in gone]
-    if left() < _MIN_PATH:
-        delta = False
+            numbers = [c for c in numbers if c.kind not in gone and c.key not in gone]
+    delta = delta and left() >= _MIN_PATH
     room = max(4, left())
     # Paths without it may no longer be distinct.
     candidates = view.pool.candidates.values() if view.pool is not None else ()
@@ -101,8 +106,9 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
 
 def _numbers(trace: Trace, mode: Columns) -> list[Column]:
     columns = [
-        Column(lst.key, lst.label, "list" if lst.source.role == "original" else "variant", lst.term)
+        Column(lst.key, lst.label, kind, lst.term, max(5, len(lst.label)))
         for lst in trace.lists
+        for kind in ("list" if lst.source.role == "original" else "variant",)
     ]
     later = (*trace.of_kind("score"), *trace.of_kind("order"))
     if later and len(columns) > 1:
@@ -122,12 +128,6 @@ def shown(row: Row) -> str:
     """``9/18``: how many of the chunk's lines the agent gets, one that is cut included."""
     lines = sum(last - first + 1 for first, last in row.shown.lines)
     return f"{lines}/{row.end_line - row.start_line + 1}"
-
-
-def is_shortened(row: Row) -> bool:
-    """Whether the agent gets a part of a returned chunk only."""
-    lines = sum(last - first + 1 for first, last in row.shown.lines)
-    return bool(row.shown.cut) or lines <= row.end_line - row.start_line
 
 
 def header(plan: Layout) -> Line:
@@ -157,7 +157,10 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
     if plan.text:
         parts.extend((Span("  "), *fit(_text(view, row, marker, plan.text), plan.text)))
     for column in plan.numbers:
-        text, role = _cell(row, column, plan.mode, plan.digits)
+        digits = plan.digits
+        if column.kind == "final" and view.trace is not None:
+            digits = min(api.final_digits(row, view.trace.knobs), column.width - 1)
+        text, role = _cell(row, column, plan.mode, digits)
         if column.kind == "final":
             role = "strong" if row.returned else "dim"
         parts.append(Span(" " + fmt.right(text, column.width), role or tone))
@@ -177,10 +180,10 @@ def tag(row: Row, trace: Trace | None) -> str:
     of the stage."""
     stage = trace.stage(row.outcome.stage or "") if trace is not None else None
     own = row.outcome.label or row.outcome.stage or "?"
-    return _tag(stage) if stage is not None and stage.kind in _LIMITS else own
+    return stage_tag(stage) if stage is not None and stage.kind in _LIMITS else own
 
 
-def _tag(stage: Stage) -> str:
+def stage_tag(stage: Stage) -> str:
     if stage.kind == "cut":
         return f"<{fmt.setting(stage.limit)}" if stage.limit else "<0"
     return f">{stage.limit:g}" if stage.kind == "count" else stage.label
@@ -219,7 +222,7 @@ def _cell(row: Row, column: Column, mode: Columns, digits: int) -> tuple[str, st
     if mode == "contributions" and column.kind != "final":
         return _contribution(row, column, digits)
     if column.kind == "score":
-        return _stage_cell(row, column)
+        return _stage_cell(row, column, digits)
     if column.kind in ("list", "variant"):
         value = _list_score(row, column)
         return (
@@ -229,12 +232,12 @@ def _cell(row: Row, column: Column, mode: Columns, digits: int) -> tuple[str, st
     return (fmt.score(value, digits), "") if value is not None else _NONE
 
 
-def _stage_cell(row: Row, column: Column) -> tuple[str, str]:
+def _stage_cell(row: Row, column: Column, digits: int) -> tuple[str, str]:
     """What a stage put into the score of a row: the term that it added or the new score, else its factor."""
     found = {o.op: o.value for o in row.operands if o.stage == column.key and (o.inputs or o.op == "mul")}
     value = found.get("add", found.get("set"))
     if value is not None:
-        return fmt.score(value), ""
+        return fmt.score(value, 3 if "add" in found else digits), ""
     factor = found.get("mul", 1.0)
     return _NONE if factor == 1.0 else ("×" + fmt.score(factor), "")
 
@@ -321,32 +324,3 @@ def rule(group: Group, hint: bool, cells: int) -> Line:
         key = ""
     filling = max(0, cells - 1 - fmt.width_of(text) - fmt.width_of(key))
     return fit((Span(text, "faint"), Span("─" * filling, "faint"), Span(key, "faint")), cells)
-
-
-_MARKS = (
-    ("#27", "rank 27 in that list, outside the pool"),
-    ("·", "not in that list, or unchanged by that stage"),
-    ("evergreen", "no date: unchanged by decay"),
-    ("▲2", "two ranks higher than in the baseline"),
-    ("▼2", "two ranks lower"),
-    ("=", "the same rank as in the baseline"),
-    ("new", "not returned by the baseline"),
-    ("out", "returned by the baseline, not by this run"),
-    ("*", "rescued: a keyword match below min score"),
-    ("!", "truncated: its best line is not sent to the agent"),
-    ("█ ▒", "waterfall: what a step adds; what it takes away"),
-    ("9/18", "shortened: the agent gets 9 of its 18 lines"),
-)
-_OUTSIDE = (
-    ("pool", "out: ranked too low in every candidate list"),
-    ("mode", "out: only in a candidate list that the mode excludes"),
-    ("gone", "out: in no candidate list"),
-)
-
-
-def legend(trace: Trace | None) -> list[tuple[str, str]]:
-    """How to read the rows: lists and stages of a trace by their own words, then the marks of any list."""
-    stages = trace.stages if trace is not None else ()
-    columns = [(s.label, s.heading) for s in stages if s.kind in ("list", "fusion", "score", "snippet")]
-    reasons = [(_tag(s), s.heading) for s in stages if s.kind in ("cut", "count", "order")]
-    return [*columns, *_MARKS, *reasons, *_OUTSIDE]

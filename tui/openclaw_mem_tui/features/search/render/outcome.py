@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.render.hits import path_spans, tag
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, line, spread, text_of, width
@@ -12,21 +13,23 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.api import Row, Trace
 
 
-def head(trace: Trace, row: Row, cells: int, digits: int) -> tuple[Line, bool]:
+def head(trace: Trace, row: Row, cells: int) -> tuple[Line, bool]:
     """The location of a row, its final score where it is not returned and there is room for that, and its
     outcome; and whether that says all that the reason of its drop does."""
     short = _past_the_last(trace, row)
     whole = bool(short) and width(short) + fmt.width_of(row.location) < cells
-    end = short if whole else _outcome(trace, row, digits)
-    final = line(("final ", "dim"), (fmt.score(row.final, digits), "strong"), ("  ", ""))
+    end = short if whole else _outcome(trace, row)
+    final = line(
+        ("final ", "dim"), (fmt.score(row.final, api.final_digits(row, trace.knobs)), "strong"), ("  ", "")
+    )
     room = fmt.width_of(row.location) + width(final) + width(end) < cells
     end = (*final, *end) if room and row.final is not None and not row.returned else end
     return spread(path_spans(row, cells - width(end) - 1), end, cells), whole
 
 
-def on_frame(trace: Trace, row: Row, digits: int) -> str:
+def on_frame(trace: Trace, row: Row) -> str:
     """The outcome alone."""
-    return text_of(_past_the_last(trace, row) or _outcome(trace, row, digits))
+    return text_of(_past_the_last(trace, row) or _outcome(trace, row))
 
 
 def is_whole(trace: Trace, row: Row) -> bool:
@@ -34,14 +37,14 @@ def is_whole(trace: Trace, row: Row) -> bool:
     return bool(_past_the_last(trace, row))
 
 
-def _outcome(trace: Trace, row: Row, digits: int) -> Line:
+def _outcome(trace: Trace, row: Row) -> Line:
     if row.outcome.rank is None:
         return line(("not returned: ", "dim"), (tag(row, trace), "bad"))
     return line(
         ("rescued " if row.outcome.rescued else "", "warn"),
         (f"#{row.outcome.rank}", "strong"),
         (" at ", "dim"),
-        (fmt.score(row.final, digits), "strong"),
+        (fmt.score(row.final, api.final_digits(row, trace.knobs)), "strong"),
     )
 
 

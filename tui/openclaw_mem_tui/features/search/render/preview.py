@@ -45,28 +45,27 @@ def snippet(view: View, row: Row, presented: str, marker: Marker, cells: int) ->
             footer = fmt.inert(presented[len(body) :].strip())
             made += [(), *wrapped(line((footer, "dim")), cells, 2)]
         units = fmt.count(api.utf16_length(presented), "character")
-        made.append(line((f"{units} (UTF-16) of context", "faint")))
+        made.append(line((f"{units} (UTF-16) sent", "faint")))
     here = _seen([result] if result is not None else [])
     anywhere = _seen(view.results_of(row.path))
     hidden = [
-        _Numbered(n, rest, _CUT if _rest(text, anywhere.get(n, ())) else " ", n == best, "dim")
+        _Numbered(n, rest, _CUT if n not in anywhere or _rest(text, anywhere[n]) else " ", n == best, "dim")
         for n, text, *_ in api.note_lines(candidate)
-        if (rest := _rest(text, here.get(n, ())))
+        if (rest := _rest(text, here.get(n, ()))) or n not in here
     ]
-    if hidden:
-        made += wrapped(line((_unsent(row, candidate, anywhere, result), "warn")), cells - 1, 3)
+    if any(found.text for found in hidden):
+        made += wrapped(line((_unsent(candidate, anywhere, result), "warn")), cells - 1, 3)
         made += _numbered(hidden, last, marker, cells)
     return made
 
 
-def _unsent(row: Row, candidate: Candidate, seen: dict[int, list[str]], result: Result | None) -> str:
+def _unsent(candidate: Candidate, seen: dict[int, list[str]], result: Result | None) -> str:
     """How much of a chunk no result shows; ``seen`` is what results show of each line."""
     rests = (_rest(text, seen.get(n, ()), "") for n, text, *_ in api.note_lines(candidate))
     units = sum(map(api.utf16_length, rests))
     if not units:
         return "── sent to the agent in another result"
-    what = "truncated: " if row.shown.truncated else "shortened: "
-    return f"── {what if result is not None else ''}{fmt.count(units, 'character')} not sent (┊)"
+    return f"── {'shortened: ' if result is not None else ''}{fmt.count(units, 'character')} not sent (┊)"
 
 
 def _lines_of(result: Result, body: str) -> Iterator[tuple[int, str]]:
@@ -79,7 +78,7 @@ def _lines_of(result: Result, body: str) -> Iterator[tuple[int, str]]:
             ranges.pop(0)
             number = ranges[0][0]
             yield 0, text
-        else:
+        elif text or number <= ranges[0][1]:  # nothing follows where a line ends at the cut
             yield min(number, ranges[0][1]), text
             number += 1
 
@@ -141,6 +140,12 @@ def evidence(lines: Sequence[Line]) -> int:
     marked = (n for n, row in enumerate(lines) if len(row) > 1 and row[1].text == _BEST)
     matching = (n for n, row in enumerate(lines) if any("match" in s.role.split() for s in row))
     return next(marked, next(matching, 0))
+
+
+def position(lines: Sequence[Line], number: int | None) -> int:
+    """The first drawn line of the line ``number``; where there is none, that of ``evidence``."""
+    numbered = (n for n, row in enumerate(lines) if row and row[0].text.strip() == str(number))
+    return next(numbered, evidence(lines))
 
 
 def transcript(candidate: Candidate, marker: Marker, cells: int) -> list[Line]:

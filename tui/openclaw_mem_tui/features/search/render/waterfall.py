@@ -77,11 +77,6 @@ def _rescales(operand: Operand) -> bool:
     return operand.op == "set" or (operand.stage == "rerank" and bool(operand.inputs))
 
 
-def digits_of(trace: Trace) -> int:
-    """After the point of a score: reciprocal ranks are small."""
-    return 3 if trace.knobs.fusion == "weighted" else 4
-
-
 def waterfall(
     view: View, row: Row, cells: int, *, titled: bool = False, marker: Marker | None = None
 ) -> list[Line]:
@@ -93,7 +88,7 @@ def waterfall(
     trace = view.trace
     if trace is None:
         return []
-    digits = digits_of(trace)
+    digits = api.final_digits(row, trace.knobs)
     detail = max(4, min(_DETAIL, cells - 20)) if cells < 60 else _DETAIL + 8
     axis = _Axis(view, cells - _LABEL - detail - _VALUE - 2)
 
@@ -115,7 +110,7 @@ def waterfall(
     def said(note: str) -> list[Line]:
         return wrapped(line(" " * _LABEL, (note, "faint")), cells, _LABEL) if note else []
 
-    head, whole = outcome.head(trace, row, cells, digits)
+    head, whole = outcome.head(trace, row, cells)
     found = view.candidate(row.chunk_id)
     if marker is not None and found is not None:
         whole = outcome.is_whole(trace, row)
@@ -156,7 +151,7 @@ def waterfall(
             continue
         if _rescales(operand):
             made += said(axis.rescale(digits))
-        text, role = _later_detail(operand), "bad" if total < before else "sum"
+        text, role = _later_detail(operand, digits), "bad" if total < before else "sum"
         bar = axis.bar(min(total, before), max(total, before), role, "▒" if total < before else "█")
         made.append(step(label, text, bar, fmt.signed(change, digits), "bad" if total < before else ""))
         made += said(note)
@@ -204,14 +199,15 @@ def _detail(operand: Operand, rank: int | None) -> str:
     return f"{raw + inputs['line_share'] * inputs['line']:.1f}/{inputs['max']:.1f} {weight}"
 
 
-def _later_detail(operand: Operand) -> str:
+def _later_detail(operand: Operand, digits: int) -> str:
     """What a stage after the fusion did: its factor, its term or the new score, and what made that."""
     if operand.op == "add":
         weight = f" ×{fmt.score(operand.weight, 2)}" if operand.weight != 1 else ""
         return f"{fmt.score(operand.value)}{weight}"
     aged, rank = operand.inputs.get("age_days"), operand.inputs.get("rank", operand.inputs.get("position"))
     made = fmt.days(aged) if aged is not None else fmt.ranked(int(rank)) if rank is not None else ""
-    return fmt.join((made, f"{'×' if operand.op == 'mul' else '= '}{fmt.score(operand.value)}"), " ")
+    sign, many = ("×", 3) if operand.op == "mul" else ("= ", digits)
+    return fmt.join((made, f"{sign}{fmt.score(operand.value, many)}"), " ")
 
 
 def _margin(trace: Trace, total: float, digits: int, cells: int) -> list[Line]:

@@ -1,0 +1,38 @@
+"""How to read the rows of the hit list."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openclaw_mem_tui.features.search.render.hits import stage_tag
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Trace
+
+_MARKS = (
+    ("#27", "rank 27 in that list, outside the pool"),
+    ("·", "not in that list, or unchanged by that stage"),
+    ("evergreen", "no date: unchanged by decay"),
+    ("▲2 ▼2", "two ranks higher than in the baseline; two ranks lower"),
+    ("=", "the same rank as in the baseline"),
+    ("new", "not returned by the baseline"),
+    ("out", "returned by the baseline, not by this run"),
+    ("*", "rescued: a keyword match below min score"),
+    ("!", "shortened, without its best line or a part of it"),
+    ("█ ▒", "waterfall: what a step adds; what it takes away"),
+    ("rel sim", "of mmr: relevance; similarity to a result chosen before"),
+    ("9/18", "shortened: the agent gets 9 of its 18 lines or a part of them"),
+)
+_OUTSIDE = (
+    ("pool", "out: ranked too low in every candidate list"),
+    ("mode", "out: only in a candidate list that the mode excludes"),
+    ("gone", "out: in no candidate list"),
+)
+
+
+def legend(trace: Trace | None) -> list[tuple[str, str]]:
+    """How to read the rows: lists and stages of a trace by their own words, then the marks of any list."""
+    stages = trace.stages if trace is not None else ()
+    columns = [(s.label, s.heading) for s in stages if s.kind in ("list", "fusion", "score", "snippet")]
+    reasons = [(stage_tag(s), s.heading) for s in stages if s.kind in ("cut", "count", "order")]
+    return [*columns, *_MARKS, *reasons, *_OUTSIDE]
