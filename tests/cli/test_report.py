@@ -97,7 +97,8 @@ def test_a_report_tells_everything_and_interprets_nothing(memory: Memory) -> Non
     text = trace_markdown(answer)
     assert text.startswith("# Search: ``zeppelin | `x` <b>``\n")
     for stage in answer.trace.stages:
-        assert f"| {stage.name} | {stage.entered} | {stage.left} |" in text
+        name = stage.name.replace("_", " ")
+        assert f"| {name} | {stage.entered} | {stage.left} |" in text
     for row in answer.trace.rows:
         assert row.location.replace("_", r"\_") in text
     assert "`````text\nzeppelin | <b>bold</b>\n````\n# heading ^[[31m\n`````\n" in text

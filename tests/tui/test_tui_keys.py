@@ -331,8 +331,9 @@ def test_keys_of_every_kind_are_taken_and_the_way_back_has_the_key_of_the_way_in
 
 
 def test_messages_name_the_keys_of_the_user() -> None:
-    take_keys({"rebuild": "f9", "show_index": "f3"})
+    take_keys({"rebuild": "f9", "repair": "f8", "show_index": "f3"})
     assert fmt.message("Run `openclaw-mem index --force`.").startswith("f3 then f9: ")
+    assert fmt.message("The index is damaged: `openclaw-mem index --force`.").startswith("f3 then f8: ")
     said = fmt.message_here(
         "Run `openclaw-mem index --force`: `openclaw-mem index --force` builds it; run it."
     )

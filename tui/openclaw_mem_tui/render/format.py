@@ -49,24 +49,29 @@ def inert(text: str, limit: int = LINE_LIMIT) -> str:
 COMMAND_ACTIONS = {
     INDEX: "sync_now",
     VERIFY: "verify",
-    REBUILD: "repair",  # of damage; the key that rebuilds what is sound is another one
+    REBUILD: "repair",  # where something is wrong with the index
     PRUNE: "prune",
     FIX: "repair",
     DOCTOR: "examine",
 }
 
 
+def _actions(text: str) -> dict[str, str]:
+    """The actions for commands in a message: a rebuild is a repair only of what is damaged."""
+    return COMMAND_ACTIONS if "damaged" in text else COMMAND_ACTIONS | {REBUILD: "rebuild"}
+
+
 def message(text: str, limit: int = LINE_LIMIT) -> str:
     """A message of the engine, inert: first the keys that do here what commands in it do, so that no cut of a
     line hides them; the commands with the options that chose this index."""
-    keys = dict.fromkeys(key(name) for command, name in COMMAND_ACTIONS.items() if f"`{command}`" in text)
+    keys = dict.fromkeys(key(name) for command, name in _actions(text).items() if f"`{command}`" in text)
     first = f"{key('show_index')} then {' or '.join(keys)}: " if keys else ""
     return inert(first + advice(text), limit)
 
 
 def message_here(text: str, limit: int = LINE_LIMIT) -> str:
     """A message on the index screen: its keys instead of the commands that they do."""
-    for command, name in COMMAND_ACTIONS.items():
+    for command, name in _actions(text).items():
         for run, press in (("Run ", "Press "), ("run ", "press "), ("", "")):
             text = text.replace(f"{run}`{command}`", f"{press}{key(name)}")
     return inert(advice(text), limit)
