@@ -339,6 +339,14 @@ async def test_the_run_before_an_edit_is_the_baseline(
         await press(pilot, "e")
         assert screen.search.activity.said == "true closed" and screen.search.view.pin is None
         before = screen.search.view.trace
+        editor = tmp_path / "vim"
+        editor.write_text(f'#!/bin/sh\necho "$@" > "{tmp_path}/asked"\n', "utf-8")
+        editor.chmod(0o755)
+        monkeypatch.setenv("VISUAL", str(editor))
+        await press(pilot, "e", "y")
+        assert screen.hits.selected is not None and screen.hits.selected.start_line == 1
+        assert (tmp_path / "asked").read_text().startswith("+4 "), "the line that matches, not the first one"
+        assert pilot.app.clipboard == "memory/2026-03-02.md:4"
         monkeypatch.setenv("VISUAL", "sed -i s/cellar/attic/")
         await press(pilot, "e")
         await until(pilot, lambda: screen.search.view.trace is not before and screen.search.view.answers)

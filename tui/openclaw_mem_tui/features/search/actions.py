@@ -258,9 +258,9 @@ class NoteActions(Actions):
 
     def action_edit(self) -> None:
         """Of the selected row; before the first results, of the one that is selected when they are there."""
-        row, view = self._hits.selected, self._search.view
-        if row is not None and self._search.service.is_open:
-            self._screen.edit_note(row.path, row.start_line)
+        passage, view = self._hits.passage, self._search.view
+        if passage is not None and self._search.service.is_open:
+            self._screen.edit_note(*passage)
         elif not view.pending:
             self._search.say("nothing to edit: no hit is selected")
         else:
@@ -279,8 +279,8 @@ class NoteActions(Actions):
         self._edits = None
 
     def action_copy_location(self) -> None:
-        if (row := self._hits.selected) is not None:
-            self._copy(f"{row.path}:{row.start_line}")
+        if (passage := self._hits.passage) is not None:
+            self._copy(passage.location)
 
     def action_copy_snippet(self) -> None:
         row = self._hits.selected
