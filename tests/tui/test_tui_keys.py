@@ -13,7 +13,7 @@ from openclaw_mem_tui import bindings
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.search.history import Steps
-from openclaw_mem_tui.features.search.state import View
+from openclaw_mem_tui.features.search.state import KNOB_NAMES, View
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.user_keys import take_keys
@@ -255,6 +255,39 @@ async def test_keys_and_chips_are_clicked_and_steps_of_knobs_go_back(tmp_path: P
         await pilot.click(offset=(frame_of.right - 6, frame_of.bottom - 1))
         await settled(pilot)
         assert screen.hits.mode != mode, "the hint on the frame"
+
+
+async def test_knobs_are_filtered_and_found_in_the_palette(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen, panel = lab(app), lab(app).knob_panel
+        every, hits = len(KNOB_NAMES), len(lab(app).hits.rows)
+        await press(pilot, "p", "f", *"half", "enter")
+        assert panel.has_focus and panel.text.count("half life days") == 1
+        assert panel.counted == (1, every) and len(screen.hits.rows) == hits, "the list that has the focus"
+        assert f"filter half · 1 of {every}" in frame(screen.query_one("#knob-box"))
+        assert "half life days" in screen.hint.text
+        await press(pilot, "right")
+        assert "half_life_days" in screen.search.view.changed_knobs(), "the one that is left"
+        await press(pilot, "f", *"zzz", "enter", "right", "u")
+        assert panel.name_at_cursor == "" == screen.hint.text and screen.knobs_open
+        await press(pilot, "escape")
+        assert panel.counted == (every, every) and screen.knobs_open, "first the filter, then the panel"
+        await press(pilot, "f", *"mmr_lambda", "enter", "escape", "home", "n")
+        assert panel.name_at_cursor == "mmr_lambda", "the name as settings have it"
+        await press(pilot, "f", *"mmr", "enter", "escape", "n", "N")
+        assert panel.name_at_cursor == "mmr_lambda"
+        await press(pilot, "n")
+        assert panel.name_at_cursor == "mmr_tokens", "n goes to the next of them"
+        await press(pilot, "f", *"decay", "enter", "p")
+        assert not screen.knobs_open and screen.hits.has_focus
+        await press(pilot, "f", *"drill", "enter")
+        assert len(screen.hits.rows) < hits and panel.counted == (every, every)
+        await press(pilot, "escape", "colon", *"min_score", "enter")
+        assert screen.knobs_open and panel.has_focus and panel.name_at_cursor == "min_score"
+        titles = [command.title for command in app.get_system_commands(screen)]
+        assert sum(title.startswith("Knob ") for title in titles) == every
 
 
 async def test_keys_of_the_user_work_and_are_named(tmp_path: Path) -> None:

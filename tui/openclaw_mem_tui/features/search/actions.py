@@ -14,7 +14,7 @@ from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.remembered import start_anew
 from openclaw_mem_tui.features.search.render import preview as render
 from openclaw_mem_tui.features.search.render.knobs import changed_words
-from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, KNOB_NAMES, nudged
+from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, nudged
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.screen import key_hint
 
@@ -124,7 +124,7 @@ class QueryActions(Actions):
 
     def action_cancel(self) -> None:
         screen = self._screen
-        if screen.cancel_work() or (screen.hits.has_focus and screen.clear_filter()):
+        if screen.cancel_work() or (screen.current_list.has_focus and screen.clear_filter()):
             return
         if screen.knobs_open:
             screen.toggle_knobs()
@@ -174,8 +174,9 @@ class HitActions(Actions):
         if not self._screen.knobs_open:
             self._screen.toggle_knobs()
         panel = self._screen.knob_panel
+        panel.filter("")
         panel.focus()
-        panel.action_go(KNOB_NAMES.index(name) - panel.cursor)
+        panel.point_at(name)
 
     def action_apply_knobs(self) -> None:
         from openclaw_mem_tui.features.search import apply  # not needed for the first frame

@@ -87,14 +87,14 @@ class Steps:
 def fuzzy(text: str, items: Iterable[str], keys: Mapping[str, str] = MappingProxyType({})) -> list[str]:
     """The items that hold all characters of the text in order: the one with this key, those of which a word
     starts with the text, that hold it, that hold it but for the blanks; then scattered letters, compact ones
-    first. Else in the given order. ``keys`` of an item, as they are displayed."""
-    typed = " ".join(text.split())
+    first. Else in the given order. An underscore is a blank. ``keys`` of an item, as they are displayed."""
+    typed = " ".join(text.replace("_", " ").split())
     wanted = typed.lower()
     packed = wanted.replace(" ", "")
     starts = re.compile(rf"(?<!\w){re.escape(wanted)}")
     found = []
     for order, item in enumerate(items):
-        low = item.lower()
+        low = item.lower().replace("_", " ")
         letters = iter(low)
         if typed in keys.get(item, "").split():
             found.append((-1.0, order, item))

@@ -72,7 +72,7 @@ class SearchScreen(WorkbenchScreen):
             yield self.hits
             with Vertical(id="side"):
                 yield from (self.waterfall, self.preview)
-                with Vertical(id="knob-box", classes="pane") as box:
+                with Vertical(id="knob-box", classes="pane listed") as box:
                     self.label(box, "knobs", key_hint("knobs", "closes"))
                     yield self.knob_panel
                     yield self.hint
@@ -281,6 +281,7 @@ class SearchScreen(WorkbenchScreen):
             self.knob_panel.focus()
             self.call_after_refresh(self.knob_panel.follow)
         else:
+            self.knob_panel.filter("")
             self.hits.focus()
         self._fit_waterfall()
         self.draw_keys()
@@ -307,7 +308,7 @@ class SearchScreen(WorkbenchScreen):
 
     @property
     def current_list(self) -> CursorList:
-        return self.hits
+        return self.knob_panel if self.focused is self.knob_panel else self.hits
 
     @property
     def lower_pane(self) -> Pane:
