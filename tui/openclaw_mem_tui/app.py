@@ -225,8 +225,6 @@ class Workbench(App[int]):
             yield SystemCommand(
                 title, "", partial(self.call_later, self.run_action, f"screen.knob('{name}')")
             )
-        if where == "search" and self.search.view.shown_faults:
-            yield SystemCommand("Stop all simulated faults", "", self.action_clear_faults)
         yield SystemCommand("Theme", "", self.action_change_theme)
 
     def action_show(self, name: str) -> None:
@@ -277,9 +275,6 @@ class Workbench(App[int]):
             super().action_suspend_process()
         elif isinstance(self.screen, WorkbenchScreen):
             self.screen.tell("not suspended: no shell is there to resume it; ctrl+q quits")
-
-    def action_clear_faults(self) -> None:
-        self.search_screen.switch_faults(NO_FAULTS)
 
     def action_command_palette(self) -> None:
         from openclaw_mem_tui.render.choices import Choice

@@ -19,6 +19,9 @@ PARTS = frozenset({"query", "knobs", "lists"})
 #: The screens of the table.
 TABS = tuple(entry.name for entry in SCREENS)
 
+#: Actions that may share a key on a screen: one of them works at a time (``WorkbenchScreen.check_action``).
+IN_TURN = frozenset({"clear_faults", "reset_all"})
+
 #: Actions that open a line in which is typed.
 TYPED = frozenset({"focus_query", "filter", "find"})
 
@@ -173,10 +176,9 @@ ACTIONS: tuple[Action, ...] = (
     Action("much_less", "shift+left,H", "shift ← →", _MUCH, "Knobs", "knobs", "large", 2),
     Action("much_more", "shift+right,L", "", "a large step up", "Knobs", "knobs"),
     Action("reset_knob", "u,backspace", "u", "reset the selected knob", "Knobs", "knobs", "reset", 3),
-    Action("reset_all", "U", "U", "reset all knobs", "Knobs"),
+    Action("reset_all", "U", "U", "reset all knobs, when no fault is simulated", "Knobs"),
     Action("apply_knobs", "A", "A", _APPLY, "Knobs"),
     Action("toggle_fault", "space", "space", _TOGGLE, "Providers", "providers", "fault", 1),
-    Action("clear_faults", "U", "U", "stop all simulated faults", "Providers", "providers", "clear", 4),
     Action(
         "compare", "enter", "enter", "run the last query in the lab", "Providers", "providers", "compare", 3
     ),
@@ -212,6 +214,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("previous_lesson", "left_square_bracket", "[", "previous lesson of the demo", "More"),
     Action("export", "x", "x", "export JSON, Markdown, SVG, configuration", "More", footer="export", rank=11),
     Action("sync", "r", "r", "sync the index, or try to open it again", "More"),
+    Action("clear_faults", "U", "U", "stop all simulated faults", "More", "everywhere"),
     Action("remember", "M", "M", _REMEMBER, "More", "everywhere"),
     Action("messages", "exclamation_mark", "!", _MESSAGES, "More", "everywhere"),
     Action("palette", "colon,ctrl+p", ": ctrl+p", "command palette, themes", "More", "everywhere"),

@@ -57,7 +57,7 @@ class Banner(Lines):
             self.changed()
 
     def draw(self, cells: int) -> Sequence[Line]:
-        return [fault_banner(self._faults, cells, tab_of(self.screen) == "providers")] if self._faults else []
+        return [fault_banner(self._faults, cells)] if self._faults else []
 
 
 class Top(Pane):
@@ -104,6 +104,7 @@ class KeyBar(Lines):
             shown = [a for a in offered("knobs") if a.rank]
             shown.append(action("reset_all")._replace(footer="reset all", rank=4))
             shown += [action("knobs")._replace(footer="close"), action("help"), action("quit")]
+            shown = [a for a in shown if a.id not in self.hidden]
         else:
             shown = [a for a in offered(self.where) if a.rank and a.id not in self.hidden]
             shown = [a._replace(footer=self._shows) if a.id in _OPENS and self._shows else a for a in shown]

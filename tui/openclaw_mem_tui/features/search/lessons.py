@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from openclaw_mem_engine.api import Knobs, parse_settings
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.render.above import in_short
+from openclaw_mem_tui.features.search.render.funnel import strip
 from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import View, asked
 from openclaw_mem_tui.render import format as fmt
@@ -69,6 +70,12 @@ def taught(search: SearchPresenter) -> bool:
     """Whether the lesson that is shown has set the knobs as they are."""
     guide, number = search.guide, search.lesson_at
     return guide is not None and number is not None and _is_taught(search.view, guide[number])
+
+
+def knob_strip(search: SearchPresenter, cells: int) -> Line:
+    """The knobs of the shown run in one line."""
+    view, resets = search.view, not search.view.shown_faults
+    return strip(view.knobs, view.defaults, cells, view.trace, taught=taught(search), resets=resets)
 
 
 def _with_settings(base: Knobs, settings: Sequence[str]) -> Knobs:

@@ -16,11 +16,11 @@ from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
-from openclaw_mem_tui.features.search.lessons import is_tight, over_hits, taught
+from openclaw_mem_tui.features.search.lessons import is_tight, knob_strip, over_hits
 from openclaw_mem_tui.features.search.presenter import DEBOUNCE, SearchPresenter
 from openclaw_mem_tui.features.search.preview import Preview, Waterfall
 from openclaw_mem_tui.features.search.query_line import QueryLine
-from openclaw_mem_tui.features.search.render import above, funnel, legend
+from openclaw_mem_tui.features.search.render import above, legend
 from openclaw_mem_tui.features.search.render.knobs import hint
 from openclaw_mem_tui.features.search.run_actions import GROUPS
 from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, landing, suggested
@@ -190,8 +190,7 @@ class SearchScreen(WorkbenchScreen):
         if self._lesson_opens and view.answers and view.trace and view.trace.rows:
             self._lesson_opens = False
             self.hits.point_at(lost(view))
-        learning = taught(self.search)
-        self.strip.show(lambda n: [funnel.strip(view.knobs, view.defaults, n, view.trace, taught=learning)])
+        self.strip.show(lambda cells: [knob_strip(self.search, cells)])
         if self.knobs_open:
             self.knob_panel.show_knobs(view.knobs, view.defaults)
             self.draw_hint()

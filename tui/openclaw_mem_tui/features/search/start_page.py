@@ -117,10 +117,11 @@ def is_blank(search: SearchPresenter) -> bool:
 
 def idle_keys(search: SearchPresenter, asks: str) -> frozenset[str]:
     """Ids of actions of the lab that do nothing now: without lessons, without a query, with no heading under
-    the cursor that ``asks`` one, with no baseline of other knobs."""
+    the cursor that ``asks`` one, with no baseline of other knobs, under a fault."""
     lessons = {"guide", "next_lesson"}
     idle = set[str]() if search.guide is not None else lessons
     idle = idle if swaps(search.view) else idle | {"swap"}
+    idle = idle | {"reset_all"} if search.view.shown_faults else idle
     if is_blank(search) or search.activity.phase == "failed":
         acting = {"focus_query", "history", "knobs", "help", "quit", *lessons}
         acting |= {"sync"} if search.activity.phase == "failed" else set()
