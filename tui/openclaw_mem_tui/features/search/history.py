@@ -53,11 +53,13 @@ class History:
 
 @dataclass(slots=True)
 class Steps:
-    """Knobs as they were before each step, and those that were taken back. Bounded."""
+    """Knobs as they were before each step, and those that were taken back. Bounded. ``written``: what was
+    configured before and after this session wrote its knobs there, until it took that back."""
 
     limit: int = 100
     done: list[Knobs] = field(default_factory=list)
     undone: list[Knobs] = field(default_factory=list)
+    written: tuple[Knobs, Knobs] | None = None
 
     def made(self, before: Knobs) -> None:
         """A step was made from these."""
