@@ -290,6 +290,31 @@ async def test_knobs_are_filtered_and_found_in_the_palette(tmp_path: Path) -> No
         assert sum(title.startswith("Knob ") for title in titles) == every
 
 
+@pytest.mark.parametrize("size", [LARGE, SMALL])
+async def test_the_panel_names_the_keys_that_work_on_its_knobs(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        screen, panel, bar = lab(app), lab(app).knob_panel, lab(app).query_one(KeyBar)
+        box = screen.query_one("#knob-box")
+        await press(pilot, "p")
+        assert "esc close" in bar.text and not any(word in bar.text for word in ("undo", "redo", "reset all"))
+        assert "A keep" not in bar.text, "the demo has its own settings"
+        await press(pilot, "right")
+        assert "z undo" in bar.text
+        await press(pilot, "right", "z")
+        if size == LARGE:
+            assert "U reset all   z undo   Z redo │ f filter" in bar.text and "esc close" in bar.text
+        assert "p closes" in frame(box)
+        screen.hits.focus()
+        await settled(pilot)
+        assert "p goes here" in frame(box)
+        await press(pilot, "p")
+        assert screen.knobs_open and panel.has_focus, "p goes to the panel that is open"
+        await press(pilot, "p")
+        assert not screen.knobs_open and screen.hits.has_focus
+
+
 async def test_keys_of_the_user_work_and_are_named(tmp_path: Path) -> None:
     app = world.workbench(tmp_path, initial_query=DRILL, keys={"baseline": "f5,%", "clear_baseline": "b"})
     async with app.run_test(size=LARGE) as pilot:

@@ -146,7 +146,12 @@ class HitActions(Actions):
         self._screen.show_row()
 
     def action_knobs(self) -> None:
-        self._screen.toggle_knobs()
+        """Open the panel, or go to it where it is open, or close it."""
+        screen = self._screen
+        if screen.knobs_open and screen.focused is not screen.knob_panel:
+            screen.knob_panel.focus()
+        else:
+            screen.toggle_knobs()
 
     def action_reset_all(self) -> None:
         if self._search.view.knobs == self._search.view.defaults:
@@ -221,7 +226,7 @@ class NoteActions(Actions):
             return
         row, candidate = selected
         marker, preview = self._hits.marker, self._preview
-        self._screen.bring_up_preview()
+        self._bring_up_preview()
         if self._preview.kind == "get":
             self._screen.show_snippet()
             return
@@ -245,11 +250,17 @@ class NoteActions(Actions):
                 self._screen.label(preview, f"note, lines {got.start_line}–{got.end_line}")
             preview.show(lambda cells: render.excerpt(got, candidate, marker, cells), render.first_of_chunk)
 
+    def _bring_up_preview(self) -> None:
+        """Where there is one column, show the preview instead of the waterfall or the knobs."""
+        self._screen.add_class("-pane-preview")
+        if self._screen.knobs_open:
+            self._screen.toggle_knobs()
+
     def action_render(self) -> None:
         if (selected := self._selected()) is None:
             return
         row, candidate = selected
-        self._screen.bring_up_preview()
+        self._bring_up_preview()
         if self._preview.kind == "markdown":
             self._screen.show_snippet()
             return

@@ -72,10 +72,7 @@ class SearchScreen(WorkbenchScreen):
             yield self.hits
             with Vertical(id="side"):
                 yield from (self.waterfall, self.preview)
-                with Vertical(id="knob-box", classes="pane listed") as box:
-                    self.label(box, "knobs", key_hint("knobs", "closes"))
-                    yield self.knob_panel
-                    yield self.hint
+                yield Vertical(self.knob_panel, self.hint, id="knob-box", classes="pane listed")
         yield from (self.notes, self.status_line)
 
     def on_mount(self) -> None:
@@ -237,6 +234,11 @@ class SearchScreen(WorkbenchScreen):
         self.notes.set_class(bool(notes(80)), "-on")
         self.notes.show(notes)
 
+    def draw_keys(self) -> None:
+        super().draw_keys()
+        does = "closes" if self.focused is self.knob_panel else "goes here"
+        self.label(self.frame_of(self.knob_panel), "knobs", key_hint("knobs", does))
+
     def label_hits(self) -> None:
         said = self.hits.above + key_hint("columns", f"columns: {self.hits.mode}")
         self.label(self.hits, subtitle=said if self.search.view.trace is not None else "")
@@ -257,12 +259,6 @@ class SearchScreen(WorkbenchScreen):
     def show_snippet(self) -> None:
         """The preview shows the snippet of the selected row again."""
         self.preview.follow(self.search.view, self.hits.selected, self.hits.marker, again=True)
-
-    def bring_up_preview(self) -> None:
-        """Where there is one column, show the preview instead of the waterfall or the knobs."""
-        self.add_class("-pane-preview")
-        if self.knobs_open:
-            self.toggle_knobs()
 
     def _fit_waterfall(self) -> None:
         trace, row = self.search.view.trace, self.hits.selected
