@@ -251,6 +251,17 @@ async def test_keys_and_chips_are_clicked_and_steps_of_knobs_go_back(tmp_path: P
         await press(pilot, "z")
         assert view().knobs == after
 
+        await press(pilot, "p")
+        panel, low = screen.knob_panel, view().knobs.min_score
+        screen.hits.focus()
+        await settled(pilot)
+        for sign, moved in (("▸", True), ("◂", False)):
+            row = panel.painted(panel.cursor).text
+            await pilot.click(panel, offset=(row.index(sign), panel.cursor - panel.scroll_offset.y))
+            await settled(pilot)
+            assert (view().knobs.min_score > low) == moved and panel.has_focus, sign
+        await press(pilot, "escape")
+
         mode, frame_of = screen.hits.mode, screen.hits.region
         await pilot.click(offset=(frame_of.right - 6, frame_of.bottom - 1))
         await settled(pilot)

@@ -33,7 +33,7 @@ def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int
     shown = _value(name, value)
     if selected:
         role = "strong accent" if changed else "strong"
-        parts += [Span("◂", "accent"), Span(shown, role), Span("▸", "accent")]
+        parts += [Span("◂", "accent", "do('less')"), Span(shown, role), Span("▸", "accent", "do('more')")]
         parts.append(Span(" " * max(0, wide - fmt.width_of(shown) - 2)))
     else:
         parts.append(Span(" " + fmt.left(shown, wide - 1), plain or ("strong accent" if changed else "")))
