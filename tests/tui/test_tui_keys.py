@@ -38,8 +38,10 @@ async def test_hits_are_filtered_by_path_and_text_and_the_ranking_stays(tmp_path
         await settled(pilot)
         hits = lab(app).hits
         ranked, trace = list(hits.rows), lab(app).search.view.trace
-        await press(pilot, "j", "n")
-        assert "f filters the list" in lab(app).status_line.text, "no filter yet"
+        await press(pilot, "G", "n")
+        assert hits.cursor == 0, "without a filter it is the next row, and after the last the first"
+        await press(pilot, "n", "N", "n")
+        assert hits.cursor == 1
         chosen = hits.selected
         assert chosen is not None
         await press(pilot, "f", *Path(chosen.path).stem)
@@ -67,6 +69,8 @@ async def test_hits_are_filtered_by_path_and_text_and_the_ranking_stays(tmp_path
         assert not hits.rows and f"0 of {len(ranked)} rows" in frame(hits)
         await press(pilot, "f", "escape")
         assert list(hits.rows) == ranked
+        await press(pilot, "n")
+        assert "no row has zzz" in lab(app).status_line.text
 
         by_text = next(row for row in ranked if "drill" not in row.path)
         await press(pilot, "f", *"drill", "enter")

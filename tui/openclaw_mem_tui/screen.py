@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from openclaw_mem_tui.bindings import IN_TURN, TYPED, Action, action, key, listed
+from openclaw_mem_tui.bindings import IN_TURN, TYPED, Action, action, listed
 from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.memory_thread import Unexpected
@@ -260,12 +260,8 @@ class WorkbenchScreen(Screen[None]):
 
     def action_match(self, step: int) -> None:
         target = self.current_list
-        if target is None or not target.CAN_FILTER:
-            return
-        if not target.searched:
-            self.tell(f"no filter yet: {key('filter')} filters the list")
-        elif not target.go_to_match(step):
-            self.tell(f"no row has {target.searched}")
+        if target is not None and target.CAN_FILTER and not target.go_to_match(step):
+            self.tell(f"no row has {target.searched}" if target.searched else "the list has no rows")
 
     def clear_filter(self) -> bool:
         """Show every row of the list with the keys again. False when it shows them already."""

@@ -152,8 +152,8 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         return len(self._spans), len(self._spans)
 
     def go_to_match(self, step: int) -> bool:
-        """Cursor to the next (1) or previous (-1) shown row with the words searched for last; past the last
-        row the first is next. False when no row has them."""
+        """Cursor to the next (1) or previous (-1) shown row with the words searched for last, any row without
+        such words; past the last row the first is next. False when no row has them."""
         many = len(self._spans)
         for away in range(1, many + 1):
             at = (self.cursor + step * away) % many
