@@ -99,7 +99,8 @@ def lesson_title(guide: Guide, number: int, view: View, cells: int, *, brief: bo
     both = line((f" · {now} · ", "dim"), (key("swap"), "key"), (f" {other}", "dim")) if swaps else ()
     reads = line("  ", (key("messages"), "key"), (" text", "dim")) if brief else ()
     # A part that does not fit is not shown at all.
-    follows = line(" ", (key("next_lesson"), "key"), (" next", "dim"))
+    is_last = number + 1 == len(guide)
+    follows = line(" ", (key("next_lesson"), "key"), (" first lesson" if is_last else " next", "dim"))
     for part in (reads, count, follows, both):
         if width(head) + width(part) >= cells:  # the last cell stays blank
             break

@@ -116,12 +116,12 @@ def is_blank(search: SearchPresenter) -> bool:
 
 
 def idle_keys(search: SearchPresenter, asks: str) -> frozenset[str]:
-    """Ids of actions of the lab that do nothing now: without lessons, without a query, with no heading under
-    the cursor that ``asks`` one, with no baseline of other knobs, with no step of a knob."""
+    """Ids of actions of the lab that do nothing now: without lessons, or a next one, without a query, with no
+    heading under the cursor that ``asks`` one, with no baseline of other knobs, with no step of a knob."""
     view, steps, guided = search.view, search.steps, search.guide is not None
     acts = {
         "guide": guided,
-        "next_lesson": guided,
+        "next_lesson": search.guide is not None and search.lesson_at != len(search.guide) - 1,
         "swap": swaps(view),
         "reset_all": view.knobs != view.defaults and not view.shown_faults,
         "undo_knob": bool(steps.done),
