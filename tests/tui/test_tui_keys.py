@@ -13,7 +13,7 @@ from openclaw_mem_tui import bindings
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.search.history import Steps
-from openclaw_mem_tui.features.search.state import View
+from openclaw_mem_tui.features.search.state import KNOB_NAMES, View
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.user_keys import take_keys
@@ -38,8 +38,10 @@ async def test_hits_are_filtered_by_path_and_text_and_the_ranking_stays(tmp_path
         await settled(pilot)
         hits = lab(app).hits
         ranked, trace = list(hits.rows), lab(app).search.view.trace
-        await press(pilot, "j", "n")
-        assert "f filters the list" in lab(app).status_line.text, "no filter yet"
+        await press(pilot, "G", "n")
+        assert hits.cursor == 0, "without a filter it is the next row, and after the last the first"
+        await press(pilot, "n", "N", "n")
+        assert hits.cursor == 1
         chosen = hits.selected
         assert chosen is not None
         await press(pilot, "f", *Path(chosen.path).stem)
@@ -67,6 +69,8 @@ async def test_hits_are_filtered_by_path_and_text_and_the_ranking_stays(tmp_path
         assert not hits.rows and f"0 of {len(ranked)} rows" in frame(hits)
         await press(pilot, "f", "escape")
         assert list(hits.rows) == ranked
+        await press(pilot, "n")
+        assert "no row has zzz" in lab(app).status_line.text
 
         by_text = next(row for row in ranked if "drill" not in row.path)
         await press(pilot, "f", *"drill", "enter")
@@ -138,7 +142,12 @@ async def test_few_rows_go_to_the_list_and_many_columns_to_the_text(tmp_path: Pa
         await pilot.resize_terminal(200, 50)
         await settled(pilot)
         assert "best line" in hits.text.splitlines()[0] and lesson.region.height > 1
-        assert "! text" not in lesson.text
+        assert "! text" not in lesson.text and "] next lesson" in lab(app).query_one(KeyBar).text
+        await press(pilot, "left_square_bracket")
+        assert "lesson 15 of 15 ] first lesson" in lesson.text
+        assert "next lesson" not in lab(app).query_one(KeyBar).text
+        await press(pilot, "right_square_bracket")
+        assert "lesson 1 of 15 ] next" in lesson.text
         await press(pilot, "question_mark", "f")
         assert app.screen.query_one(FilterLine).region.height == 1
         await pilot.resize_terminal(60, 20)
@@ -251,10 +260,79 @@ async def test_keys_and_chips_are_clicked_and_steps_of_knobs_go_back(tmp_path: P
         await press(pilot, "z")
         assert view().knobs == after
 
+        await press(pilot, "p")
+        panel, low = screen.knob_panel, view().knobs.min_score
+        screen.hits.focus()
+        await settled(pilot)
+        for sign, moved in (("▸", True), ("◂", False)):
+            row = panel.painted(panel.cursor).text
+            await pilot.click(panel, offset=(row.index(sign), panel.cursor - panel.scroll_offset.y))
+            await settled(pilot)
+            assert (view().knobs.min_score > low) == moved and panel.has_focus, sign
+        await press(pilot, "escape")
+
         mode, frame_of = screen.hits.mode, screen.hits.region
         await pilot.click(offset=(frame_of.right - 6, frame_of.bottom - 1))
         await settled(pilot)
         assert screen.hits.mode != mode, "the hint on the frame"
+
+
+async def test_knobs_are_filtered_and_found_in_the_palette(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen, panel = lab(app), lab(app).knob_panel
+        every, hits = len(KNOB_NAMES), len(lab(app).hits.rows)
+        await press(pilot, "p", "f", *"half", "enter")
+        assert panel.has_focus and panel.text.count("half life days") == 1
+        assert panel.counted == (1, every) and len(screen.hits.rows) == hits, "the list that has the focus"
+        assert f"filter half · 1 of {every}" in frame(screen.query_one("#knob-box"))
+        assert "half life days" in screen.hint.text
+        await press(pilot, "right")
+        assert "half_life_days" in screen.search.view.changed_knobs(), "the one that is left"
+        await press(pilot, "f", *"zzz", "enter", "right", "u")
+        assert panel.name_at_cursor == "" == screen.hint.text and screen.knobs_open
+        await press(pilot, "escape")
+        assert panel.counted == (every, every) and screen.knobs_open, "first the filter, then the panel"
+        await press(pilot, "f", *"mmr_lambda", "enter", "escape", "home", "n")
+        assert panel.name_at_cursor == "mmr_lambda", "the name as settings have it"
+        await press(pilot, "f", *"mmr", "enter", "escape", "n", "N")
+        assert panel.name_at_cursor == "mmr_lambda"
+        await press(pilot, "n")
+        assert panel.name_at_cursor == "mmr_tokens", "n goes to the next of them"
+        await press(pilot, "f", *"decay", "enter", "p")
+        assert not screen.knobs_open and screen.hits.has_focus
+        await press(pilot, "f", *"drill", "enter")
+        assert len(screen.hits.rows) < hits and panel.counted == (every, every)
+        await press(pilot, "escape", "colon", *"min_score", "enter")
+        assert screen.knobs_open and panel.has_focus and panel.name_at_cursor == "min_score"
+        titles = [command.title for command in app.get_system_commands(screen)]
+        assert sum(title.startswith("Knob ") for title in titles) == every
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL])
+async def test_the_panel_names_the_keys_that_work_on_its_knobs(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        screen, panel, bar = lab(app), lab(app).knob_panel, lab(app).query_one(KeyBar)
+        box = screen.query_one("#knob-box")
+        await press(pilot, "p")
+        assert "esc close" in bar.text and not any(word in bar.text for word in ("undo", "redo", "reset all"))
+        assert "A keep" not in bar.text, "the demo has its own settings"
+        await press(pilot, "right")
+        assert "z undo" in bar.text
+        await press(pilot, "right", "z")
+        if size == LARGE:
+            assert "U reset all   z undo   Z redo │ f filter" in bar.text and "esc close" in bar.text
+        assert "p closes" in frame(box)
+        screen.hits.focus()
+        await settled(pilot)
+        assert "p goes here" in frame(box)
+        await press(pilot, "p")
+        assert screen.knobs_open and panel.has_focus, "p goes to the panel that is open"
+        await press(pilot, "p")
+        assert not screen.knobs_open and screen.hits.has_focus
 
 
 async def test_keys_of_the_user_work_and_are_named(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
         assert pilot.app.screen is screen
 
         titles = [command.title for command in pilot.app.get_system_commands(screen)]
-        assert "Open or close the knob panel" in titles and "Theme" in titles
+        assert "Open the knob panel, go to it, or close it" in titles and "Theme" in titles
         assert not any("lesson" in title for title in titles)
         await press(pilot, "ctrl+p", *"theme")
         palette = pilot.app.screen
@@ -144,7 +144,9 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
         assert pilot.app.screen is screen and screen.knobs_open
         await press(pilot, "ctrl+p")
         first, *others = pilot.app.screen.query_one("Choices").text.splitlines()  # type: ignore[attr-defined]
-        assert first.split() == "▌ recent Open or close the knob panel p".split(), "recent first"
+        assert first.split() == "▌ recent Open the knob panel, go to it, or close it p".split(), (
+            "recent first"
+        )
         assert any(row.split()[0] == "Hits" and row.rstrip().endswith(" v") for row in others), "sections"
         await press(pilot, "escape", "p")
         assert pilot.app.screen is screen

@@ -559,7 +559,7 @@ def test_stems_meet() -> None:
 
 
 def test_changed_knobs_are_bold_and_show_their_default() -> None:
-    panel = knobs.panel(EVERYTHING, Knobs(), 45, 0)
+    panel = [knobs.panel_row(EVERYTHING, Knobs(), name, 45, False) for name in state.KNOB_NAMES]
     row = panel[state.KNOB_NAMES.index("min_score")]
     assert ".30" in spans.text_of(row) and "was .35" in spans.text_of(row)
     assert any("strong" in span.role for span in row)
@@ -573,7 +573,7 @@ def test_a_knob_without_effect_says_what_it_needs() -> None:
     assert not knobs.idle("half_life_days", EVERYTHING) and not knobs.idle("mmr_lambda", EVERYTHING)
     rrf = Knobs().set({"fusion": "rrf"})
     assert knobs.idle("vector_weight", rrf) and not knobs.idle("rrf_k", rrf) and knobs.idle("rrf_k", Knobs())
-    row = knobs.panel(Knobs(), Knobs(), 45, 0)[state.KNOB_NAMES.index("half_life_days")]
+    row = knobs.panel_row(Knobs(), Knobs(), "half_life_days", 45, False)
     assert "faint" in row[1].role and "30 d" not in spans.text_of(row)
 
 

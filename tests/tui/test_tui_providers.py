@@ -122,7 +122,8 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         assert isinstance(pilot.app.screen, HelpScreen)
         drawn = pilot.app.screen.query_one("#help-rows").text  # type: ignore[attr-defined]
         legend = pilot.app.screen.query_one("#help-legend").text  # type: ignore[attr-defined]
-        assert "stop all simulated faults" in drawn and "ready for use" in legend
+        assert "switch a simulated fault" in drawn and "stop all" not in drawn, "there is none to stop"
+        assert "ready for use" in legend
         assert drawn.count("filter the list by words") == 1 and " f / " in drawn, "one row of both keys"
         assert "knob" not in drawn.lower()
         both = [row.split() for row in drawn.splitlines() if "ctrl+d" in row or "ctrl+u" in row]

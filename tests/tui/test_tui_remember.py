@@ -97,6 +97,22 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         assert screen.search.activity.said.startswith(f"wrote {ours.name}; A undoes it")
         assert ours.stat().st_mode & 0o777 == 0o600 and "# mine" in ours.read_text()
         assert screen.search.view.defaults == knobs and not screen.search.view.changed_knobs()
+        await press(pilot, "p")
+        assert "A keep" in screen.query_one(KeyBar).text
+        await press(pilot, "escape", "z", "A")
+        assert "- decay = true" in asked(pilot), "back to the knobs before: that is the undo, no other write"
+        await press(pilot, "enter")
+        assert ours.read_text() == "# mine\n[query]\nmin_score = 0.5 # strict\n"
+        assert screen.search.activity.said == f"{ours.name} is as before the change; A writes it again"
+        assert not screen.search.view.changed_knobs() and screen.search.view.knobs.min_score == 0.5
+        await press(pilot, "Z", "A")
+        assert "+ decay = true" in asked(pilot)
+        await press(pilot, "enter", "z")
+        ours.write_text(ours.read_text() + "# since\n", "utf-8")
+        await press(pilot, "A")
+        assert "+ decay = false" in asked(pilot), "modified since: what is left is to write the values"
+        await press(pilot, "escape", "Z")
+        ours.write_text(ours.read_text().removesuffix("# since\n"), "utf-8")
         await press(pilot, "b")
     async with running(tmp_path, initial_query="router") as (pilot, screen):
         assert screen.search.view.knobs == knobs
@@ -107,6 +123,7 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         await press(pilot, "enter")
         assert ours.read_text() == "# mine\n[query]\nmin_score = 0.5 # strict\n"
         assert screen.search.view.defaults.min_score == 0.5 and screen.search.view.knobs == knobs
+        assert screen.search.activity.said.endswith("as before the change; 2 knobs differ from it")
 
 
 async def test_a_configuration_that_cannot_be_written_is_said(tmp_path: Path) -> None:
@@ -339,6 +356,14 @@ async def test_the_run_before_an_edit_is_the_baseline(
         await press(pilot, "e")
         assert screen.search.activity.said == "true closed" and screen.search.view.pin is None
         before = screen.search.view.trace
+        editor = tmp_path / "vim"
+        editor.write_text(f'#!/bin/sh\necho "$@" > "{tmp_path}/asked"\n', "utf-8")
+        editor.chmod(0o755)
+        monkeypatch.setenv("VISUAL", str(editor))
+        await press(pilot, "e", "y")
+        assert screen.hits.selected is not None and screen.hits.selected.start_line == 1
+        assert (tmp_path / "asked").read_text().startswith("+4 "), "the line that matches, not the first one"
+        assert pilot.app.clipboard == "memory/2026-03-02.md:4"
         monkeypatch.setenv("VISUAL", "sed -i s/cellar/attic/")
         await press(pilot, "e")
         await until(pilot, lambda: screen.search.view.trace is not before and screen.search.view.answers)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,7 +29,9 @@ from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.search.remembered import NOTHING, Remembered, to_remember
+from openclaw_mem_tui.features.search.render.knobs import meaning
 from openclaw_mem_tui.features.search.screen import SearchScreen
+from openclaw_mem_tui.features.search.state import KNOB_NAMES
 from openclaw_mem_tui.render.spans import ROLES
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
@@ -218,8 +221,10 @@ class Workbench(App[int]):
                     action.shown,
                     lambda command=action.command: self.call_later(self.run_action, command),
                 )
-        if where == "search" and self.search.view.shown_faults:
-            yield SystemCommand("Stop all simulated faults", "", self.action_clear_faults)
+        for title, name in _knobs(where).items():
+            yield SystemCommand(
+                title, "", partial(self.call_later, self.run_action, f"screen.knob('{name}')")
+            )
         yield SystemCommand("Theme", "", self.action_change_theme)
 
     def action_show(self, name: str) -> None:
@@ -271,9 +276,6 @@ class Workbench(App[int]):
         elif isinstance(self.screen, WorkbenchScreen):
             self.screen.tell("not suspended: no shell is there to resume it; ctrl+q quits")
 
-    def action_clear_faults(self) -> None:
-        self.search_screen.switch_faults(NO_FAULTS)
-
     def action_command_palette(self) -> None:
         from openclaw_mem_tui.render.choices import Choice
         from openclaw_mem_tui.widgets.dialogs import Palette  # loaded when first shown
@@ -283,6 +285,7 @@ class Workbench(App[int]):
         commands = {command.title: command for command in self.get_system_commands(self.screen)}
         where = getattr(self.screen, "WHERE", "search")
         groups = {_title(action): action.group for action in offered(where)}
+        groups |= dict.fromkeys(_knobs(where), "Knobs")
         choices = [
             Choice(title, title, command.help, section=groups.get(title, "More"))
             for title, command in commands.items()
@@ -298,3 +301,9 @@ class Workbench(App[int]):
 
 def _title(action: Action) -> str:
     return action.help[:1].upper() + action.help[1:]
+
+
+def _knobs(where: str) -> dict[str, str]:
+    """The knobs of a screen, by their titles in the palette."""
+    names = KNOB_NAMES if where == SCREENS[0].name else ()
+    return {f"Knob {name.replace('_', ' ')}: {meaning(name)}": name for name in names}

@@ -19,6 +19,9 @@ PARTS = frozenset({"query", "knobs", "lists"})
 #: The screens of the table.
 TABS = tuple(entry.name for entry in SCREENS)
 
+#: Actions that may share a key on a screen: one of them works at a time (``WorkbenchScreen.check_action``).
+IN_TURN = frozenset({"clear_faults", "reset_all"})
+
 #: Actions that open a line in which is typed.
 TYPED = frozenset({"focus_query", "filter", "find"})
 
@@ -126,8 +129,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("cancel", "escape", "esc", "cancel the search, close what is open", "Search"),
     Action("filter", "f", "f", _FILTER, "Lists", f"search {_FILTERED}", "filter", 8),
     Action("find", "slash", "/", _FILTER, "Lists", _FILTERED),
-    Action("next_match", "n", "n", "next match of the last filter", "Lists", f"search {_FILTERED}"),
-    Action("previous_match", "N", "N", "previous match of the last filter", "Lists", f"search {_FILTERED}"),
+    Action("next_match", "n", "n", "next match of a filter, or next row", "Lists", f"search {_FILTERED}"),
+    Action("previous_match", "N", "N", "previous match, or row", "Lists", f"search {_FILTERED}"),
     Action("down", "j,down", "j ↓", "down the list", "Lists", "lists"),
     Action("up", "k,up", "k ↑", "up the list", "Lists", "lists"),
     Action("first", "g,home", "gg home", "the first row", "Lists", "lists"),
@@ -165,18 +168,17 @@ ACTIONS: tuple[Action, ...] = (
     Action("copy_location", "y", "y", "copy path:line", "Note"),
     Action("copy_snippet", "Y", "Y", "copy the snippet as the agent receives it", "Note"),
     Action("citations", "t", "t", "citations: auto, on, off", "Note"),
-    Action("knobs", "p", "p", "open or close the knob panel", "Knobs", footer="knobs", rank=2),
+    Action("knobs", "p", "p", "open the knob panel, go to it, or close it", "Knobs", footer="knobs", rank=2),
     Action("undo_knob", "z", "z", "undo the last step of a knob", "Knobs"),
     Action("redo_knob", "Z", "Z", "redo the step", "Knobs"),
     Action("less", "left,h", "← →", "change the selected knob by a small step", "Knobs", "knobs", "step", 1),
     Action("more", "right,l", "", "a small step up", "Knobs", "knobs"),
-    Action("much_less", "shift+left,H", "shift ← →", _MUCH, "Knobs", "knobs", "large", 2),
+    Action("much_less", "shift+left,H", "shift ← →", _MUCH, "Knobs", "knobs", "large", 8),
     Action("much_more", "shift+right,L", "", "a large step up", "Knobs", "knobs"),
-    Action("reset_knob", "u,backspace", "u", "reset the selected knob", "Knobs", "knobs", "reset", 3),
-    Action("reset_all", "U", "U", "reset all knobs", "Knobs"),
+    Action("reset_knob", "u,backspace", "u", "reset the selected knob", "Knobs", "knobs", "reset", 5),
+    Action("reset_all", "U", "U", "reset all knobs, when no fault is simulated", "Knobs"),
     Action("apply_knobs", "A", "A", _APPLY, "Knobs"),
     Action("toggle_fault", "space", "space", _TOGGLE, "Providers", "providers", "fault", 1),
-    Action("clear_faults", "U", "U", "stop all simulated faults", "Providers", "providers", "clear", 4),
     Action(
         "compare", "enter", "enter", "run the last query in the lab", "Providers", "providers", "compare", 3
     ),
@@ -212,6 +214,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("previous_lesson", "left_square_bracket", "[", "previous lesson of the demo", "More"),
     Action("export", "x", "x", "export JSON, Markdown, SVG, configuration", "More", footer="export", rank=11),
     Action("sync", "r", "r", "sync the index, or try to open it again", "More"),
+    Action("clear_faults", "U", "U", "stop all simulated faults", "More", "everywhere"),
     Action("remember", "M", "M", _REMEMBER, "More", "everywhere"),
     Action("messages", "exclamation_mark", "!", _MESSAGES, "More", "everywhere"),
     Action("palette", "colon,ctrl+p", ": ctrl+p", "command palette, themes", "More", "everywhere"),

@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from openclaw_mem_tui.bindings import TYPED, Action, action, key, listed
+from openclaw_mem_tui.bindings import IN_TURN, TYPED, Action, action, listed
 from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.memory_thread import Unexpected
@@ -24,7 +24,7 @@ from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar, Top, tab_of
 from openclaw_mem_tui.widgets.filter_line import FilterLine
-from openclaw_mem_tui.widgets.frames import Frames
+from openclaw_mem_tui.widgets.frames import Frames, framed
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
 from openclaw_mem_tui.widgets.lists import CursorList
 from openclaw_mem_tui.widgets.painting import paint_less
@@ -147,7 +147,7 @@ class WorkbenchScreen(Screen[None]):
 
     def label(self, widget: Widget, title: str | None = None, subtitle: str | None = None) -> None:
         """Set what is on the frame of a widget; that of a filtered list says so instead of its subtitle."""
-        words = next((markup(table.filtered) for table in self._framed(widget) if table.filtered), "")
+        words = next((markup(table.filtered) for table in framed(widget) if table.filtered), "")
         said = f"{words} · {key_hint('leave', 'clears')}" if words else ""
         self._frames.label(widget, title, subtitle, instead=said, one_edge=self.low)
 
@@ -156,12 +156,6 @@ class WorkbenchScreen(Screen[None]):
         """The widget with the frame of a list: itself, or what holds it and its header."""
         outer = table.parent
         return outer if isinstance(outer, Widget) and outer.has_class("listed") else table
-
-    @staticmethod
-    def _framed(widget: Widget) -> list[CursorList]:
-        """The lists that have this frame."""
-        held = widget.children if widget.has_class("listed") else ()
-        return [found for found in (widget, *held) if isinstance(found, CursorList)]
 
     def key_place(self) -> str:
         """Whose keys are shown at the bottom (``Action.where``)."""
@@ -172,6 +166,8 @@ class WorkbenchScreen(Screen[None]):
         return self.READING
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        if action in IN_TURN:
+            return bool(self.search.view.shown_faults) == (action == "clear_faults")
         # In a line that is typed in "/", "f" and "i" are letters.
         return action not in TYPED or not isinstance(self.focused, Input)
 
@@ -264,12 +260,8 @@ class WorkbenchScreen(Screen[None]):
 
     def action_match(self, step: int) -> None:
         target = self.current_list
-        if target is None or not target.CAN_FILTER:
-            return
-        if not target.searched:
-            self.tell(f"no filter yet: {key('filter')} filters the list")
-        elif not target.go_to_match(step):
-            self.tell(f"no row has {target.searched}")
+        if target is not None and target.CAN_FILTER and not target.go_to_match(step):
+            self.tell(f"no row has {target.searched}" if target.searched else "the list has no rows")
 
     def clear_filter(self) -> bool:
         """Show every row of the list with the keys again. False when it shows them already."""
@@ -289,6 +281,10 @@ class WorkbenchScreen(Screen[None]):
 
     def action_palette(self) -> None:
         self.app.action_command_palette()
+
+    def action_clear_faults(self) -> None:
+        self.app.search_screen.switch_faults(frozenset())  # type: ignore[attr-defined]
+        self.tell("simulated faults: none")
 
     def action_remember(self) -> None:
         from openclaw_mem_tui.features.curate.remember import RememberScreen

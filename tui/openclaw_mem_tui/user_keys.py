@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from openclaw_mem_engine.api import did_you_mean
-from openclaw_mem_tui.bindings import DECLARED, PARTS, Action, use
+from openclaw_mem_tui.bindings import DECLARED, IN_TURN, PARTS, Action, use
 
 #: Actions that end or repeat what another one begins have its key, unless they are given one of their own.
 _TWINS = {"close_why_not": "why_not", "close_chunks": "chunks", "pick_passage": "why_not_any"}
@@ -110,6 +110,6 @@ def _clash(made: tuple[Action, ...]) -> tuple[str, str, str, str] | None:
         taken: dict[str, str] = {}
         for a in made:
             for one in a.keys.split(",") if here & a.parts else ():
-                if taken.setdefault(one, a.id) != a.id:
+                if taken.setdefault(one, a.id) != a.id and not {taken[one], a.id} <= IN_TURN:
                     return _SIGNS.get(one, one), where, taken[one], a.id
     return None

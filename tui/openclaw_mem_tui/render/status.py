@@ -104,18 +104,12 @@ def _tabs(at: str, *, names: bool) -> Iterator[Span]:
         yield Span(text, "strong accent" if here else "dim", tab.command)
 
 
-def fault_banner(faults: frozenset[str], cells: int, here: bool = False) -> Line:
-    """``here``: on the screen that has the switch."""
+def fault_banner(faults: frozenset[str], cells: int) -> Line:
     if not faults:
         return ()
     names = [*(name for name in api.FAULTS if name in faults), *sorted(faults - api.FAULTS.keys())]
     head = f" ✗ SIMULATED FAULT{'S' * (len(names) > 1)}: "
-    off = (
-        f"{key('clear_faults')} clears"
-        if here
-        else f"{key('show_providers')} then {key('clear_faults')} clears"
-    )
-    for end in (f"{off} ", ""):
+    for end in (f"{key('clear_faults')} clears ", ""):
         for count in range(len(names), 0, -1):
             more = f" +{len(names) - count}" if count < len(names) else ""
             text = head + ", ".join(names[:count]) + more

@@ -218,7 +218,7 @@ _PAIRS = {
     "down": ("up", "move"),
     "page_down": ("page_up", "half a page down, up"),
     "next_list": ("previous_list", "next, previous list"),
-    "next_match": ("previous_match", "next, previous match of the last filter"),
+    "next_match": ("previous_match", "next, previous match of a filter, or row"),
     "scroll_down": ("scroll_up", "scroll the text or details"),
 }
 #: From this width on, what to read is beside the keys.

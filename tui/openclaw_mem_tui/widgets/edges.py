@@ -27,7 +27,18 @@ _TYPED = {
 #: Those of ``enter`` whose text depends on the selected row.
 _OPENS = ("get", "chunks")
 #: The actions at the right end of every key bar.
-_ENDS = ("leave", "help", "quit")
+_ENDS = ("leave", "cancel", "help", "quit")
+#: What the knob panel shares with the search lab, with the texts and the importance that it has there.
+_PANEL = (
+    ("reset_all", "reset all", 6),
+    ("undo_knob", "undo", 2),
+    ("redo_knob", "redo", 7),
+    ("apply_knobs", "keep", 3),
+    ("filter", "filter", 4),
+    ("cancel", "close", 2),
+    ("help", "help", 1),
+    ("quit", "quit", 5),
+)
 
 
 def _part(action: Action) -> int:
@@ -57,7 +68,7 @@ class Banner(Lines):
             self.changed()
 
     def draw(self, cells: int) -> Sequence[Line]:
-        return [fault_banner(self._faults, cells, tab_of(self.screen) == "providers")] if self._faults else []
+        return [fault_banner(self._faults, cells)] if self._faults else []
 
 
 class Top(Pane):
@@ -101,9 +112,8 @@ class KeyBar(Lines):
                     parts.extend((Span(key, "key"), Span(f" {text}   ", "dim")))
             return [spread(parts, right, cells)]
         if self.where == "knobs":
-            shown = [a for a in offered("knobs") if a.rank]
-            shown.append(action("reset_all")._replace(footer="reset all", rank=4))
-            shown += [action("knobs")._replace(footer="close"), action("help"), action("quit")]
+            shown = [*offered("knobs"), *(action(name)._replace(footer=f, rank=r) for name, f, r in _PANEL)]
+            shown = [a for a in shown if a.rank and a.id not in self.hidden]
         else:
             shown = [a for a in offered(self.where) if a.rank and a.id not in self.hidden]
             shown = [a._replace(footer=self._shows) if a.id in _OPENS and self._shows else a for a in shown]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.widget import Widget
 
 from openclaw_mem_tui.render.format import join
+from openclaw_mem_tui.widgets.lists import CursorList
 from openclaw_mem_tui.widgets.painting import set_frame
 
 
@@ -35,6 +36,12 @@ class Frames:
             if text != was:
                 set_frame(widget, name, text)
         self._shown[widget] = texts
+
+
+def framed(widget: Widget) -> list[CursorList]:
+    """The lists that have this frame: the widget itself, or those that it holds."""
+    held = widget.children if widget.has_class("listed") else ()
+    return [found for found in (widget, *held) if isinstance(found, CursorList)]
 
 
 _EDGES = ("border_title", "border_subtitle")

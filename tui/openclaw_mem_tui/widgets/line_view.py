@@ -158,7 +158,7 @@ class Lines(ScrollView, can_focus=False):
         self._measure()
 
     def on_click(self, event: events.Click) -> None:
-        y = event.y - self.gutter.top + self.scroll_offset.y
+        y = event.y - self.fixed - self.gutter.top + self.scroll_offset.y
         x = event.x - self.gutter.left
         for span in self.drawn[y] if 0 <= y < len(self.drawn) else ():
             x -= cell_len(span.text)

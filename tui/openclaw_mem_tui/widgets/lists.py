@@ -152,8 +152,8 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         return len(self._spans), len(self._spans)
 
     def go_to_match(self, step: int) -> bool:
-        """Cursor to the next (1) or previous (-1) shown row with the words searched for last; past the last
-        row the first is next. False when no row has them."""
+        """Cursor to the next (1) or previous (-1) shown row with the words searched for last, any row without
+        such words; past the last row the first is next. False when no row has them."""
         many = len(self._spans)
         for away in range(1, many + 1):
             at = (self.cursor + step * away) % many
@@ -192,12 +192,12 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
     def on_click(self, event: events.Click) -> None:
         line = event.y - self.fixed - self.gutter.top + self.scroll_offset.y
         target = next((i for i, (first, stop) in enumerate(self._spans) if first <= line < stop), None)
-        if target is None:
-            super().on_click(event)
-            return
-        if target == self.cursor and event.chain > 1:
-            self.post_message(self.Chosen(self))
-        self.action_go(target - self.cursor)
+        if target in (None, self.cursor):
+            super().on_click(event)  # what is drawn around the rows and in the selected one may do something
+        if target is not None:
+            if target == self.cursor and event.chain > 1:
+                self.post_message(self.Chosen(self))
+            self.action_go(target - self.cursor)
 
 
 class Lazy(Sequence[Any]):

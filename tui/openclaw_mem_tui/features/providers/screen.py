@@ -120,7 +120,8 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         other = (f" · {key_hint('next_list', name)}" * self.narrow for name in ("faults", "chain"))
         box = self.query_one("#chain-box")
         self.label(box, "chain", key_hint("probe", "probes now") + next(other))
-        faults = f"{key_hint('toggle_fault', 'switches')} · {key_hint('clear_faults', 'clears all')}"
+        clears = key_hint("clear_faults", "clears all") if view.shown_faults else ""
+        faults = fmt.join((key_hint("toggle_fault", "switches"), clears))
         self.label(self.faults, "simulated faults", faults + next(other))
         self.draw_selected()
         self.query_one("#status", Pane).show(lambda cells: [render.status(state, view, activity, cells)])
@@ -148,13 +149,6 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         else:
             then = f"; {key('compare')} compares with the baseline"
         self.presenter.say(f"{name} is off" if name in before else f"simulated: {name}{then}")
-
-    def action_clear_faults(self) -> None:
-        if self.search.view.faults:
-            self.lab.switch_faults(frozenset())
-            self.presenter.say("simulated faults: none")
-        else:
-            self.presenter.say("no fault is simulated")
 
     @on(CursorList.Chosen, "#faults")
     def action_compare(self) -> None:

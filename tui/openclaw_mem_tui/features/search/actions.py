@@ -14,7 +14,7 @@ from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.remembered import start_anew
 from openclaw_mem_tui.features.search.render import preview as render
 from openclaw_mem_tui.features.search.render.knobs import changed_words
-from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, KNOB_NAMES, nudged
+from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, nudged
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.screen import key_hint
 
@@ -124,7 +124,7 @@ class QueryActions(Actions):
 
     def action_cancel(self) -> None:
         screen = self._screen
-        if screen.cancel_work() or (screen.hits.has_focus and screen.clear_filter()):
+        if screen.cancel_work() or (screen.current_list.has_focus and screen.clear_filter()):
             return
         if screen.knobs_open:
             screen.toggle_knobs()
@@ -146,7 +146,12 @@ class HitActions(Actions):
         self._screen.show_row()
 
     def action_knobs(self) -> None:
-        self._screen.toggle_knobs()
+        """Open the panel, or go to it where it is open, or close it."""
+        screen = self._screen
+        if screen.knobs_open and screen.focused is not screen.knob_panel:
+            screen.knob_panel.focus()
+        else:
+            screen.toggle_knobs()
 
     def action_reset_all(self) -> None:
         if self._search.view.knobs == self._search.view.defaults:
@@ -174,8 +179,9 @@ class HitActions(Actions):
         if not self._screen.knobs_open:
             self._screen.toggle_knobs()
         panel = self._screen.knob_panel
+        panel.filter("")
         panel.focus()
-        panel.action_go(KNOB_NAMES.index(name) - panel.cursor)
+        panel.point_at(name)
 
     def action_apply_knobs(self) -> None:
         from openclaw_mem_tui.features.search import apply  # not needed for the first frame
@@ -220,7 +226,7 @@ class NoteActions(Actions):
             return
         row, candidate = selected
         marker, preview = self._hits.marker, self._preview
-        self._screen.bring_up_preview()
+        self._bring_up_preview()
         if self._preview.kind == "get":
             self._screen.show_snippet()
             return
@@ -244,11 +250,17 @@ class NoteActions(Actions):
                 self._screen.label(preview, f"note, lines {got.start_line}–{got.end_line}")
             preview.show(lambda cells: render.excerpt(got, candidate, marker, cells), render.first_of_chunk)
 
+    def _bring_up_preview(self) -> None:
+        """Where there is one column, show the preview instead of the waterfall or the knobs."""
+        self._screen.add_class("-pane-preview")
+        if self._screen.knobs_open:
+            self._screen.toggle_knobs()
+
     def action_render(self) -> None:
         if (selected := self._selected()) is None:
             return
         row, candidate = selected
-        self._screen.bring_up_preview()
+        self._bring_up_preview()
         if self._preview.kind == "markdown":
             self._screen.show_snippet()
             return
@@ -258,9 +270,9 @@ class NoteActions(Actions):
 
     def action_edit(self) -> None:
         """Of the selected row; before the first results, of the one that is selected when they are there."""
-        row, view = self._hits.selected, self._search.view
-        if row is not None and self._search.service.is_open:
-            self._screen.edit_note(row.path, row.start_line)
+        passage, view = self._hits.passage, self._search.view
+        if passage is not None and self._search.service.is_open:
+            self._screen.edit_note(*passage)
         elif not view.pending:
             self._search.say("nothing to edit: no hit is selected")
         else:
@@ -279,8 +291,8 @@ class NoteActions(Actions):
         self._edits = None
 
     def action_copy_location(self) -> None:
-        if (row := self._hits.selected) is not None:
-            self._copy(f"{row.path}:{row.start_line}")
+        if (passage := self._hits.passage) is not None:
+            self._copy(passage.location)
 
     def action_copy_snippet(self) -> None:
         row = self._hits.selected

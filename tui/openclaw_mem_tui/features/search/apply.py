@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -31,8 +32,8 @@ _MOST_LINES = 200
 
 
 async def offer(screen: SearchScreen) -> None:
-    """Ask whether to write the present knobs; when they are those configured, whether to take the last change
-    back."""
+    """Ask whether to write the present knobs; when they are those configured, or those that were configured
+    before the last write, whether to take the last change back."""
     search = screen.search
     service, view = search.service, search.view
     if service.reload is None:
@@ -42,7 +43,9 @@ async def offer(screen: SearchScreen) -> None:
         search.say(f"the configured backend is {service.configured_backend or 'builtin'}; o switches to it")
         return
     try:
-        settings, edit, undoes = await asyncio.to_thread(_proposed, service.reload, view.knobs)
+        settings, edit, undoes = await asyncio.to_thread(
+            _proposed, service.reload, view.knobs, search.steps.written
+        )
     except OpenClawMemError as error:
         search.trouble(str(error))
         return
@@ -52,22 +55,24 @@ async def offer(screen: SearchScreen) -> None:
 
     def decided(sure: bool | None) -> None:
         if sure:
-            screen.run_in(partial(_write, screen, settings, edit), "apply")
+            screen.run_in(partial(_write, screen, settings, edit, undoes), "apply")
 
     verb = "undo" if undoes else "write"
     title = "undo the last change of config.toml" if undoes else "write the knobs to config.toml"
     screen.app.push_screen(ConfirmScreen(title, partial(_shown, edit), verb), decided)
 
 
-def _proposed(reload: Callable[[], Settings], knobs: Knobs) -> tuple[Settings, SettingsEdit | None, bool]:
-    """The settings as they are on disk, what to write (None: nothing), whether that takes a change back."""
+def _proposed(
+    reload: Callable[[], Settings], knobs: Knobs, written: tuple[Knobs, Knobs] | None
+) -> tuple[Settings, SettingsEdit | None, bool]:
+    """The settings as they are on disk, what to write (None: nothing), whether that takes a change back.
+    ``written``: the knobs before and after our last write."""
     settings = reload()
-    if values := knobs_as_settings(settings, knobs):
-        return settings, propose_settings(settings, values), False
-    try:
-        return settings, propose_undo(settings), True
-    except UsageError:
-        return settings, None, False
+    values = knobs_as_settings(settings, knobs)
+    if not values or written == (knobs, configured_knobs(settings)):
+        with suppress(UsageError):  # there is no change to take back, or the file was modified since
+            return settings, propose_undo(settings), True
+    return settings, propose_settings(settings, values) if values else None, False
 
 
 def _shown(edit: SettingsEdit, cells: int) -> list[Line]:
@@ -75,7 +80,7 @@ def _shown(edit: SettingsEdit, cells: int) -> list[Line]:
     return [*wrapped(line((where, "strong")), cells), (), *diff_lines(edit.diff(), cells, _MOST_LINES)]
 
 
-async def _write(screen: SearchScreen, settings: Settings, edit: SettingsEdit) -> None:
+async def _write(screen: SearchScreen, settings: Settings, edit: SettingsEdit, undoes: bool) -> None:
     """Write it, and go on with what is configured now."""
     search, reload = screen.search, screen.search.service.reload
     assert reload is not None
@@ -86,10 +91,11 @@ async def _write(screen: SearchScreen, settings: Settings, edit: SettingsEdit) -
         search.trouble(str(error))
         return
     wanted = search.view.knobs
+    search.steps.written = None if undoes else (search.view.defaults, knobs)
     if search.configure(knobs):
         screen.search_soon(0.0)
-    path = fmt.inert(str(edit.path))
-    if knobs == wanted:
-        search.say(f"wrote {fmt.inert(edit.path.name)}; {key('apply_knobs')} undoes it")
-    else:
-        search.say(f"{fmt.count(len(wanted.changes_from(knobs)), 'knob')} differ from {path}")
+    name, left = fmt.inert(edit.path.name), len(wanted.changes_from(knobs))
+    done = f"{name} is as before the change" if undoes else f"wrote {name}"
+    then = f"{key('apply_knobs')} {'writes it again' if undoes else 'undoes it'}"
+    differ = f"{fmt.count(left, 'knob')} {'differs' if left == 1 else 'differ'} from it"
+    search.say(f"{done}; {differ if left else then}")

@@ -53,11 +53,13 @@ class History:
 
 @dataclass(slots=True)
 class Steps:
-    """Knobs as they were before each step, and those that were taken back. Bounded."""
+    """Knobs as they were before each step, and those that were taken back. Bounded. ``written``: what was
+    configured before and after this session wrote its knobs there, until it took that back."""
 
     limit: int = 100
     done: list[Knobs] = field(default_factory=list)
     undone: list[Knobs] = field(default_factory=list)
+    written: tuple[Knobs, Knobs] | None = None
 
     def made(self, before: Knobs) -> None:
         """A step was made from these."""
@@ -87,14 +89,14 @@ class Steps:
 def fuzzy(text: str, items: Iterable[str], keys: Mapping[str, str] = MappingProxyType({})) -> list[str]:
     """The items that hold all characters of the text in order: the one with this key, those of which a word
     starts with the text, that hold it, that hold it but for the blanks; then scattered letters, compact ones
-    first. Else in the given order. ``keys`` of an item, as they are displayed."""
-    typed = " ".join(text.split())
+    first. Else in the given order. An underscore is a blank. ``keys`` of an item, as they are displayed."""
+    typed = " ".join(text.replace("_", " ").split())
     wanted = typed.lower()
     packed = wanted.replace(" ", "")
     starts = re.compile(rf"(?<!\w){re.escape(wanted)}")
     found = []
     for order, item in enumerate(items):
-        low = item.lower()
+        low = item.lower().replace("_", " ")
         letters = iter(low)
         if typed in keys.get(item, "").split():
             found.append((-1.0, order, item))

@@ -22,7 +22,7 @@ from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.widgets.lists import CursorList, Lazy, Rows, has_words
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Row
+    from openclaw_mem_engine.api import Expected, Row
 
 #: The pane from which on what is returned takes two lines, in cells and lines.
 _TWO_CELLS, _TWO_LINES = 66, 18
@@ -104,6 +104,14 @@ class HitList(CursorList):
     @property
     def selected(self) -> Row | None:
         return self.rows[self.cursor] if self.cursor < len(self.rows) else None
+
+    @property
+    def passage(self) -> Expected | None:
+        """The line of the selected row that says most about the query: what its keys are about."""
+        from openclaw_mem_tui.features.why_not.picker import passage_of  # not needed for the first frame
+
+        row, view = self.selected, self.view
+        return None if row is None or view is None else passage_of(view, row)
 
     def _arrange(self, chosen: Row | None) -> None:
         """Which row or rule is on which line, whatever the width; the cursor to ``chosen``, or near to where

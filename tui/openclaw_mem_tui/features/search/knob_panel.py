@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual.message import Message
 
 from openclaw_mem_engine.api import Knobs
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import bindings
-from openclaw_mem_tui.features.search.render.knobs import panel
+from openclaw_mem_tui.features.search.render.knobs import meaning, panel_row
 from openclaw_mem_tui.features.search.state import KNOB_NAMES
-from openclaw_mem_tui.widgets.lists import CursorList, Rows
+from openclaw_mem_tui.render.spans import Line
+from openclaw_mem_tui.widgets.lists import Lazy, Table
 
 
-class KnobPanel(CursorList):
-    """All knobs; the selected one moves with left and right."""
+class KnobPanel(Table[str]):
+    """The names of all knobs; the selected one moves with left and right."""
 
     HELP = "Every ranking knob. Values that differ from the configuration are bold."
-    BINDINGS = bindings("knobs")
+    BINDINGS = bindings("knobs")  # type: ignore[assignment]
 
     @dataclass
     class Turned(Message):
@@ -30,10 +33,18 @@ class KnobPanel(CursorList):
         super().__init__(id=id)
         self.cursor = KNOB_NAMES.index("min_score")
         # The cursor moves also before the panel is drawn for the first time.
+        self._items = KNOB_NAMES
         self._spans = [(at, at + 1) for at in range(len(KNOB_NAMES))]
 
     def show_knobs(self, knobs: Knobs, defaults: Knobs) -> None:
-        self.show(lambda cells, cursor: Rows((), [[row] for row in panel(knobs, defaults, cells, cursor)]))
+        def row(name: str, cells: int, selected: bool) -> Line:
+            return panel_row(knobs, defaults, name, cells, selected)
+
+        self.show_rows(KNOB_NAMES, row, _words)
+
+    def draw(self, cells: int) -> Sequence[Line]:
+        # The steps of the selected knob are there to be clicked also without the focus.
+        return Lazy(len(self._items), lambda at: self._row(self._items[at], cells, at == self.cursor))
 
     def _scroll_to_line(self, line: int) -> None:
         # Opened and scrolled before the layout that adds the scroll bar, which does not ask for its position.
@@ -42,7 +53,8 @@ class KnobPanel(CursorList):
 
     @property
     def name_at_cursor(self) -> str:
-        return KNOB_NAMES[self.cursor]
+        """ "" when the filter leaves no knob."""
+        return self.selected or ""
 
     def action_less(self) -> None:
         self._turn(-1)
@@ -60,4 +72,10 @@ class KnobPanel(CursorList):
         self._turn(0)
 
     def _turn(self, direction: int, *, large: bool = False) -> None:
-        self.post_message(self.Turned(self.name_at_cursor, direction, large))
+        if name := self.name_at_cursor:
+            self.post_message(self.Turned(name, direction, large))
+
+
+def _words(name: str) -> str:
+    """What a filter looks at: the name as it is shown and as it is written in settings, and the meaning."""
+    return f"{name.replace('_', ' ')} {name} {meaning(name)}"

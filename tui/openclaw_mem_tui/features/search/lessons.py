@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from openclaw_mem_engine.api import Knobs, parse_settings
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.render.above import in_short
+from openclaw_mem_tui.features.search.render.funnel import strip
 from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import View, asked
 from openclaw_mem_tui.render import format as fmt
@@ -71,6 +72,12 @@ def taught(search: SearchPresenter) -> bool:
     return guide is not None and number is not None and _is_taught(search.view, guide[number])
 
 
+def knob_strip(search: SearchPresenter, cells: int) -> Line:
+    """The knobs of the shown run in one line."""
+    view, resets = search.view, not search.view.shown_faults
+    return strip(view.knobs, view.defaults, cells, view.trace, taught=taught(search), resets=resets)
+
+
 def _with_settings(base: Knobs, settings: Sequence[str]) -> Knobs:
     return base.set(parse_settings(list(settings)))
 
@@ -92,7 +99,8 @@ def lesson_title(guide: Guide, number: int, view: View, cells: int, *, brief: bo
     both = line((f" · {now} · ", "dim"), (key("swap"), "key"), (f" {other}", "dim")) if swaps else ()
     reads = line("  ", (key("messages"), "key"), (" text", "dim")) if brief else ()
     # A part that does not fit is not shown at all.
-    follows = line(" ", (key("next_lesson"), "key"), (" next", "dim"))
+    is_last = number + 1 == len(guide)
+    follows = line(" ", (key("next_lesson"), "key"), (" first lesson" if is_last else " next", "dim"))
     for part in (reads, count, follows, both):
         if width(head) + width(part) >= cells:  # the last cell stays blank
             break

@@ -16,11 +16,11 @@ from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
-from openclaw_mem_tui.features.search.lessons import is_tight, over_hits, taught
+from openclaw_mem_tui.features.search.lessons import is_tight, knob_strip, over_hits
 from openclaw_mem_tui.features.search.presenter import DEBOUNCE, SearchPresenter
 from openclaw_mem_tui.features.search.preview import Preview, Waterfall
 from openclaw_mem_tui.features.search.query_line import QueryLine
-from openclaw_mem_tui.features.search.render import above, funnel, legend
+from openclaw_mem_tui.features.search.render import above, legend
 from openclaw_mem_tui.features.search.render.knobs import hint
 from openclaw_mem_tui.features.search.run_actions import GROUPS
 from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, landing, suggested
@@ -72,10 +72,7 @@ class SearchScreen(WorkbenchScreen):
             yield self.hits
             with Vertical(id="side"):
                 yield from (self.waterfall, self.preview)
-                with Vertical(id="knob-box", classes="pane") as box:
-                    self.label(box, "knobs", key_hint("knobs", "closes"))
-                    yield self.knob_panel
-                    yield self.hint
+                yield Vertical(self.knob_panel, self.hint, id="knob-box", classes="pane listed")
         yield from (self.notes, self.status_line)
 
     def on_mount(self) -> None:
@@ -190,8 +187,7 @@ class SearchScreen(WorkbenchScreen):
         if self._lesson_opens and view.answers and view.trace and view.trace.rows:
             self._lesson_opens = False
             self.hits.point_at(lost(view))
-        learning = taught(self.search)
-        self.strip.show(lambda n: [funnel.strip(view.knobs, view.defaults, n, view.trace, taught=learning)])
+        self.strip.show(lambda cells: [knob_strip(self.search, cells)])
         if self.knobs_open:
             self.knob_panel.show_knobs(view.knobs, view.defaults)
             self.draw_hint()
@@ -238,6 +234,11 @@ class SearchScreen(WorkbenchScreen):
         self.notes.set_class(bool(notes(80)), "-on")
         self.notes.show(notes)
 
+    def draw_keys(self) -> None:
+        super().draw_keys()
+        does = "closes" if self.focused is self.knob_panel else "goes here"
+        self.label(self.frame_of(self.knob_panel), "knobs", key_hint("knobs", does))
+
     def label_hits(self) -> None:
         said = self.hits.above + key_hint("columns", f"columns: {self.hits.mode}")
         self.label(self.hits, subtitle=said if self.search.view.trace is not None else "")
@@ -259,12 +260,6 @@ class SearchScreen(WorkbenchScreen):
         """The preview shows the snippet of the selected row again."""
         self.preview.follow(self.search.view, self.hits.selected, self.hits.marker, again=True)
 
-    def bring_up_preview(self) -> None:
-        """Where there is one column, show the preview instead of the waterfall or the knobs."""
-        self.add_class("-pane-preview")
-        if self.knobs_open:
-            self.toggle_knobs()
-
     def _fit_waterfall(self) -> None:
         trace, row = self.search.view.trace, self.hits.selected
         self.waterfall.fit(trace, row, self.knobs_open, self.hits.outer_size.height)
@@ -281,6 +276,7 @@ class SearchScreen(WorkbenchScreen):
             self.knob_panel.focus()
             self.call_after_refresh(self.knob_panel.follow)
         else:
+            self.knob_panel.filter("")
             self.hits.focus()
         self._fit_waterfall()
         self.draw_keys()
@@ -307,7 +303,7 @@ class SearchScreen(WorkbenchScreen):
 
     @property
     def current_list(self) -> CursorList:
-        return self.hits
+        return self.knob_panel if self.focused is self.knob_panel else self.hits
 
     @property
     def lower_pane(self) -> Pane:

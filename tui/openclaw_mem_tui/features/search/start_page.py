@@ -116,13 +116,21 @@ def is_blank(search: SearchPresenter) -> bool:
 
 
 def idle_keys(search: SearchPresenter, asks: str) -> frozenset[str]:
-    """Ids of actions of the lab that do nothing now: without lessons, without a query, with no heading under
-    the cursor that ``asks`` one, with no baseline of other knobs."""
-    lessons = {"guide", "next_lesson"}
-    idle = set[str]() if search.guide is not None else lessons
-    idle = idle if swaps(search.view) else idle | {"swap"}
+    """Ids of actions of the lab that do nothing now: without lessons, or a next one, without a query, with no
+    heading under the cursor that ``asks`` one, with no baseline of other knobs, with no step of a knob."""
+    view, steps, guided = search.view, search.steps, search.guide is not None
+    acts = {
+        "guide": guided,
+        "next_lesson": search.guide is not None and search.lesson_at != len(search.guide) - 1,
+        "swap": swaps(view),
+        "reset_all": view.knobs != view.defaults and not view.shown_faults,
+        "undo_knob": bool(steps.done),
+        "redo_knob": bool(steps.undone),
+        "apply_knobs": search.service.reload is not None,
+    }
+    idle = {name for name, does in acts.items() if not does}
     if is_blank(search) or search.activity.phase == "failed":
-        acting = {"focus_query", "history", "knobs", "help", "quit", *lessons}
+        acting = {"focus_query", "history", "knobs", "cancel", "help", "quit", *acts} - {"swap"}
         acting |= {"sync"} if search.activity.phase == "failed" else set()
         acting |= {"get"} if asks else set()
         acting |= {"filter"} if suggested(search) else set()

@@ -21,7 +21,7 @@ class WhyNotActions:
 
     def action_why_not(self) -> None:
         """For the selected row; without one, for a line that is picked."""
-        if (passage := self._selected()) is None or not self._screen.search.service.is_open:
+        if (passage := self._screen.hits.passage) is None or not self._screen.search.service.is_open:
             self.action_why_not_any()
         else:
             self._open(passage)
@@ -36,7 +36,7 @@ class WhyNotActions:
 
     def action_expect(self) -> None:
         search = self._screen.search
-        if (passage := self._selected()) is None:
+        if (passage := self._screen.hits.passage) is None:
             search.say(f"no passage is selected: {key('why_not_any')} finds any line")
             return
         self._screen.run_in(partial(toggle, search, passage), "expect")
@@ -44,12 +44,6 @@ class WhyNotActions:
     def action_expected(self) -> None:
         if self._screen.search.service.is_open:
             stop_any(self._screen)
-
-    def _selected(self) -> Expected | None:
-        from openclaw_mem_tui.features.why_not.picker import passage_of
-
-        row = self._screen.hits.selected
-        return None if row is None else passage_of(self._screen.search.view, row)
 
     def _open(self, passage: Expected) -> None:
         from openclaw_mem_tui.features.why_not.screen import WhyNotScreen

@@ -100,11 +100,17 @@ def _in_pool(trace: Trace) -> int:
 
 
 def strip(
-    knobs: Knobs, defaults: Knobs, cells: int, trace: Trace | None = None, *, taught: bool = False
+    knobs: Knobs,
+    defaults: Knobs,
+    cells: int,
+    trace: Trace | None = None,
+    *,
+    taught: bool = False,
+    resets: bool = True,
 ) -> Line:
     """The knobs that matter most in one line: the profile and how many knobs are configured otherwise; what
     differs from the configuration is bold. No weights where the ``trace`` has lists of one kind alone, whose
-    score counts in full. ``taught``: a lesson has set the knobs."""
+    score counts in full. ``taught``: a lesson has set the knobs; ``resets``: a key resets them."""
 
     def part(text: str, *names: str) -> Span:
         changed = any(getattr(knobs, n) != getattr(defaults, n) for n in names)
@@ -138,7 +144,8 @@ def strip(
     end: Line = ()
     if changes := knobs.changes_from(defaults):
         count = fmt.count(len(changes), "change") + " of the lesson" * taught
-        end = line((count, "accent"), (" · ", "faint"), (key_of("reset_all"), "key"), (" resets ", "dim"))
+        key = line((" · ", "faint"), (key_of("reset_all"), "key"), (" resets", "dim")) if resets else ()
+        end = line((count, "accent"), *key, " ")
     label = Span(f"{'profile':<9}", "dim", "knob('profile')")
     # What is off and was, says least; then what the stages say too.
     for less in (" off", " a list"):

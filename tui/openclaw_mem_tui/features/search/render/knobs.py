@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from openclaw_mem_engine.api import KNOBS, PROFILES, Knobs, KnobSpec, KnobValue, profile
-from openclaw_mem_tui.features.search.state import KNOB_NAMES, PROFILE
+from openclaw_mem_tui.features.search.state import PROFILE
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
 
@@ -33,7 +33,7 @@ def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int
     shown = _value(name, value)
     if selected:
         role = "strong accent" if changed else "strong"
-        parts += [Span("◂", "accent"), Span(shown, role), Span("▸", "accent")]
+        parts += [Span("◂", "accent", "do('less')"), Span(shown, role), Span("▸", "accent", "do('more')")]
         parts.append(Span(" " * max(0, wide - fmt.width_of(shown) - 2)))
     else:
         parts.append(Span(" " + fmt.left(shown, wide - 1), plain or ("strong accent" if changed else "")))
@@ -76,10 +76,15 @@ def _track(name: str, value: KnobValue, cells: int) -> str:
     return "─" * at + "●" + "─" * (cells - 1 - at)
 
 
-def panel(knobs: Knobs, defaults: Knobs, cells: int, cursor: int) -> list[Line]:
-    """All rows, in the order of the engine's table."""
-    rows = ((name, getattr(knobs, name), getattr(defaults, name)) for name in KNOB_NAMES)
-    return [knob(*row, bool(idle(row[0], knobs)), cells, at == cursor) for at, row in enumerate(rows)]
+def panel_row(knobs: Knobs, defaults: Knobs, name: str, cells: int, selected: bool) -> Line:
+    """The row of one knob."""
+    value, default = getattr(knobs, name), getattr(defaults, name)
+    return knob(name, value, default, bool(idle(name, knobs)), cells, selected)
+
+
+def meaning(name: str) -> str:
+    """What a knob does."""
+    return "sets all knobs" if name == PROFILE else KNOBS[name].help
 
 
 def idle(name: str, knobs: Knobs) -> str:
@@ -88,9 +93,9 @@ def idle(name: str, knobs: Knobs) -> str:
 
 
 def hint(name: str, cells: int, knobs: Knobs, most: int = 0) -> list[Line]:
-    """What the selected knob means and which values it takes; first of all, why it has no effect now. In
-    ``most`` lines (0: in as many as needed) with an ellipsis where there are more."""
-    made = _hint(name, cells, knobs)
+    """What the selected knob means and which values it takes; first of all, why it has no effect now; nothing
+    for no ``name``. In ``most`` lines (0: in as many as needed) with an ellipsis where there are more."""
+    made = _hint(name, cells, knobs) if name else []
     if not 0 < most < len(made):
         return made
     return [*made[: most - 1], fit((*made[most - 1], Span(" "), *made[most]), cells)]
@@ -101,9 +106,11 @@ def _hint(name: str, cells: int, knobs: Knobs) -> list[Line]:
     if name == PROFILE:
         own = changed_words(profile(knobs.profile), knobs)
         with_own = f"{knobs.profile} with {own} · " if own else ""
-        return wrapped(line(title, with_own, (f"sets all knobs: {', '.join(PROFILES)}", "dim")), cells)
+        return wrapped(line(title, with_own, (f"{meaning(name)}: {', '.join(PROFILES)}", "dim")), cells)
     spec: KnobSpec = KNOBS[name]
     tail = "" if spec.free else " · needs a new retrieval"
     reason = idle(name, knobs)
     why = f"no effect: {reason} · " if reason else ""
-    return wrapped(line(title, (why, "warn"), (spec.help, ""), (f" · {spec.allowed}{tail}", "dim")), cells)
+    return wrapped(
+        line(title, (why, "warn"), (meaning(name), ""), (f" · {spec.allowed}{tail}", "dim")), cells
+    )
