@@ -264,10 +264,12 @@ class Workbench(App[int]):
             self.screen.tell("ctrl+q quits; ctrl+c copies selected text")
 
     def action_suspend_process(self) -> None:
-        """Stop as a job of the shell. A process in the group of the session's leader has no shell to resume
-        it: it goes on."""
+        """Stop the job of the shell: this process and what started it in its group (``uv run``), as the
+        terminal would. A process in the group of the session's leader has no shell to resume it: it goes
+        on."""
         if self._driver is not None and self._driver.can_suspend and os.getsid(0) != os.getpgrp():
-            super().action_suspend_process()
+            with self.suspend():  # the terminal is as it was before the shell takes it
+                os.kill(0, signal.SIGTSTP)
         elif isinstance(self.screen, WorkbenchScreen):
             self.screen.tell("not suspended: no shell is there to resume it; ctrl+q quits")
 
