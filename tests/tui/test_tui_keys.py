@@ -63,9 +63,21 @@ async def test_hits_are_filtered_by_path_and_text_and_the_ranking_stays(tmp_path
         await press(pilot, "n", "N")
         assert hits.cursor == at
 
-        await press(pilot, "f", *"zzz", "enter")
+        said = lab(app).status_line
+        await press(pilot, "f", *"zzz", "enter", "n")
         assert not hits.rows and f"0 of {len(ranked)} rows" in frame(hits)
-        await press(pilot, "f", "escape")
+        assert "no row has zzz" in said.text
+        await press(pilot, "exclamation_mark")
+        assert "no row has zzz" in app.screen.query_one(HelpText).text, "shown in full, it stays"
+        await press(pilot, "escape")
+        assert "no row has zzz" in said.text
+        await press(pilot, "f", *"drill")
+        assert hits.rows and "no row has" not in said.text, "it lasts until the next action"
+        await press(pilot, "enter", "n", "escape", "y")
+        assert "copied" in said.text
+        await pilot.click(hits, offset=(20, hits.fixed + hits.gutter.top + 9))
+        await settled(pilot)
+        assert hits.cursor and "copied" not in said.text, "a click moves the cursor too"
         assert list(hits.rows) == ranked
 
         by_text = next(row for row in ranked if "drill" not in row.path)
@@ -331,7 +343,7 @@ def test_keys_of_every_kind_are_taken_and_the_way_back_has_the_key_of_the_way_in
 
 
 def test_messages_name_the_keys_of_the_user() -> None:
-    take_keys({"rebuild": "f9", "show_index": "f3"})
+    take_keys({"repair": "f9", "show_index": "f3"})
     assert fmt.message("Run `openclaw-mem index --force`.").startswith("f3 then f9: ")
     said = fmt.message_here(
         "Run `openclaw-mem index --force`: `openclaw-mem index --force` builds it; run it."

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.app import App, SystemCommand
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding
+from textual.dom import DOMNode
 from textual.events import Key
 from textual.screen import Screen
 from textual.timer import Timer
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 _SAVED_AFTER = 1.0
 #: Seconds after a signal until the process ends in any case; what it was about is saved before.
 _END_WITHIN = 10.0
+#: A message lasts until the next action, but for these: they show it in full, or lead to what does.
+_KEEP = frozenset({"messages", "help", "palette", "command_palette", "do"})
 
 
 class Workbench(App[int]):
@@ -249,6 +252,12 @@ class Workbench(App[int]):
                 self._at = ""
         self._save_soon()
         return super().pop_screen()
+
+    async def _dispatch_action(self, namespace: DOMNode, action_name: str, params: Any) -> bool:
+        # Every key, click and command that does something comes here.
+        if isinstance(self.screen, WorkbenchScreen) and action_name not in _KEEP:
+            self.screen.forget_message()
+        return await super()._dispatch_action(namespace, action_name, params)
 
     def on_key(self, event: Key) -> None:
         """A key that no line took, and that does nothing on this screen, says so."""

@@ -157,7 +157,7 @@ class Lines(ScrollView, can_focus=False):
     def on_resize(self, event: events.Resize) -> None:  # noqa: ARG002
         self._measure()
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         y = event.y - self.gutter.top + self.scroll_offset.y
         x = event.x - self.gutter.left
         for span in self.drawn[y] if 0 <= y < len(self.drawn) else ():

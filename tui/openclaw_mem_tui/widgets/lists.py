@@ -189,15 +189,15 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         super().on_resize(event)
         self.call_after_refresh(self.follow)
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         line = event.y - self.fixed - self.gutter.top + self.scroll_offset.y
         target = next((i for i, (first, stop) in enumerate(self._spans) if first <= line < stop), None)
         if target is None:
-            super().on_click(event)
+            await super().on_click(event)
             return
         if target == self.cursor and event.chain > 1:
             self.post_message(self.Chosen(self))
-        self.action_go(target - self.cursor)
+        await self.run_action(f"go({target - self.cursor})")
 
 
 class Lazy(Sequence[Any]):
