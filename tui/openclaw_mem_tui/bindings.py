@@ -107,6 +107,7 @@ _OPEN_MOMENT = "open the file of a write; run a search again in the lab; another
 _KINDS = "events shown: all, flushes, missed flushes, problems, writes, searches, index"
 _ZOOM = "zoom of the curve: session, day, hour"
 _ACCEPT = "write the change after confirmation; propose a rejected candidate again"
+_UNDO_NOTE = "undo the last step: a rejection, or a change of notes after confirmation"
 _WHICH = "candidates shown: all, one kind, the rejected ones"
 _REMEMBER = "remember… a fact in MEMORY.md, an event in the daily log"
 _FILTER = "filter the list by words; esc clears it"
@@ -199,7 +200,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("open_note", "enter", "enter", "show the chunks of the note", "Curate", "curate", "note", 7),
     Action("accept", "a", "a", _ACCEPT, "Curate", "curate", "accept", 1),
     Action("reject", "X", "X", "reject: do not propose it again", "Curate", "curate", "reject", 2),
-    Action("undo_note", "z", "z", "undo the last change of a note", "Curate", "curate", "undo", 4),
+    Action("undo_note", "z", "z", _UNDO_NOTE, "Curate", "curate", "undo", 4),
     Action("which", "v", "v", _WHICH, "Curate", "curate", "kinds", 6),
     Action("measure", "E", "E", "measure the effect on answers again", "Curate", "curate", "effect", 11),
     Action("read_notes", "r", "r", "read notes and searches again", "Curate", "curate", "reload", 10),
