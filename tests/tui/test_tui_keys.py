@@ -222,7 +222,8 @@ async def test_the_tabs_show_the_screens_and_the_key_bar_ends_alike_on_all(
             assert ("esc back" in keys) == (name != "search")
         await press(pilot, "w")
         top = app.screen.query_one("#top", Pane)
-        assert "› why not" in top.text and "esc back   ? help   q quit" in app.screen.query_one(KeyBar).text
+        keys = app.screen.query_one(KeyBar).text.rstrip()
+        assert "› why not" in top.text and keys.endswith("esc back   ? help")
         at = app.screen.query_one(KeyBar).text.index("esc back")
         await pilot.click(app.screen.query_one(KeyBar), offset=(at + 5, 0))
         await settled(pilot)
@@ -364,6 +365,7 @@ def test_a_key_means_the_same_on_every_screen() -> None:
         "space": {"swap", "toggle_fault"},
         "enter": {"apply_change", "get", "compare", "chunks", "close_chunks", "open_moment", "open_note"},
         "x": {"export", "export_change"},
+        "q": {"quit", "leave_view"},
         "z": {"undo_knob", "undo_note"},
         "U": {"reset_all", "clear_faults"},
         "r": {"probe", "sync_now", "read_timeline", "read_notes", "sync"},
@@ -396,6 +398,23 @@ async def test_a_key_without_a_meaning_here_says_what_it_does_elsewhere(tmp_path
         app.screen.tell("")  # type: ignore[attr-defined]
         await press(pilot, "slash", *"bcX")
         assert "does nothing" not in app.screen.query_one("#status", Pane).text, "letters, no keys"
+
+
+async def test_q_leaves_a_view_and_quits_on_the_main_screens(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "w", "q")
+        assert app.is_running and app.screen is lab(app)
+        await press(pilot, "3", "enter")
+        assert isinstance(app.screen, ChunksScreen)
+        await press(pilot, "question_mark")
+        cover = app.screen.query_one(".no-keys")
+        assert cover.region == app.screen_stack[-2].query_one(KeyBar).region, "those keys do not work now"
+        await press(pilot, "q", "q")
+        assert isinstance(app.screen, IndexScreen) and app.return_code is None
+        await press(pilot, "q")
+        assert app.return_code == 0
 
 
 def test_steps_are_undone_and_redone_in_order() -> None:

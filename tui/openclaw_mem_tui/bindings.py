@@ -74,6 +74,7 @@ _COMMANDS = {
     "find": "filter",
     "close_chunks": "leave",
     "close_why_not": "leave",
+    "leave_view": "leave",
     "scroll_down": "scroll_pane(3)",
     "scroll_up": "scroll_pane(-3)",
     "next_list": "next_list(1)",
@@ -218,7 +219,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("palette", "colon,ctrl+p", ": ctrl+p", "command palette, themes", "More", "everywhere"),
     Action("help", "question_mark,f1", "? f1", "this help", "More", "everywhere", footer="help", rank=1),
     Action("suspend", "ctrl+z", "ctrl+z", _SUSPEND, "More", "everywhere"),
-    Action("quit", "q", "q ctrl+q", "quit", "More", "everywhere", footer="quit", rank=5),
+    Action("quit", "q", "q ctrl+q", "quit", "More", " ".join(TABS), footer="quit", rank=5),
+    Action("leave_view", "q", "q", "back; ctrl+q quits", "More", "chunks why_not"),
 )
 
 GROUPS: tuple[str, ...] = tuple(dict.fromkeys(action.group for action in ACTIONS))

@@ -23,14 +23,15 @@ from openclaw_mem_tui.render.choices import Choice, choice_rows
 from openclaw_mem_tui.render.spans import Line, Reading, Span, fit, line, width, wrapped
 from openclaw_mem_tui.widgets.edges import Banner
 from openclaw_mem_tui.widgets.filter_line import FilterLine
-from openclaw_mem_tui.widgets.line_view import Drawer, Pane
+from openclaw_mem_tui.widgets.line_view import Drawer, Lines, Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Rows, WrappedTable, has_words
 
 T = TypeVar("T")
 
 
 class Dialog(ModalScreen[T]):
-    """One framed widget over the screen, below the banner."""
+    """One framed widget over the screen, below the banner. The keys of the screen do not work meanwhile: its
+    bottom line is covered."""
 
     def __init__(self, box: Widget, title: str, keys: str) -> None:
         super().__init__()
@@ -40,6 +41,7 @@ class Dialog(ModalScreen[T]):
     def compose(self) -> ComposeResult:
         yield Banner(classes="over")
         yield self._box
+        yield Lines(classes="no-keys")
 
 
 class Choices(CursorList, can_focus=False):
@@ -85,7 +87,8 @@ class PickScreen(Dialog[str | None]):
 
     def on_resize(self) -> None:
         around = 4 if self._filtered else 2  # the frame, and the line to type in
-        self._list.styles.max_height = max(1, min(24, self.size.height * 4 // 5 - around))
+        left = self.size.height - 1  # the line below
+        self._list.styles.max_height = max(1, min(24, left * 4 // 5 - around))
         self.call_after_refresh(self._label)
 
     @on(CursorList.Moved)
