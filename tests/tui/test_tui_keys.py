@@ -7,6 +7,7 @@ from pathlib import Path
 import lab_world as world
 import pytest
 from lab_world import LARGE, SMALL, frame, lab, press, settled
+from textual.pilot import Pilot
 
 from openclaw_mem_engine.api import Knobs
 from openclaw_mem_tui import bindings
@@ -17,7 +18,7 @@ from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.user_keys import take_keys
-from openclaw_mem_tui.widgets.dialogs import HelpScreen, HelpText
+from openclaw_mem_tui.widgets.dialogs import HelpRow, HelpScreen, HelpText
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.line_view import Pane
@@ -201,6 +202,18 @@ async def test_the_help_has_the_own_keys_first_and_what_to_read_beside_or_before
         assert groups.index(IndexScreen.READING[0]) == len(groups) - 2
 
 
+async def _shows_the_end_of_the_help(pilot: Pilot[int]) -> WrappedTable[HelpRow]:
+    """Open the help, go to its last row, close it."""
+    await press(pilot, "question_mark")  # and it is painted, with the scroll bar
+    await press(pilot, "G")
+    screen, rows = pilot.app.screen, pilot.app.screen.query_one("#help-rows", WrappedTable)
+    seen = rows.scroll_offset.y + rows.size.height
+    assert seen >= len(rows.drawn) and screen.query_one(".box").content_region.contains_region(rows.region)
+    assert rows.selected is not None and "no counts" in rows.selected.text
+    await press(pilot, "escape")
+    return rows
+
+
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 async def test_the_tabs_show_the_screens_and_the_key_bar_ends_alike_on_all(
     tmp_path: Path, size: tuple[int, int]
@@ -220,7 +233,12 @@ async def test_the_tabs_show_the_screens_and_the_key_bar_ends_alike_on_all(
             keys = app.screen.query_one(KeyBar).text.rstrip()
             assert keys.endswith("? help   q quit") and not any(f" {n} " in f" {keys} " for n in "12345")
             assert ("esc back" in keys) == (name != "search")
-        await press(pilot, "w")
+            await _shows_the_end_of_the_help(pilot)
+        await press(pilot, "p")
+        rows = await _shows_the_end_of_the_help(pilot)
+        assert [row.action for row in rows._all[:2]] == ["less", "much_less"], "of what has the focus"
+        assert rows._all[2].action == "reset_knob" and rows._all[0].group == "Knobs"
+        await press(pilot, "p", "w")
         top = app.screen.query_one("#top", Pane)
         keys = app.screen.query_one(KeyBar).text.rstrip()
         assert "› why not" in top.text and keys.endswith("esc back   ? help")
