@@ -55,8 +55,10 @@ class PickScreen(Dialog[str | None]):
         Binding("enter", "choose", "picks", show=False),
         Binding("up,ctrl+p,k", "step(-1)", "up", show=False),
         Binding("down,ctrl+n,j", "step(1)", "down", show=False),
-        Binding("pageup", "step(-10)", "ten up", show=False),
-        Binding("pagedown", "step(10)", "ten down", show=False),
+        Binding("pageup,ctrl+u", "step(-10)", "ten up", show=False),
+        Binding("pagedown,ctrl+d", "step(10)", "ten down", show=False),
+        Binding("g,home", "step(-1_000_000)", "the first row", show=False),
+        Binding("G,end", "step(1_000_000)", "the last row", show=False),
         Binding("escape,q", "dismiss(None)", "closes", show=False),
     ]
 
