@@ -190,7 +190,7 @@ async def test_rejected_candidates_are_under_their_filter(tmp_path: Path) -> Non
         keys = shown(screen, KeyBar)
         assert "a propose again" in keys and "X" not in keys and "e edit" not in keys
         await press(pilot, "X")
-        assert "does nothing here" in shown(screen, "#status") and screen.presenter.state.found
+        assert "X does nothing here" in shown(screen, "#status") and screen.presenter.state.found
         await press(pilot, "a", "v", "s")
         assert "of the kind secret" in shown(screen, "#proposal")
         await press(pilot, "v", "a")

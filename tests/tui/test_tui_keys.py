@@ -403,17 +403,20 @@ async def test_a_key_without_a_meaning_here_says_what_it_does_elsewhere(tmp_path
         await settled(pilot)
         line = lab(app).status_line
         for key, said in (
-            ("c", "this key does nothing here; on 3 index: run checks; ? lists the keys"),
-            ("right_square_bracket", "this key does nothing here; ? lists the keys"),  # no lessons
-            ("h", "this key does nothing here; ? lists the keys"),  # of the knobs, which are closed
+            ("c", " c does nothing here; on 3 index: run checks "),
+            ("P", " P does nothing here; on 3 index: remove the notes of an emptied workspace "),
+            ("right_square_bracket", " ] does nothing here; ? lists the keys "),  # no lessons
+            ("h", " h does nothing here; ? lists the keys "),  # of the knobs, which are closed
         ):
             await press(pilot, key)
             assert said in line.text, key
         await press(pilot, "p", "h")
         assert "does nothing" not in line.text and lab(app).search.view.changed_knobs(), "now it does"
         await press(pilot, "4", "b")
-        assert "on 1 lab: pin this run as the baseline" in app.screen.query_one("#status", Pane).text
-        app.screen.tell("")  # type: ignore[attr-defined]
+        said = app.screen.query_one("#status", Pane)
+        assert "b does nothing here; on 1 lab: pin this run as the baseline" in said.text
+        await press(pilot, "space")
+        assert "space does nothing here; on 1 lab: swap the shown run and its baseline" in said.text
         await press(pilot, "slash", *"bcX")
         assert "does nothing" not in app.screen.query_one("#status", Pane).text, "letters, no keys"
 

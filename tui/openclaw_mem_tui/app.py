@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -263,8 +264,9 @@ class Workbench(App[int]):
         """A key that no line took, and that does nothing on this screen, says so."""
         screen = self.screen
         if isinstance(screen, WorkbenchScreen) and event.is_printable:
-            here = {screen.WHERE, "lists", screen.key_place()}
-            if said := unused(event.key, here, lambda name: bool(screen.check_action(name, ()))):
+            here, sign = {screen.WHERE, "lists", screen.key_place()}, (event.character or "").strip()
+            acts = partial(screen.check_action, parameters=())
+            if said := unused(event.key, sign or event.key, here, acts):
                 screen.tell(said)
 
     def action_help_quit(self) -> None:

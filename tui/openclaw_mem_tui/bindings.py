@@ -5,6 +5,7 @@ key means the same on every screen: actions of different screens share one only 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 #: Parts of screens with keys of their own: every other word of ``Action.where`` is a screen.
 PARTS = frozenset({"query", "knobs", "lists"})
 
+#: Where the first clause of a help text ends.
+_CLAUSE = re.compile(r"[:,;] | \(")
 #: The screens of the table.
 TABS = tuple(entry.name for entry in SCREENS)
 
@@ -264,15 +267,15 @@ def listed(where: str) -> tuple[Action, ...]:
     return tuple(a for a in actions() if a.shown and here & a.parts)
 
 
-def unused(pressed: str, here: Set[str], acts: Callable[[str], bool]) -> str:
+def unused(pressed: str, sign: str, here: Set[str], acts: Callable[[str], bool | None]) -> str:
     """That a key does nothing on a screen with the parts ``here``, and what it does on another one; "" when
-    it ``acts`` here. ``pressed`` is its name."""
+    it ``acts`` here. ``pressed`` is its name, ``sign`` how it is displayed. One line holds it."""
     found = [a for a in actions() if pressed in a.keys.split(",")]
     if any((a.where == "everywhere" or here & a.parts) and acts(a.id) for a in found):
         return ""
     others = ((entry, a) for a in found for entry in SCREENS if entry.name in a.parts - here)
-    there = next((f"; on {entry.key} {entry.tab}: {a.help}" for entry, a in others), "")
-    return f"this key does nothing here{there}; {key('help')} lists the keys"
+    elsewhere = (f"on {entry.key} {entry.tab}: {_CLAUSE.split(a.help)[0]}" for entry, a in others)
+    return f"{sign} does nothing here; " + next(elsewhere, f"{key('help')} lists the keys")
 
 
 def bindings(where: str) -> list[Binding]:
