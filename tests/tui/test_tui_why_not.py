@@ -94,6 +94,9 @@ async def test_a_returned_row_needs_no_change(tmp_path: Path) -> None:
         assert screen.answer is not None and screen.answer.returned
         assert "✗" not in pane(screen, "walk") and "✓" in pane(screen, "asked")
         before = screen.search.view.knobs
+        await press(pilot, "y")
+        assert pilot.app.clipboard == screen.passage.location
+        assert f"copied {screen.passage.location}" in pane(screen, "status")
         await press(pilot, "enter", "x")
         assert opened(pilot) is screen and screen.search.view.knobs == before
         assert not list((tmp_path / "data").glob("exports/*"))

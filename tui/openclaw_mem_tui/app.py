@@ -31,6 +31,7 @@ from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.search.remembered import NOTHING, Remembered, to_remember
 from openclaw_mem_tui.features.search.screen import SearchScreen
+from openclaw_mem_tui.render.format import inert
 from openclaw_mem_tui.render.spans import ROLES
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
@@ -268,6 +269,12 @@ class Workbench(App[int]):
             acts = partial(screen.check_action, parameters=())
             if said := unused(event.key, sign or event.key, here, acts):
                 screen.tell(said)
+
+    def copy_location(self, location: str) -> None:
+        """Copy ``path:line``, and say so. Names of files may have bytes that no clipboard takes."""
+        self.copy_to_clipboard(location.encode("utf-8", "replace").decode("utf-8"))
+        if isinstance(self.screen, WorkbenchScreen):
+            self.screen.tell(f"copied {inert(location, 200)}")
 
     def action_help_quit(self) -> None:
         """What ctrl+c runs where nothing is selected: a slip of the finger does not end the session."""

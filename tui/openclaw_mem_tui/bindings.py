@@ -167,7 +167,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("get", "enter", "enter", "the lines around the chunk (memory_get)", "Note", footer="note", rank=3),
     Action("render", "m", "m", "render the Markdown of the chunk", "Note", footer="render", rank=12),
     Action("edit", "e", "e", _EDIT, "Note", "search index chunks timeline curate why_not", "edit", 9),
-    Action("copy_location", "y", "y", "copy path:line", "Note"),
+    Action("copy_location", "y", "y", "copy path:line", "Note", "search why_not chunks"),
     Action("copy_snippet", "Y", "Y", "copy the snippet as the agent receives it", "Note"),
     Action("citations", "t", "t", "citations: auto, on, off", "Note"),
     Action("knobs", "p", "p", "open or close the knob panel", "Knobs", footer="knobs", rank=2),
