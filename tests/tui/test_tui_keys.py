@@ -413,10 +413,10 @@ async def test_a_key_without_a_meaning_here_says_what_it_does_elsewhere(tmp_path
         await press(pilot, "p", "h")
         assert "does nothing" not in line.text and lab(app).search.view.changed_knobs(), "now it does"
         await press(pilot, "4", "b")
-        said = app.screen.query_one("#status", Pane)
-        assert "b does nothing here; on 1 lab: pin this run as the baseline" in said.text
+        status = app.screen.query_one("#status", Pane)
+        assert "b does nothing here; on 1 lab: pin this run as the baseline" in status.text
         await press(pilot, "space")
-        assert "space does nothing here; on 1 lab: swap the shown run and its baseline" in said.text
+        assert "space does nothing here; on 1 lab: swap the shown run and its baseline" in status.text
         await press(pilot, "slash", *"bcX")
         assert "does nothing" not in app.screen.query_one("#status", Pane).text, "letters, no keys"
 
