@@ -91,16 +91,21 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
     assert tui.exit_code() == 0
 
     # What was applied holds, and the session goes on where it was left.
-    with start(world, job=True) as again:
+    with start(world) as again:
         again.shows("continued", "vegetables and beans", "min score .25", "1 result", without="U resets")
 
-        # The shell has the terminal in between.
-        again.press(CTRL_Z)
-        again.shows("the job has stopped")
-        again.press("enter")
-        again.shows("vegetables and beans", "1 result", "q quit", without="the job has stopped")
-        again.press("q")
-        assert again.exit_code() == 0
+
+def test_ctrl_z_stops_all_of_the_job_and_the_shell_resumes_it(world: World) -> None:
+    with start(world, job=True) as opened:
+        opened.shows("indexed in", "f1 help")
+        opened.press(CTRL_Z)
+        opened.shows("the job has stopped")
+        opened.press("enter")
+        opened.shows("f1 help", without="the job has stopped")
+        opened.press("escape")
+        opened.shows("q quit")
+        opened.press("q")
+        assert opened.exit_code() == 0
 
 
 def test_what_a_killed_session_was_about_is_there_in_the_next(world: World) -> None:

@@ -14,8 +14,14 @@ import pytest
 
 from support.commands import ARGV, World, until
 
-#: A shell that runs a command as its job, and resumes it after a line that is typed when it has stopped.
-_SHELL = ["sh", "-c", 'set -m; "$@"; echo "the job has stopped"; read -r line; fg', "sh"]
+#: A shell that runs a command as its job, through a program that waits for it in the same process group (as
+#: ``uv run`` does), and resumes both after a line that is typed when they have stopped.
+_SHELL = [
+    "sh",
+    "-c",
+    'set -m; sh -c \'"$@"; exit $?\' sh "$@"; echo "the job has stopped"; read -r line; fg',
+    "sh",
+]
 
 
 def _start(

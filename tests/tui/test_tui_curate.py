@@ -26,7 +26,8 @@ from openclaw_mem_tui.features.curate.screen import CurateScreen
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen
-from openclaw_mem_tui.widgets.line_view import Pane
+from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.line_view import Lines, Pane
 from support.memories import settings_for, write_notes
 
 MEMORY = "# Facts\n\n- the spare key hangs behind the blue door\n- IDE: Windsurf\n"
@@ -47,7 +48,7 @@ async def opened(
         assert [worker.error for worker in app.workers if worker.error] == []
 
 
-def shown(screen: Screen[Any], name: str | type[Pane]) -> str:
+def shown(screen: Screen[Any], name: str | type[Lines]) -> str:
     """What a pane says, however its lines are cut."""
     return " ".join(screen.query_one(name).text.split())  # type: ignore[attr-defined]
 
@@ -186,10 +187,39 @@ async def test_rejected_candidates_are_under_their_filter(tmp_path: Path) -> Non
         await press(pilot, "v", "x")
         assert "candidates: rejected" in str(screen.candidates.border_subtitle)
         assert "repeats line 3" in screen.candidates.text
+        keys = shown(screen, KeyBar)
+        assert "a propose again" in keys and "X" not in keys and "e edit" not in keys
+        await press(pilot, "X")
+        assert "X does nothing here" in shown(screen, "#status") and screen.presenter.state.found
         await press(pilot, "a", "v", "s")
         assert "of the kind secret" in shown(screen, "#proposal")
         await press(pilot, "v", "a")
         assert len(screen.presenter.state.found) == 1
+        assert "a accept" in (keys := shown(screen, KeyBar)) and "X reject" in keys
+
+
+async def test_z_takes_back_the_last_step_whichever_it_was(tmp_path: Path) -> None:
+    twice = TWICE + "- buy the blue paint\n- Buy the blue paint.\n"
+    async with opened(of_notes(tmp_path, {"MEMORY.md": twice})) as (pilot, screen):
+        note, both = tmp_path / "ws/MEMORY.md", [one.id for one in screen.presenter.state.found]
+        assert len(both) == 2
+        await press(pilot, "X", "a", "enter")
+        assert not screen.presenter.state.found and note.read_text() != twice
+        await press(pilot, "z")
+        assert isinstance(pilot.app.screen, ConfirmScreen), "the write is the later one"
+        await press(pilot, "enter")
+        assert note.read_text() == twice and len(screen.presenter.state.found) == 1
+        await press(pilot, "z")
+        assert pilot.app.screen is screen and "undone: proposed again" in shown(screen, "#status")
+        assert [one.id for one in screen.presenter.state.found] == both
+        await press(pilot, "a", "enter", "X", "z", "z")
+        assert isinstance(pilot.app.screen, ConfirmScreen), "first the rejection, then the write"
+        await press(pilot, "enter", "X", "v", "x", "a")
+        assert not screen.presenter.state.found
+        await press(pilot, "z")
+        assert "undone: rejected again" in shown(screen, "#status") and len(screen.presenter.state.found) == 1
+        await press(pilot, "z", "z")
+        assert "nothing to undo" in shown(screen, "#status")
 
 
 async def test_a_note_that_changed_meanwhile_is_refused(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.render.status import soundness
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen, HelpText
 from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.line_view import Pane
 from support import postgres
 from support.damage import alter, indexed, looked, zero
 from support.memories import settings_for, write_notes
@@ -295,7 +296,14 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         assert "┏━ chunk 2 · lines 20–41 · overlaps 1 by 89, 3 by 93 tokens" in text
         shared = [row for row in text.splitlines() if row.startswith("╋") and row[2:].split()[0].isdigit()]
         assert len(shared) == 6 + chunks.anatomy.pieces[2].shared
-        assert "chunk 2 of 7 · 391 tokens" in chunks.query_one("#status").text  # type: ignore[attr-defined]
+        status = chunks.query_one("#status", Pane)
+        assert "chunk 2 of 7 · 391 tokens" in status.text
+        await press(pilot, "y")
+        assert pilot.app.clipboard == f"{chunks.path}:20" and f"copied {chunks.path}:20" in status.text
+        await press(pilot, "p")
+        assert "p does nothing here; on 1 lab: open or close the knob panel" in status.text
+        await press(pilot, "J")
+        assert "chunk 2 of 7 · 391 tokens" in status.text
         facts = " ".join(chunks.facts.text.split())
         assert "391 tokens in 22 lines (limit 400) repeats 89 tokens of chunk 1; chunk 3 repeats 93" in facts
         assert "begins within MEMORY › Projects sections 3 begin in it: Network (" in facts

@@ -7,6 +7,7 @@ from pathlib import Path
 import lab_world as world
 import pytest
 from lab_world import LARGE, SMALL, frame, lab, press, settled
+from textual.pilot import Pilot
 
 from openclaw_mem_engine.api import Knobs
 from openclaw_mem_tui import bindings
@@ -17,7 +18,7 @@ from openclaw_mem_tui.features.search.state import KNOB_NAMES, View
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.user_keys import take_keys
-from openclaw_mem_tui.widgets.dialogs import HelpScreen, HelpText
+from openclaw_mem_tui.widgets.dialogs import HelpRow, HelpScreen, HelpText
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.line_view import Pane
@@ -65,9 +66,21 @@ async def test_hits_are_filtered_by_path_and_text_and_the_ranking_stays(tmp_path
         await press(pilot, "n", "N")
         assert hits.cursor == at
 
-        await press(pilot, "f", *"zzz", "enter")
+        said = lab(app).status_line
+        await press(pilot, "f", *"zzz", "enter", "n")
         assert not hits.rows and f"0 of {len(ranked)} rows" in frame(hits)
-        await press(pilot, "f", "escape")
+        assert "no row has zzz" in said.text
+        await press(pilot, "exclamation_mark")
+        assert "no row has zzz" in app.screen.query_one(HelpText).text, "shown in full, it stays"
+        await press(pilot, "escape")
+        assert "no row has zzz" in said.text
+        await press(pilot, "f", *"drill")
+        assert hits.rows and "no row has" not in said.text, "it lasts until the next action"
+        await press(pilot, "enter", "n", "escape", "y")
+        assert "copied" in said.text
+        await pilot.click(hits, offset=(20, hits.fixed + hits.gutter.top + 9))
+        await settled(pilot)
+        assert hits.cursor and "copied" not in said.text, "a click moves the cursor too"
         assert list(hits.rows) == ranked
         await press(pilot, "n")
         assert "no row has zzz" in lab(app).status_line.text
@@ -198,6 +211,18 @@ async def test_the_help_has_the_own_keys_first_and_what_to_read_beside_or_before
         assert groups.index(IndexScreen.READING[0]) == len(groups) - 2
 
 
+async def _shows_the_end_of_the_help(pilot: Pilot[int]) -> WrappedTable[HelpRow]:
+    """Open the help, go to its last row, close it."""
+    await press(pilot, "question_mark")  # and it is painted, with the scroll bar
+    await press(pilot, "G")
+    screen, rows = pilot.app.screen, pilot.app.screen.query_one("#help-rows", WrappedTable)
+    seen = rows.scroll_offset.y + rows.size.height
+    assert seen >= len(rows.drawn) and screen.query_one(".box").content_region.contains_region(rows.region)
+    assert rows.selected is not None and "no counts" in rows.selected.text
+    await press(pilot, "escape")
+    return rows
+
+
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 async def test_the_tabs_show_the_screens_and_the_key_bar_ends_alike_on_all(
     tmp_path: Path, size: tuple[int, int]
@@ -217,9 +242,15 @@ async def test_the_tabs_show_the_screens_and_the_key_bar_ends_alike_on_all(
             keys = app.screen.query_one(KeyBar).text.rstrip()
             assert keys.endswith("? help   q quit") and not any(f" {n} " in f" {keys} " for n in "12345")
             assert ("esc back" in keys) == (name != "search")
-        await press(pilot, "w")
+            await _shows_the_end_of_the_help(pilot)
+        await press(pilot, "p")
+        rows = await _shows_the_end_of_the_help(pilot)
+        assert [row.action for row in rows._all[:2]] == ["less", "much_less"], "of what has the focus"
+        assert rows._all[2].action == "reset_knob" and rows._all[0].group == "Knobs"
+        await press(pilot, "p", "w")
         top = app.screen.query_one("#top", Pane)
-        assert "› why not" in top.text and "esc back   ? help   q quit" in app.screen.query_one(KeyBar).text
+        keys = app.screen.query_one(KeyBar).text.rstrip()
+        assert "› why not" in top.text and keys.endswith("esc back   ? help")
         at = app.screen.query_one(KeyBar).text.index("esc back")
         await pilot.click(app.screen.query_one(KeyBar), offset=(at + 5, 0))
         await settled(pilot)
@@ -431,6 +462,7 @@ def test_a_key_means_the_same_on_every_screen() -> None:
         "space": {"swap", "toggle_fault"},
         "enter": {"apply_change", "get", "compare", "chunks", "close_chunks", "open_moment", "open_note"},
         "x": {"export", "export_change"},
+        "q": {"quit", "leave_view"},
         "z": {"undo_knob", "undo_note"},
         "U": {"reset_all", "clear_faults"},
         "r": {"probe", "sync_now", "read_timeline", "read_notes", "sync"},
@@ -450,19 +482,39 @@ async def test_a_key_without_a_meaning_here_says_what_it_does_elsewhere(tmp_path
         await settled(pilot)
         line = lab(app).status_line
         for key, said in (
-            ("c", "this key does nothing here; on 3 index: run checks; ? lists the keys"),
-            ("right_square_bracket", "this key does nothing here; ? lists the keys"),  # no lessons
-            ("h", "this key does nothing here; ? lists the keys"),  # of the knobs, which are closed
+            ("c", " c does nothing here; on 3 index: run checks "),
+            ("P", " P does nothing here; on 3 index: remove the notes of an emptied workspace "),
+            ("right_square_bracket", " ] does nothing here; ? lists the keys "),  # no lessons
+            ("h", " h does nothing here; ? lists the keys "),  # of the knobs, which are closed
         ):
             await press(pilot, key)
             assert said in line.text, key
         await press(pilot, "p", "h")
         assert "does nothing" not in line.text and lab(app).search.view.changed_knobs(), "now it does"
         await press(pilot, "4", "b")
-        assert "on 1 lab: pin this run as the baseline" in app.screen.query_one("#status", Pane).text
-        app.screen.tell("")  # type: ignore[attr-defined]
+        status = app.screen.query_one("#status", Pane)
+        assert "b does nothing here; on 1 lab: pin this run as the baseline" in status.text
+        await press(pilot, "space")
+        assert "space does nothing here; on 1 lab: swap the shown run and its baseline" in status.text
         await press(pilot, "slash", *"bcX")
         assert "does nothing" not in app.screen.query_one("#status", Pane).text, "letters, no keys"
+
+
+async def test_q_leaves_a_view_and_quits_on_the_main_screens(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "w", "q")
+        assert app.is_running and app.screen is lab(app)
+        await press(pilot, "3", "enter")
+        assert isinstance(app.screen, ChunksScreen)
+        await press(pilot, "question_mark")
+        cover = app.screen.query_one(".no-keys")
+        assert cover.region == app.screen_stack[-2].query_one(KeyBar).region, "those keys do not work now"
+        await press(pilot, "q", "q")
+        assert isinstance(app.screen, IndexScreen) and app.return_code is None
+        await press(pilot, "q")
+        assert app.return_code == 0
 
 
 def test_steps_are_undone_and_redone_in_order() -> None:

@@ -29,6 +29,7 @@ from openclaw_mem_tui.features.search.state import KNOB_NAMES
 from openclaw_mem_tui.widgets.dialogs import HelpScreen, Palette, PickScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Lines
+from openclaw_mem_tui.widgets.lists import CursorList
 
 DRILL = "how long did the last restore drill take"
 
@@ -366,14 +367,18 @@ async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
         assert isinstance(pilot.app.screen, PickScreen)
         await settled(pilot)
         assert pilot.app.screen._box.border_subtitle == "enter picks · esc closes", "all rows are in sight"
+        rows = pilot.app.screen.query_one(CursorList)
+        for key, at in (("G", 14), ("ctrl+u", 4), ("g", 0), ("ctrl+d", 10), ("home", 0)):
+            await pilot.press(key)
+            assert rows.cursor == at, key
         await pilot.press("down", "down")
         await pilot.resize_terminal(60, 20)
         await settled(pilot)
         assert pilot.app.screen._box.border_subtitle == "3 of 15 · enter picks · esc closes"
         picker = pilot.app.screen.query_one("Choices")
-        rows = " ".join(picker.text.split())  # type: ignore[attr-defined]
+        said = " ".join(picker.text.split())  # type: ignore[attr-defined]
         assert pilot.app.screen._box.content_region.contains_region(picker.region), "each row can be seen"
-        assert "Eight times the same morning" in rows and "morning status disks backup builds" in rows
+        assert "Eight times the same morning" in said and "morning status disks backup builds" in said
         await pilot.resize_terminal(*LARGE)
         await pilot.press("enter")
         await settled(pilot)

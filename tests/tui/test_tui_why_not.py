@@ -68,8 +68,10 @@ async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Pat
         await press(pilot, "f", *"nothing", "enter")
         assert f"filter nothing · 0 of {every} · " in str(screen.changes.border_subtitle)
         assert "apply" not in screen.query_one(KeyBar).text
-        await press(pilot, "enter", "f", *"min score", "enter")
+        await press(pilot, "enter")
         assert pilot.app.screen is screen and "no change of a knob is selected" in pane(screen, "status")
+        await press(pilot, "f", *"min score", "enter")
+        assert "no change" not in pane(screen, "status"), "a message lasts until the next action"
         shown = screen.changes.counted[0]
         assert f"filter min score · {shown} of {every} · " in str(screen.changes.border_subtitle)
         assert 0 < shown < every and "no change" not in screen.changes.text
@@ -92,6 +94,9 @@ async def test_a_returned_row_needs_no_change(tmp_path: Path) -> None:
         assert screen.answer is not None and screen.answer.returned
         assert "✗" not in pane(screen, "walk") and "✓" in pane(screen, "asked")
         before = screen.search.view.knobs
+        await press(pilot, "y")
+        assert pilot.app.clipboard == screen.passage.location
+        assert f"copied {screen.passage.location}" in pane(screen, "status")
         await press(pilot, "enter", "x")
         assert opened(pilot) is screen and screen.search.view.knobs == before
         assert not list((tmp_path / "data").glob("exports/*"))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.app import App, SystemCommand
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding
+from textual.dom import DOMNode
 from textual.events import Key
 from textual.screen import Screen
 from textual.timer import Timer
@@ -32,6 +33,7 @@ from openclaw_mem_tui.features.search.remembered import NOTHING, Remembered, to_
 from openclaw_mem_tui.features.search.render.knobs import meaning
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.features.search.state import KNOB_NAMES
+from openclaw_mem_tui.render.format import inert
 from openclaw_mem_tui.render.spans import ROLES
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 _SAVED_AFTER = 1.0
 #: Seconds after a signal until the process ends in any case; what it was about is saved before.
 _END_WITHIN = 10.0
+#: A message lasts until the next action, but for these: they show it in full, or lead to what does.
+_KEEP = frozenset({"messages", "help", "palette", "command_palette", "do"})
 
 
 class Workbench(App[int]):
@@ -255,13 +259,26 @@ class Workbench(App[int]):
         self._save_soon()
         return super().pop_screen()
 
+    async def _dispatch_action(self, namespace: DOMNode, action_name: str, params: Any) -> bool:
+        # Every key, click and command that does something comes here.
+        if isinstance(self.screen, WorkbenchScreen) and action_name not in _KEEP:
+            self.screen.forget_message()
+        return await super()._dispatch_action(namespace, action_name, params)
+
     def on_key(self, event: Key) -> None:
         """A key that no line took, and that does nothing on this screen, says so."""
         screen = self.screen
         if isinstance(screen, WorkbenchScreen) and event.is_printable:
-            here = {screen.WHERE, "lists", screen.key_place()}
-            if said := unused(event.key, here, lambda name: bool(screen.check_action(name, ()))):
+            here, sign = {screen.WHERE, "lists", screen.key_place()}, (event.character or "").strip()
+            acts = partial(screen.check_action, parameters=())
+            if said := unused(event.key, sign or event.key, here, acts):
                 screen.tell(said)
+
+    def copy(self, text: str, name: str = "") -> None:
+        """Copy a text, and say so. Names of files may have bytes that no clipboard takes."""
+        self.copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))
+        if isinstance(self.screen, WorkbenchScreen):
+            self.screen.tell(f"copied {inert(name or text, 200)}")
 
     def action_help_quit(self) -> None:
         """What ctrl+c runs where nothing is selected: a slip of the finger does not end the session."""
@@ -269,10 +286,12 @@ class Workbench(App[int]):
             self.screen.tell("ctrl+q quits; ctrl+c copies selected text")
 
     def action_suspend_process(self) -> None:
-        """Stop as a job of the shell. A process in the group of the session's leader has no shell to resume
-        it: it goes on."""
+        """Stop the job of the shell: this process and what started it in its group (``uv run``), as the
+        terminal would. A process in the group of the session's leader has no shell to resume it: it goes
+        on."""
         if self._driver is not None and self._driver.can_suspend and os.getsid(0) != os.getpgrp():
-            super().action_suspend_process()
+            with self.suspend():  # the terminal is as it was before the shell takes it
+                os.kill(0, signal.SIGTSTP)
         elif isinstance(self.screen, WorkbenchScreen):
             self.screen.tell("not suspended: no shell is there to resume it; ctrl+q quits")
 

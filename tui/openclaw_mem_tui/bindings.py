@@ -5,6 +5,7 @@ key means the same on every screen: actions of different screens share one only 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 #: Parts of screens with keys of their own: every other word of ``Action.where`` is a screen.
 PARTS = frozenset({"query", "knobs", "lists"})
 
+#: Where the first clause of a help text ends.
+_CLAUSE = re.compile(r"[:,;] | \(")
 #: The screens of the table.
 TABS = tuple(entry.name for entry in SCREENS)
 
@@ -77,6 +80,7 @@ _COMMANDS = {
     "find": "filter",
     "close_chunks": "leave",
     "close_why_not": "leave",
+    "leave_view": "leave",
     "scroll_down": "scroll_pane(3)",
     "scroll_up": "scroll_pane(-3)",
     "next_list": "next_list(1)",
@@ -110,6 +114,7 @@ _OPEN_MOMENT = "open the file of a write; run a search again in the lab; another
 _KINDS = "events shown: all, flushes, missed flushes, problems, writes, searches, index"
 _ZOOM = "zoom of the curve: session, day, hour"
 _ACCEPT = "write the change after confirmation; propose a rejected candidate again"
+_UNDO_NOTE = "undo the last step: a rejection, or a change of notes after confirmation"
 _WHICH = "candidates shown: all, one kind, the rejected ones"
 _REMEMBER = "remember… a fact in MEMORY.md, an event in the daily log"
 _FILTER = "filter the list by words; esc clears it"
@@ -165,7 +170,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("get", "enter", "enter", "the lines around the chunk (memory_get)", "Note", footer="note", rank=3),
     Action("render", "m", "m", "render the Markdown of the chunk", "Note", footer="render", rank=12),
     Action("edit", "e", "e", _EDIT, "Note", "search index chunks timeline curate why_not", "edit", 9),
-    Action("copy_location", "y", "y", "copy path:line", "Note"),
+    Action("copy_location", "y", "y", "copy path:line", "Note", "search why_not chunks"),
     Action("copy_snippet", "Y", "Y", "copy the snippet as the agent receives it", "Note"),
     Action("citations", "t", "t", "citations: auto, on, off", "Note"),
     Action("knobs", "p", "p", "open the knob panel, go to it, or close it", "Knobs", footer="knobs", rank=2),
@@ -201,7 +206,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("open_note", "enter", "enter", "show the chunks of the note", "Curate", "curate", "note", 7),
     Action("accept", "a", "a", _ACCEPT, "Curate", "curate", "accept", 1),
     Action("reject", "X", "X", "reject: do not propose it again", "Curate", "curate", "reject", 2),
-    Action("undo_note", "z", "z", "undo the last change of a note", "Curate", "curate", "undo", 4),
+    Action("undo_note", "z", "z", _UNDO_NOTE, "Curate", "curate", "undo", 4),
     Action("which", "v", "v", _WHICH, "Curate", "curate", "kinds", 6),
     Action("measure", "E", "E", "measure the effect on answers again", "Curate", "curate", "effect", 11),
     Action("read_notes", "r", "r", "read notes and searches again", "Curate", "curate", "reload", 10),
@@ -220,7 +225,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("palette", "colon,ctrl+p", ": ctrl+p", "command palette, themes", "More", "everywhere"),
     Action("help", "question_mark,f1", "? f1", "this help", "More", "everywhere", footer="help", rank=1),
     Action("suspend", "ctrl+z", "ctrl+z", _SUSPEND, "More", "everywhere"),
-    Action("quit", "q", "q ctrl+q", "quit", "More", "everywhere", footer="quit", rank=5),
+    Action("quit", "q", "q ctrl+q", "quit", "More", " ".join(TABS), footer="quit", rank=5),
+    Action("leave_view", "q", "q", "back; ctrl+q quits", "More", "chunks why_not"),
 )
 
 GROUPS: tuple[str, ...] = tuple(dict.fromkeys(action.group for action in ACTIONS))
@@ -264,15 +270,15 @@ def listed(where: str) -> tuple[Action, ...]:
     return tuple(a for a in actions() if a.shown and here & a.parts)
 
 
-def unused(pressed: str, here: Set[str], acts: Callable[[str], bool]) -> str:
+def unused(pressed: str, sign: str, here: Set[str], acts: Callable[[str], bool | None]) -> str:
     """That a key does nothing on a screen with the parts ``here``, and what it does on another one; "" when
-    it ``acts`` here. ``pressed`` is its name."""
+    it ``acts`` here. ``pressed`` is its name, ``sign`` how it is displayed. One line holds it."""
     found = [a for a in actions() if pressed in a.keys.split(",")]
     if any((a.where == "everywhere" or here & a.parts) and acts(a.id) for a in found):
         return ""
     others = ((entry, a) for a in found for entry in SCREENS if entry.name in a.parts - here)
-    there = next((f"; on {entry.key} {entry.tab}: {a.help}" for entry, a in others), "")
-    return f"this key does nothing here{there}; {key('help')} lists the keys"
+    elsewhere = (f"on {entry.key} {entry.tab}: {_CLAUSE.split(a.help)[0]}" for entry, a in others)
+    return f"{sign} does nothing here; " + next(elsewhere, f"{key('help')} lists the keys")
 
 
 def bindings(where: str) -> list[Binding]:

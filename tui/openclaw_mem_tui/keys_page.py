@@ -18,7 +18,8 @@ from openclaw_mem_tui.widgets.filter_line import FilterLine
 HEAD = """# Keys of the workbench
 
 This page lists every key. The bottom line of a screen shows the keys that are used most. `?` shows all of
-them, and `:` runs an action by its name. The ids are for [changing keys](configuration.md#keys)."""
+them, and `:` runs an action by its name. Digits are keys of their own: there are no counts (`3j`). The
+ids are for [changing keys](configuration.md#keys)."""
 
 FIXED = """## Fixed keys
 

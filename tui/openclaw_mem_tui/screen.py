@@ -310,7 +310,7 @@ class WorkbenchScreen(Screen[None]):
             if chosen:
                 await self.run(action(chosen))
 
-        self.app.push_screen(HelpScreen(about, self.reading(), rows, self.WHERE), run)
+        self.app.push_screen(HelpScreen(about, self.reading(), rows, (self.key_place(), self.WHERE)), run)
 
     def messages(self, cells: int) -> list[Line]:
         """Every message, and other text that is cut where room is short, in full."""

@@ -9,7 +9,12 @@ from openclaw_mem_engine.api import did_you_mean
 from openclaw_mem_tui.bindings import DECLARED, IN_TURN, PARTS, Action, use
 
 #: Actions that end or repeat what another one begins have its key, unless they are given one of their own.
-_TWINS = {"close_why_not": "why_not", "close_chunks": "chunks", "pick_passage": "why_not_any"}
+_TWINS = {
+    "close_why_not": "why_not",
+    "close_chunks": "chunks",
+    "pick_passage": "why_not_any",
+    "leave_view": "quit",
+}
 _SIGNS = {
     "slash": "/",
     "full_stop": ".",

@@ -23,14 +23,15 @@ from openclaw_mem_tui.render.choices import Choice, choice_rows
 from openclaw_mem_tui.render.spans import Line, Reading, Span, fit, line, width, wrapped
 from openclaw_mem_tui.widgets.edges import Banner
 from openclaw_mem_tui.widgets.filter_line import FilterLine
-from openclaw_mem_tui.widgets.line_view import Drawer, Pane
+from openclaw_mem_tui.widgets.line_view import Drawer, Lines, Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Rows, WrappedTable, has_words
 
 T = TypeVar("T")
 
 
 class Dialog(ModalScreen[T]):
-    """One framed widget over the screen, below the banner."""
+    """One framed widget over the screen, below the banner. The keys of the screen do not work meanwhile: its
+    bottom line is covered."""
 
     def __init__(self, box: Widget, title: str, keys: str) -> None:
         super().__init__()
@@ -40,6 +41,7 @@ class Dialog(ModalScreen[T]):
     def compose(self) -> ComposeResult:
         yield Banner(classes="over")
         yield self._box
+        yield Lines(classes="no-keys")
 
 
 class Choices(CursorList, can_focus=False):
@@ -53,8 +55,10 @@ class PickScreen(Dialog[str | None]):
         Binding("enter", "choose", "picks", show=False),
         Binding("up,ctrl+p,k", "step(-1)", "up", show=False),
         Binding("down,ctrl+n,j", "step(1)", "down", show=False),
-        Binding("pageup", "step(-10)", "ten up", show=False),
-        Binding("pagedown", "step(10)", "ten down", show=False),
+        Binding("pageup,ctrl+u", "step(-10)", "ten up", show=False),
+        Binding("pagedown,ctrl+d", "step(10)", "ten down", show=False),
+        Binding("g,home", "step(-1_000_000)", "the first row", show=False),
+        Binding("G,end", "step(1_000_000)", "the last row", show=False),
         Binding("escape,q", "dismiss(None)", "closes", show=False),
     ]
 
@@ -85,7 +89,8 @@ class PickScreen(Dialog[str | None]):
 
     def on_resize(self) -> None:
         around = 4 if self._filtered else 2  # the frame, and the line to type in
-        self._list.styles.max_height = max(1, min(24, self.size.height * 4 // 5 - around))
+        left = self.size.height - 1  # the line below
+        self._list.styles.max_height = max(1, min(24, left * 4 // 5 - around))
         self.call_after_refresh(self._label)
 
     @on(CursorList.Moved)
@@ -212,6 +217,7 @@ def _key_width(rows: Sequence[HelpRow]) -> int:
 #: The box is narrower: a wider row is what a filter looks at, which finds all of a group by its name.
 _HEADED = 200
 _GLOSSARY = ("terms", "docs/glossary.md of the repository explains the terms of all screens")
+_COUNTS = ("3j", "digits are keys of their own: there are no counts")
 #: Motions there and back, or two keys of one action, in one row: enter runs the first.
 _PAIRS = {
     "filter": ("find", "filter the list by words; esc clears it"),
@@ -225,28 +231,31 @@ _PAIRS = {
 _BESIDE = 100
 
 
-def _help_rows(actions: Sequence[Action], where: str, reading: Reading | None) -> list[HelpRow]:
-    """The groups of the screen's own keys, those it shares, those of every screen, what to read, the keys of
-    lists."""
+def _help_rows(actions: Sequence[Action], places: Sequence[str], reading: Reading | None) -> list[HelpRow]:
+    """The groups with keys of the first of these places and of the next ones, those that they share, those of
+    every screen, what to read, the keys of lists."""
     by_id = {action.id: action for action in actions}
-    own = {action.group for action in actions if action.where == where}
+    own = [{action.group for action in actions if action.where == where} for where in places]
 
     def part(action: Action) -> int:
         if action.group in ("Lists", "Screens", "More"):
-            return 4 if action.group == "Lists" else 2
-        return int(action.group not in own)
+            return len(own) + (2 if action.group == "Lists" else 1)
+        return next((at for at, groups in enumerate(own) if action.group in groups), len(own))
+
+    def order(action: Action) -> tuple[int, int, bool]:
+        return part(action), GROUPS.index(action.group), places[0] not in action.parts
 
     backs = {back for back, _ in _PAIRS.values() if back in by_id}
     made = [HelpRow(*sign, reading[0]) for sign in (*reading[1], _GLOSSARY)] if reading else []
     before, after = list[HelpRow](), list[HelpRow]()
-    for one in sorted(actions, key=lambda a: (part(a), GROUPS.index(a.group))):
+    for one in sorted(actions, key=order):
         back, text = _PAIRS.get(one.id, ("", one.help))
         signs = zip_longest(one.shown.split(), by_id[back].shown.split() if back in by_id else ())
         sign = " ".join(key for pair in signs for key in pair if key)
         if one.id not in backs:
             row = HelpRow(sign, text if back in by_id else one.help, one.group, one.id)
-            (after if part(one) > 3 else before).append(row)
-    rows = [*before, *made, *after]
+            (after if one.group == "Lists" else before).append(row)
+    rows = [*before, *made, *after, HelpRow(*_COUNTS, "Lists")]
     return [row._replace(first=not at or rows[at - 1].group != row.group) for at, row in enumerate(rows)]
 
 
@@ -268,8 +277,11 @@ class HelpScreen(Dialog[str | None]):
         Binding("K", "scroll_legend(-3)", "scrolls it up", show=False),
     ]
 
-    def __init__(self, about: str, reading: Reading, actions: Sequence[Action], where: str) -> None:
-        self._reading, self._actions, self._where = reading, actions, where
+    def __init__(
+        self, about: str, reading: Reading, actions: Sequence[Action], places: Sequence[str]
+    ) -> None:
+        """``places`` are ``Action.where`` of what has the focus, and of the screen."""
+        self._reading, self._actions, self._places = reading, actions, places
         self._beside: bool | None = None
         self._rows = HelpRows("", id="help-rows")
         said = Pane(lambda cells: wrapped(line((about, "dim")), cells) if about else (), id="help-about")
@@ -294,7 +306,7 @@ class HelpScreen(Dialog[str | None]):
         beside = self.size.width >= _BESIDE
         if beside != self._beside:
             self._beside = self._legend.display = beside
-            rows = _help_rows(self._actions, self._where, None if beside else self._reading)
+            rows = _help_rows(self._actions, self._places, None if beside else self._reading)
             groups = max(fmt.width_of(row.group) for row in rows) + 2
             self._rows.show_wrapped(rows, partial(_help_row, groups, _key_width(rows)))
         self.call_after_refresh(self._label)

@@ -88,12 +88,12 @@ class KeyBar(Lines):
 
     where = "search"
     hidden, first = frozenset({"show_search"}), frozenset[str]()
-    _shows = ""
+    _shows: tuple[str, Sequence[str]] = "", ()
 
-    def rename(self, footer: str) -> None:
-        """What ``enter`` opens just now; "": what its action says."""
-        if footer != self._shows:
-            self._shows = footer
+    def rename(self, footer: str, *names: str) -> None:
+        """What these actions (without: ``enter``) do just now; "": what the table of actions says."""
+        if (footer, names) != self._shows:
+            self._shows = footer, names
             self.changed()
 
     def show(self, where: str, hidden: frozenset[str], first: frozenset[str]) -> None:
@@ -116,7 +116,8 @@ class KeyBar(Lines):
             shown = [a for a in shown if a.rank and a.id not in self.hidden]
         else:
             shown = [a for a in offered(self.where) if a.rank and a.id not in self.hidden]
-            shown = [a._replace(footer=self._shows) if a.id in _OPENS and self._shows else a for a in shown]
+            footer, names = self._shows
+            shown = [a._replace(footer=footer) if footer and a.id in (names or _OPENS) else a for a in shown]
         while len(shown) > 1 and width(self._line(shown)) + 2 > cells:
             shown.remove(max((a for a in shown if a.id != "help"), key=self._sheds))
         start, end = (self._line([a for a in shown if (a.id in _ENDS) == ends]) for ends in (False, True))

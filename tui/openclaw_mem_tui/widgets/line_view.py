@@ -124,6 +124,10 @@ class Lines(ScrollView, can_focus=False):
             drawn = len(self.drawn)
             self.set_height(drawn + self.fixed)
 
+    def watch_show_vertical_scrollbar(self) -> None:
+        """The lines are narrower beside it, and may be more."""
+        self.call_after_refresh(self._measure)
+
     def set_height(self, lines: int) -> None:
         """How many lines can be scrolled. A new layout is only asked for when the scroll bar comes or goes:
         it costs ten times as much as drawing."""
@@ -157,7 +161,7 @@ class Lines(ScrollView, can_focus=False):
     def on_resize(self, event: events.Resize) -> None:  # noqa: ARG002
         self._measure()
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         y = event.y - self.fixed - self.gutter.top + self.scroll_offset.y
         x = event.x - self.gutter.left
         for span in self.drawn[y] if 0 <= y < len(self.drawn) else ():

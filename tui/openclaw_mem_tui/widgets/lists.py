@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from rich.style import Style
 from textual import events
@@ -12,6 +12,7 @@ from textual.message import Message
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.render.format import inert
 from openclaw_mem_tui.render.spans import Line, text_of
+from openclaw_mem_tui.widgets.lazy import Lazy
 from openclaw_mem_tui.widgets.line_view import Lines
 
 T = TypeVar("T")
@@ -189,31 +190,17 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         super().on_resize(event)
         self.call_after_refresh(self.follow)
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         line = event.y - self.fixed - self.gutter.top + self.scroll_offset.y
         target = next((i for i, (first, stop) in enumerate(self._spans) if first <= line < stop), None)
         if target in (None, self.cursor):
-            super().on_click(event)  # what is drawn around the rows and in the selected one may do something
+            await super().on_click(
+                event
+            )  # what is drawn around the rows and in the selected one may do something
         if target is not None:
             if target == self.cursor and event.chain > 1:
                 self.post_message(self.Chosen(self))
-            self.action_go(target - self.cursor)
-
-
-class Lazy(Sequence[Any]):
-    """A sequence whose items are made when they are asked for."""
-
-    def __init__(self, count: int, make: Callable[[int], Any]) -> None:
-        self._count = count
-        self._make = make
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __getitem__(self, at: Any) -> Any:
-        if not 0 <= at < self._count:
-            raise IndexError(at)
-        return self._make(at)
+            await self.run_action(f"go({target - self.cursor})")
 
 
 class Table(CursorList, Generic[T]):

@@ -67,6 +67,9 @@ class CuratePresenter(Presenter[CurateState]):
         self._edited: dict[str, Edits] = {}
         #: What was written here, the last one at the end; each candidate is undone as a whole.
         self._written: list[list[Written]] = []
+        #: What was rejected or proposed again here, the last one at the end: the candidate, what takes that
+        #: back, and the last edit of a note before it.
+        self._decided: list[tuple[str, str, int]] = []
         #: Why the notes could not be read; the next reading ends that.
         self._unread = ""
 
@@ -161,10 +164,32 @@ class CuratePresenter(Presenter[CurateState]):
     async def reject(self, candidate: NoteCandidate) -> None:
         """Do not propose a candidate again; one that was rejected is proposed again."""
         again = self.state.group == REJECTED
-        state = "restore" if again else "reject"
-        await self._do(lambda memory: getattr(self._opened(memory).state, state)(candidate.id) or True)
-        self.update(said="proposed again" if again else f"rejected: {key('which')} shows the rejected ones")
-        await self.read()
+        last = await self._decide(candidate.id, "restore" if again else "reject")
+        if last is not None:
+            self._decided.append((candidate.id, "reject" if again else "restore", last))
+            which = f"rejected: {key('which')} shows the rejected ones"
+            self.update(said=f"{'proposed again' if again else which}; {key('undo_note')} undoes it")
+            await self.read()
+
+    async def take_back(self) -> bool:
+        """Undo the last rejection, or its end, where no note was changed since. Whether there was one."""
+        last = await self._do(self._last_edit) if self._decided else None
+        if last is None or last > self._decided[-1][2]:
+            return False
+        name, how, _ = self._decided.pop()
+        if await self._decide(name, how) is not None:
+            self.update(said=f"undone: {'proposed' if how == 'restore' else 'rejected'} again")
+            await self.read()
+        return True
+
+    async def _decide(self, name: str, how: str) -> int | None:
+        """Reject or restore a candidate by its id; the last edit of a note, None when that failed."""
+
+        def work(memory: Memory) -> int:
+            getattr(self._opened(memory).state, how)(name)
+            return self._last_edit(memory)
+
+        return await self._do(work)
 
     async def propose_undo(self) -> Sequence[NoteEdit]:
         """The edits that ``undo`` would make; none when there is nothing to undo."""
@@ -190,12 +215,15 @@ class CuratePresenter(Presenter[CurateState]):
 
     def _last(self, memory: Memory) -> list[int]:
         """Numbers of the edits to undo, the last first."""
-        history = self._opened(memory).editor.history(50)
-        last = next((edit.id for edit in history if not edit.undone and not edit.undoes), None)
-        group = next((group for group in self._written if group[-1].id == last), None)
-        if last is None:
+        if not (last := self._last_edit(memory)):
             raise OpenClawMemError("nothing to undo: openclaw-mem changed no note")
+        group = next((group for group in self._written if group[-1].id == last), None)
         return [one.id for one in reversed(group)] if group else [last]
+
+    def _last_edit(self, memory: Memory) -> int:
+        """The number of the last edit that holds; 0 without one."""
+        history = self._opened(memory).editor.history(50)
+        return next((edit.id for edit in history if not edit.undone and not edit.undoes), 0)
 
     async def _do(self, work: Callable[[Memory], T]) -> T | None:
         """Do it in the curator's thread; None, with the trouble shown, when it failed."""

@@ -22,6 +22,7 @@ from openclaw_mem_tui.render.spans import Reading
 from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, PickScreen
+from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
 
@@ -111,10 +112,22 @@ class CurateScreen(ListScreen[CuratePresenter]):
             self.run_in(partial(self.presenter.measure, item, _QUIET_S), "effect")
         self.draw_keys()
 
+    def draw_keys(self) -> None:
+        super().draw_keys()
+        again = "propose again" if self.presenter.state.group == REJECTED else ""
+        self.query_one(KeyBar).rename(again, "accept")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "reject" and self.presenter.state.group == REJECTED:
+            return False
+        return super().check_action(action, parameters)
+
     def idle_keys(self) -> frozenset[str]:
         candidate = self._candidate()
         if candidate is None:
             return frozenset({"accept", "reject", "measure"} | ({"edit"} if not self._path() else set()))
+        if self.presenter.state.group == REJECTED:
+            return frozenset({"reject", "edit", "measure"})
         return frozenset() if candidate.edits else frozenset({"accept", "edit", "measure"})
 
     def _candidate(self) -> NoteCandidate | None:
@@ -164,7 +177,7 @@ class CurateScreen(ListScreen[CuratePresenter]):
         if candidate is None:
             return
         if state.group == REJECTED:
-            self.action_reject()
+            self.action_reject()  # which ends that it is rejected
         elif not candidate.edits:
             self.presenter.say("advice only: there is nothing to write")
         else:
@@ -193,7 +206,11 @@ class CurateScreen(ListScreen[CuratePresenter]):
             self.run_in(partial(self.presenter.reject, candidate), "write")
 
     def action_undo_note(self) -> None:
+        """The last step: a rejection at once, a change of notes after confirmation."""
+
         async def ask() -> None:
+            if await self.presenter.take_back():
+                return
             edits = await self.presenter.propose_undo()
             if edits:
                 self.app.push_screen(

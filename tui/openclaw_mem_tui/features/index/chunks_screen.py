@@ -105,7 +105,8 @@ class ChunksScreen(WorkbenchScreen):
         self.pieces.show_rows(self._numbers, partial(render.piece_row, anatomy), self._words)
         if (at := self.pieces.selected) is None:
             at = 0
-        status.show(lambda cells: [render.status(anatomy, at, cells)])
+        said = self.search.activity.said
+        status.show(lambda cells: [render.status(anatomy, at, cells, said)])
         self.label(self.text, "text", f"{key_hint('scroll_down', '')}{key_hint('scroll_up', 'scroll')}")
         self.text.show(lambda cells: render.text(anatomy, at, cells))
         self.label(self.facts, f"chunk {at + 1:,}" if anatomy.pieces else "chunk")
@@ -137,9 +138,15 @@ class ChunksScreen(WorkbenchScreen):
         at = render.first_of(self.text.drawn)
         self.text.scroll_to(y=max(0, at - before), animate=False, immediate=True)
 
+    def action_copy_location(self) -> None:
+        self.app.copy(f"{self.path}:{self._start}")  # type: ignore[attr-defined]
+
     def action_edit(self) -> None:
-        if self.anatomy is None:
-            return
+        if self.anatomy is not None:
+            self.edit_note(self.path, self._start)
+
+    @property
+    def _start(self) -> int:
+        """The first line of the selected chunk; 1 without one."""
         at = self.pieces.selected or 0
-        start = self.anatomy.pieces[at].start_line if at < len(self.anatomy.pieces) else 1
-        self.edit_note(self.path, start)
+        return self.anatomy.pieces[at].start_line if self.anatomy and at < len(self.anatomy.pieces) else 1

@@ -292,19 +292,15 @@ class NoteActions(Actions):
 
     def action_copy_location(self) -> None:
         if (passage := self._hits.passage) is not None:
-            self._copy(passage.location)
+            self._screen.app.copy(passage.location)  # type: ignore[attr-defined]
 
     def action_copy_snippet(self) -> None:
         row = self._hits.selected
         if row is not None and (result := self._search.view.result(row.chunk_id)) is not None:
             session, mode = self._search.view.session_key, self._preview.citations or "auto"
-            self._copy(agent_text(result, mode, session), "the snippet")
+            self._screen.app.copy(agent_text(result, mode, session), "the snippet")  # type: ignore[attr-defined]
         elif row is not None:
             self._search.say("nothing to copy: this chunk is not returned")
-
-    def _copy(self, text: str, name: str = "") -> None:
-        self._screen.app.copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))
-        self._search.say(f"copied {fmt.inert(name or text, 200)}")
 
     def action_citations(self) -> None:
         mode = self._preview.citations or "auto"

@@ -19,7 +19,8 @@ from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, text_of, width
 from openclaw_mem_tui.render.terms import Marker
-from openclaw_mem_tui.widgets.lists import CursorList, Lazy, Rows, has_words
+from openclaw_mem_tui.widgets.lazy import Lazy
+from openclaw_mem_tui.widgets.lists import CursorList, Rows, has_words
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Row

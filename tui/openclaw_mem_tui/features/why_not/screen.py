@@ -231,6 +231,9 @@ class WhyNotScreen(WorkbenchScreen):
         self.passage, self.answer = passage, None
         self.search_changed()
 
+    def action_copy_location(self) -> None:
+        self.app.copy(self.passage.location)  # type: ignore[attr-defined]
+
     def action_edit(self) -> None:
         self.edit_note(self.passage.path, self.passage.line)
 

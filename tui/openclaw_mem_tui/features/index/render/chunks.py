@@ -208,8 +208,10 @@ def _partial(anatomy: Anatomy, chosen: int, cells: int) -> list[Line]:
     return [*made, _ends(chosen, True, cells)]
 
 
-def status(anatomy: Anatomy, chosen: int, cells: int) -> Line:
-    """Which chunk is selected, and how many of them can be found, and how."""
+def status(anatomy: Anatomy, chosen: int, cells: int, said: str = "") -> Line:
+    """What was ``said`` last; else which chunk is selected, and how many of them can be found, and how."""
+    if said:
+        return fit(line((" ● ", "good"), fmt.inert(said, 300)), cells)
     pieces = anatomy.pieces
     if not pieces:
         return spread(line((" · ", "dim"), ("no chunk", "dim")), (), cells)
