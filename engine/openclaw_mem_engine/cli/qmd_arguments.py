@@ -22,8 +22,8 @@ _SEARCH: tuple[Option, ...] = (
     option("words", nargs="*", metavar="QUERY", help="the query"),
     shared.QUERY,
     option("-n", metavar="N", help="how many documents, 200 at most (default 5; 20 for json and files)"),
-    flag("--all", "as many as there are, 200 at most"),
-    option("--min-score", metavar="X", help="cut below this score (default 0; vsearch: 0.3)"),
+    flag("--all", "all of them, 200 at most"),
+    option("--min-score", metavar="X", help="drop results below this score (default 0; vsearch: 0.3)"),
     option(
         "-c",
         "--collection",
@@ -70,7 +70,7 @@ _COLLECTION = (
         "remove",
         "remove a collection; its files stay",
         "qmd collection remove notes",
-        " One of openclaw.json is\nremoved there.",
+        " A collection of\nopenclaw.json is removed in that file.",
         (_NAME,),
         runner="qmd_collections:remove",
     ),
@@ -84,7 +84,7 @@ _COLLECTION = (
     ),
     Command(
         "include",
-        "search a collection also when none is named",
+        "search a collection even if none is named",
         "qmd collection include notes",
         "",
         (_NAME,),
@@ -92,7 +92,7 @@ _COLLECTION = (
     ),
     Command(
         "exclude",
-        "search a collection only when it is named",
+        "search a collection only if it is named",
         "qmd collection exclude notes",
         "",
         (_NAME,),
@@ -100,9 +100,10 @@ _COLLECTION = (
     ),
     Command(
         "update-cmd",
-        "the shell command that an update runs in the folder first",
+        "set the shell command that an update first runs in the folder",
         "qmd collection update-cmd notes 'rsync -a host:notes/ .'",
-        " Without one it is\ncleared. Only what was given here is ever run, never a command of an index.yml.",
+        " Without a\ncommand, the present one is removed. Only a command that is set here ever runs, never "
+        "one from an index.yml.",
         (_NAME, option("words", nargs="*", metavar="COMMAND", help="in quotes")),
         runner="qmd_collections:update_command",
     ),
@@ -111,11 +112,11 @@ _PLACE = "a qmd:// path, `/` for all, or a folder"
 _CONTEXT = (
     Command(
         "add",
-        "say what a folder holds",
+        "describe a folder",
         'qmd context add qmd://notes/work "What we do at work"',
         options=(
             option("path", nargs="?", metavar="PATH", help=f"{_PLACE} (default: the current one)"),
-            option("text", metavar="TEXT", help="shown with every document of it"),
+            option("text", metavar="TEXT", help="the description, shown with every document of the folder"),
         ),
         runner="qmd_collections:context_add",
     ),
@@ -146,7 +147,7 @@ QMD_COMMANDS = (
     ),
     Command(
         "query",
-        "documents by all: expansion, full text, vectors, reranking",
+        "documents by expansion, full text, vectors and reranking",
         "qmd query \"vpn\" --explain\n  openclaw-mem qmd query $'lex: vpn\\nvec: log in from home'",
         " Lines\nthat begin with lex:, vec:, hyde: or intent: are searched as they are, without expansion.",
         _SEARCH,
@@ -168,8 +169,8 @@ QMD_COMMANDS = (
         "documents by glob, or by a list of paths and docids",
         "qmd multi-get 'notes/2026-*.md' --format json\n  openclaw-mem qmd multi-get 'a.md, #a1b2c3'",
         options=(
-            option("pattern", metavar="GLOB|LIST", help="with commas between"),
-            option("--max-bytes", metavar="N", help="exclude longer ones (default 65536)"),
+            option("pattern", metavar="GLOB|LIST", help="a glob, or a list separated by commas"),
+            option("--max-bytes", metavar="N", help="exclude larger documents (default 65536)"),
             *_LINES,
             *_FORMATS,
         ),
@@ -190,7 +191,7 @@ QMD_COMMANDS = (
     ),
     Command(
         "context",
-        "what is said of a folder, and shown with its documents",
+        "descriptions of folders, shown with their documents",
         'qmd context add / "Notes of a system administrator"',
         commands=_CONTEXT,
     ),
@@ -209,23 +210,23 @@ QMD_COMMANDS = (
         "embed",
         "make the vectors that are missing",
         "qmd embed\n  openclaw-mem qmd embed -f",
-        options=(option("-f", "--force", action="store_true", help="make all again"),),
+        options=(option("-f", "--force", action="store_true", help="make all of them again"),),
         runner="qmd:embed",
     ),
     Command("status", "what the index holds", "qmd status", runner="qmd:status"),
     Command(
         "cleanup",
-        "remove what nothing needs any more",
+        "remove what is no longer needed",
         "qmd cleanup --dry-run",
-        options=(flag("--dry-run", "only count it"),),
+        options=(flag("--dry-run", "only count what would be removed"),),
         runner="qmd:cleanup",
     ),
     Command(
         "warm-up",
-        "make the collections and the index of the external program, and ask it once",
+        "make the collections and the index of the external program, and search once",
         "qmd warm-up",
-        " Its\nmodels are loaded (and fetched, which takes minutes) where memory.qmd.searchMode needs them.",
-        (flag("--models", "also make vectors and load the models, whatever the search mode is"),),
+        " Its\nmodels are loaded (and downloaded, which takes minutes) if memory.qmd.searchMode needs them.",
+        (flag("--models", "make vectors and load the models in every search mode"),),
         runner="qmd:warm_up",
     ),
 )
