@@ -127,7 +127,7 @@ COMMANDS = (
     ),
     Command(
         "why-not",
-        "why a passage is not returned, and which change returns it",
+        "why a passage is not returned, and which changes return it",
         'why-not "vpn certificate" memory/2026-02-20.md:12\n'
         '  openclaw-mem why-not "vpn certificate" MEMORY.md --profile workbench --json',
         " It\nfollows the passage from the file on disk to the snippet, and stops at the first step that "

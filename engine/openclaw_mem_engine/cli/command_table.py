@@ -34,7 +34,9 @@ def flag(name: str, text: str) -> Option:
 
 
 #: Options of several commands.
-QUERY = option("--query", metavar="Q", help="the query as an option, also if it begins with - (--query=-x)")
+QUERY = option(
+    "--query", metavar="Q", help="the query as an option; one that begins with - is written --query=-x"
+)
 SET_KNOB = many(
     "--set",
     "KNOB=VALUE",

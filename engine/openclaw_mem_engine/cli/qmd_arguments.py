@@ -149,7 +149,7 @@ QMD_COMMANDS = (
         "query",
         "documents by expansion, full text, vectors and reranking",
         "qmd query \"vpn\" --explain\n  openclaw-mem qmd query $'lex: vpn\\nvec: log in from home'",
-        " Lines\nthat begin with lex:, vec:, hyde: or intent: are searched as they are, without expansion.",
+        " Lines\nthat begin with lex:, vec: or hyde: are searched as they are, without expansion.",
         _SEARCH,
         runner="qmd_search:run",
     ),

@@ -27,7 +27,7 @@ STORE_COMMANDS = (
         " The source\ndoes not change. Searches see the old content of the target until all is copied.",
         (
             option("--to", choices=("postgres", "sqlite"), required=True, help="where the copy goes"),
-            flag("--replace", "even if the target already has an index with files"),
+            flag("--replace", "replace an index with files that the target already has"),
         ),
         runner="store:migrate",
     ),

@@ -96,7 +96,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
             ),
             Command(
                 "capture",
-                "decide about each text as auto-capture does, name the rule, and store it",
+                "decide about each text as auto-capture does, name the rule, and store what it takes",
                 'memories capture --dry-run "I prefer dark mode" "thanks"\n'
                 "  openclaw-mem memories capture --dry-run --session main",
                 options=(
@@ -140,9 +140,9 @@ WRITING_COMMANDS: tuple[Command, ...] = (
         "flush",
         "ask a model what to keep from a conversation, and append it",
         "flush --session main --dry-run\n  openclaw-mem flush --session main",
-        " It goes to the daily log. This is what OpenClaw does before it compacts a conversation, with its "
-        "threshold and prompts. The chat model is that of flush.provider and flush.model. Nothing is "
-        "overwritten; `openclaw-mem undo` undoes it.",
+        " The answer goes to the daily log. This is what OpenClaw does before it compacts a conversation, "
+        "with its threshold and prompts. The chat model is that of flush.provider and flush.model. Nothing "
+        "is overwritten; `openclaw-mem undo` undoes it.",
         (
             _SESSION,
             flag("--dry-run", "show the decision and what would be sent; send and write nothing"),
