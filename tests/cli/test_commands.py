@@ -318,7 +318,7 @@ def test_a_glob_that_matches_nothing_is_said(call: Call) -> None:
 
 @pytest.mark.parametrize(("command", "kinds"), [("log", KINDS), ("timeline", MOMENT_KINDS)])
 def test_the_help_names_every_kind_of_event(bare: Call, command: str, kinds: tuple[str, ...]) -> None:
-    assert f"with commas: {', '.join(kinds)}; may be repeated" in " ".join(
+    assert f"separated by commas: {', '.join(kinds)}; may be repeated" in " ".join(
         bare(command, "--help").out.split()
     )
 

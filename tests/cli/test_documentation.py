@@ -28,8 +28,11 @@ import pytest
 from openclaw_mem_engine.cli.main import run
 from openclaw_mem_engine.cli.parser import build_parser
 from openclaw_mem_engine.config.load import load_settings
+from openclaw_mem_engine.config.settings import SETTINGS
 from openclaw_mem_engine.config.sources import APP_NAME
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
+from openclaw_mem_engine.providers import registry
+from openclaw_mem_themes import DEFAULT
 from support import postgres
 from support.commands import World, new_world
 
@@ -329,6 +332,15 @@ def test_every_variable_and_extra_is_documented() -> None:
     install = (ROOT / "docs" / "install.md").read_text("utf-8")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert {extra for extra in project["optional-dependencies"] if f"'.[{extra}]'" not in install} == set()
+
+
+def test_the_default_models_and_theme_are_those_of_the_code() -> None:
+    table = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    rows = [[cell.strip() for cell in line.split("|")] for line in table.splitlines()]
+    models = {row[1]: row[3] for row in rows if len(row) == 6}
+    for name in registry.names()[:-1]:
+        assert models[f"`{name}`"] == f"`{registry.provider_named(name).model_name('')}`"
+    assert SETTINGS["theme"].meaning.endswith(f"(default: {DEFAULT})")
 
 
 def test_the_git_hook_of_the_recipe_replaces_none(home: World, environ: dict[str, str]) -> None:

@@ -45,6 +45,20 @@ def test_the_options_of_a_search_count(call: Call) -> None:
     assert {"max_results": 2} in [change["set"] for change in said.json["changes"]]
 
 
+def test_a_change_that_the_agent_has_no_key_for_says_so(call: Call) -> None:
+    knobs = ("--set", "min_score=0.99", "--set", "keyword_rescue=off")
+    asked = ("why-not", "router VLAN", "memory/2026-02-25.md", *knobs)
+    changes = call(*asked, "--json").json["changes"]
+    only_here = {name: change["onlyHere"] for change in changes for name in change["set"]}
+    assert only_here["min_score"] is False and only_here["keyword_rescue"] is True
+    out = call(*asked).out
+    assert "each of these returns it (only here: openclaw.json has no key for it)" in out
+    for change in changes:
+        ((name, value),) = change["set"].items()
+        mark = " (only here)" if change["onlyHere"] else ""
+        assert f"{name}={value}: rank {change['rank']}{mark}, " in out
+
+
 def test_a_note_that_is_not_there_is_refused_with_suggestions(call: Call) -> None:
     said = call("why-not", "router", "memory/projects/grenhouse.md")
     assert said.code == 4 and not said.out

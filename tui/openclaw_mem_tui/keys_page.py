@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.bindings import ACTIONS, GROUPS
+from openclaw_mem_tui.bindings import ACTIONS, GROUPS, Action
 from openclaw_mem_tui.features.curate.remember import RememberScreen
 from openclaw_mem_tui.features.search.query_line import QueryLine
 from openclaw_mem_tui.user_keys import signs
@@ -27,6 +27,8 @@ FIXED = """## Fixed keys
 
 | Where | Keys |
 |---|---|"""
+#: The help screen has one row for both directions of a step, the page one for each.
+_ONE_WAY = {"less": "a small step down", "much_less": "a large step down"}
 _WITH_FIXED: dict[str, type[DOMNode]] = {
     "every screen": Workbench,
     "the query": QueryLine,
@@ -43,21 +45,26 @@ def keys_page() -> str:
     """A table for each group, with the keys as they are declared."""
     parts = [HEAD]
     for group in GROUPS:
-        shown = [action for action in ACTIONS if action.group == group]
-        rows = [
-            f"| {' '.join(f'`{key}`' for key in (a.shown or signs(a.keys)).split())} | {a.help} | `{a.id}` |"
-            for a in shown
-        ]
+        shown = [(action, _row(action)) for action in ACTIONS if action.group == group]
+        rows = [f"| {_coded(keys)} | {does} | `{action.id}` |" for action, (keys, does) in shown]
         parts.append("\n".join((f"## {group}", "", "| Key | Does | Id |", "|---|---|---|", *rows)))
     fixed = [f"| {where} | {_fixed(bound.BINDINGS)} |" for where, bound in _WITH_FIXED.items()]
     parts.append("\n".join((FIXED, *fixed)))
     return "\n\n".join(parts) + "\n"
 
 
+def _row(action: Action) -> tuple[str, str]:
+    """Its keys and what it does."""
+    if action.id in _ONE_WAY:
+        return signs(action.keys), _ONE_WAY[action.id]
+    return action.shown or signs(action.keys), action.help
+
+
 def _fixed(bindings: Iterable[BindingType]) -> str:
     """Each of them with what it does."""
     made = (binding for binding in bindings if isinstance(binding, Binding))
-    return " · ".join(
-        f"{' '.join(f'`{key}`' for key in signs(binding.key).split())} {binding.description}"
-        for binding in made
-    )
+    return " · ".join(f"{_coded(signs(binding.key))} {binding.description}" for binding in made)
+
+
+def _coded(keys: str) -> str:
+    return " ".join(f"`{key}`" for key in keys.split())

@@ -90,7 +90,7 @@ def _made(keys: Mapping[str, str]) -> tuple[dict[str, Action], dict[str, str]]:
 
 def signs(keys: str) -> str:
     """Keys as Textual names them, comma separated, as they are displayed."""
-    return " ".join(_SIGNS.get(one, one) for one in keys.split(","))
+    return " ".join("+".join(_SIGNS.get(part, part) for part in one.split("+")) for one in keys.split(","))
 
 
 def _refusal(key: str, name: str) -> str:  # why it can never work, or ""

@@ -13,30 +13,30 @@ COMMON = (
     option(
         "--workspace",
         metavar="DIR",
-        help="the folder that holds MEMORY.md and memory/ (default: the one of OpenClaw)",
+        help="the folder that holds MEMORY.md and memory/ (default: OpenClaw's)",
     ),
     option("--config", metavar="FILE", help="an OpenClaw configuration (JSON5) instead of the usual one"),
-    option("--agent", metavar="ID", help="whose memory (default: the default agent)"),
+    option("--agent", metavar="ID", help="the agent whose memory is used (default: the default agent)"),
     option(
         "--provider",
         metavar="NAME",
         help="embeddings: auto (default), static (built in), local, openai, gemini, voyage, mistral, ollama, "
         "none",
     ),
-    many("--include", "GLOB", "further notes of the workspace, for example '**/*.md'"),
+    many("--include", "GLOB", "more notes in the workspace, for example '**/*.md'"),
     flag("--json", "the answer as JSON on stdout"),
 )
 _SESSION_KEY = option(
     "--session-key",
     metavar="KEY",
-    help="session key of the search, for memory.qmd.scope, as agent:main:telegram:group:1 (without: a direct "
-    "chat)",
+    help="session key of the search, for memory.qmd.scope, such as agent:main:telegram:group:1 (default: a "
+    "direct chat)",
 )
 #: The names are those of ``providers.faults``, which would cost time to load for a help text.
 _FAULT = many(
     "--fault",
     "NAME",
-    "simulate a fault, on a copy of the index:  embeddings-401, "
+    "simulate a fault on a copy of the index: embeddings-401, "
     "embeddings-429, embeddings-timeout, embeddings-garbage, zero-vector, wrong-dimension, no-sqlite-vec, "
     "no-fts5, qmd-missing, qmd-timeout, qmd-json, qmd-exit",
 )
@@ -68,7 +68,7 @@ COMMANDS = (
         "index",
         "sync the index with the notes on disk",
         "index --workspace ~/.openclaw/workspace\n  openclaw-mem index --dry-run --provider openai",
-        " Only what changed is read\nagain. It may be stopped at any time: what is done stays.",
+        " Only what changed is read\nagain. You can stop it at any time: finished work is kept.",
         (
             flag("--force", "rebuild it (searches keep using the old index meanwhile)"),
             flag(
@@ -83,8 +83,8 @@ COMMANDS = (
             option(
                 "--agents",
                 metavar="FILE|all",
-                help="sync many agents: all of the configuration, or those of a file: on each line an id, "
-                "and a workspace where none is configured",
+                help="sync many agents: all in the configuration, or those in a file: on each line an id "
+                "and, if no configuration has it, a workspace",
             ),
             option("--jobs", metavar="N", help="with --agents: how many at a time (default 4)"),
         ),
@@ -93,9 +93,9 @@ COMMANDS = (
         "watch",
         "keep the index up to date until it is stopped (Ctrl-C)",
         "watch\n  openclaw-mem watch --json >> sync.jsonl",
-        " One line\nfor what happened; nothing when nothing did. It follows the files whatever sync.watch\n"
-        "says: sync.debounce_ms after the last change, and every sync.interval_minutes besides. The\n"
-        "end of a conversation is indexed when it was quiet for sync.session_quiet_s.",
+        " Prints a\nline only when something happens. It syncs sync.debounce_ms after the last change, even "
+        "if\nsync.watch is off, and every sync.interval_minutes. The end of a conversation is indexed after\n"
+        "sync.session_quiet_s without a message.",
     ),
     Command(
         "search",
@@ -107,14 +107,14 @@ COMMANDS = (
             option("words", nargs="*", metavar="QUERY", help="the query"),
             shared.QUERY,
             *_RANKING,
-            flag("--explain", "also every stage, operand, and dropped passage"),
+            flag("--explain", "also show every stage, operand and dropped passage"),
             _SESSION_KEY,
             shared.EXIT_STATUS,
             option(
                 "--format",
                 choices=("table", "json", "csv", "md", "files", "lines"),
-                help="table (default), json, csv, md, files: paths alone, or lines: path:line, score and the "
-                "best line of each result between tabs",
+                help="table (default), json, csv, md, files (only paths) or lines (path:line, score and best "
+                "line of each result, separated by tabs)",
             ),
             option(
                 "-0",
@@ -127,17 +127,18 @@ COMMANDS = (
     ),
     Command(
         "why-not",
-        "why a passage is not returned, and which change returns it",
+        "why a passage is not returned, and which changes return it",
         'why-not "vpn certificate" memory/2026-02-20.md:12\n'
         '  openclaw-mem why-not "vpn certificate" MEMORY.md --profile workbench --json',
-        " It\nwalks from the file on disk to the snippet, and stops at the first no. Every change of a\n"
-        "knob that it names was tried: one step of the knob less does not\nreturn the passage.",
+        " It\nfollows the passage from the file on disk to the snippet, and stops at the first step that "
+        "drops the passage. Every\nchange of a knob that it names was tried: one step less does not "
+        "return the passage.",
         (
             option("query", metavar="QUERY", help="what is searched"),
             option(
                 "location",
                 metavar="PATH[:LINE]",
-                help="as search prints it, for example MEMORY.md:3; of a range the first line",
+                help="as search prints it, for example MEMORY.md:3; of a range, the first line counts",
             ),
             *_RANKING,
             _SESSION_KEY,
@@ -148,7 +149,7 @@ COMMANDS = (
         "get",
         "print a note, or some lines of it",
         "get memory/2026-02-20.md:12 --lines 5",
-        " A file that does not exist is\nempty and no error, as agents see it.",
+        " A file that does not\nexist gives empty text and no error, as it does for agents.",
         (
             option("location", metavar="PATH[:LINE]", help="as search prints it, for example MEMORY.md:3-8"),
             shared.FIRST_LINE,
@@ -169,7 +170,7 @@ COMMANDS = (
         "chunks",
         "the chunks of a file, and what neighbours share",
         "chunks MEMORY.md\n  openclaw-mem chunks memory/2026-02-20.md --text",
-        " A search\nfinds chunks, never files: what is cut apart is found apart.",
+        " A search\nfinds chunks, not files: two chunks of a file are found separately.",
         (
             option("path", metavar="PATH", help="as search and files print it"),
             flag("--text", "also the text, with the limits of each chunk"),
@@ -182,8 +183,8 @@ COMMANDS = (
         "config --agent ops\n  openclaw-mem config show query.min_score provider\n"
         "  openclaw-mem config set query.min_score=0.3 theme=claw-light\n"
         "  openclaw-mem config undo",
-        " A value that is not built in has its origin after it. `set` writes our config.toml, and no other "
-        "file, after it has shown the change.",
+        " The origin follows each value that is not built in. `set` shows the change, then writes our "
+        "config.toml and no other file.",
         (
             option(
                 "action", nargs="?", choices=("show", "set", "undo"), default="show", help="default: show"
@@ -194,7 +195,7 @@ COMMANDS = (
                 metavar="KEY[=VALUE]",
                 help="show: only these, for example query, provider.name; set: KEY=VALUE",
             ),
-            flag("--verbose", "show: also what each setting may be"),
+            flag("--verbose", "show: also the allowed values"),
             flag("--dry-run", "show the change and write nothing"),
             shared.YES,
         ),
@@ -225,7 +226,7 @@ COMMANDS = (
             option(
                 "--max",
                 metavar="N",
-                help="prune: how many may stay (default: cache.max_entries of the settings)",
+                help="prune: how many to keep (default: the setting cache.max_entries)",
             ),
         ),
         runner="doctor:run_cache",
@@ -234,11 +235,11 @@ COMMANDS = (
         "doctor",
         "check the index and repair it",
         "doctor\n  openclaw-mem doctor --fix\n  openclaw-mem doctor --deep --json",
-        " Without --fix\nit only looks. Exit code 6 when errors are left.",
+        " Without --fix\nit changes nothing. Exit code 6 if errors remain.",
         (
             flag(
                 "--fix",
-                "repair what can be repaired from what is on this machine; notes stay, nothing is sent",
+                "repair what can be repaired without sending anything; notes do not change",
             ),
             flag(
                 "--deep",
@@ -256,11 +257,11 @@ COMMANDS = (
             many(
                 "--kind",
                 "K",
-                "only these, with commas: sync, rebuild, fallback, recovered, search-failed, denied, doctor, "
-                "watch, flush, snapshot, edit",
+                "only these kinds, separated by commas: sync, rebuild, fallback, recovered, search-failed, "
+                "denied, doctor, watch, flush, snapshot, edit",
             ),
             shared.SINCE,
-            flag("--all", "of every agent and workspace"),
+            flag("--all", "events of every agent and workspace"),
             flag("--follow", "follow new events until Ctrl-C"),
         ),
     ),
@@ -268,7 +269,7 @@ COMMANDS = (
         "model",
         "the files of local models: state and download",
         "model status\n  openclaw-mem model download --yes\n  openclaw-mem model download --for rerank",
-        " Nothing\nis downloaded without confirmation. A stopped download continues where it was.",
+        " Nothing\nis downloaded without confirmation. A stopped download continues where it stopped.",
         (
             option(
                 "action", nargs="?", choices=("status", "download"), default="status", help="default: status"
@@ -296,7 +297,7 @@ COMMANDS = (
     ),
     Command(
         "qmd",
-        "the QMD backend: what memory.backend qmd searches with",
+        "the QMD backend: search whole documents in collections",
         "qmd warm-up",
         commands=QMD_COMMANDS,
     ),
@@ -325,7 +326,7 @@ COMMANDS = (
         "try it: bundled notes with lessons, no network, no settings",
         'demo\n  openclaw-mem search vpn --workspace "$(openclaw-mem demo --print-workspace)"\n'
         "  openclaw-mem demo --fault embeddings-401",
-        " On a terminal it\nopens the workbench; otherwise it runs every lesson and prints it.",
+        " On a terminal it\nopens the workbench; otherwise it prints every lesson.",
         (
             flag("--print-workspace", "write the demo workspace and print only its path"),
             option("--query", metavar="TEXT", help="search for this instead of running the lessons"),
@@ -341,7 +342,7 @@ COMMANDS = (
         'tui "print spooler"\n  openclaw-mem tui --fault embeddings-timeout',
         options=(
             option("words", nargs="*", metavar="QUERY", help="the first query"),
-            option("--theme", metavar="T", help="claw-dark, claw-light, claw-contrast"),
+            option("--theme", metavar="T", help="claw-dark (default), claw-light, claw-contrast, or yours"),
             _SESSION_KEY,
             _FAULT,
         ),

@@ -34,14 +34,16 @@ def flag(name: str, text: str) -> Option:
 
 
 #: Options of several commands.
-QUERY = option("--query", metavar="Q", help="the query as an option; one that begins with -: --query=-x")
+QUERY = option(
+    "--query", metavar="Q", help="the query as an option; one that begins with - is written --query=-x"
+)
 SET_KNOB = many(
     "--set",
     "KNOB=VALUE",
     "change one knob of the ranking, for example decay=on (`openclaw-mem config show query` lists them)",
 )
 NO_SYNC = flag("--no-sync", "use the index as it is, without a sync")
-EXIT_STATUS = flag("--exit-status", "as grep: exit code 1 when nothing relevant was found")
+EXIT_STATUS = flag("--exit-status", "exit with 1 if nothing relevant was found, as grep does")
 FIRST_LINE = option("--from", dest="start", metavar="N", help="first line, from 1")
-SINCE = option("--since", metavar="WHEN", help="30m, 12h, 2d, 1w ago, or a date: 2026-02-20")
+SINCE = option("--since", metavar="WHEN", help="30m, 12h, 2d or 1w ago, or a date such as 2026-02-20")
 YES = flag("--yes", "write without asking")

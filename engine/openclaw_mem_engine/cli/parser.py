@@ -23,12 +23,12 @@ examples:
   openclaw-mem why-not gateway MEMORY.md:3  why is this line not in the answer?
   openclaw-mem providers                    is note text sent, and where?
 
-Without --workspace it is the workspace of ~/.openclaw/openclaw.json, else
+Without --workspace, the workspace of ~/.openclaw/openclaw.json is used, else
 ~/.openclaw/workspace. `openclaw-mem COMMAND --help` has options and examples.
 
 exit codes: 0 done (also when nothing is relevant), 1 unexpected, 2 wrong usage,
   3 configuration, 4 refused path, 5 workspace, 6 index, 7 provider,
-  130 stopped; `search --exit-status`: 1 also for nothing, or only weak results
+  130 stopped; `search --exit-status`: 1 also for no or only weak results
 """
 #: The common options by their attribute, as a help text names them.
 _COMMON = {name[2:]: f"{name} {how.get('metavar', '')}".strip() for (name, *_), how in COMMON}

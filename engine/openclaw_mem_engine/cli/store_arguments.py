@@ -9,8 +9,8 @@ STORE_COMMANDS = (
         "init",
         "make or update the tables on every server of store.servers",
         "store init",
-        " It works in\nthe name of the role in OPENCLAW_MEM_STORE_OWNER, which owns them, and lets "
-        "the role of store.servers\nuse them.",
+        " It connects\nas the role in OPENCLAW_MEM_STORE_OWNER, which owns the tables, and gives the role of "
+        "store.servers\nthe rights to use them.",
         runner="store:init",
     ),
     Command(
@@ -24,10 +24,10 @@ STORE_COMMANDS = (
         "migrate",
         "copy the agent's index from its file to the servers, or back, with its embeddings",
         "store migrate --to postgres\n  openclaw-mem store migrate --to sqlite --replace",
-        " What it\ncopies from stays. Searches see the old content of the target until all is copied.",
+        " The source\ndoes not change. Searches see the old content of the target until all is copied.",
         (
-            option("--to", choices=("postgres", "sqlite"), required=True, help="what is to hold the copy"),
-            flag("--replace", "also when there is an index with files already"),
+            option("--to", choices=("postgres", "sqlite"), required=True, help="where the copy goes"),
+            flag("--replace", "replace an index with files that the target already has"),
         ),
         runner="store:migrate",
     ),
@@ -50,8 +50,8 @@ STORE_COMMANDS = (
         "remove",
         "remove the index of a retired agent from all servers, with the text of its notes",
         "store remove --agent ops",
-        " It shows\nwhat goes, asks, and removes text, words and embeddings; files of notes stay. It is "
-        "refused while a\nsync works on the index. A host that still has the notes makes the index again.",
+        " It shows\nwhat will be removed, asks, and removes text, words and embeddings. The notes stay. It "
+        "refuses while a\nsync is running. A host that still syncs the agent makes the index again.",
         (flag("--yes", "remove without asking"),),
         runner="store:remove",
     ),

@@ -49,7 +49,9 @@ def _lines(answer: WhyNot) -> Iterator[str]:
         mark = ("low" if step.facts.get("rescued") else "ok") if step.ok else "no"
         yield from _entry(f"{mark:3} {step.name.replace('_', ' '):{_NAME_WIDTH}}", step.text)
     if answer.changes:
-        yield from ("", strong("each of these returns it"))
+        only_here = any(change.only_here for change in answer.changes)
+        meaning = " (only here: openclaw.json has no key for it)" if only_here else ""
+        yield from ("", strong(f"each of these returns it{meaning}"))
         for change in answer.changes:
             settings = " ".join(f"{name}={setting_text(value)}" for name, value in change.set.items())
             yield from _entry(f"  {settings}:", _effect(change))
@@ -64,11 +66,12 @@ def _lines(answer: WhyNot) -> Iterator[str]:
 
 
 def _effect(change: Change) -> str:
+    rank = f"rank {change.rank}{' (only here)' if change.only_here else ''}"
     if not change.lost:
-        return f"rank {change.rank}, no result is lost"
+        return f"{rank}, no result is lost"
     named = ", ".join(change.lost[:_LOST_NAMED])
     more = len(change.lost) - _LOST_NAMED
-    return f"rank {change.rank}, loses {named}{f' and {more} more' if more > 0 else ''}"
+    return f"{rank}, loses {named}{f' and {more} more' if more > 0 else ''}"
 
 
 def _entry(name: str, text: str) -> list[str]:

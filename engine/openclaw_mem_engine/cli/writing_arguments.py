@@ -5,21 +5,21 @@ from __future__ import annotations
 from openclaw_mem_engine.cli import command_table as shared
 from openclaw_mem_engine.cli.command_table import Command, Option, flag, many, option
 
-_DRY_RUN = flag("--dry-run", "show it and write nothing")
+_DRY_RUN = flag("--dry-run", "show what would be written, and write nothing")
 _SESSION = option(
     "--session",
     metavar="ID",
     required=True,
-    help="id or key of a session, or the only one that begins (key: ends) with it, for example main",
+    help="a session's id or key, or a unique start of the id or end of the key, such as main",
 )
-_LIMIT = option("--limit", metavar="N", help="at most so many (default 5)")
+_LIMIT = option("--limit", metavar="N", help="how many at most (default 5)")
 #: As in ``plugin``, whose modules need not be imported for a help text; a test compares them.
 _TOOL_NAMES = ("memory_search", "memory_get", "memory_store", "memory_recall", "memory_forget")
 CATEGORIES = ("preference", "decision", "entity", "fact", "other")
 _TO: Option = option(
     "--to",
     choices=("memory", "daily"),
-    help="MEMORY.md or the daily log (default: by its words)",
+    help="MEMORY.md or the daily log (default: decided by the words of the text)",
 )
 
 WRITING_COMMANDS: tuple[Command, ...] = (
@@ -35,7 +35,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
         "undo",
         "undo the last change that openclaw-mem made in a note",
         "undo\n  openclaw-mem undo --list\n  openclaw-mem undo 12 --show",
-        " It refuses when the\nnote was changed since.",
+        " It refuses if the\nnote has changed since.",
         (
             option("edit", nargs="?", metavar="EDIT", help="its number (default: the last one)"),
             flag("--list", "the changes that can be undone, newest first"),
@@ -71,10 +71,12 @@ WRITING_COMMANDS: tuple[Command, ...] = (
                 options=(option("words", nargs="+", metavar="QUERY", help="the query"), _LIMIT),
                 runner="memories:search",
             ),
-            Command("stats", "how many, by category", "memories stats", runner="memories:stats"),
+            Command(
+                "stats", "the number of memories in each category", "memories stats", runner="memories:stats"
+            ),
             Command(
                 "store",
-                "keep a text, also one that auto-capture refuses",
+                "keep a text, even if auto-capture refuses it",
                 'memories store "the NAS is called heron" --category entity',
                 options=(
                     option("words", nargs="+", metavar="TEXT", help="what to keep"),
@@ -87,16 +89,23 @@ WRITING_COMMANDS: tuple[Command, ...] = (
                 "forget",
                 "remove the memory with this id",
                 "memories forget 6f1c…",
-                options=(option("id", metavar="ID", help="as `list` prints it; its first 8 characters do"),),
+                options=(
+                    option("id", metavar="ID", help="as `list` prints it; the first 8 characters are enough"),
+                ),
                 runner="memories:forget",
             ),
             Command(
                 "capture",
-                "decide about each text as auto-capture does, say which rule decided, and store",
+                "decide about each text as auto-capture does, name the rule, and store what it takes",
                 'memories capture --dry-run "I prefer dark mode" "thanks"\n'
                 "  openclaw-mem memories capture --dry-run --session main",
                 options=(
-                    option("texts", nargs="*", metavar="TEXT", help="what a user said, one text each"),
+                    option(
+                        "texts",
+                        nargs="*",
+                        metavar="TEXT",
+                        help="what a user said; one argument for each text",
+                    ),
                     option("--session", metavar="ID", help="what the user said in this session"),
                     _DRY_RUN,
                 ),
@@ -104,7 +113,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
             ),
             Command(
                 "recall",
-                "what would be put in front of a prompt",
+                "the memories that would be put before a prompt",
                 'memories recall "which tea?"',
                 options=(option("words", nargs="+", metavar="PROMPT", help="the prompt"),),
                 runner="memories:recall",
@@ -113,29 +122,31 @@ WRITING_COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "curate",
-        "candidates for changes of MEMORY.md, with evidence and diff",
+        "proposed changes of MEMORY.md, with evidence and diff",
         "curate\n  openclaw-mem curate --effect 3f9c01ab\n  openclaw-mem curate --apply 3f9c01ab",
         " Nothing is\nwritten without confirmation; `openclaw-mem undo` undoes a change.",
         (
-            option("--apply", metavar="ID", help="show this one and its effect, write it after confirmation"),
-            option("--effect", metavar="ID", help="what it would do to answers, measured on a copy"),
-            option("--reject", metavar="ID", help="do not propose it again"),
-            option("--restore", metavar="ID", help="propose a rejected one again"),
-            flag("--rejected", "list those that were rejected"),
+            option(
+                "--apply", metavar="ID", help="show a candidate and its effect; write it after confirmation"
+            ),
+            option("--effect", metavar="ID", help="what a candidate would do to answers, measured on a copy"),
+            option("--reject", metavar="ID", help="do not propose a candidate again"),
+            option("--restore", metavar="ID", help="propose a rejected candidate again"),
+            flag("--rejected", "list the rejected candidates"),
             shared.YES,
         ),
     ),
     Command(
         "flush",
-        "ask a model what to keep of a conversation, and append it",
+        "ask a model what to keep from a conversation, and append it",
         "flush --session main --dry-run\n  openclaw-mem flush --session main",
-        " It goes to the daily log. This is what OpenClaw does before it compacts a conversation, with its "
-        "threshold and prompts. The chat model is that of flush.provider and flush.model. Nothing is "
-        "overwritten; `openclaw-mem undo` undoes it.",
+        " The answer goes to the daily log. This is what OpenClaw does before it compacts a conversation, "
+        "with its threshold and prompts. The chat model is that of flush.provider and flush.model. Nothing "
+        "is overwritten; `openclaw-mem undo` undoes it.",
         (
             _SESSION,
-            flag("--dry-run", "only the decision and what would be sent: nothing is sent or written"),
-            flag("--force", "whatever the tokens and earlier flushes say"),
+            flag("--dry-run", "show the decision and what would be sent; send and write nothing"),
+            flag("--force", "flush regardless of tokens and earlier flushes"),
         ),
     ),
     Command(
@@ -143,8 +154,8 @@ WRITING_COMMANDS: tuple[Command, ...] = (
         "keep the last messages of a conversation as a note",
         "snapshot --session main --dry-run",
         " OpenClaw does\nthis on /new and /reset. Commands, tool calls and errors are not kept. The note is\n"
-        "memory/DATE-NAME.md; the chat model of flush.model finds the name, without one it is the time.\n"
-        "A note that is there is never replaced.",
+        "memory/DATE-NAME.md. The chat model of flush.model chooses the name; without one, the name is the\n"
+        "time. An existing note is never replaced.",
         (_SESSION, _DRY_RUN),
     ),
     Command(
@@ -152,8 +163,8 @@ WRITING_COMMANDS: tuple[Command, ...] = (
         "what a system prompt gets from memory, and its tokens",
         "prompt\n  openclaw-mem prompt --session-type group --citations off\n"
         '  openclaw-mem prompt --query "vpn certificate"',
-        " It prints the text itself, files with the line at which they are cut, missing files, the logs of "
-        "today and yesterday; and with --query what a search saves compared with whole files.",
+        " It prints the text, the files with the line at which they are cut, missing files, and the logs of "
+        "today and yesterday. With --query it also shows what a search saves compared with whole files.",
         (
             option(
                 "--session-type",
@@ -172,15 +183,15 @@ WRITING_COMMANDS: tuple[Command, ...] = (
         "  openclaw-mem timeline --session agent:main:main --json",
         " A missed flush is a\ncompaction before which no flush ran. OpenClaw's transcripts are only read.",
         (
-            option("--session", metavar="ID", help="of one session, named as for flush"),
+            option("--session", metavar="ID", help="only this session, named as for flush"),
             shared.SINCE,
             many(
                 "--kind",
                 "K",
-                "only these, with commas: flush, compaction, snapshot, write, search, sync, rebuild, "
-                "fallback, recovered, search-failed, denied, edit",
+                "only these kinds, separated by commas: flush, compaction, snapshot, write, search, sync, "
+                "rebuild, fallback, recovered, search-failed, denied, edit",
             ),
-            option("--limit", metavar="N", help="the last N sessions (default 20); --json has all of them"),
+            option("--limit", metavar="N", help="the last N sessions (default 20); --json lists all"),
         ),
     ),
 )

@@ -62,3 +62,13 @@ KNOB_SETTINGS: Mapping[str, Setting] = {
     "keyword_rescue": _knob(_TEXT),
     "max_results": _knob(_INT, "query.maxResults", _POSITIVE, 6),
 }
+
+
+def openclaw_key(name: str, value: object) -> str | None:
+    """The key below ``memorySearch`` for a knob with this value, or None."""
+    if name == "mode":
+        return "query.hybrid.enabled" if value in ("hybrid", "vector") else None
+    known = KNOB_SETTINGS.get(name)
+    if known is None or not known.openclaw or not known.openclaw_rule.fits(value):
+        return None
+    return known.openclaw

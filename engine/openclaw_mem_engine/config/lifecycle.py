@@ -51,9 +51,9 @@ class MemoryFlushSettings:
     """The silent turn before a compaction. ``YYYY-MM-DD`` in a prompt becomes the date of the user."""
 
     enabled: bool = setting(_SWITCH, "ask the model for lasting notes before a compaction", True)
-    soft_threshold_tokens: int = setting(_TOKENS, "ask so many tokens before the compaction", 4_000)
-    prompt: str = setting(_TEXT, "what the user side of the turn says", FLUSH_PROMPT)
-    system_prompt: str = setting(_TEXT, "what the system prompt of the turn says", FLUSH_SYSTEM_PROMPT)
+    soft_threshold_tokens: int = setting(_TOKENS, "how many tokens before the compaction to ask", 4_000)
+    prompt: str = setting(_TEXT, "the user message of the flush", FLUSH_PROMPT)
+    system_prompt: str = setting(_TEXT, "the system prompt of the flush", FLUSH_SYSTEM_PROMPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,9 @@ class CompactionSettings:
     """When a conversation becomes too long for the window of its model."""
 
     reserve_tokens_floor: int = setting(_TOKENS, "tokens of the window that stay free", 20_000)
-    context_tokens: int = setting(_SOME_TOKENS, "the window of a session that does not say its own", 200_000)
+    context_tokens: int = setting(
+        _SOME_TOKENS, "the context window of a session that has no value of its own", 200_000
+    )
     memory_flush: MemoryFlushSettings = MemoryFlushSettings()
 
 
@@ -76,7 +78,7 @@ class FlushSettings:
     model: str | None = setting(_TEXT, "the chat model")
     base_url: str | None = setting(Rule("url"), "the address of openai, instead of the usual one", repr=False)
     api_key: Secret | None = setting(
-        Rule("secret"), "its key; for openai without an address of its own: as for embeddings"
+        Rule("secret"), "its key; for openai without base_url: by default the key for embeddings"
     )
     timeout_s: float = setting(Rule("number", 0.1, 3600, unit="seconds"), "time for one flush", 120.0)
 

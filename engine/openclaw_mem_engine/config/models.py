@@ -15,7 +15,7 @@ RerankProvider = Literal["none", "local", "http", "openai"]
 ExpansionProvider = Literal["none", "local", "openai"]
 
 _SECONDS = Rule("number", 0.1, 3600, unit="seconds")
-_KEY = "its key; for openai without an address of its own: as for embeddings"
+_KEY = "its key; for openai without base_url: by default the key for embeddings"
 
 
 @dataclass(frozen=True, slots=True)

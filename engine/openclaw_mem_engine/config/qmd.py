@@ -77,9 +77,9 @@ class QmdUpdate:
     on_boot: bool = setting(_SWITCH, "update when a workbench starts", True)
     wait_for_boot_sync: bool = setting(_SWITCH, "wait for that update at the start", False)
     embed_interval: str = setting(_DURATION, "make vectors this often; 0: never", "60m")
-    command_timeout_ms: int = setting(_MS, "limit of a call that is no search, update or embed", 30_000)
-    update_timeout_ms: int = setting(_MS, "limit of an update", 120_000)
-    embed_timeout_ms: int = setting(_MS, "limit of an embed", 120_000)
+    command_timeout_ms: int = setting(_MS, "time limit of calls other than search, update and embed", 30_000)
+    update_timeout_ms: int = setting(_MS, "time limit of an update", 120_000)
+    embed_timeout_ms: int = setting(_MS, "time limit of an embed", 120_000)
 
     @property
     def interval_s(self) -> float:
@@ -105,9 +105,11 @@ class QmdSessions:
     """Conversations as a collection of their own."""
 
     enabled: bool = setting(_SWITCH, "export the conversations and index them", False)
-    retention_days: int | None = setting(Rule("int", 1, unit="days"), "only those changed since; unset: all")
+    retention_days: int | None = setting(
+        Rule("int", 1, unit="days"), "how many days back conversations are exported; unset: all"
+    )
     export_dir: str | None = setting(
-        Rule("path"), "not used: the export is kept in our data folder, beside the index that is made of it"
+        Rule("path"), "not used: the export is kept in our data folder, beside the index that is made from it"
     )
 
 

@@ -126,7 +126,7 @@ class ProviderSettings:
         variable="OPENCLAW_MEM_PROVIDER",
         flag="--provider",
     )
-    model: str | None = setting(_TEXT, "its model, instead of its default one", None, "model")
+    model: str | None = setting(_TEXT, "its model, instead of the default model", None, "model")
     base_url: str | None = setting(
         Rule("url"), "its address, instead of the usual one", None, "remote.baseUrl", repr=False
     )
@@ -176,14 +176,19 @@ class ChunkingSettings:
 
     tokens: int = setting(Rule("int", 1, unit="tokens"), "length of a chunk", 400, "chunking.tokens")
     overlap: int = setting(
-        Rule("int", 0, unit="tokens"), "how much a chunk repeats of the one before", 80, "chunking.overlap"
+        Rule("int", 0, unit="tokens"),
+        "how much of the previous chunk each chunk repeats",
+        80,
+        "chunking.overlap",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class CacheSettings:
     enabled: bool = setting(_SWITCH, "keep embeddings for later", True, "cache.enabled")
-    max_entries: int = setting(_POSITIVE, "vectors kept", 50_000, "cache.maxEntries", foreign_default=None)
+    max_entries: int = setting(
+        _POSITIVE, "how many embeddings are kept", 50_000, "cache.maxEntries", foreign_default=None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,24 +276,26 @@ class Settings:
         flag="--include",
     )
     exclude: tuple[str, ...] = setting(
-        Rule("texts", unit="globs"), "excluded files, by path: memory/dreaming/**", ()
+        Rule("texts", unit="globs"), "files that are not indexed, by path, such as memory/dreaming/**", ()
     )
     citations: CitationMode = setting(
         Rule("text", choices=("auto", "on", "off")), "whether answers name path and lines", "auto"
     )
     max_file_bytes: int = setting(
-        Rule("int", 1, unit="bytes"), "a larger note is not indexed", 10 * 1024 * 1024
+        Rule("int", 1, unit="bytes"), "larger notes are not indexed", 10 * 1024 * 1024
     )
     vector_extension: bool = setting(
         _SWITCH, "search vectors with sqlite-vec where it loads", True, "store.vector.enabled"
     )
     editor: str | None = setting(_TEXT, "the editor of notes", variable="OPENCLAW_MEM_EDITOR")
-    theme: str | None = setting(_TEXT, "the theme of the workbench", variable="OPENCLAW_MEM_THEME")
+    theme: str | None = setting(
+        _TEXT, "the theme of the workbench (default: claw-dark)", variable="OPENCLAW_MEM_THEME"
+    )
     keys: Mapping[str, str] = setting(
         Rule("map"), 'keys of the workbench by action: `rebuild = "f5"`', MappingProxyType({})
     )
     user_timezone: str | None = setting(
-        _TEXT, "the time zone of the daily log, as Europe/Paris (default: this machine's)"
+        _TEXT, "the time zone of the daily log, such as Europe/Paris (default: this machine's)"
     )
     provider: ProviderSettings = ProviderSettings()
     chunking: ChunkingSettings = ChunkingSettings()

@@ -8,7 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS
+from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS, openclaw_key
 from openclaw_mem_engine.config.secret import Secret, printable, without_credentials
 from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, SETTINGS, Origin, Settings
 
@@ -84,7 +84,7 @@ def fragment(overrides: Mapping[str, object]) -> str:
     tree: dict[str, Any] = {}
     ours: dict[str, object] = {}
     for name, value in _with_both_weights(overrides).items():
-        key = _openclaw_key(name, value)
+        key = openclaw_key(name, value)
         if key is None:
             ours[name] = value
             continue
@@ -151,16 +151,6 @@ def _with_both_weights(overrides: Mapping[str, object]) -> dict[str, object]:
         if isinstance(weight, (int, float)) and other not in knobs:
             knobs[other] = round(1.0 - weight, 10)
     return knobs
-
-
-def _openclaw_key(name: str, value: object) -> str | None:
-    """The key below ``memorySearch`` for a knob with this value, or None."""
-    if name == "mode":
-        return "query.hybrid.enabled" if value in ("hybrid", "vector") else None
-    known = KNOB_SETTINGS.get(name)
-    if known is None or not known.openclaw or not known.openclaw_rule.fits(value):
-        return None
-    return known.openclaw
 
 
 def _toml(value: object) -> str:

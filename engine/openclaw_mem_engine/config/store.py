@@ -74,12 +74,12 @@ class StoreSettings:
     )
     agent: str | None = setting(
         Rule("text"),
-        "the agent's name there, never that of another agent; `{agent}` becomes its id, `{workspace}` a name "
-        "of its folder",
+        "the agent's name on the servers, unique among all agents; `{agent}` becomes its id, `{workspace}` a "
+        "name of its folder",
         variable="OPENCLAW_MEM_STORE_AGENT",
     )
     shards: tuple[str, ...] = setting(
-        Rule("texts", unit="as 0-239 or 0-99,300-479"),
+        Rule("texts", unit="such as 0-239 or 0-99,300-479"),
         "which of the 480 shards each server has, in the order of the servers",
         (),
     )
@@ -124,14 +124,14 @@ def store_settings(
     if not re.fullmatch(_NAME, name):
         raise ConfigError(
             "An index in PostgreSQL needs store.agent, which does not name the agent there: set it, or "
-            "OPENCLAW_MEM_STORE_AGENT, to a name of up to 200 characters that no other agent has, as "
+            "OPENCLAW_MEM_STORE_AGENT, to a name of up to 200 characters that no other agent has, such as "
             f"`team-a/{{agent}}` (it is {shown(name) if name else 'not set'})."
         )
     if "{workspace}" not in template and _is_another(workspace, own := configured()):
         raise ConfigError(
             f"{workspace} is not the workspace of the agent {agent_id}, {own}, whose index on the server, "
-            f"{name}, it would replace: let store.agent hold {{workspace}}, as in `{{agent}}/{{workspace}}`, "
-            "or give OPENCLAW_MEM_STORE_AGENT another name for it."
+            f"{name}, it would replace: let store.agent contain {{workspace}}, as in "
+            "`{{agent}}/{{workspace}}`, or give OPENCLAW_MEM_STORE_AGENT another name for it."
         )
     shard = shard_of(name)
     servers = _server_numbers(found.shards, len(found.servers), chosen.origins["store.shards"].where)

@@ -80,21 +80,21 @@ class Knobs:
     )
     original_weight: float = knob(
         1.0,
-        "weight of the lists of the query itself; lists of its expansion have 1",
+        "weight of the lists of the query itself; lists of its variants have 1",
         low=0.5,
         high=10,
         step=0.5,
     )
     bonus_first: float = knob(
-        0.0, "added to the RRF score of what is first in a list", step=0.01, needs=_BY_RANK
+        0.0, "added to the RRF score for a first rank in a list", step=0.01, needs=_BY_RANK
     )
     bonus_next: float = knob(0.0, "added for a second or third rank in a list", step=0.01, needs=_BY_RANK)
     candidate_limit: int = knob(
-        0, "how many of the fused continue; 0 is all of them", low=0, high=400, step=5, leap=20
+        0, "how many fused candidates continue; 0: all of them", low=0, high=400, step=5, leap=20
     )
-    rerank: bool = knob(False, "a reranker scores the first again", free=False)
+    rerank: bool = knob(False, "a reranker scores the first candidates again", free=False)
     rerank_top: int = knob(
-        30, "how many of the fused it scores", low=1, high=200, step=5, leap=20, free=False, needs=_RERANK
+        30, "how many fused candidates it scores", low=1, high=200, step=5, leap=20, free=False, needs=_RERANK
     )
     blend: Blend = knob(
         "bands", "fused and rerank score mixed by rank, or only the rerank score", needs=_RERANK
@@ -103,7 +103,7 @@ class Knobs:
         4, "candidates of a list = max results × this", low=1, high=20, step=1, leap=4, needs=_SIZED
     )
     pool_results: int = knob(
-        6, "size the pool for at least so many results", low=1, high=200, step=1, leap=5, needs=_SIZED
+        6, "make the pool large enough for this many results", low=1, high=200, step=1, leap=5, needs=_SIZED
     )
     list_rows: int = knob(
         0, "candidates of a list; 0: by max results", low=0, high=OVERFETCH, step=5, leap=20
@@ -134,15 +134,15 @@ class Knobs:
         0.0, "how much the best line's bm25 adds", needs=("fusion=weighted", "text_score=max"), free=False
     )
     line_vector: float = knob(0.0, "share of the best line's cosine", needs=("fusion=weighted",), free=False)
-    fill_missing: bool = knob(False, "score a hit of one list on the other too", free=False)
-    same_script: bool = knob(False, "vectors of a model for another script than the query's do not count")
+    fill_missing: bool = knob(False, "score the hits of one list by the other, too", free=False)
+    same_script: bool = knob(False, "ignore vectors of a model for another script than the query's")
     snippet: Snippet = knob("head", "what is shown of a hit, or the best lines of many", free=False)
     snippet_chars: int = knob(
         700, "characters shown of a hit", low=40, high=20_000, step=100, leap=700, free=False
     )
     snippet_budget: int = knob(
         0,
-        "characters of a packed answer; 0 is max results × snippet chars",
+        "characters of a packed answer; 0: max results × snippet chars",
         low=0,
         high=1_000_000,
         step=700,

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
+from openclaw_mem_engine.config.knob_settings import openclaw_key
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.providers.base import stop_if_cancelled
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -37,6 +38,12 @@ def checked(query: str, path: str) -> str:
     query = checked_query(query)
     checked_path(path)
     return query
+
+
+def _marked(change: Change) -> Change:
+    """The change with whether the agent can be configured so."""
+    keys = [openclaw_key(name, value) for name, value in change.set.items()]
+    return replace(change, only_here=None in keys)
 
 
 class Found(Protocol):
@@ -141,7 +148,7 @@ class Lookup(ABC, Generic[F, C]):
         """What would bring the chunks in; a note when no setting does."""
         stop = partial(stop_if_cancelled, self._cancel, SEARCH_STOPPED)
         search = Search(state, wanted, self._line, stage, self, stop, self.made_with, self.is_known)
-        changes = search.singles() or search.pairs()
+        changes = [_marked(change) for change in search.singles() or search.pairs()]
         candidate = self._first.candidates.get(chunk_id)
         texts = [*self._text_changes(search, candidate, trace, stage, lists)]
         if not changes:

@@ -79,15 +79,18 @@ class Step:
 class Change:
     """Knobs that bring the passage in when they are set so and nothing else is: the smallest such change.
     ``rank`` is that of the result which then holds it, from 1; ``lost`` and ``gained`` are the other
-    passages (``path:line``) that are returned no more, and now."""
+    passages (``path:line``) that are returned no more, and now. ``only_here``: ``openclaw.json`` has no key
+    for one of the knobs, so the agent cannot be configured so."""
 
     set: Mapping[str, KnobValue]
     rank: int
     lost: tuple[str, ...] = ()
     gained: tuple[str, ...] = ()
+    only_here: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        return {"set": dict(self.set), "rank": self.rank, "lost": list(self.lost)}
+        lost = list(self.lost)
+        return {"set": dict(self.set), "rank": self.rank, "lost": lost, "onlyHere": self.only_here}
 
 
 #: ``undated``: an evergreen file instead of a dated one; ``word``: words of the query that the passage lacks;

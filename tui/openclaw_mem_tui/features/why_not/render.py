@@ -86,14 +86,15 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
     mark = Span("▌ " if selected else "  ", "accent")
     text = setting(change, knobs)
     wide = max(_SETTING, fmt.width_of(text) + 2)
+    rank = f"rank {change.rank}{' (only here)' if change.only_here else ''}"
     made = wrapped(
-        line(mark, (fmt.left(text, wide), "strong"), (f"rank {change.rank}", "good"), (_cost(change), "dim")),
-        cells - 1,
-        4,
+        line(mark, (fmt.left(text, wide), "strong"), (rank, "good"), (_cost(change), "dim")), cells - 1, 4
     )
     for name in change.set if selected and cells >= _EXPLAINED else ():
         about = line(mark, "  ", (f"{name.replace('_', ' ')}: {KNOBS[name].help}", "dim"))
         made += wrapped(about, cells - 1, 4)
+    if change.only_here and selected and cells >= _EXPLAINED:
+        made.append(line(mark, "  ", ("only here: openclaw.json has no key for it", "dim")))
     return made
 
 
