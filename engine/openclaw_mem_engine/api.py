@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.config.show import fragment as fragment
     from openclaw_mem_engine.curation.curator import Curator as Curator
     from openclaw_mem_engine.curation.dry_run import Effect as Effect
+    from openclaw_mem_engine.curation.material import Budget as Budget
     from openclaw_mem_engine.curation.material import FileUse as FileUse
     from openclaw_mem_engine.curation.material import Material as Material
     from openclaw_mem_engine.curation.material import NoteCandidate as NoteCandidate

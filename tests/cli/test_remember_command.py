@@ -67,9 +67,8 @@ def test_one_key_sends_a_text_to_the_other_note(
         monkeypatch.setattr("sys.stdin", io.StringIO(keys))
         assert run(["remember", "VLAN 20 is for guests"]) == 0
         shown = capsys.readouterr()
-        assert (
-            "the target was chosen by hand): memory/" in shown.out and "[d] into the daily log" in shown.err
-        )
+        assert "To be saved as a fact in memory/" in shown.out and "chosen by hand)" in shown.out
+        assert "[d] into the daily log" in shown.err
         assert ("written: memory/" in shown.out) == written
     (daily,) = (note.parent / "memory").iterdir()
     assert daily.read_text().endswith(" VLAN 20 is for guests\n") and note.read_text() == before

@@ -127,7 +127,8 @@ def test_the_same_line_below_another_heading_is_a_duplicate_if_it_says_enough_by
     found = of(f"# M\n\n## People\n{line}\n## Preferences\n- Tea\n{line}", {})
     assert kinds(found) == ["duplicate"]
     assert found[0].title == "line 8 of MEMORY.md repeats line 4: remove it"
-    assert found[0].evidence[2] == "in “Preferences” and “People”"
+    where = [fact.partition(": ")[0] for fact in found[0].evidence]
+    assert where == ["MEMORY.md:8 (“Preferences”)", "MEMORY.md:4 (“People”)"]
     for short in ("- Backup runs at 02:00\n", "- Host\n  - office in the north wing, phone 040-555-0134\n"):
         other = short.replace("Host", "Guest")
         assert of(f"# M\n\n## NAS\n{short}\n## Laptop\n{other}", {}) == [], "it is about what is above it"

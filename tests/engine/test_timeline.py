@@ -89,7 +89,7 @@ def test_no_reply_stores_nothing(settings: Settings) -> None:
         (
             (150_000,),
             191_000,
-            "from 150,000 to 191,000 tokens within one turn, past the soft line of 176,000",
+            "one turn went from 150,000 to 191,000 tokens, past the soft line of 176,000",
         ),
         ((40_000,), 41_000, "compacted at 41,000 tokens, below the soft line of 176,000"),
         ((176_500, 177_000), 178_000, "no reason is recorded"),

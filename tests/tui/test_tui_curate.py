@@ -81,10 +81,10 @@ async def measured(pilot: Pilot[int], screen: CurateScreen) -> Effect:
 async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path: Path) -> None:
     async with opened(demo(tmp_path, own_notes=True)) as (pilot, screen):
         facts = shown(screen, "#facts")
-        assert "203 of 200 lines" in facts and "3 candidates · 87 notes · 2 searches of the agent" in facts
+        assert "lines 203/200 ━" in facts and "3 candidates · 87 notes · 2 agent searches recorded" in facts
         assert "39 % of MEMORY.md in no search result" in facts
-        gauges = re.findall("(━+)(─*)┃(━*) ([0-9,]+) of", facts)
-        assert [(len(used + free), over, said) for used, free, over, said in gauges] == [
+        gauges = re.findall("([0-9,]+)/[0-9,]+ (━+)(─*)┃(━*)", facts)
+        assert [(len(used + free), over, said) for said, used, free, over in gauges] == [
             (24, "━", "203"),
             (24, "", "7,868"),
         ], "both on a scale up to their limit, with what is over past its mark"
@@ -98,7 +98,7 @@ async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path:
         assert "Kiosk software: 3.2 on all three." in detail
         assert "+ - Kiosk software: 3.3 on all three (since 2026-03-31)." in detail
         effect = await measured(pilot, screen)
-        assert effect.judged > 20 and "no query has other results (24 tested)" in shown(screen, "#proposal")
+        assert effect.judged > 20 and "no results change (24 queries tested)" in shown(screen, "#proposal")
         edits = screen.candidates.selected.edits  # type: ignore[union-attr]
         screen.presenter.update(effects={edits: "the host did not answer"})
         assert "the host did not answer E measures again" in shown(screen, "#proposal")
@@ -117,10 +117,11 @@ async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path:
         assert isinstance(pilot.app.screen, ConfirmScreen)
         await press(pilot, "enter")
         assert note.read_text("utf-8").count("Boardhaus") == 1
-        assert "2 candidates" in shown(screen, "#facts") and "202 of 200" in shown(screen, "#facts")
+        assert "2 candidates" in shown(screen, "#facts") and "lines 202/200" in shown(screen, "#facts")
+        assert shown(screen, "#status").strip()
         await press(pilot, "j", "a", "enter")  # two notes at once
         assert (note.parent / "memory/songs-for-the-workshop-radio.md").exists()
-        assert "115 of 200 lines" in shown(screen, "#facts")
+        assert "lines 115/200" in shown(screen, "#facts")
         await press(pilot, "z", "enter", "z", "enter")
         assert note.read_bytes() == before
         assert not (note.parent / "memory/songs-for-the-workshop-radio.md").exists()
@@ -275,11 +276,13 @@ async def test_remember_routes_shows_and_writes(tmp_path: Path) -> None:
         assert isinstance(dialog, RememberScreen)
         await press(pilot, "enter", *"NAS is heron")
         text = dialog.query_one("#remembered").text  # type: ignore[attr-defined]
-        assert "fact (the text fits no rule)" in text and "+ - NAS is heron" in text
+        assert "To be saved as a fact in MEMORY.md" in text and "(the text fits no rule)" in text
+        assert f"budget    {MEMORY.count(chr(10)) + 1} of 200 lines, " in text and "+ - NAS is heron" in text
         assert (tmp_path / "ws/MEMORY.md").read_text() == MEMORY
         await press(pilot, "tab")
         text = " ".join(dialog.query_one("#remembered").text.split())  # type: ignore[attr-defined]
-        assert "chosen by hand" in text and "+++ b/memory/2026-03-20.md" in text
+        assert "chosen by hand" in text and "budget" not in text, "it is that of MEMORY.md"
+        assert "+++ b/memory/2026-03-20.md" in text
         await press(pilot, "tab", "enter")
         assert pilot.app.screen is screen and "NAS is heron" in (tmp_path / "ws/MEMORY.md").read_text()
         assert "z on the curate screen" in shown(screen, "#status")

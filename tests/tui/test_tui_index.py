@@ -91,7 +91,8 @@ async def test_an_index_on_a_server_is_named_by_server_and_shard(tmp_path: Path)
             settings.index_name in facts and "of 480" in facts and "1 file · 1 chunk · 1 of 1 vector" in facts
         )
         assert screen.files.drawn and "MEMORY.md" in screen.files.text
-        assert all(f" {name}" in screen.doctor.text for name in ("server", "rows"))
+        report = screen.presenter.state.report
+        assert report is not None and {"server", "rows"} <= {check.name for check in report.checks}
 
 
 async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) -> None:
@@ -99,11 +100,15 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) ->
     async with opened(Workbench(first, initial_query="heron")) as (pilot, screen):
         facts = shown(screen, "#facts")
         assert "87 files · 102 chunks · 102 of 102 vectors" in facts and "fresh" in facts
-        assert "chunks of 400 tokens, 80 overlap" in facts and "= matches the configuration" in facts
+        assert "chunk limit 400 tokens, overlap 80" in facts and "= matches the configuration" in facts
         assert screen.files.drawn and len(screen.files.drawn) == 87
         assert "MEMORY.md" in screen.files.text and "● up to date" in screen.files.text
         assert "doctor · [$warning]2 warnings" in str(screen.doctor.border_title)
-        assert all(f" {name}" in screen.doctor.text for name in ("✓", "integrity,", "cache"))
+        assert all(f" {name}" in screen.doctor.text for name in ("✓", "sqlite,"))
+        for cells, most in ((46, 2), (78, 1)):
+            rows = [item_rows(item, cells, False) for item in screen.presenter.state.findings]
+            assert max(map(len, rows)) == most and text_of(rows[0][-1]).endswith("4\xa0timeline")
+            assert "…" in text_of(rows[-1][-1]), "a row that is cut says so"
         assert "sync" in screen.events.text and "87 files new" in screen.events.text
         assert len(screen.events.text.splitlines()) == 2, "the second line of an event has the whole width"
         state, wrong = screen.presenter.state, Finding("full-text-lost", "error", "2 chunks are not found.")
@@ -213,7 +218,8 @@ async def test_damage_is_found_shown_and_mended_after_a_look(tmp_path: Path) -> 
         drawn = " ".join(screen.detail.text.split())
         assert (
             "✗ error" in drawn
-            and "repair F with data on this machine" in drawn
+            and "repair F repairs this locally" in drawn
+            and "table chunks_fts_stemmed" in drawn
             and "openclaw-mem doctor --fix" in drawn
         )
         await press(pilot, "F")
@@ -306,8 +312,12 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         assert "chunk 2 of 7 · 391 tokens" in status.text
         facts = " ".join(chunks.facts.text.split())
         assert "391 tokens in 22 lines (limit 400) repeats 89 tokens of chunk 1; chunk 3 repeats 93" in facts
+        assert "93 of these (overlap 80, in whole lines)" in facts
         assert "begins within MEMORY › Projects sections 3 begin in it: Network (" in facts
-        assert "hidden 7 of 19 lines (cut ones included) found by BM25 and vectors" in facts
+        assert "hidden 7 of 19 non-blank lines (cut ones included) found by BM25 and vectors" in facts
+        await press(pilot, "G")
+        facts = " ".join(chunks.facts.text.split())
+        assert "151 tokens in 37 lines (limit 400) 204 is the empty text after the last line end" in facts
         await press(pilot, "G", "escape")
         assert isinstance(pilot.app.screen, IndexScreen)
 

@@ -89,7 +89,8 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         assert len(screen.events.drawn) == 1 and "✗ MISSED" in screen.events.text, "none that was skipped"
         assert screen.days.max_scroll_y == 0, "few events leave their lines to the files by day"
         detail = shown(screen, "#moment")
-        assert "from 148,212 to 192,406 tokens within one turn" in detail
+        assert "one turn went from 148,212 to 192,406 tokens, past" in detail
+        assert "effect what was said since the last flush" in detail and "compacted without" not in detail
         assert "soft line 176,000" in str(screen.query_one("#chart").border_subtitle)
         await press(pilot, "S")  # its session alone
         assert screen.presenter.state.chosen is not None and "✗ 1" in screen.sessions.text
@@ -166,9 +167,11 @@ async def test_a_mark_is_under_each_fall_of_the_curve(tmp_path: Path) -> None:
             marks = next(row for row in shown_lines(screen, "#chart") if "▼" in row)
             assert (marks.count("●▼"), marks.count("●"), marks.count("▼")) == (2, 2, 2)
             await press(pilot, "j")  # to the flush, a moment before its compaction
-        titles = "all sessions first – last tokens peak missed"
+        titles = "session first – last tokens peak missed"
         rows = [" ".join(row.split()) for row in screen.sessions.text.split("\n")]
-        assert rows[0] == titles and "past the soft line" in str(screen.sessions.border_subtitle)
+        assert screen.sessions.painted(-1).text.split() == titles.split() and rows[0] == "all sessions"
+        assert shown(screen, "#status").strip() == "event 3 of 19"
+        assert "past the soft line" in str(screen.sessions.border_subtitle)
         assert rows[1].startswith("main 03-25 – 03-31 ") and rows[2].startswith("cron:morning-status 03-30 ")
         assert "█" not in screen.sessions.text, "the bars of neighbouring rows do not touch"
         head, events = screen.events.painted(-1).text, screen.events.text.splitlines()

@@ -71,6 +71,11 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
         number = len(items) - (None in items[:1])
         self.label(table, f"{title} · {number:,}" if number > 0 else title)
 
+    @staticmethod
+    def position(name: str, table: Table[Any]) -> str:
+        """``event 2 of 20``: where the cursor of a list is, among the rows that its filter leaves."""
+        return f"{name} {table.cursor + 1:,} of {table.counted[0]:,}" if table.selected is not None else ""
+
     def draw_selected(self) -> None:
         """Draw the details of the selected row."""
 

@@ -42,8 +42,6 @@ def run(arguments: Namespace) -> int:
     editor, text, target = NoteEditor(settings), " ".join(arguments.words), arguments.to
     while True:
         proposal = remember(editor, text, user_time(settings.user_timezone, time.time()).moment, target)
-        if not arguments.json:
-            out(strong(one_line(proposal.route.sentence)))
         if proposal.known:
             if arguments.json:
                 print_json(proposal.to_dict() | {"written": None})
@@ -51,6 +49,7 @@ def run(arguments: Namespace) -> int:
                 out(f"{proposal.route.path}:{proposal.known} contains that already: nothing to write.")
             return 0
         if not arguments.json:
+            out(strong(one_line(proposal.route.sentence)))
             for line in diff_lines(proposal.edit.diff()):
                 out(line)
             if proposal.warning:

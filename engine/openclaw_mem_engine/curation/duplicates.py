@@ -102,13 +102,17 @@ def _in_order(words: Iterable[str], others: Iterable[str]) -> bool:
 
 
 def _candidate(path: str, text: str, fact: FactLine, kept: FactLine) -> NoteCandidate:
-    both = tuple(f"{one.location}: {short(one.text, QUOTED)}" for one in (fact, kept))
-    apart = () if fact.below == kept.below else (f"in “{short(fact.below)}” and “{short(kept.below)}”",)
+    apart = fact.below != kept.below
+    sections = (f" (“{short(one.below)}”)" if apart and one.below else "" for one in (fact, kept))
+    both = tuple(
+        f"{one.location}{section}: {short(one.text, QUOTED)}"
+        for one, section in zip((fact, kept), sections, strict=True)
+    )
     return NoteCandidate(
         candidate_id("duplicate", fact.key, kept.key),
         "duplicate",
         f"line {fact.number} of {path} repeats line {kept.number}: remove it",
-        (*both, *apart),
+        both,
         (NoteEdit(path, text, without_lines(text, range(fact.number, fact.last + 1)), "curate: duplicate"),),
         fact.location,
     )

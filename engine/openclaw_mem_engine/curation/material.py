@@ -238,9 +238,9 @@ class Material:
     def searches_sentence(self) -> str:
         count = len(self.recalls)
         if not count:
-            return "no search of the agent is known: its transcripts hold none that returned something"
+            return "no agent search is recorded: the transcripts hold none that returned something"
         last = self.recalls[-1].day
-        return f"{count:,} search{'es' if count > 1 else ''} of the agent known, last {last}"
+        return f"{count:,} agent search{'es' if count > 1 else ''} recorded, last {last}"
 
     @property
     def hidden_share(self) -> float:

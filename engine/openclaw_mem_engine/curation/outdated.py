@@ -86,7 +86,8 @@ def outdated(material: Material) -> Iterator[NoteCandidate]:
         yield NoteCandidate(
             candidate_id("outdated", fact.key, later.fact.key),
             "outdated",
-            f"line {fact.number} of {memory.path} is outdated: {short(old)} → {short(later.text)}",
+            f"line {fact.number} of {memory.path} is outdated ({short(match['subject'])}: {short(old)} → "
+            f"{short(later.text)})",
             (
                 f"{fact.location}: {short(fact.text, QUOTED)}",
                 f"{later.fact.location} ({later.day}): {short(later.fact.text, QUOTED)}",

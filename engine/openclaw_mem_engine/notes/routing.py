@@ -98,7 +98,8 @@ class Route:
     @property
     def sentence(self) -> str:
         section = f", section “{self.section}”" if self.section else ""
-        return f"{self.kind} (the text {self.why}): {self.path}{section}"
+        article = "an" if self.kind == "event" else "a"
+        return f"To be saved as {article} {self.kind} in {self.path}{section} (the text {self.why})"
 
 
 @dataclass(frozen=True, slots=True)

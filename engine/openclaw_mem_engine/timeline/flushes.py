@@ -151,7 +151,7 @@ class _Walk:
             return f"compacted at {tokens:,} tokens, below the soft line of {line:,}"
         before = self._curve.before(at)
         if tokens and before is not None and before < line and before >= 0 and not self._curve.estimated:
-            return f"from {before:,} to {tokens:,} tokens within one turn, past the soft line of {line:,}"
+            return f"one turn went from {before:,} to {tokens:,} tokens, past the soft line of {line:,}"
         return "no reason is recorded"
 
     def _recorded(self, start: float, end: float) -> bool:

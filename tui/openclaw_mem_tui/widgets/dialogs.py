@@ -216,7 +216,6 @@ def _key_width(rows: Sequence[HelpRow]) -> int:
 
 #: The box is narrower: a wider row is what a filter looks at, which finds all of a group by its name.
 _HEADED = 200
-_GLOSSARY = ("terms", "docs/glossary.md of the repository explains the terms of all screens")
 _COUNTS = ("3j", "digits are keys of their own: there are no counts")
 #: Motions there and back, or two keys of one action, in one row: enter runs the first.
 _PAIRS = {
@@ -246,7 +245,7 @@ def _help_rows(actions: Sequence[Action], places: Sequence[str], reading: Readin
         return part(action), GROUPS.index(action.group), places[0] not in action.parts
 
     backs = {back for back, _ in _PAIRS.values() if back in by_id}
-    made = [HelpRow(*sign, reading[0]) for sign in (*reading[1], _GLOSSARY)] if reading else []
+    made = [HelpRow(*sign, reading[0]) for sign in reading[1]] if reading else []
     before, after = list[HelpRow](), list[HelpRow]()
     for one in sorted(actions, key=order):
         back, text = _PAIRS.get(one.id, ("", one.help))
@@ -290,7 +289,7 @@ class HelpScreen(Dialog[str | None]):
 
     def _signs(self, cells: int) -> list[Line]:
         """How to read the screen: the signs that the filter finds."""
-        signs = (*self._reading[1], _GLOSSARY)
+        signs = self._reading[1]
         rows = [sign for sign in signs if has_words(" ".join(sign).lower(), self._rows.wanted)]
         wide = max((fmt.width_of(sign) for sign, _ in rows), default=0)
         made = [line(("How to read this screen", "strong accent"))]

@@ -317,7 +317,7 @@ class WrappedTable(Table[T]):
         self.take(items, None)
 
     def full_text(self, item: T) -> str:
-        return " ".join(map(text_of, self._lines(item, _WIDE, False)))
+        return " ".join(map(text_of, self._lines(item, 4 * _WIDE, False)))
 
     def spread(self) -> None:
         items, rows, around = self._items, self._lines, self._around

@@ -68,8 +68,8 @@ def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None
         held = {row[0] for row in snap.rows(f"SELECT rowid FROM {table}")}
         sizes.append(f"{len(held):,} {form}")
         if missing := chunks - held:
-            text = f"{counted_are(len(missing), 'chunk')} not found by BM25: not in {table}."
-            out.add("full-text-missing", "error", text, _locations(snap, missing), FIX)
+            text = f"{counted_are(len(missing), 'chunk')} missing from the keyword index."
+            out.add("full-text-missing", "error", text, (f"table {table}", *_locations(snap, missing)), FIX)
         if orphans := held - chunks:
             text = f"{counted(len(orphans), 'row')} of {table} without a chunk."
             out.add("full-text-orphans", "error", text, _numbers(orphans), FIX)

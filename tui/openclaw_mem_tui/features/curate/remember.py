@@ -12,12 +12,12 @@ from textual.widgets import Input
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_tui.features.curate import render
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, line, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
 from openclaw_mem_tui.widgets.dialogs import Dialog
 from openclaw_mem_tui.widgets.line_view import Pane
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Memory, Proposal
+    from openclaw_mem_engine.api import Budget, Memory, Proposal
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
 
 
@@ -33,7 +33,7 @@ class RememberScreen(Dialog[str | None]):
     def __init__(self, search: SearchPresenter) -> None:
         self._search = search
         self._target: str | None = None
-        self._proposed: tuple[str, Proposal] | None = None
+        self._proposed: tuple[str, Proposal, Budget | None] | None = None
         self._trouble = ""
         self._written = False
         hint = "a fact, a preference, a decision, or what happened"
@@ -68,13 +68,16 @@ class RememberScreen(Dialog[str | None]):
     async def _read(self, text: str, target: str | None) -> None:
         now = datetime.fromtimestamp(self._search.service.clock())
 
-        def work(memory: Memory, _token: object) -> Proposal:
-            from openclaw_mem_engine.api import NoteEditor, remember
+        def work(memory: Memory, _token: object) -> tuple[Proposal, Budget | None]:
+            from openclaw_mem_engine.api import Material, NoteEditor, remember
 
-            return remember(NoteEditor(memory.settings), text, now, target)  # type: ignore[arg-type]
+            settings = memory.settings
+            proposal = remember(NoteEditor(settings), text, now, target)  # type: ignore[arg-type]
+            size = Material({}, bootstrap_limit=settings.bootstrap.max_chars)
+            return proposal, size.budget_after([proposal.edit])
 
         try:
-            self._proposed = text, await self._search.service.curate(work)
+            self._proposed = text, *await self._search.service.curate(work)
         except OpenClawMemError as error:
             self._trouble = str(error)
         self._show()
@@ -113,9 +116,12 @@ class RememberScreen(Dialog[str | None]):
         proposal = self.proposal if self.is_mounted else None
         if proposal is None:
             return wrapped(line(("The target is chosen by the words of the text.", "dim")), cells)
-        made = wrapped(line((fmt.inert(proposal.route.sentence), "strong")), cells)
         if proposal.known:
             said = f"{proposal.route.path}:{proposal.known} contains that already: nothing to write."
-            return [*made, *wrapped(line((fmt.inert(said), "warn")), cells)]
+            return wrapped(line((fmt.inert(said), "warn")), cells)
+        made = wrapped(line((fmt.inert(proposal.route.sentence), "strong")), cells)
+        details = Details(cells)
+        if self._proposed is not None and self._proposed[2] is not None:
+            details.say("budget", render.budget_after(self._proposed[2]))
         warned = wrapped(line((proposal.warning, "warn")), cells) if proposal.warning else []
-        return [*made, *warned, (), *render.change([proposal.edit], cells)]
+        return [*made, *details.lines, *warned, (), *render.change([proposal.edit], cells)]

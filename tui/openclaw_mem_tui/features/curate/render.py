@@ -15,7 +15,7 @@ from openclaw_mem_tui.render.spans import Details, Line, Span, diff_lines, hangi
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openclaw_mem_engine.api import FileUse, NoteCandidate, NoteEdit
+    from openclaw_mem_engine.api import Budget, FileUse, NoteCandidate, NoteEdit
 
 #: Mark and role by kind; the mark alone tells urgent ones from advice.
 _MARKS: dict[str, tuple[str, str]] = {
@@ -79,22 +79,22 @@ def _gauge(number: int, limit: int, unit: str, bars: int) -> Line:
     """How much of a limit is used: ``bars`` cells are all of it, what is over is past its mark. Without
     cells the number alone."""
     over = number > limit
-    said = (f" {number:,} of {limit:,} {unit}", "bad strong" if over else "")
+    said = line((f"   {unit} ", "dim"), (f"{number:,}/{limit:,}", "bad strong" if over else ""))
     if not bars:
-        return line(" ", said)
+        return said
     used = max(number > 0, min(bars, round(number / limit * bars)))
     past = max(over, min(_OVER, round((number - limit) / limit * bars)))
     empty, mark = ("─" * (bars - used), "faint"), ("┃", "bad" if over else "dim")
-    return line(("   " + "━" * used, "sum"), empty, mark, ("━" * past, "bad"), said)
+    return (*said, *line((" " + "━" * used, "sum"), empty, mark, ("━" * past, "bad")))
 
 
-def status(state: CurateState, cells: int) -> Line:
-    """What runs, what was said last, what went wrong."""
+def status(state: CurateState, position: str, cells: int) -> Line:
+    """What went wrong, was said last, or runs; else the ``position`` in the list."""
     if state.trouble:
         return line((fmt.crop(f" ✗ {fmt.message(state.trouble)}", cells), "bad"))
     measuring = "measuring the effect on a copy …" if state.measuring else ""
     runs = "reading notes …" if state.reading else measuring
-    return line((fmt.crop(f" {fmt.join([fmt.inert(state.said), runs])}", cells), "dim"))
+    return line((fmt.crop(f" {fmt.join([fmt.inert(state.said), runs]) or position}", cells), "dim"))
 
 
 # -- rows -------------------------------------------------------------------------------------------------
@@ -156,14 +156,18 @@ def candidate_detail(state: CurateState, candidate: NoteCandidate | None, cells:
     material = state.material
     after = material.budget_after(candidate.edits) if material is not None else None
     if after is not None:
-        role = "bad" if after.exceeded else "good"
-        size = f"{after.lines:,} of {BUDGET_LINES} lines, {after.characters:,} characters"
-        say("budget", (f"{size} afterwards", role))
+        say("budget", budget_after(after))
     say("effect", *_effect(state, candidate))
     lines = details.lines
     if candidate.edits:
         lines += [(), *change(candidate.edits, cells)]
     return lines
+
+
+def budget_after(after: Budget) -> tuple[str, str]:
+    """The size of MEMORY.md after a change, in words."""
+    size = f"{after.lines:,} of {BUDGET_LINES} lines, {after.characters:,} characters"
+    return f"{size} afterwards", "bad" if after.exceeded else "good"
 
 
 def _effect(state: CurateState, candidate: NoteCandidate) -> list[tuple[str, str]]:

@@ -94,13 +94,14 @@ class CurateScreen(ListScreen[CuratePresenter]):
         self.fill(self.candidates, "candidates", state.found, render.candidate_row)
         self.fill(self.files, "notes", state.files, render.file_row, head=render.file_head)
         self.label(self.candidates, subtitle=key_hint("which", f"candidates: {state.group or 'all'}"))
-        self.query_one("#status", Pane).show(lambda cells: [render.status(state, cells)])
         self.draw_selected()
 
     def draw_selected(self) -> None:
         """The details of the selected row; drawn anew only when that or its effect is another one."""
         state, item = self.presenter.state, self.at.selected
         of_files = self.at is self.files
+        position = self.position("note" if of_files else "candidate", self.at)
+        self.query_one("#status", Pane).show(lambda cells: [render.status(state, position, cells)])
         edits = item.edits if item is not None and not of_files else ()
         shown = item, state.material, state.effects.get(edits), state.measuring == edits, state.group
         draw = render.file_detail if of_files else render.candidate_detail

@@ -134,9 +134,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self.search.service.draws_chunks and bool(state.files)
         )
         self.label(box, markup(files.title(state) + other), key_hint("order", f"by {state.order}") + opens)
-        count = len(doctor.repairable(report))
-        repairs = f" · {key_hint('repair', f'repairs {count}')}" * bool(count)
-        again = f" · {key_hint('examine', 'check' if report is None else 'again')}{repairs}"
+        again = f" · {key_hint('examine', 'check' if report is None else 'again')}"
         again *= self.search.service.is_open
         self.label(self.doctor, doctor.title(state, damaged), markup(doctor.subtitle(state)) + again)
         self.label(self.events, f"events · {len(state.events):,}" if state.events else "events")

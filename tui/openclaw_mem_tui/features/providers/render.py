@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import FAULTS, IN_PROCESS, Spent
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.providers.presenter import ChainState, key_of
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
@@ -55,8 +56,9 @@ def _data(link: ProviderState) -> str:
 
 
 def grouped(links: Sequence[ProviderState]) -> list[Sequence[ProviderState]]:
-    """The rows of the chain: each provider, and last all that are not selected as one."""
-    unused = [link for link in links if link.state == "skipped"]
+    """The rows of the chain: each provider, and last all that are not selected as one (``none`` is no
+    provider)."""
+    unused = [link for link in links if link.state == "skipped" and link.name != "none"]
     return [*([link] for link in links if link.state != "skipped"), *([unused] if unused else [])]
 
 
@@ -103,10 +105,10 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
     say, link = details.say, group[0]
     mark, role = _STATES["serving" if link.label == "active" else link.state]
     if group[1:]:
-        say("others", (f"{mark} {link.label}", role))
         for number, why in enumerate(dict.fromkeys(one.why for one in group)):
             names = _names([one for one in group if one.why == why])
-            say("" if number else "why", names, (f": {fmt.message(why)}", "dim"))
+            start = ("", "") if number else (f"{mark} {link.label}: ", role)
+            say("" if number else "others", start, names, (f" ({fmt.message(why)})", "dim"))
         return details.lines
     say("state", (f"{mark} {link.label}", f"strong {role}".strip()), *_when(link, chain))
     say("why", fmt.message(link.why))
@@ -248,10 +250,14 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
     elif not chain.links:
         start = line((" ◐ ", "accent"), ("reading the chain", "dim"))
     else:
-        failed = ", ".join(fmt.inert(link.name) for link in chain.links if link.state == "failed")
-        idle = ", ".join(fmt.inert(link.name) for link in chain.links if link.state == "idle")
-        trouble = fmt.join((failed and f"{failed} failed", idle and f"{idle} not indexed yet"))
+        links = [link for link in chain.links if link.state in ("failed", "idle")]
+        trouble = ", ".join(f"{fmt.inert(link.name)} {link.label}" for link in links)
         summary = trouble or "no provider in use has failed"
+        if view.shown_faults:
+            asked = bool(view.query.strip())
+            then = "compares with the baseline" if asked else "asks for a query, which is searched with it"
+            faults = ", ".join(sorted(view.shown_faults))
+            trouble = summary = f"simulated: {faults}; {key('compare')} {then}"
         # The sign is the state, whatever the last message is.
         message = (fmt.inert(chain.said), "") if chain.said else (summary, "dim")
         start = line((" ● ", "warn" if trouble else "good"), message)

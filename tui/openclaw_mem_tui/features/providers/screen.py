@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
 from openclaw_mem_engine.api import FAULTS
-from openclaw_mem_tui.bindings import bindings, key
+from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.providers import answer, render
 from openclaw_mem_tui.features.providers.presenter import ChainState, ProvidersPresenter
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
@@ -40,7 +40,6 @@ READING: Reading = (
         ("also", "its vectors are kept too, for comparison"),
         ("keywords", "BM25, with vectors or alone"),
         ("backend", "the external qmd, with its own vectors"),
-        ("overlap@6", "hits that both runs share, of six"),
     ),
 )
 
@@ -144,11 +143,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
             return  # the filter leaves none
         before = self.search.view.faults
         self.lab.switch_faults(before ^ {name})
-        if not self.search.view.query.strip():
-            then = f"; {key('compare')}: type a query, it is searched with the fault"
-        else:
-            then = f"; {key('compare')} compares with the baseline"
-        self.presenter.say(f"{name} is off" if name in before else f"simulated: {name}{then}")
+        self.presenter.say(f"{name} is off" if name in before else "")
 
     @on(CursorList.Chosen, "#faults")
     def action_compare(self) -> None:

@@ -19,13 +19,12 @@ GONE = "gone"
 
 
 class Compared(NamedTuple):
-    """``same`` of ``of`` hits are returned by both runs: ``of`` counts the longer answer, ``at`` is what
-    was asked for. ``moved`` of the same have another rank. ``lost`` are rows of the baseline,
-    ``new`` rows of the shown run, each best first. ``unit``: what is counted."""
+    """``same`` of ``of`` hits are returned by both runs: ``of`` counts the longer answer. ``moved`` of the
+    same have another rank. ``lost`` are rows of the baseline, ``new`` rows of the shown run, each best first.
+    ``unit``: what is counted."""
 
     same: int
     of: int
-    at: int
     moved: int
     lost: tuple[Row, ...]
     new: tuple[Row, ...]
@@ -43,7 +42,6 @@ def compared(view: View) -> Compared | None:
     return Compared(
         len(kept),
         max(len(before), len(now)),
-        view.trace.knobs.max_results,
         sum(1 for row in kept if ranks[key(row)] != row.outcome.rank),
         tuple(row for row in before if key(row) not in ranks),
         tuple(row for row in now if view.baseline.rank(row) is None),

@@ -28,13 +28,17 @@ def moment_detail(state: TimelineState, moment: Moment | None, cells: int) -> li
     details = Details(cells)
     say = details.say
     mark, words, role = mark_of(moment)
-    say("kind", (f"{mark} {words}", f"strong {role}"), f" at {fmt.clock(moment.at, state.at, True)}")
+    which = " flush before the compaction" if moment.is_missed else ""
+    say("kind", (f"{mark} {words}", f"strong {role}"), f"{which} at {fmt.clock(moment.at, state.at, True)}")
     session = state.session_of(moment) if moment.session else None
     if moment.kind == "search":
         say("query", (fmt.inert(moment.query), "strong"), ("  enter searches it again in the lab", "dim"))
-    say("what", (fmt.message(moment.text), "bad" if moment.is_missed else ""))
+    if not moment.is_missed:
+        say("what", fmt.message(moment.text))
     if moment.why:
         say("why", fmt.message(moment.why))
+    if moment.is_missed:
+        say("effect", ("what was said since the last flush and is in no note may be lost", "warn"))
     if moment.tokens is not None:
         after = f" → {moment.tokens_after:,}" if moment.tokens_after is not None else ""
         limit = f" (soft line {session.soft_line:,})" if session is not None and session.soft_line > 0 else ""

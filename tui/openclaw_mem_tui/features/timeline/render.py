@@ -82,7 +82,7 @@ def facts(state: TimelineState, cells: int) -> list[Line]:
         ("curve", state.zoom, "zoom"),
     )
     for what, which, name in shown:
-        second += line((f"{' · ' if second else ' '}{what}: {which} ", "dim"), (key(name), "key"))
+        second += line((" · " if second else " ", "dim"), (key(name), "key"), (f" {what}: {which}", "dim"))
     lines = [first, fit(second, cells)]
     for note in whole.notes[:2]:
         said = wrapped(line((f" ! {fmt.message(note)}", "warn")), cells, 3)
@@ -90,11 +90,11 @@ def facts(state: TimelineState, cells: int) -> list[Line]:
     return lines
 
 
-def status(state: TimelineState, cells: int) -> Line:
-    """What runs, what was said last, what went wrong."""
+def status(state: TimelineState, position: str, cells: int) -> Line:
+    """What went wrong, was said last, or runs; else the ``position`` in the events."""
     if state.trouble:
         return line((fmt.crop(f" ✗ {fmt.message(state.trouble)}", cells), "bad"))
-    said = state.said or ("reading transcripts …" if state.reading else "")
+    said = state.said or ("reading transcripts …" if state.reading else position)
     return line((fmt.crop(f" {said}", cells), "dim"))
 
 
@@ -186,19 +186,11 @@ def _marks(
 
 def session_row(session: Session | None, cells: int, selected: bool) -> Line:
     """Name, first and last day, curve over that time against the soft line, peak, missed flushes; the first
-    row is for all of them, and says what the others show."""
+    row is for all of them."""
     head = ("▌ " if selected else "  ", "accent")
-    name = max(8, min(22, cells // 3))
-    days = _DAYS if cells >= 56 else 0
-    bars = max(0, cells - name - days - 3 - _PEAK - _MISSED - 1)
     if session is None:
-        span = "tokens from first to last" if bars > 24 else "tokens"
-        return line(
-            head,
-            (fmt.left("all sessions", name + 1), "dim"),
-            (fmt.left("first – last", days) + fmt.left(span, bars), "faint"),
-            (fmt.right("peak", _PEAK) + fmt.right("missed", _MISSED), "faint"),
-        )
+        return line(head, "all sessions")
+    name, days, bars = _session_columns(cells)
     limit = session.soft_line if session.soft_line > 0 else session.window
     curve = session.curve
     shape = sparkline(curve.columns(session.start, session.end, bars), limit) if bars >= 4 else ""
@@ -212,6 +204,20 @@ def session_row(session: Session | None, cells: int, selected: bool) -> Line:
         (fmt.right(peak, _PEAK), "dim"),
         (fmt.right(f"✗ {session.missed}", _MISSED) if session.missed else "", "bad"),
     )
+
+
+def _session_columns(cells: int) -> tuple[int, int, int]:
+    """Cells for the name, the days and the curve of a session."""
+    name, days = max(8, min(22, cells // 3)), _DAYS if cells >= 56 else 0
+    return name, days, max(0, cells - name - days - 3 - _PEAK - _MISSED - 1)
+
+
+def session_head(cells: int) -> Line:
+    """Titles of the columns of ``session_row``."""
+    name, days, bars = _session_columns(cells)
+    span = "tokens from first to last" if bars > 24 else "tokens"
+    titles = f"  {fmt.left('session', name)} {fmt.left('first – last', days)}{fmt.left(span, bars)}"
+    return line((fmt.crop(f"{titles}{fmt.right('peak', _PEAK)}{fmt.right('missed', _MISSED)}", cells), "dim"))
 
 
 def session_words(session: Session | None) -> str:

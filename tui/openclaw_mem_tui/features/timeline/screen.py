@@ -106,7 +106,8 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         self.set_class(self.narrow and self.size.height < _LOW, "-low")
         self.set_class(self.narrow and _LOW <= self.size.height < _SLIM, "-slim")
         self.query_one("#facts", Pane).show(lambda cells: render.facts(state, cells))
-        self.fill(self.sessions, "sessions", state.sessions, render.session_row, render.session_words)
+        rows, titles = state.sessions, render.session_head
+        self.fill(self.sessions, "sessions", rows, render.session_row, render.session_words, titles)
         self.label(self.sessions, subtitle=f"[$warning]{render.PAST}[/] past the soft line")
         names = {one.id: one.name for one in state.whole.sessions} if state.whole and not state.chosen else {}
         if state.whole is not None and not self._opened:
@@ -118,12 +119,13 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         self.fill(self.events, "events", state.moments, row, words, head)
         self.fill(self.days, "files by day", state.days, render.day_row, head=render.day_head)
         self.label(self.events, subtitle=key_hint("kinds", f"events: {state.group}"))
-        self.query_one("#status", Pane).show(lambda cells: [render.status(state, cells)])
         self.draw_selected()
 
     def draw_selected(self) -> None:
         """Chart and details of the selected row; drawn anew only when that is another one."""
         state, item = self.presenter.state, self.at.selected
+        position = self.position("event", self.events)
+        self.query_one("#status", Pane).show(lambda cells: [render.status(state, position, cells)])
         moment = item if isinstance(item, Moment) else None
         session = item if self.at is self.sessions else state.session_of(moment)
         rows = 5 if self.has_class("-tall") else 2 if self.has_class("-slim") else 3
@@ -139,7 +141,9 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         chart.show(lambda cells: render.chart(state, moment, session, rows, cells))
         name = markup(fmt.crop(f"tokens · {fmt.inert(session.name)}", 40)) if session else "tokens"
         limit = session.soft_line if session is not None else 0
-        line = f"[$warning]┄[/] soft line {limit:,} · [$warning]█[/] past it" if limit > 0 else ""
+        line = (
+            f"[$warning]┄[/] soft line {limit:,}: a flush is due · [$warning]█[/] past" if limit > 0 else ""
+        )
         self.label(chart, name, line)
         write = details.first_write(moment)
         if moment is not None and write is not None:

@@ -27,7 +27,7 @@ def summary(anatomy: Anatomy, cells: int) -> list[Line]:
     words, role = _STATES[anatomy.state]
     if anatomy.state == "refused" and not anatomy.stored:
         words, role = "⊘ excluded: not in the index", "warn"
-    cut = f"chunks of {anatomy.chunk_tokens} tokens, {anatomy.chunk_overlap} overlap"
+    cut = f"chunk limit {anatomy.chunk_tokens} tokens, overlap {anatomy.chunk_overlap}"
     made = [spread(line((f" {words}", role)), line((f"{cut} ", "dim")), cells)]
     if anatomy.unshown.hidden_lines:
         marked = f"; {_HIDDEN} marks them" if anatomy.hidden else ""
@@ -69,6 +69,13 @@ def lines_of(piece: Piece) -> str:
     )
 
 
+def _is_after_end(anatomy: Anatomy, index: int) -> bool:
+    """Whether it is the empty text after the last line end. Chunks count it, so that their lines and hashes
+    are those of OpenClaw; the lines of a file do not."""
+    number, content = anatomy.lines[index]
+    return not content and number > 1 and index == len(anatomy.lines) - 1
+
+
 Heads = list[tuple[int, int, str]]
 
 
@@ -80,12 +87,17 @@ def facts(
     known."""
     pieces, piece = anatomy.pieces, anatomy.pieces[chosen]
     details, whole = Details(cells), range(piece.first, piece.last + 1)
-    lines = fmt.count(len(whole), "line")
+    after_end = _is_after_end(anatomy, piece.last)
+    lines = fmt.count(len(whole) - after_end, "line")
     details.say("size", f"{piece.tokens} tokens in {lines}", (f" (limit {anatomy.chunk_tokens})", "dim"))
+    if after_end:
+        number = anatomy.lines[piece.last].number
+        details.say("", (f"{number} is the empty text after the last line end, not a line", "dim"))
     repeats = [f"{piece.overlap} tokens of chunk {chosen}"] * (piece.overlap > 0)
     if chosen + 1 < len(pieces) and (after := pieces[chosen + 1].overlap):
         repeats.append(f"chunk {chosen + 2} repeats {after} of these")
-    details.say("repeats", "; ".join(repeats) or "nothing; nor is it repeated")
+    how = f" (overlap {anatomy.chunk_overlap}, in whole lines)" * (bool(repeats) and not piece.partial)
+    details.say("repeats", "; ".join(repeats) or "nothing; nor is it repeated", (how, "dim"))
     if anatomy.source != "sessions":
         above: Heads = []
         for head in (one for one in heads if one[0] <= piece.first):
@@ -100,7 +112,7 @@ def facts(
         texts = [at for at in whole if anatomy.lines[at].text.strip()]
         hidden = sum(at in anatomy.hidden for at in texts)
         if hidden:
-            many = f"{hidden} of {fmt.count(len(texts), 'line')} (cut ones included)"
+            many = f"{hidden} of {fmt.count(len(texts), 'non-blank line')} (cut ones included)"
             details.say("hidden", (many, "warn"))
         else:
             details.say("shown", "some search shows each line whole")
@@ -188,7 +200,7 @@ def _numbered(anatomy: Anatomy, index: int, chosen: int, shown: range, gutter: i
     bar_role = "text" if shared else "accent" if mine else "faint"
     number, content = anatomy.lines[index]
     role = "text" if shared and mine else "" if mine else "faint"
-    if not content and number > 1 and index == len(anatomy.lines) - 1:
+    if _is_after_end(anatomy, index):
         content, role = "(empty: after the last line end)", "faint"
     rows = wrapped(line((fmt.inert(content), role)), max(8, cells - gutter - 5), 2)
     mark = Span(f" {_HIDDEN if index in anatomy.hidden else ' '} ", "warn")

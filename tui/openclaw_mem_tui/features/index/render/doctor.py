@@ -10,7 +10,7 @@ from openclaw_mem_tui.bindings import action
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, Span, fit, line, width, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_tui.features.index.presenter import IndexState
@@ -51,20 +51,37 @@ Item: TypeAlias = Finding | Check | tuple[Check, ...]
 
 
 def item_rows(item: Item, cells: int, selected: bool) -> list[Line]:
-    """One finding with the key that repairs it, one check that failed, or all that passed."""
+    """One finding with the key that repairs it, one check that failed, or all that passed: two lines at most,
+    one in a wide list; the details have all of it."""
     bar = ("▌ " if selected else "  ", "accent")
     cells -= 1  # the scroll bar touches no text
     if isinstance(item, tuple):
         names = ", ".join(fmt.inert(check.name) for check in item)
         text = line(bar, ("✓ ", "good"), f"{fmt.count(len(item), 'check')} passed: ", (names, "dim"))
-        return wrapped(text, cells, 4)
+        return _cut(text, (), cells)
     if isinstance(item, Finding):
         mark, role = _SEVERITIES[item.severity]
-        text = line(bar, (f"{mark} ", f"strong {role}"), _short(fmt.message_here(item.text)), *_repair(item))
-        return wrapped(text, cells, 4)
+        text = line(bar, (f"{mark} ", f"strong {role}"), _short(fmt.message_here(item.text)))
+        return _cut(text, _repair(item), cells)
     mark, role = _SEVERITIES[item.worst]
     name = (fmt.inert(item.name), "strong")
-    return wrapped(line(bar, (f"{mark} ", role), name, (f": {fmt.inert(item.detail)}", "dim")), cells, 4)
+    return _cut(line(bar, (f"{mark} ", role), name, (f": {fmt.inert(item.detail)}", "dim")), (), cells)
+
+
+#: From so many cells on, a row of the list is one line.
+_WIDE = 60
+
+
+def _cut(text: Line, end: Line, cells: int) -> list[Line]:
+    """``text``, cut with an ellipsis where it has no room, and all of ``end``."""
+    rows = wrapped((*text, *end), cells, 4)
+    if len(rows) <= 1 or (len(rows) == 2 and cells < _WIDE):
+        return rows
+    if cells >= _WIDE:
+        return [(*fit(text, max(5, cells - width(end))), *end)]
+    first, *more = wrapped(text, cells, 4)
+    rest = tuple(part for row in more for part in (Span(" "), *row[1:]))
+    return [first, (*fit((Span("   "), *rest), max(5, cells - width(end))), *end)]
 
 
 def _repair(finding: Finding) -> Line:
@@ -107,8 +124,8 @@ def item_detail(item: Item | None, cells: int) -> list[Line]:
         say("" if at else "evidence", (fmt.inert(evidence), "dim"))
     name = action_of(item)
     if name:
-        how = " with data on this machine; notes are not changed" if item.fixable else ""
-        how = " by a new index; notes are not changed" if rebuilds([item]) else how
+        how = " repairs this locally; notes are not changed" if item.fixable else f" {action(name).footer}"
+        how = " builds a new index; notes are not changed" if rebuilds([item]) else how
         say("shows it" if name.startswith("show_") else "repair", (key_of(name), "key"), how)
     if item.repair:
         say("command", (fmt.message_here(item.repair), "dim"))

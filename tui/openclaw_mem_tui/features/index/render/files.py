@@ -99,7 +99,12 @@ def file_detail(row: FileRow | None, state: IndexState, damaged: bool, cells: in
     say = details.say
     mark, words, role = UNKNOWN if damaged else STATES[row.state]
     say("path", fmt.inert(row.path), (" · transcript" if row.source == "sessions" else "", "dim"))
-    say("state", (f"{mark} {words}", f"strong {role}".strip()), (_meaning(row, damaged), "dim"))
+    say(
+        "state",
+        (f"{mark} ", role or "good"),
+        (words, f"strong {role}".strip()),
+        (_meaning(row, damaged), "dim"),
+    )
     if row.state == "indexed" and row.delta > 0:
         when = "indexed when it has grown more, after a time without messages, or by a sync"
         say("waits", f"{fmt.bytes_of(row.delta)} of new messages", (f": {when}", "dim"))

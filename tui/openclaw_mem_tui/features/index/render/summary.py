@@ -14,7 +14,6 @@ from openclaw_mem_engine.api import (
 )
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
-from openclaw_mem_tui.features.index.render.doctor import repairable
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, width, wrapped
 from openclaw_mem_tui.render.status import SPINNER, Activity, doing, worst_first
@@ -93,7 +92,7 @@ def _built(overview: Overview) -> Line:
     model = fmt.inert(known.space.label) if known.provider != "none" else "BM25 only"
     if not known.chunk_tokens:
         return line(fmt.join((model, f"whole documents of {fmt.count(len(known.sources), 'collection')}")))
-    cut = f"chunks of {known.chunk_tokens} tokens, {known.chunk_overlap} overlap"
+    cut = f"chunk limit {known.chunk_tokens} tokens, overlap {known.chunk_overlap}"
     return line(fmt.join((model, cut, " + ".join(known.sources))))
 
 
@@ -125,9 +124,7 @@ def _errors(state: IndexState) -> Line:
     report = state.report
     if report is None or not report.errors:
         return ()
-    fixable = sum(finding.severity == "error" for finding in repairable(report))
-    repair = f" ({key('repair')} repairs {fixable})" if fixable else ""
-    return line((f"✗ {fmt.count(report.errors, 'error')}", "strong bad"), (repair, "dim"))
+    return line((f"✗ {fmt.count(report.errors, 'error')}", "strong bad"))
 
 
 def _in_short(state: IndexState, overview: Overview) -> Line:

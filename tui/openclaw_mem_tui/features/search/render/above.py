@@ -121,14 +121,16 @@ def overlap(seen: Compared) -> Line:
         return line(("no hit", "strong"), ", and none in the baseline")
     if not same + lost:
         return line((f"{new} new", "strong warn"), ", and none in the baseline")
-    moved = f", {seen.moved} at another rank" if seen.moved else ""
     if not lost + new:
+        moved = f", {seen.moved} at another rank" if seen.moved else ""
         return line((f"same {fmt.count(same, seen.unit)}", "strong good"), f" as the baseline{moved}")
-    measure = ""
-    if lost == new:
-        measure = f" · overlap@{seen.at} {same}/{seen.of}"
-    else:
-        # Answers of different lengths: their overlap would count what the shorter one has not as lost.
-        moved += f", {lost} lost" * (lost > 0) + f", {new} new" * (new > 0)
-    text = f"{fmt.count(same + lost, seen.unit)} of the baseline{moved}"
-    return line((f"{same} of ", f"strong {'bad' if lost else 'warn'}"), text, (measure, "dim"))
+    role, moved = "bad" if lost else "warn", f" ({seen.moved} at another rank)" if seen.moved else ""
+    whose = f"{same} of the baseline's" if lost else "the baseline's"
+    rest = [
+        f"{number} {'is' if number == 1 else 'are'} {what}"
+        for number, what in ((lost, "lost"), (new, "new"))
+        if number
+    ]
+    kept = "is kept" if (same if lost else same + lost) == 1 else "are kept"
+    counted = fmt.count(same + lost, seen.unit)
+    return line((whose, f"strong {role}"), f" {counted} {kept}{moved}, {', '.join(rest)}")
