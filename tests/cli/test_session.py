@@ -48,7 +48,13 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
     tui.press("w")
     tui.shows(f"✗ {HIDDEN}:1-4 is not returned", ".260 is below .35", "min score .35 → .25")
     tui.press("enter")
-    tui.shows("1 result", "min score .35 → .25; z undoes it", "baseline (default): out (<.35) → #1")
+    tui.shows(
+        "1 result",
+        "min score .35 → .25; z undoes it",
+        "1 new",
+        "baseline: out (<.35) → #1",
+        "baseline before the change",
+    )
 
     # Write that to config.toml.
     tui.press("A")
@@ -95,7 +101,7 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
         again.shows("continued", "vegetables and beans", "min score .25", "1 result", without="U resets")
 
         # The shell has the terminal in between.
-        again.press(CTRL_Z)
+        again.press("enter", CTRL_Z)
         again.shows("the job has stopped")
         again.press("enter")
         again.shows("vegetables and beans", "1 result", "q quit", without="the job has stopped")
