@@ -168,11 +168,11 @@ def cut_off(hit: Hit) -> str:
 
 
 def returned_words(trace: Trace) -> str:
-    """``6 returned``, and where a result shows lines of several chunks ``5 results from 12 chunks``."""
+    """``6 returned``, and where a result shows lines of several chunks ``5 results made of 12 chunks``."""
     results, chunks = len(trace.results), len(trace.returned)
     if results == chunks:
         return f"{chunks:,} returned"
-    return f"{results:,} {'result' if results == 1 else 'results'} from {chunks:,} chunks"
+    return f"{results:,} {'result' if results == 1 else 'results'} made of {chunks:,} chunks"
 
 
 def trace_markdown(answer: Answer) -> str:

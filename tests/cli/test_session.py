@@ -48,7 +48,13 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
     tui.press("w")
     tui.shows(f"✗ {HIDDEN}:1-4 is not returned", ".260 is below .35", "min score .35 → .25")
     tui.press("enter")
-    tui.shows("1 result", "min score .35 → .25; z undoes it", "baseline (default): out (<.35) → #1")
+    tui.shows(
+        "1 result",
+        "min score .35 → .25; z undoes it",
+        "1 new",
+        "baseline: out (<.35) → #1",
+        "baseline before the change",
+    )
 
     # Write that to config.toml.
     tui.press("A")
@@ -93,6 +99,9 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
     # What was applied holds, and the session goes on where it was left.
     with start(world) as again:
         again.shows("continued", "vegetables and beans", "min score .25", "1 result", without="U resets")
+
+        again.press("enter", "q")
+        assert again.exit_code() == 0
 
 
 def test_ctrl_z_stops_all_of_the_job_and_the_shell_resumes_it(world: World) -> None:

@@ -26,7 +26,7 @@ from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.render import preview as preview_lines
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.features.search.state import KNOB_NAMES
-from openclaw_mem_tui.widgets.dialogs import HelpScreen, Palette, PickScreen
+from openclaw_mem_tui.widgets.dialogs import HelpScreen, HelpText, Palette, PickScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Lines
 from openclaw_mem_tui.widgets.lists import CursorList
@@ -279,7 +279,9 @@ async def test_one_column_leaves_its_rows_to_the_list(tmp_path: Path) -> None:
         screen.tune(screen.search.view.knobs.set({"min_score": 0.05}))
         await settled(pilot)
         (verdict,) = screen.verdict.text.splitlines()
-        assert verdict.endswith("…"), "one line, as there is room for"
+        assert verdict.endswith(" … !"), "one line, as there is room for, and the key that shows all of it"
+        await press(pilot, "exclamation_mark")
+        assert "min score .05" in " ".join(pilot.app.screen.query_one(HelpText).text.split())
 
 
 async def test_narrow_screens_rotate_the_lower_pane(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import lab_world as world
 import pytest
 
 from openclaw_mem_engine.answer import stem
+from openclaw_mem_engine.errors import IndexDamaged
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note
 from openclaw_mem_engine.providers.faults import FAULTS
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -24,7 +25,7 @@ from openclaw_mem_tui.features.search.lessons import lesson_lines
 from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.render import above, funnel, hits, knobs, legend, preview
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
-from openclaw_mem_tui.features.search.state import Citations
+from openclaw_mem_tui.features.search.state import Citations, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import spans, status
 from openclaw_mem_tui.render.choices import Choice, choice_rows
@@ -214,6 +215,14 @@ def test_an_index_with_errors_is_not_shown_as_sound() -> None:
     assert ("fresh", "good") in [(span.text, span.role) for span in sound]
     damaged = status.status(world.view(), replace(activity, errors=2), 120)
     assert texts([damaged]).endswith("3 doctor: 2 errors "), "fresh is said only where nothing is wrong"
+    assert texts([damaged]).startswith(" ✗ index has errors "), "not a ✗ before how long it took"
+    broken = replace(activity, damage=IndexDamaged("database disk image is malformed"))
+    for shown in (world.view(), View(Knobs(), Knobs())):
+        assert texts([status.status(shown, broken, 120)]).startswith(" ✗ index damaged ")
+    noted = world.view(notes=(Note("index-damaged", "database disk image is malformed", "warning"),))
+    said = texts(status.soundness(noted, broken, 80)).strip()
+    assert said == "! Index damaged: results may be missing or wrong. 3 then F repairs it"
+    assert "is malformed" in texts(status.messages(noted, broken, 80))
     assert damaged[0] == (" ✗ ", "bad", "") and not any(span.role == "good" for span in damaged)
     stale = replace(activity, errors=2, freshness=Freshness("stale", 1, 0.0, changed_count=3))
     assert texts([status.status(world.view(), stale, 120)]).endswith("2 errors · stale, 3 files modified ")
@@ -452,7 +461,7 @@ def test_packed_lines_have_gaps_and_count_results_beside_chunks() -> None:
         starts=(10, 20, 30),
     )
     assert view.trace is not None
-    assert "→ 2 results from 3 chunks" in spans.text_of(funnel.funnel(view, 120))
+    assert "→ 2 results made of 3 chunks" in spans.text_of(funnel.funnel(view, 120))
     drawn = texts(snippet_of(view)).splitlines()
     assert [text[:5].split() for text in drawn[:3]] == [["10", "▸"], [], ["13"]] and drawn[1].strip() == "…"
     assert any(text.startswith("── shortened: ") for text in drawn) and " 11 ┊ nothing" in "\n".join(drawn)

@@ -7,8 +7,8 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,12 @@ from textual.pilot import Pilot
 from openclaw_mem_engine.config.load import load_settings
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.config.sources import UserFolders
+from openclaw_mem_engine.errors import Cancelled, IndexDamaged
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.state.workbench import WorkbenchState
+from openclaw_mem_engine.stores.findings import DoctorReport, Finding
+from openclaw_mem_engine.sync.events import Journal
+from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.search import start_page
 from openclaw_mem_tui.features.search.screen import SearchScreen
@@ -188,6 +192,22 @@ def test_a_note_without_a_heading_suggests_its_first_line(tmp_path: Path) -> Non
     )
 
 
+def test_what_the_doctor_found_in_an_index_ends_with_its_rebuild(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    with Memory.open(settings) as memory, closing(Journal(settings)) as journal:
+        memory.sync()
+        ends: tuple[Callable[[], object], ...] = (
+            lambda: memory.sync(SyncRequest(force=True)),
+            lambda: journal.set_aside("main.sqlite.damaged", IndexDamaged("The index is damaged.")),
+        )
+        for end in ends:
+            journal.examined(DoctorReport((Finding("damaged", "error", "It is damaged."),), ()), 0.1)
+            journal._sync_failed(Cancelled("Stopped."), 0.1, SyncReport(), rebuild=True)
+            assert start_page.read(memory, 0.0).errors == 1, "a rebuild that was stopped changes nothing"
+            end()
+            assert start_page.read(memory, 0.0)[1:] == ("", 0)
+
+
 def test_suggestions_are_of_daily_and_other_notes_and_differ_in_more_than_numbers(tmp_path: Path) -> None:
     daily = {f"memory/2026-03-0{n}.md": f"# Log 2026-03-0{n}\n- Batch {n} of panes.\n" for n in range(1, 8)}
     notes = {**daily, "MEMORY.md": "# Memory\n## People\n## House\n", "memory/2026-03-09.md": "# Boiler\n"}
@@ -246,7 +266,7 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         assert set(view.changed_knobs()) == {"decay", "vector_weight", "text_weight"}
         assert view.baseline is not None and view.baseline.name == "pinned knobs"
         assert (
-            "“router cellar” · 3 knobs changed · baseline pinned knobs (0 starts over)"
+            "“router cellar” · 3 knobs changed · baseline pinned knobs (esc 0 starts over)"
             in screen.search.continued
         )
         assert screen.search.history.queries[-1] == "router cellar"
@@ -380,6 +400,9 @@ async def test_the_run_before_an_edit_is_the_baseline(
     async with running(tmp_path) as (pilot, screen):
         assert "baseline knobs before the edit" in screen.search.continued, "it was not pinned by hand"
         assert screen.search.view.baseline_name == "knobs before the edit"
+        assert pilot.app.focused is screen.query_line, "as on the first start"
+        await press(pilot, *"postgres")
+        assert screen.search.view.query == "postgres" == screen.query_line.value, "instead of the last query"
 
 
 async def test_the_key_of_the_editor_says_when_there_is_no_hit(tmp_path: Path) -> None:

@@ -84,7 +84,25 @@ async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Pat
         assert search.search.view.trace is not None
         now = next(r for r in search.search.view.trace.returned if r.chunk_id == row.chunk_id)
         assert now.outcome.rank == change.rank
+        baseline = search.search.view.baseline
+        assert baseline is not None and baseline.name == "before the change" and baseline.rank(now) is None
         assert "z undoes it" in search.status_line.text
+        await press(pilot, "space")
+        assert search.search.view.knobs.min_score == 0.35, "before and after are swapped"
+
+
+async def test_a_change_in_a_lesson_is_compared_with_the_run_before_it(tmp_path: Path) -> None:
+    async with running(tmp_path, SMALL, demo=world.make.demo_guide()) as (pilot, search):
+        assert "space decay off" in search.lesson.text and "knobs changed" not in search.lesson.text
+        await press(pilot, "w")
+        changes = opened(pilot).answer.changes  # type: ignore[union-attr]
+        at = next(i for i, change in enumerate(changes) if set(change.set) == {"half_life_days"})
+        await press(pilot, *["j"] * at, "enter")
+        row, view = search.hits.selected, search.search.view
+        assert row is not None and row.returned and view.baseline is not None
+        assert view.baseline.name == "before the change" and view.baseline.rank(row) is None
+        assert "knobs changed" in search.lesson.text, "its text is about other ones"
+        assert "space swaps" in search.lesson.text, "the key, where there is no room for what it changes"
 
 
 async def test_a_returned_row_needs_no_change(tmp_path: Path) -> None:
@@ -171,6 +189,9 @@ async def test_any_line_is_found_by_path_or_text(tmp_path: Path) -> None:
         assert screen.passage == Expected("memory/2025-09-05.md", 6)
         await press(pilot, "W", *"MEMORY.md:1", "enter")
         assert screen.passage.path == "MEMORY.md" and screen.answer is not None
+        await press(pilot, "W", *"AGENTS.md:3", "enter")
+        assert screen.passage == Expected("AGENTS.md", 3), "a file that is not memory"
+        assert "this path is not memory" in f"{pane(screen, 'walk')} {screen.trouble}"
         await press(pilot, "question_mark")
         assert isinstance(pilot.app.screen, HelpScreen)
 

@@ -100,7 +100,7 @@ class Workbench(App[int]):
         self._saver = ThreadPoolExecutor(1, "remember")
         self._save_timer: Timer | None = None
         self.search = SearchPresenter(self.service, demo, faults, session_key, left)
-        self.search_screen = SearchScreen(self.search, initial_query or left.query)
+        self.search_screen = SearchScreen(self.search, initial_query)
         self.theme_trouble = ""
         for built_in in BUILT_IN:
             self.register_theme(textual_theme(load_theme(built_in)))

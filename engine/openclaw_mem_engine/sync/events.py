@@ -171,7 +171,8 @@ class Journal:
 
     def set_aside(self, damaged: str, error: IndexDamaged) -> None:
         """A damaged index was moved to the file ``damaged``, and a new one is built instead."""
-        self._add("rebuild", f"The damaged index was renamed to {damaged}; it is rebuilt.", reason=str(error))
+        text = f"The damaged index was renamed to {damaged}; it is rebuilt."
+        self._add("rebuild", text, counts={"renamed": 1}, reason=str(error))
 
     def answered(self, fallback: Fallback | None, primary: str | None) -> None:
         """A search was answered by a ``fallback``, or by the provider ``primary`` itself (both None: not

@@ -120,6 +120,8 @@ def fault_banner(faults: frozenset[str], cells: int) -> Line:
 
 #: What to do about a damaged index, on the screens that lack the key.
 RESCUE = line((key("show_index"), "key"), (" then ", "dim"), (key("repair"), "key"), (" repairs", "dim"))
+#: What that means for an answer; what SQLite says is among the messages, and on the screen of the index.
+_DAMAGED = "Index damaged: results may be missing or wrong. "
 _FAILED, _WARNING, _INFO = Span(" ✗ ", "bad"), Span(" ! ", "warn"), Span(" i ", "accent")
 
 
@@ -151,7 +153,10 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
         return made
     # The banner names the faults, the sentence above the hits a denial; that no provider records are kept
     # under a fault is expected.
-    elsewhere = {"fault", "scope-denied", *(["provider-records"] if view.pool_faults else [])}
+    elsewhere = {"fault", "scope-denied", "index-damaged"}
+    elsewhere |= {"provider-records"} if view.pool_faults else set()
+    if any(note.code == "index-damaged" for note in view.trace.notes):
+        made.append(fit(line(_WARNING, _DAMAGED, *RESCUE, " it"), cells))
     if view.pool is not None and view.pool.fallback is not None:
         first, *rest = wrapped(fallback(view.pool), cells - 1, 3)
         made.extend(
@@ -287,10 +292,11 @@ def _answered(view: View, activity: Activity, frame: int) -> Line:
     sign = Span(" ✗ ", "bad") if failed else Span(" ● ", "warn" if degraded else "good")
     if activity.said:
         return line(sign, fmt.inert(activity.said))
-    if view.error:
-        return line(sign, ("no answer", "bad"))
+    if failed:
+        wrong = "index damaged" if activity.damage else "index has errors"
+        return line(sign, ("no answer" if view.error else wrong, "bad"))
     if view.trace is None or view.pool is None:
-        return line(sign, ("searches may fail", "bad") if activity.damage else ("ready", "dim"))
+        return line(sign, ("ready", "dim"))
     parts = [sign]
     shown = timings(view)
     for index, (name, value) in enumerate(shown, 1):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from openclaw_mem_engine.api import Knobs, parse_settings
 from openclaw_mem_tui.bindings import key
-from openclaw_mem_tui.features.search.render.above import in_short
+from openclaw_mem_tui.features.search.render.above import in_full, in_short
 from openclaw_mem_tui.features.search.render.funnel import strip
 from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import View, asked
@@ -93,18 +93,18 @@ def lesson_title(guide: Guide, number: int, view: View, cells: int, *, brief: bo
     that swaps them. ``brief``: also the key that shows the text."""
     lesson, against = guide[number], view.baseline_knobs
     head = [*line((" ◆ ", "accent"), (lesson.title, "strong accent"))]
-    count = line((f" lesson {number + 1} of {len(guide)}", "dim"))
+    own = "" if _is_taught(view, lesson) else ", knobs changed"  # its text is about those that it set
+    count = line((f"  lesson {number + 1} of {len(guide)}{own}", "dim"))
     swaps = against != view.knobs and not view.other_backend
     now, other = changed_words(against, view.knobs), changed_words(view.knobs, against)
-    both = line((f" · {now} · ", "dim"), (key("swap"), "key"), (f" {other}", "dim")) if swaps else ()
+    both = line((f" · now: {now} · ", "dim"), (key("swap"), "key"), (f": {other}", "dim")) if swaps else ()
+    short = line((" · ", "dim"), (key("swap"), "key"), (" swaps", "dim")) if swaps else ()
     reads = line("  ", (key("messages"), "key"), (" text", "dim")) if brief else ()
-    # A part that does not fit is not shown at all.
-    is_last = number + 1 == len(guide)
-    follows = line(" ", (key("next_lesson"), "key"), (" first lesson" if is_last else " next", "dim"))
-    for part in (reads, count, follows, both):
-        if width(head) + width(part) >= cells:  # the last cell stays blank
-            break
-        head.extend(part)
+    following = "first lesson" if number + 1 == len(guide) else "next lesson"
+    follows = line((" · ", "dim"), (key("next_lesson"), "key"), (f" {following}", "dim"))
+    # A part that does not fit is not shown at all; the last cell stays blank.
+    for parts in ((reads,), (count,), (both, short), (follows,)):
+        head.extend(next((part for part in parts if width(head) + width(part) < cells), ()))
     return fit(head, cells)
 
 
@@ -124,14 +124,15 @@ def lesson_text(lesson: Lesson, cells: int) -> list[Line]:
 
 
 def over_hits(search: SearchPresenter, cells: int, brief: bool = False, full: bool = False) -> list[Line]:
-    """The lesson that is shown, with all of its text when ``full``. Under a fault what that did to the
-    answer: what a lesson says need not be true then, and its baseline is not the one shown."""
+    """The lesson that is shown, with all of its text when ``full``, and then all that is said of the answer.
+    Under a fault what that did to the answer: what a lesson says need not be true then, and its baseline is
+    not the one shown."""
     view, guide, number = search.view, search.guide, search.lesson_at
     if view.pool_faults and view.compares:
-        return [in_short(view, cells)]
+        return [in_short(view, cells), *(in_full(view, cells) if full else ())]
     if guide is None or number is None:
-        return []
+        return in_full(view, cells) if full else []
     if not (brief or full):
         return lesson_lines(guide, number, view, cells)
     title = lesson_title(guide, number, view, cells, brief=brief)
-    return [title, *lesson_text(guide[number], cells - 1), ()] if full else [title]
+    return [title, *lesson_text(guide[number], cells - 1), (), *in_full(view, cells)] if full else [title]

@@ -107,7 +107,11 @@ def continued(view: View, remembered: Remembered) -> tuple[View, str]:
         name = remembered.baseline_name
         pin = Pin("", changed(view.defaults, remembered.baseline), None, backend=view.backend, name=name)
         said.append(f"baseline {fmt.inert(pin.knobs_name)}")
-    shown = f"continued: {fmt.join(said)} ({key('start_anew')} starts over)" if said else remembered.trouble
+    shown = (
+        f"continued: {fmt.join(said)} ({key('cancel')} {key('start_anew')} starts over)"
+        if said
+        else remembered.trouble
+    )
     return replace(view, knobs=knobs, pin=pin), shown
 
 

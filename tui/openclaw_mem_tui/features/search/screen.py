@@ -57,13 +57,14 @@ class SearchScreen(WorkbenchScreen):
         self.notes, self.status_line = Brief(4, id="notes"), Pane(id="status")
         self.status_line.show(lambda cells: [status.status(search.view, search.activity, cells, self._frame)])
         self.add_actions(*(group(self) for group in GROUPS))
-        self._initial_query, self._frame = initial_query, 0
+        self._looks = bool(search.guide or initial_query or search.remembered.screen)  # before typing
+        self._initial_query, self._frame = initial_query or search.remembered.query, 0
         self._clock: Timer | None = None
         self._stale_timer: Timer | None = None
         self._view: View | None = None  # what is drawn
         self._activity = status.Activity()
-        self._fault_opens = bool(search.view.faults)  # the comparison opens on its first row
-        self._lesson_opens = False  # the answer to a lesson opens on the row that the lesson is about
+        # The cursor of the next answer: on the first row of a comparison, on the row of a lesson.
+        self._fault_opens, self._lesson_opens = bool(search.view.faults), False
 
     def body(self) -> ComposeResult:
         self.set_class(is_blank(self.search) and not self._initial_query, "-landing", update=False)
@@ -82,7 +83,8 @@ class SearchScreen(WorkbenchScreen):
             with self.prevent(Input.Changed):
                 self.query_line.value = self._initial_query
             self.search.ask(self._initial_query)
-        (self.hits if self.search.guide or self._initial_query else self.query_line).focus()
+        (self.hits if self._looks else self.query_line).focus()
+        self.query_line.select_all()  # what is typed replaces the query of the last session
         # Loading the engine would take half of the time to the first frame, which says that it is loaded.
         self.call_after_refresh(self.run_in, self._start, "start")
 
@@ -91,8 +93,7 @@ class SearchScreen(WorkbenchScreen):
         if not await self.search.open():
             return
         self.search.service.warm_up()
-        if self.preview.citations is None:
-            self.preview.citations = self.search.service.settings.citations
+        self.preview.citations = self.preview.citations or self.search.service.settings.citations
         if self.search.guide is not None and not self._initial_query:
             self.load_lesson(0)
         elif self.search.view.query.strip() or self.search.view.faults:

@@ -66,7 +66,8 @@ class StartPage(NamedTuple):
 
 def read(memory: Memory, now: float) -> StartPage:
     """Headings of the most recent daily notes and of others, of a note without one its first line, of those
-    that differ in numbers only the first; and the last examination of the log. Reads a few notes; raises
+    that differ in numbers only the first; and the last examination of
+    the log, unless the index was rebuilt since. Reads a few notes; raises
     OpenClawMemError."""
     paths = memory.paths()
     dated = sorted((path for path in paths if re.search(r"\d{4}-\d\d-\d\d", path)), reverse=True)
@@ -79,9 +80,15 @@ def read(memory: Memory, now: float) -> StartPage:
             if turn < len(headings) and len(found) < _MOST:
                 alike = re.sub(r"\d+", "#", headings[turn].casefold())
                 found.setdefault(alike, (headings[turn], path))
-    last = next((event for event in memory.events(200) if event.kind == "doctor" and event.counts), None)
+    # A rebuild that was done ends what was found before it; one that was not has no counts.
+    kinds = ("doctor", "rebuild")
+    last = next((event for event in memory.events(200) if event.kind in kinds and event.counts), None)
     doctor, errors = "", 0
-    if last is not None and (last.counts.get("errors") or last.counts.get("warnings")):
+    if (
+        last is not None
+        and last.kind == "doctor"
+        and (last.counts.get("errors") or last.counts.get("warnings"))
+    ):
         errors = last.counts.get("errors", 0)
         doctor = f"doctor, {fmt.clock(last.at, now)}: {last.text}"
     return StartPage(tuple(found.values()), doctor, errors)

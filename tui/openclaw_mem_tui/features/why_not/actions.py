@@ -51,7 +51,8 @@ class WhyNotActions:
         self._screen.open(WhyNotScreen(self._screen.search, passage, self._tune))
 
     def _tune(self, knobs: Knobs, passage: Expected) -> None:
-        """Other knobs for the same query; their answer opens on the passage, where it is returned."""
+        """Other knobs for the same query, compared with the run before them; their answer opens on the
+        passage, where it is returned."""
         search, query = self._screen.search, self._screen.search.view.query
 
         def point() -> None:
@@ -64,6 +65,7 @@ class WhyNotActions:
                 self._screen.hits.point_at([row for row in view.trace.returned if holds(row, passage)])
                 self._screen.show_row()
 
+        search.pin_run("before the change")  # whatever it was compared with says nothing of this change
         self._screen.tune(knobs)
         search.listen(point)
         point()

@@ -3,7 +3,10 @@ path or text."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.api import Expected, Matches, OpenClawMemError, Row
@@ -62,6 +65,15 @@ def _read(memory: Memory, path: str) -> Sequence[tuple[int, str]]:
         return ()  # excluded, or deleted meanwhile
 
 
+def named(typed: str, workspace: Path) -> Expected | None:
+    """The line of a file of the workspace, memory or not, that is typed as ``path:line``; None where there is
+    no such file. Without a number it is the first line."""
+    match = re.fullmatch(r"(.+?)(?::0*([1-9]\d{0,8}))?", typed.strip())
+    if match is None or not os.path.isfile(workspace / match[1]):  # noqa: PTH113 - false for any text
+        return None
+    return Expected(match[1], int(match[2] or 1))
+
+
 def matching(typed: str, lines: Sequence[MemoryLine]) -> list[MemoryLine]:
     """The lines that hold every typed word; where there is none, those that nearly do, best first. The first
     of all when nothing is typed."""
@@ -83,16 +95,23 @@ def _near(words: Sequence[str], lines: Sequence[MemoryLine]) -> list[MemoryLine]
     return [left[at] for at in best[:_SHOWN]]
 
 
-def picker(lines: Sequence[MemoryLine]) -> tuple[PickScreen, Callable[[str], Expected]]:
+def picker(lines: Sequence[MemoryLine], workspace: Path) -> tuple[PickScreen, Callable[[str], Expected]]:
     """The dialog, and the passage of a key that it returns."""
     found: list[MemoryLine] = []
 
     def find(typed: str) -> list[Choice]:
         found[:] = matching(typed, lines)
+        if (exact := named(typed, workspace)) is not None and all(line.passage != exact for line in found):
+            found.insert(0, MemoryLine(exact, "as typed", ""))
         return [
             Choice(str(at), fmt.inert(line.passage.location, 300), fmt.inert(line.text, 300))
             for at, line in enumerate(found)
         ]
 
-    screen = PickScreen("a line of the memory", find, filtered=True, empty="no line like that")
+    screen = PickScreen(
+        "a line of the memory",
+        find,
+        filtered=True,
+        empty="no line of the memory contains this; path:line names a line of any file of the workspace",
+    )
     return screen, lambda key: found[int(key)].passage

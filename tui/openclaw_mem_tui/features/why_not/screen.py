@@ -245,5 +245,5 @@ async def pick(screen: WorkbenchScreen, then: Callable[[Expected], None]) -> Non
     except OpenClawMemError as error:
         screen.search.say(str(error))
         return
-    dialog, passage = picker(lines)
+    dialog, passage = picker(lines, screen.search.service.settings.workspace)
     screen.app.push_screen(dialog, lambda key: None if key is None else then(passage(key)))

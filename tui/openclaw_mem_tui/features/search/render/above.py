@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.comparison import Compared, answered_by, compared
 from openclaw_mem_tui.features.search.render.funnel import funnel
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, width, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Fate, Trace
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Cells of a label, as on the index screen; one column has no room for labels that a line can do without.
 _LABEL, _ROOMY = 9, 100
+#: More lines than a sentence has.
+_ALL = 99
 
 
 def _beside(label: str, cells: int, drawn: Callable[[int], list[Line]], always: bool = False) -> list[Line]:
@@ -48,11 +51,18 @@ def numbers(view: View, cells: int, most: int = 2) -> list[Line]:
     return [*made, *_beside("rescue", cells, lambda room: _sentence(more, "dim", room, most) if more else [])]
 
 
+def in_full(view: View, cells: int) -> list[Line]:
+    """The sentences, however many lines they take."""
+    return [*above(view, cells, _ALL), *numbers(view, cells, _ALL), ()] if view.trace is not None else []
+
+
 def _sentence(text: str, role: str, cells: int, most: int) -> list[Line]:
     text = fmt.numbers(fmt.inert(text, 1_000))
-    made = wrapped(line(" ", (text, role)), cells - 1, 1)
+    said, more = line(" ", (text, role)), line((" … ", "dim"), (key("messages"), "key"))
+    made = wrapped(said, cells - 1, 1)
     if len(made) > most:
-        made[most - 1 :] = [fit((*made[most - 1], Span(" …", "dim")), cells - 1)]
+        made = wrapped(said, max(8, cells - 1 - width(more)), 1)[:most]
+        made[-1] = fit((*made[-1], *more), cells - 1)
     return made
 
 
