@@ -65,10 +65,10 @@ def _lines(answer: WhyNot) -> Iterator[str]:
 
 def _effect(change: Change) -> str:
     if not change.lost:
-        return f"rank {change.rank}, no result is lost"
+        return f"rank {change.rank}, {change.effect}"
     named = ", ".join(change.lost[:_LOST_NAMED])
     more = len(change.lost) - _LOST_NAMED
-    return f"rank {change.rank}, loses {named}{f' and {more} more' if more > 0 else ''}"
+    return f"rank {change.rank}, {change.effect}: {named}{f' and {more} more' if more > 0 else ''}"
 
 
 def _entry(name: str, text: str) -> list[str]:

@@ -86,6 +86,15 @@ class Change:
     lost: tuple[str, ...] = ()
     gained: tuple[str, ...] = ()
 
+    @property
+    def effect(self) -> str:
+        """How many other results come in and are lost: ``3 others come in, none is lost``."""
+        come, lost = len(self.gained), len(self.lost)
+        if not come + lost:
+            return "no other change"
+        comes = f"{come or 'no'} other{'' if come == 1 else 's'} come{'s' if come == 1 else ''} in"
+        return f"{comes}, {lost or 'none'} {'are' if lost > 1 else 'is'} lost"
+
     def to_dict(self) -> dict[str, Any]:
         return {"set": dict(self.set), "rank": self.rank, "lost": list(self.lost)}
 
