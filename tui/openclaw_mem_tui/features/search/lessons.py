@@ -86,17 +86,16 @@ def lesson_title(guide: Guide, number: int, view: View, cells: int, *, brief: bo
     that swaps them. ``brief``: also the key that shows the text."""
     lesson, against = guide[number], view.baseline_knobs
     head = [*line((" ◆ ", "accent"), (lesson.title, "strong accent"))]
-    count = line((f" lesson {number + 1} of {len(guide)}", "dim"))
+    count = line((f"  lesson {number + 1} of {len(guide)}", "dim"))
     swaps = against != view.knobs and not view.other_backend
     now, other = changed_words(against, view.knobs), changed_words(view.knobs, against)
-    both = line((f" · {now} · ", "dim"), (key("swap"), "key"), (f" {other}", "dim")) if swaps else ()
+    both = line((f" · now: {now} · ", "dim"), (key("swap"), "key"), (f": {other}", "dim")) if swaps else ()
     reads = line("  ", (key("messages"), "key"), (" text", "dim")) if brief else ()
     # A part that does not fit is not shown at all.
-    follows = line(" ", (key("next_lesson"), "key"), (" next", "dim"))
-    for part in (reads, count, follows, both):
-        if width(head) + width(part) >= cells:  # the last cell stays blank
-            break
-        head.extend(part)
+    follows = line((" · ", "dim"), (key("next_lesson"), "key"), (" next lesson", "dim"))
+    for part in (reads, count, both, follows):
+        if width(head) + width(part) < cells:  # the last cell stays blank
+            head.extend(part)
     return fit(head, cells)
 
 
