@@ -77,7 +77,7 @@ def _first(trace: Trace) -> str:
     """How the lists of the query itself rank the first result."""
     row = next(row for row in trace.returned if row.chunk_id == trace.results[0].chunk_ids[0])
     ranks = [
-        f"keyword rank {row.ranks[lst.key]}"
+        f"{lst.label} rank {row.ranks[lst.key]}"
         if lst.kind.by_words
         else f"{'score' if lst.source.kind == 'external' else 'cosine'} {row.scores[lst.key]:z.3f}"
         for lst in trace.lists
@@ -158,7 +158,7 @@ def _shortened(trace: Trace) -> tuple[str, bool]:
     first = of[0][0].shown
     line = f"line {first.best_line}" if first.truncated else ""
     if losing[1:]:
-        return f"{text}, {len(losing)} lose {what}their best line{f' (first: {line})' if line else ''}", True
+        return f"{text}, {len(losing)} lose {what}their best line", True
     who = " and" if lone else ", the first" if line else ", 1"
     return f"{text}{who} loses {what}its best line{f' ({line})' if line else ''}", True
 
@@ -185,6 +185,5 @@ def would_add(trace: Trace) -> str:
     filled = min(cut, knobs.max_results - len(trace.returned))
     if filled <= 0:
         return ""
-    adds = "adds" if trace.returned else "returns"
-    matches = "1 keyword match" if filled == 1 else f"{filled} keyword matches"
-    return f"keyword rescue fill, the default of OpenClaw since mid-2026, {adds} {matches}"
+    more = f"{filled} more" if trace.returned else str(filled)
+    return f"keyword rescue is {knobs.keyword_rescue}: fill (OpenClaw since mid-2026) would return {more}"

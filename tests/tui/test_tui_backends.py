@@ -51,7 +51,7 @@ async def test_the_other_backend_is_compared_with_the_one_before(tmp_path: Path)
         assert app.service.settings.openclaw.backend == "builtin", "the configuration stays"
         # The expansion and its lists can be read.
         drawn = " ".join(screen.waterfall.text.split())
-        assert "bm25 v1 and vec v1 searched “" in drawn and "not reranked: no reranker is configured" in drawn
+        assert "bm25 v1 and vec v1 searched “" in drawn and "rerank not reranked ·" in drawn
         assert "vec" in screen.hits.text and "rerank" not in screen.hits.text, "no row has a rerank score"
         # BM25 found nothing with "how", "did" and "the": its variants did, and only their words are marked.
         matches = screen.hits.marker.matches
@@ -222,7 +222,7 @@ async def test_scope_and_citations_are_those_of_the_session_that_asks(tmp_path: 
         screen = lab(app)
         assert "denied by its scope: channel telegram, chat type group" in screen.verdict.text
         assert "denied" not in screen.notes.text, "once is enough"
-        assert screen.query_line.border_title == f"session {group}: channel telegram, chat type group"
+        assert screen.query_line.border_title == f"query · session {group}: channel telegram, chat type group"
         assert "Not searched: the scope denies this session." in screen.hits.text
         assert "Nothing matches" not in screen.hits.text
         await press(pilot, "W", *"MEMORY.md:3", "enter")
@@ -246,11 +246,11 @@ async def test_scope_and_citations_are_those_of_the_session_that_asks(tmp_path: 
         assert "Source: MEMORY.md#L" in screen.preview.text
         await press(pilot, "S", "down", "enter")
         assert not screen.search.view.session_key
-        assert screen.query_line.border_title == "no session key, as in a direct chat (S)"
+        assert screen.query_line.border_title == "query · no session (S sets one)"
         assert redacted(screen.query_line.border_title) == screen.query_line.border_title, "in pictures too"
         await pilot.resize_terminal(*SMALL)
         await settled(pilot)
-        assert "i no session key, as in a direct chat (S)" in screen.notes.text, "where there is no frame"
+        assert "i no session (S sets one)" in screen.notes.text, "where there is no frame"
         await pilot.resize_terminal(*LARGE)
         await settled(pilot)
         # The built-in index has no scope, but an agent in a group gets no citations.

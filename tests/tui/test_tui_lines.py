@@ -23,7 +23,7 @@ from openclaw_mem_tui.features.search import start_page, state
 from openclaw_mem_tui.features.search.export import in_cells
 from openclaw_mem_tui.features.search.lessons import lesson_lines
 from openclaw_mem_tui.features.search.preview import agent_text
-from openclaw_mem_tui.features.search.render import above, funnel, hits, knobs, legend, preview
+from openclaw_mem_tui.features.search.render import above, funnel, groups, hits, knobs, legend, preview
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import Citations, View
 from openclaw_mem_tui.render import format as fmt
@@ -88,11 +88,17 @@ def test_dropped_rows_carry_their_stage_and_in_wide_panes_their_best_line() -> N
     assert all("a-name-that-is-long.md:10" in row for row in narrow[1:] if ".md" in row)
     assert "decay" in narrow[0] and "fused" not in narrow[0], "a sum of the lists goes first"
     first = row_texts(world.view(Knobs().set({"max_results": 1, "min_score": 0})), 60)
-    assert [row.split()[0] for row in first[1:]] == ["1", ">1", ">1"]
-    below = world.view(Knobs().set({"min_score": 0}), vector=((1, 0.8), (0, 0.7), (2, -0.2)))
-    assert row_texts(below, 60)[-1].split()[0] == "<0"
+    assert [row.split()[0] for row in first[1:]] == ["1", "2", "3"], "the rule has the reason of all"
+    mixed = Knobs().set({"max_results": 1, "min_score": 0})
+    below = world.view(mixed, mixed, vector=((1, 0.8), (0, 0.7), (2, -0.2)))
+    assert [row.split()[0] for row in row_texts(below, 40)[2:]] == [">1", "<0"], "no column has the reasons"
+    wide = [row.split() for row in row_texts(below, 80)[2:]]
+    assert [(row[0], row[-2]) for row in wide] == [("2", ">1"), ("3", "<0")]
+    _, left = groups.groups(below, True)
+    assert "not returned: 1 past max 1 · 1 below min score .00" in spans.text_of(groups.rule(left, True, 70))
+    assert "not returned: 2 ─" in spans.text_of(groups.rule(left, True, 40))
     exact = world.view(Knobs().set({"min_score": 0.375}))
-    assert row_texts(exact, 60)[-1].startswith("  <.375 "), "whole, whatever its digits"
+    assert row_texts(exact, 60)[-1].split()[-2] == "<.375", "whole, whatever its digits"
     assert ("<.375", "out: below min score") in legend.legend(exact.trace)
 
 
@@ -115,7 +121,7 @@ def test_ranks_and_contributions() -> None:
 
 def test_a_rescued_hit_is_marked() -> None:
     view = world.view(bm25=((0, 7.0),), vector=((1, 0.2), (2, 0.1)))
-    assert " 1* " in row_texts(view, 80)[1]
+    assert " 1 * " in row_texts(view, 80)[1]
 
 
 def test_deltas_tell_new_and_out() -> None:
@@ -128,9 +134,9 @@ def test_what_left_the_answer_is_first_among_the_dropped() -> None:
     texts_of = ("a", "b", "c")
     view = world.view(texts=texts_of, vector=((0, 0.9), (1, 0.8), (2, 0.7)), bm25=(), ages=(0, 0, 900))
     view = state.tuned(view, Knobs().set({"decay": True}))
-    titles = [(group.title, [row.chunk_id for row in group.rows]) for group in hits.groups(view, True)]
+    titles = [(group.title, [row.chunk_id for row in group.rows]) for group in groups.groups(view, True)]
     assert titles == [("", ["c0", "c1"]), ("returned by the baseline, not by this run", ["c2"])]
-    assert [group.title for group in hits.groups(view, False)] == [""]
+    assert [group.title for group in groups.groups(view, False)] == [""]
 
 
 def test_long_paths_give_way_from_the_left_and_keep_the_range() -> None:
@@ -153,7 +159,7 @@ def test_a_list_that_added_nothing_shows_its_rank() -> None:
     rows = dict(zip((r.chunk_id for r in view.trace.rows), row_texts(view, 70)[1:], strict=True))
     assert rows["c0"].split()[-4] == "#2" and ".720" not in rows["c0"]
     assert rows["c1"].split()[-3] == "#2" and rows["c2"].split()[-4:] == ["#3", "·", "·", "·"]
-    titles = [(group.title, len(group.rows)) for group in hits.groups(view, True)]
+    titles = [(group.title, len(group.rows)) for group in groups.groups(view, True)]
     assert titles[-1] == ("outside the pool", 1)
 
 
@@ -186,10 +192,10 @@ def test_waterfall_of_a_dropped_row_says_why() -> None:
     view = world.view()
     assert view.trace is not None
     drawn = texts(waterfall(view, view.trace.dropped[-1], 60))
-    assert "not returned: <.35" in drawn and drawn.count("short by") == 1 and "out   " not in drawn
+    assert "not returned" in drawn and drawn.count("short by") == 1 and "out   " not in drawn
     row = view.trace.dropped[-1]
     first = drawn.splitlines()[0]
-    assert f"final {fmt.score(row.final)}  not returned: <.35" in first, "the conclusion is in the first line"
+    assert f"final {fmt.score(row.final)}  not returned" in first, "the conclusion is in the first line"
     assert row.path in first and "final" not in texts(waterfall(view, row, 40)).splitlines()[0]
 
 
@@ -242,7 +248,8 @@ def test_waterfall_of_rrf_shows_the_formula_and_no_cut() -> None:
     view = world.view(Knobs().set({"fusion": "rrf"}), Knobs())
     assert view.trace is not None
     drawn = texts(waterfall(view, view.trace.rows[0], 60))
-    assert "1/(60+1)" in drawn and "does not apply" in drawn and "adds" not in drawn
+    assert "1/(60+1)" in drawn and "min score" not in drawn and "adds" not in drawn
+    assert "min score not applied to ranks" in spans.text_of(funnel.funnel(view, 120))
     assert "weight ÷ (k + rank)" in texts(waterfall(view, view.trace.rows[0], 60, titled=True))
 
 
@@ -261,19 +268,19 @@ def test_the_columns_of_a_roomy_waterfall_have_titles() -> None:
 # -- funnel, strip, empty states --------------------------------------------------------------------------
 
 
-def test_fused_scores_have_a_scale_of_their_own_that_is_said() -> None:
+def test_a_score_that_is_replaced_has_one_row_and_no_scale_of_its_own() -> None:
     settings = Knobs().set({"fusion": "position", "bonus_first": 0.05, "min_score": 0})
     view = world.view(settings)
     assert view.trace is not None
-    drawn = [spans.text_of(line) for line in waterfall(view, view.trace.returned[0], 46)]
-    at = next(n for n, text in enumerate(drawn) if "↑ full bar .0825 · ↓ full bar 1.0000" in text)
-    assert (
-        "█████" in drawn[at - 2] and drawn[at - 2].startswith("fused") and drawn[at + 1].startswith("1/rank")
-    )
-    second = [spans.text_of(line) for line in waterfall(view, view.trace.returned[1], 46)]
-    assert any("↑ full bar .0825" in text for text in second), "the same scale for every row"
-    plain = texts(waterfall(world.view(), view.trace.returned[0], 46))
-    assert "full bar" not in plain
+    first, second = view.trace.returned[:2]
+    drawn = [spans.text_of(line) for line in waterfall(view, first, 46)]
+    at = next(n for n, text in enumerate(drawn) if text.startswith("1/rank"))
+    assert drawn[at].rstrip() == "1/rank 1/1 = 1.0000 replaces .0825"
+    assert drawn[at - 2].startswith("fused") and "█████" in drawn[at - 2]
+    assert drawn[at + 1].split() == ["final", "1.0000"]
+    assert "1/2 = .5000 replaces" in texts(waterfall(view, second, 46))
+    low = texts(waterfall(view, first, 46, marker=Marker.of(view.pool))).splitlines()
+    assert [row.split()[0] for row in low[1:6]] == ["vec", "bm25", "fused", "bonus", "1/rank"]
 
 
 def test_why_a_list_added_nothing_is_whole() -> None:
@@ -281,6 +288,17 @@ def test_why_a_list_added_nothing_is_whole() -> None:
     assert view.trace is not None
     drawn = " ".join(texts(waterfall(view, view.trace.returned[0], 46)).split())
     assert "…" not in drawn and view.trace.returned[0].operands[1].note in drawn
+
+
+def test_the_sentence_begins_with_what_the_baseline_has_more() -> None:
+    view = state.tuned(world.view(), Knobs().set({"max_results": 1}))
+    assert texts(above.above(view, 120)).split(maxsplit=1)[1].startswith("1 of the baseline is out; 1 ")
+
+
+def test_knobs_without_effect_are_no_difference() -> None:
+    on = Knobs().set({"mmr": True, "mmr_lambda": 0.5})
+    assert knobs.changed_words(Knobs(), on) == "mmr on, mmr lambda .50"
+    assert knobs.changed_words(on, Knobs()) == "mmr off"
 
 
 def test_funnel_counts_each_stage() -> None:
@@ -300,7 +318,9 @@ def test_funnel_is_compact_where_it_must_be() -> None:
 def test_strip_marks_what_differs() -> None:
     line = funnel.strip(EVERYTHING, Knobs(), 120)
     strong = [span.text for span in line if "strong" in span.role]
-    assert strong == ["decay 30 d", "mmr λ .70", "min score .30"]
+    assert strong == ["decay 30 d", "mmr on", "min score .30"]
+    hidden = spans.text_of(funnel.strip(Knobs().set({"decay": True, "snippet_chars": 60}), Knobs(), 120))
+    assert "2 changes, 1 not shown" in hidden and "bm25 .30" in hidden
 
 
 def test_a_score_below_the_minimum_is_drawn_as_such() -> None:
@@ -308,7 +328,7 @@ def test_a_score_below_the_minimum_is_drawn_as_such() -> None:
     view = world.view(cut, vector=((0, 0.8999),), bm25=(), texts=("pump",))
     assert view.trace is not None
     drawn = row_texts(view, 80)[1].split()
-    assert drawn[0] == "<.90" and drawn[-1] == ".8999"
+    assert drawn[0] == "1" and drawn[-2] == "<.90" and drawn[-1] == ".8999"
     assert "final .8999" in " ".join(texts(waterfall(view, view.trace.rows[0], 60)).split())
 
 
@@ -423,7 +443,7 @@ def test_the_snippet_pane_draws_what_the_agent_gets_then_the_cut_then_the_rest()
     assert result is not None and view.candidate("c0") is not None
     at = next(n for n, text in enumerate(drawn) if text.startswith("── shortened: "))
     assert [text[6:].rstrip() for text in drawn[: at - 1]] == result.snippet.split("\n")
-    assert drawn[at - 1].startswith("250 characters (UTF-16)")
+    assert drawn[at - 1].startswith("250 characters sent")
     below = made[at + 1 :]
     assert all({span.role for span in line[3:]} <= {"dim", "dim match"} for line in below)
     numbers = [int(spans.text_of(line)[:3]) for line in below]
@@ -433,19 +453,44 @@ def test_the_snippet_pane_draws_what_the_agent_gets_then_the_cut_then_the_rest()
     assert {text[4] for text in drawn[at + 1 : -1]} == {"┊"}
 
 
+def test_a_hit_shows_the_line_that_its_snippet_marks() -> None:
+    text = "router router gateway\n" + "\n".join(f"line {n} says little of it" for n in range(11, 40))
+    signals = {"bm25": {"c0": Signal(7.0, (*([0.1] * 29), 6.0))}}
+    view = world.view(
+        Knobs().set({"snippet_chars": 250}),
+        texts=(text,),
+        bm25=((0, 7.0),),
+        vector=((0, 0.9),),
+        signals=signals,
+    )
+    assert view.trace is not None and view.trace.rows[0].shown.best_line == 39
+    row, marker = view.trace.rows[0], Marker.of(view.pool)
+    best = spans.text_of(hits.best_line(view.candidate("c0"), row, marker, 60))
+    assert best == "line 39 says little of it" and best in texts(snippet_of(view)).split("▸")[1]
+    assert best in texts(waterfall(view, row, 60, marker=marker)).splitlines()[0]
+    unscored = row._replace(shown=row.shown._replace(best_line=None))
+    assert "router" in spans.text_of(hits.best_line(view.candidate("c0"), unscored, marker, 60))
+
+
+def test_an_excerpt_begins_with_a_word() -> None:
+    marker = Marker.of(world.pool(query="vlan"))
+    text = spans.text_of(marker.best_line("magpie heron gannet dunlin 10.40.110.8 the vlan of it", 30))
+    assert text.startswith("…") and text[1:].split()[0] in {"dunlin", "10.40.110.8", "the"}
+
+
 def test_a_truncated_row_is_marked_and_counted() -> None:
     view = long_view()
     assert view.trace is not None
     shown = view.trace.rows[0].shown.lines[0]
     row = row_texts(view, 80)[1].split()
-    assert row[:2] == ["1!", "memory/note-0.md:10-39"] and row[-2] == f"{shown[1] - 9}/30"
+    assert row[:3] == ["1", "!", "memory/note-0.md:10-39"] and row[-2] == f"{shown[1] - 9}/30"
     full = spans.text_of(funnel.funnel(view, 140)).rstrip()
     assert full.endswith("→ 1 returned"), "the sentence above says the rest"
     said = "1 result; it is shortened and loses its best line (line 39)"
     assert texts(above.above(view, 140)).endswith(said)
     whole = long_view("best-line")
     assert row_texts(whole, 80)[1].split()[0] == "1"
-    assert texts(above.above(whole, 140)).endswith("keyword rank 1; it is shortened")
+    assert texts(above.above(whole, 140)).endswith("bm25 rank 1; it is shortened")
 
 
 def test_packed_lines_have_gaps_and_count_results_beside_chunks() -> None:
@@ -487,7 +532,7 @@ def test_lines_that_another_result_shows_are_not_said_to_be_lost() -> None:
 
 def test_a_chunk_that_is_not_returned_is_drawn_as_such() -> None:
     made = texts(snippet_of(world.view(Knobs().set({"min_score": 1.0, "keyword_rescue": "off"}))))
-    assert made.startswith("── 25 characters not sent (┊)") and "(UTF-16)" not in made
+    assert made.startswith("── 25 characters not sent\n")
 
 
 def test_excerpt_tells_chunk_from_context() -> None:
@@ -703,6 +748,6 @@ def test_texts_that_give_way_stay_apart_from_what_is_beside_them() -> None:
     picked = [Choice("a", "A title that is far too long for its column", "its detail"), Choice("b", "B", "x")]
     _, ((row,), _) = choice_rows(picked, "", 40, 1)
     assert "…  its detail" in spans.text_of(row)
-    group = hits.Group("returned by the baseline, not by this run", [])
-    texts_of = [spans.text_of(hits.rule(group, True, cells)).rstrip() for cells in (48, 80)]
+    group = groups.Group("returned by the baseline, not by this run", [])
+    texts_of = [spans.text_of(groups.rule(group, True, cells)).rstrip() for cells in (48, 80)]
     assert "hides" not in texts_of[0] and "…" not in texts_of[0] and "d hides" in texts_of[1]

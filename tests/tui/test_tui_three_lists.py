@@ -145,4 +145,4 @@ def test_rank_fusion_and_reranking_are_drawn_from_the_trace() -> None:
     assert "bonus changed no rank → 1/rank" in " ".join(spans.text_of(funnel.funnel(view, 160)).split())
     assert ("rerank", "score of the reranker, blended with the fused one") in legend.legend(trace)
     strip = spans.text_of(funnel.strip(view.knobs, view.defaults, 160))
-    assert "rrf k 60, 1/rank │ rerank 40" in strip and "20 a list" in strip
+    assert "rrf k 60, 1/rank │ rerank 40" in strip and "20 per list" in strip

@@ -153,7 +153,7 @@ async def test_notices_are_not_among_the_changes(tmp_path: Path) -> None:
 
 
 async def test_changes_that_do_not_fit_are_reached_with_both_keys(tmp_path: Path) -> None:
-    async with running(tmp_path, (80, 20), initial_query=DRILL) as (pilot, _):
+    async with running(tmp_path, (60, 20), initial_query=DRILL) as (pilot, _):
         await press(pilot, "j", "j", "w")
         screen = opened(pilot)
         assert not screen.query_one("#passage", Pane).display
@@ -217,7 +217,7 @@ async def test_expected_passages_stay_and_their_moves_are_reported(tmp_path: Pat
     async with running(tmp_path, initial_query=DRILL) as (pilot, search):
         await press(pilot, "j", "full_stop")
         assert "expected ✓ memory/2025-09-05.md:3 rank 2" in search.verdict.text
-        assert "2 results; the first: cosine .403, keyword rank 1" in search.verdict.text
+        assert "2 results; the first: cosine .403, bm25 rank 1" in search.verdict.text
         await press(pilot, "p", "j", "j")  # mode, vector space, …
         search.tune(search.search.view.knobs.set({"max_results": 1}))
         await press(pilot, "escape")

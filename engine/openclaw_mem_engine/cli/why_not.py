@@ -68,10 +68,10 @@ def _lines(answer: WhyNot) -> Iterator[str]:
 def _effect(change: Change) -> str:
     rank = f"rank {change.rank}{' (only here)' if change.only_here else ''}"
     if not change.lost:
-        return f"{rank}, no result is lost"
+        return f"{rank}, {change.effect}"
     named = ", ".join(change.lost[:_LOST_NAMED])
     more = len(change.lost) - _LOST_NAMED
-    return f"{rank}, loses {named}{f' and {more} more' if more > 0 else ''}"
+    return f"{rank}, {change.effect}: {named}{f' and {more} more' if more > 0 else ''}"
 
 
 def _entry(name: str, text: str) -> list[str]:

@@ -253,7 +253,7 @@ KINDS: Mapping[Kind, ListKind] = {
     "lexical": ListKind(
         label="bm25",
         term="text",
-        heading="score by words, by default 1/(1 + keyword rank)",
+        heading="score by words, by default 1/(1 + bm25 rank)",
         ordered_by="negated FTS5 bm25, best first",
         by_words=True,
         only="BM25 only",

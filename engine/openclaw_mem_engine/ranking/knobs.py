@@ -56,8 +56,8 @@ class Knobs:
         free=False,
     )
     fusion: Fusion = knob("weighted", "one score: weighted, RRF, or 1 / position after RRF")
-    vector_weight: float = knob(0.7, "share of the vector score in weighted fusion", needs=_SHARES)
-    text_weight: float = knob(0.3, "share of the text score in weighted fusion", needs=_SHARES)
+    vector_weight: float = knob(0.7, "share of the vec score in weighted fusion", needs=_SHARES)
+    text_weight: float = knob(0.3, "share of the bm25 score in weighted fusion", needs=_SHARES)
     rrf_k: int = knob(
         60, "rank constant of RRF: 1 / (k + rank)", low=1, high=1000, step=5, leap=20, needs=_BY_RANK
     )
@@ -67,7 +67,7 @@ class Knobs:
     )
     mmr: bool = knob(False, "prefer hits that differ from those already chosen")
     mmr_lambda: float = knob(0.7, "1 is pure relevance, 0 pure diversity", needs=("mmr=on",))
-    min_score: float = knob(0.35, "lower scores are cut; keyword rescue may keep some", needs=_SCALED)
+    min_score: float = knob(0.35, "chunks below it are dropped; keyword rescue may keep some", needs=_SCALED)
     keyword_rescue: Rescue = knob("when-empty", "keep keyword hits that the cut would lose", needs=_SCALED)
     max_results: int = knob(6, "how many hits the agent gets", low=1, high=200, step=1, leap=5)
     expansion: Expansion = knob(

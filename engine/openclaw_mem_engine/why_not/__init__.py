@@ -88,6 +88,15 @@ class Change:
     gained: tuple[str, ...] = ()
     only_here: bool = False
 
+    @property
+    def effect(self) -> str:
+        """How many other results come in and are lost: ``3 others come in, none is lost``."""
+        come, lost = len(self.gained), len(self.lost)
+        if not come + lost:
+            return "no other change"
+        comes = f"{come or 'no'} other{'' if come == 1 else 's'} come{'s' if come == 1 else ''} in"
+        return f"{comes}, {lost or 'none'} {'are' if lost > 1 else 'is'} lost"
+
     def to_dict(self) -> dict[str, Any]:
         lost = list(self.lost)
         return {"set": dict(self.set), "rank": self.rank, "lost": lost, "onlyHere": self.only_here}

@@ -24,14 +24,13 @@ def text_changes(
     """Changes of the note that would help, as far as they can be tried; and the words that it lacks."""
     yield from undated(search, passage, trace)
     missing = tuple(dict.fromkeys(word for fact in lists for word in fact.missing))
-    if missing and stage != "snippet":
-        text = f"The chunk does not contain {' or '.join(f'“{word}”' for word in missing)}"
+    if missing and stage != "snippet":  # which words those are, the step of the retrievers says
         ranks = [fact.rank for fact in lists if fact.lexical and fact.rank is not None]
         if not ranks:
-            yield TextChange("word", f"{text}: a keyword search cannot match that.")
+            yield TextChange("word", "A keyword search cannot match words that the chunk lacks.")
         elif max(ranks) > 1:
-            them = "them" if len(missing) > 1 else "that word"
-            text += f"; with {them} it would rank higher among the keyword matches."
+            them = "words" if len(missing) > 1 else "word"
+            text = f"With the {them} that it lacks the chunk would rank higher among the keyword matches."
             yield TextChange("word", text)
     if stage == "snippet" and trace.knobs.snippet != "packed":
         text = (

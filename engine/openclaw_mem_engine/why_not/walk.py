@@ -171,7 +171,7 @@ def _steps(
 def _scope_step(matching: Sequence[ListFact], fused: Sequence[ListFact], knobs: Knobs) -> Step:
     by = " and ".join(fact.label for fact in (fused or matching))
     if fused:
-        return Step("scope", True, f"{by} take{'' if len(fused) > 1 else 's'} part")
+        return Step("scope", True, f"{by} count in mode {knobs.mode}")
     why = f"which mode {knobs.mode} and vector space {knobs.vector_space} exclude"
     if any(fact.ignored for fact in matching):
         why = "and vectors say nothing of a query in this script (same_script)"

@@ -70,24 +70,22 @@ class Activity:
 def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line:
     """The tabs of the screens at the left with that of ``at`` lit, and the ``title`` of a screen over it;
     agent, backend and provider at the right, the workspace in between, as a path or its last name. What there
-    is no room for goes: our name, the workspace, the agent, the backend, the provider, and of the tabs the
+    is no room for goes: the workspace, the agent, the backend, the provider, and of the tabs the
     names of the others."""
     demo = (" demo", "warn") if header.demo else ""
-    name, over = (" openclaw-mem ", "strong accent"), (f" › {title} " if title else "", "strong")
+    over = (f" › {title} " if title else "", "strong")
     tabs, short = (line(*_tabs(at, names=names), over, demo) for names in (True, False))
     agent = line(("agent ", "dim"), fmt.inert(header.agent), (" · ", "faint")) if header.agent else ()
     backend, provider = fmt.inert(header.backend), fmt.inert(header.provider)
-    service, only = fmt.join((backend, provider)), fmt.crop(provider, max(0, cells - width(tabs) - 2))
+    service = fmt.join((backend, provider))
     full, space = line(*agent, (service, "dim"), " "), "" if header.demo else fmt.inert(header.workspace)
     folder = line((f"{space.rpartition('/')[2]}  " if space else "", "faint"), *full)
     for start, end in (
-        (line(name, *tabs), line((f"{space}  " if space else "", "faint"), *full)),
-        (line(name, *tabs), folder),
+        (tabs, line((f"{space}  " if space else "", "faint"), *full)),
         (tabs, folder),
-        (line(name, *tabs), full),
         (tabs, full),
         (tabs, line((service, "dim"), " ")),
-        (tabs, line((only, "dim"), " ") if len(only) >= 12 else ()),
+        (tabs, line((provider, "dim"), " ")),
         (tabs, ()),
         (short, ()),
     ):
@@ -135,7 +133,7 @@ def asker(view: View) -> str:
         scope = api.session_scope(view.session_key)
         known = f"channel {scope.channel or 'unknown'}, chat type {scope.chat_type or 'unknown'}"
         return fmt.inert(f"session {view.session_key}: {known}", 200)
-    return f"no session key, as in a direct chat ({key('session')})" if view.backend == "qmd" else ""
+    return f"no session ({key('session')} sets one)" if view.backend == "qmd" else ""
 
 
 def soundness(view: View, activity: Activity, cells: int, *, framed: bool = False) -> list[Line]:
@@ -151,9 +149,9 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
         made.append(spread(_signed(_WARNING, activity.unused[0]), end, cells))
     if view.trace is None:
         return made
-    # The banner names the faults, the sentence above the hits a denial; that no provider records are kept
-    # under a fault is expected.
-    elsewhere = {"fault", "scope-denied", "index-damaged"}
+    # The banner names the faults, the sentence above the hits a denial, the line of the stages a minimum that
+    # is not applied; that no provider records are kept under a fault is expected.
+    elsewhere = {"fault", "scope-denied", "index-damaged", "cut-not-applied"}
     elsewhere |= {"provider-records"} if view.pool_faults else set()
     if any(note.code == "index-damaged" for note in view.trace.notes):
         made.append(fit(line(_WARNING, _DAMAGED, *RESCUE, " it"), cells))

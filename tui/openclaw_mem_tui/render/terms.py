@@ -59,6 +59,8 @@ class Marker:
         if marked and width_of(best[: marked[0][1]]) > room - 2:
             before = crop_left(best[: marked[0][0]], room // 3).removeprefix("…")
             start = marked[0][0] - len(before)
+            if best[start - 1 : start].isalnum() and before[:1].isalnum() and " " in before:
+                start += before.index(" ") + 1  # not within a word
         if start > 0:
             return (Span("…", "dim"), *slice_of(self.mark(best, "dim"), start, len(best)))
         return self.mark(best if len(best) < room * 4 else crop(best, room * 4), "dim")

@@ -9,7 +9,7 @@ from openclaw_mem_engine.api import Row
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.comparison import answered_by, compared
 from openclaw_mem_tui.features.search.render.above import overlap
-from openclaw_mem_tui.features.search.render.hits import path_spans
+from openclaw_mem_tui.features.search.render.hits import best_line, path_spans
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, Span, fit, line, spread, width, wrapped
@@ -119,7 +119,7 @@ def _hits(
         found = texts.candidate(row.chunk_id) if texts is not None else None
         if found is not None:
             indent = width(start)
-            made.append(fit((Span(" " * indent), *marker.best_line(found.text, cells - indent)), cells - 1))
+            made.append(fit((Span(" " * indent), *best_line(found, row, marker, cells - indent)), cells - 1))
     return made
 
 

@@ -13,7 +13,7 @@ from textual import events
 from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.baseline import same_lines
 from openclaw_mem_tui.features.search.comparison import lost
-from openclaw_mem_tui.features.search.render import funnel, hits
+from openclaw_mem_tui.features.search.render import funnel, groups, hits
 from openclaw_mem_tui.features.search.start_page import Suggestions
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
@@ -56,7 +56,7 @@ class HitList(CursorList):
         self._hidden: tuple[Row | None, Row | None] = (None, None)
         self.stale = False
         self.rows: Sequence[Row] = ()
-        self._groups: list[hits.Group] = []
+        self._groups: list[groups.Group] = []
         self._two = False  # see _lines_of
         self._total = 0  # rows without the filter
         self._above: list[Line] = []  # why nothing was returned
@@ -118,7 +118,7 @@ class HitList(CursorList):
         """Which row or rule is on which line, whatever the width; the cursor to ``chosen``, or near to where
         it was, or to the first row."""
         view = self.view
-        self._groups = hits.groups(view, self.dropped) if view is not None else []
+        self._groups = groups.groups(view, self.dropped) if view is not None else []
         self._total = sum(len(group.rows) for group in self._groups)
         if self.wanted:
             left = (
@@ -146,7 +146,7 @@ class HitList(CursorList):
         self._spans = spans
         self._row_of = {line: row for row, span in enumerate(spans) for line in range(*span)}
 
-    def _lines_of(self, group: hits.Group) -> int:
+    def _lines_of(self, group: groups.Group) -> int:
         """What is returned shows its best line below it, where there is no column for that."""
         return 2 if self._two and not group.title else 1
 
@@ -225,7 +225,7 @@ class HitList(CursorList):
         lines = [fit(spans, cells - 1) if width(spans) >= cells else spans for spans in self._above]
         for number, group in enumerate(self._groups):
             if group.title:
-                lines.append(hits.rule(group, number == 1, cells))
+                lines.append(groups.rule(group, number == 1, cells))
             lines.extend([()] * (len(group.rows) * self._lines_of(group)))
         return lines
 
@@ -260,11 +260,11 @@ class HitList(CursorList):
         return spans, base
 
     def _best_line(self, row: Row, plan: hits.Layout, selected: bool) -> Line:
-        """The second line of a row: of its chunk, the line with most words of the query."""
+        """The second line of a row: the best one of its chunk."""
         before = 2 + plan.rank + (5 if plan.delta else 0) + plan.marks
         found = self.view.candidate(row.chunk_id) if self.view is not None else None
         room = self.cells - before - 2
-        best = self.marker.best_line(found.text, room) if found is not None else ()
+        best = hits.best_line(found, row, self.marker, room)
         mark = "▌ " if selected else "  "
         return (Span(mark, "accent"), Span(" " * (before - 2)), *fit(best, room))
 
@@ -274,7 +274,7 @@ class HitList(CursorList):
         return "\n".join([*([text_of(hits.header(self._plan)).rstrip()] if self._plan else []), *body])
 
 
-def _row(groups: Sequence[hits.Group], at: int) -> Row:
+def _row(groups: Sequence[groups.Group], at: int) -> Row:
     """Of all rows of these groups, one: most are never read."""
     for group in groups:
         if at < len(group.rows):

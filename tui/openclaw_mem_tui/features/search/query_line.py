@@ -11,6 +11,7 @@ from textual.widgets import Input
 
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.state import View
+from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import status
 
 
@@ -32,8 +33,8 @@ class QueryLine(Input):
         self.cursor_blink = False
 
     def label(self, view: View) -> None:
-        """What its frame says: that it is the query, or which session asks."""
-        if self.border_title != (title := status.asker(view) or "query"):
+        """What its frame says: that it is the query, and which session asks."""
+        if self.border_title != (title := fmt.join(("query", status.asker(view)))):
             self.border_title = title
 
     async def on_key(self, event: Key) -> None:

@@ -81,20 +81,22 @@ def _note(mark: str, text: str, cells: int) -> list[Line]:
 
 
 def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> list[Line]:
-    """One change of knobs, the rank that it gives, and what it costs; of the ``selected`` one what its knobs
-    do."""
+    """One change of knobs, the rank that it gives, and how many other results come and go; of the
+    ``selected`` one what its knobs do, and which results those are."""
     mark = Span("▌ " if selected else "  ", "accent")
     text = setting(change, knobs)
     wide = max(_SETTING, fmt.width_of(text) + 2)
     rank = f"rank {change.rank}{' (only here)' if change.only_here else ''}"
     made = wrapped(
-        line(mark, (fmt.left(text, wide), "strong"), (rank, "good"), (_cost(change), "dim")), cells - 1, 4
+        line(mark, (fmt.left(text, wide), "strong"), (rank, "good"), (f"  {change.effect}", "dim")),
+        cells - 1,
+        4,
     )
-    for name in change.set if selected and cells >= _EXPLAINED else ():
-        about = line(mark, "  ", (f"{name.replace('_', ' ')}: {KNOBS[name].help}", "dim"))
-        made += wrapped(about, cells - 1, 4)
-    if change.only_here and selected and cells >= _EXPLAINED:
-        made.append(line(mark, "  ", ("only here: openclaw.json has no key for it", "dim")))
+    if selected and cells >= _EXPLAINED:
+        about = [f"{name.replace('_', ' ')}: {KNOBS[name].help}" for name in change.set]
+        about += ["only here: openclaw.json has no key for it"] * change.only_here
+        for text in (*about, *_others(change)):
+            made += wrapped(line(mark, "  ", (text, "dim")), cells - 1, 4)
     return made
 
 
@@ -113,15 +115,14 @@ def _value(value: object) -> str:
     return fmt.numbers(f"{value:.10g}") if isinstance(value, float) else str(value)
 
 
-def _cost(change: Change) -> str:
-    """What the change does to the other results."""
-    parts = [
-        f"{verb} {', '.join(fmt.inert(name) for name in names[:_NAMED])}"
+def _others(change: Change) -> list[str]:
+    """Which other results the change removes and brings."""
+    return [
+        f"{what}: {', '.join(fmt.inert(name) for name in names[:_NAMED])}"
         + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-        for verb, names in (("loses", change.lost), ("also brings", change.gained))
+        for what, names in (("lost", change.lost), ("come in", change.gained))
         if names
     ]
-    return "  " + (" · ".join(parts) or "no result is lost")
 
 
 def sentence(text: str) -> str:

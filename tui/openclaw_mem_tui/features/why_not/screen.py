@@ -41,8 +41,8 @@ READING: Reading = (
         ("✓ ✗", "a step that the passage passed; the step that drops it"),
         ("*", "below min score, and kept by keyword rescue"),
         ("rank", "rank of the passage with that change alone"),
-        ("loses", "results that the change removes"),
-        ("also brings", "other results that the change also returns"),
+        ("come in", "other results that the change also returns"),
+        ("lost", "results that the change removes"),
         ("note", "a change of the text, not of a knob"),
     ),
 )

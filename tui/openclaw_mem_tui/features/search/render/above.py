@@ -36,12 +36,22 @@ def above(view: View, cells: int, most: int = 2) -> list[Line]:
     """The sentence takes ``most`` lines, or none; nothing before there is an answer."""
     if view.pool is None or view.trace is None:
         return []
-    trace, text = view.trace, api.found(view.pool, view.trace)
+    trace = view.trace
+    text = "; ".join(part for part in (_lost(view), api.found(view.pool, trace)) if part)
     role = "" if trace.results else "warn"
     made = _beside("answer", cells, lambda room: _sentence(text, role, room, most)) if most else []
     if view.expected:
         made += _beside("expected", cells, lambda room: [_expected(view, trace, room)], always=True)
     return made
+
+
+def _lost(view: View) -> str:
+    """How many hits of the baseline this answer lacks; empty where that is none, where there is no answer, or
+    under a fault, which has a line of its own for that."""
+    seen = compared(view) if not view.pool_faults else None
+    if seen is None or not seen.lost or not (view.trace and view.trace.results):
+        return ""
+    return f"{len(seen.lost)} of the baseline {'are' if seen.lost[1:] else 'is'} out"
 
 
 def numbers(view: View, cells: int, most: int = 2) -> list[Line]:

@@ -81,7 +81,7 @@ def _stage(stage: Stage, compact: bool, returned: str) -> Line:
     if stage.kind == "cut":
         label = stage.name.replace("_", " ")
         if stage.note:
-            return line((f"{label} ", "dim"), ("not applied", "faint"))
+            return line((f"{label} ", "dim"), ("not applied to ranks", "faint"))
         if compact and not lost:
             return ()
         value = "" if compact else f" {fmt.setting(stage.limit or 0.0)}"
@@ -112,7 +112,10 @@ def strip(
     differs from the configuration is bold. No weights where the ``trace`` has lists of one kind alone, whose
     score counts in full. ``taught``: a lesson has set the knobs; ``resets``: a key resets them."""
 
+    named = set[str]()
+
     def part(text: str, *names: str) -> Span:
+        named.update(names)
         changed = any(getattr(knobs, n) != getattr(defaults, n) for n in names)
         return Span(text, "strong accent" if changed else "dim", f"knob('{names[0]}')")
 
@@ -128,27 +131,30 @@ def strip(
         shown.append(part(f"rrf k {knobs.rrf_k}{last}", "fusion", "rrf_k"))
     elif trace is None or len({lst.source.kind for lst in trace.lists}) != 1:
         vector, text = knobs.weights
-        weights = f"vec {fmt.score(vector, 2)}  text {fmt.score(text, 2)}"
-        shown.append(part(weights, "fusion", "vector_weight", "text_weight"))
+        shown.append(part(f"vec {fmt.score(vector, 2)}", "vector_weight", "fusion"))
+        shown.append(part(f"bm25 {fmt.score(text, 2)}", "text_weight"))
     if knobs.rerank:
         shown.append(part(f"rerank {knobs.rerank_top}", "rerank", "rerank_top", "blend"))
     decay = f"decay {knobs.half_life_days:g} d" if knobs.decay else "decay off"
     shown.append(part(decay, "decay", *(["half_life_days"] if knobs.decay else [])))
-    mmr = f"mmr λ {fmt.score(knobs.mmr_lambda, 2)}" if knobs.mmr else "mmr off"
-    shown.append(part(mmr, "mmr", *(["mmr_lambda"] if knobs.mmr else [])))
+    shown.append(part(f"mmr {'on' if knobs.mmr else 'off'}", "mmr"))
+    if knobs.mmr:
+        shown.append(part(f"λ {fmt.score(knobs.mmr_lambda, 2)}", "mmr_lambda"))
     shown.append(part(f"min score {fmt.setting(knobs.min_score)}", "min_score"))
-    shown.append(part(f"{knobs.candidates} a list", "candidate_multiplier", "pool_results", "list_rows"))
+    shown.append(part(f"{knobs.candidates} per list", "candidate_multiplier", "pool_results", "list_rows"))
     if knobs.keyword_rescue != defaults.keyword_rescue:
         shown.append(part(f"rescue {knobs.keyword_rescue}", "keyword_rescue"))
     shown.append(part(f"max {knobs.max_results}", "max_results"))
     end: Line = ()
     if changes := knobs.changes_from(defaults):
         count = fmt.count(len(changes), "change") + " of the lesson" * taught
+        if unseen := sum(name not in named for name in changes):
+            count += f", {unseen} not shown"
         key = line((" · ", "faint"), (key_of("reset_all"), "key"), (" resets", "dim")) if resets else ()
         end = line((count, "accent"), *key, " ")
     label = Span(f"{'profile':<9}", "dim", "knob('profile')")
     # What is off and was, says least; then what the stages say too.
-    for less in (" off", " a list"):
+    for less in (" off", " per list"):
         if width([label]) + width(shown) + 3 * len(shown) + width(end) > cells:
             shown = [span for span in shown if span.role != "dim" or not span.text.endswith(less)]
     return _with_end([label, *[p for span in shown for p in (Span(" │ ", "faint"), span)][1:]], end, cells)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from openclaw_mem_engine import api
-from openclaw_mem_tui.bindings import key as key_of
-from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line
 from openclaw_mem_tui.render.terms import Marker
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Operand, Row, Stage, Trace
+    from openclaw_mem_engine.api import Candidate, Operand, Row, Stage, Trace
 
 _MIN_PATH = 14
 #: Cells of a name and its lines for which columns of later stages are omitted.
@@ -37,7 +35,8 @@ class Column(NamedTuple):
 
 class Layout(NamedTuple):
     """The columns for one trace and one pane width. ``path`` and ``text`` are the flexible ones, in cells;
-    ``folder``: paths are shown with the ``memory/`` that they share."""
+    ``folder``: paths are shown with the ``memory/`` that they share. ``ranked``: rows that are not returned
+    have their rank in place of what dropped them."""
 
     mode: Columns
     numbers: tuple[Column, ...]
@@ -48,6 +47,7 @@ class Layout(NamedTuple):
     digits: int
     marks: int
     rank: int
+    ranked: bool
 
 
 def layout(view: View, mode: Columns, cells: int) -> Layout:
@@ -63,14 +63,17 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     if digits == 4 and mode != "ranks":
         numbers = [c._replace(width=max(c.width, 6)) for c in numbers]
     delta = view.compares
-    marks = 1 + max([1, *(len(_marks(row)) for row in trace.returned)])
+    most = max([0, *(len(_marks(row)) for row in trace.returned)])
     first = trace.rows[:60]
     wanted = max((fmt.width_of(row.location) for row in first), default=20)
     cells -= 1  # a blank before the scroll bar
-    rank = max([4, *(fmt.width_of(stage_tag(stage)) for stage in trace.stages if stage.kind in _LIMITS)])
+    rank = max([4, *map(len, _tags(trace))])
+
+    def marks() -> int:
+        return most + (1 if delta and most else 2)  # what Δ ends with is a blank
 
     def left() -> int:
-        fixed = 2 + rank + (5 if delta else 0) + sum(c.width + 1 for c in numbers) + marks
+        fixed = 2 + rank + (5 if delta else 0) + sum(c.width + 1 for c in numbers) + marks()
         return cells - fixed
 
     # The names get the room first: columns of later stages go before a name is cropped.
@@ -101,7 +104,12 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     spare = room - wanted - 2
     text = spare if spare >= _ROOMY_TEXT else 0
     path = room - (text + 2 if text else 0)
-    return Layout(mode, tuple(numbers), delta, folder, path, text, digits, marks, rank)
+    # A rank says less where two stages drop rows and no column says which; of rescued rows it counts again.
+    told = any(c.kind == "snippet" for c in numbers)
+    dropping = [stage for stage in trace.stages if stage.kind in LIMITS and stage.entered > stage.left]
+    rescued = any(row.outcome.rescued for row in trace.returned)
+    by_rank = (told or len(dropping) < 2) and not rescued
+    return Layout(mode, tuple(numbers), delta, folder, path, text, digits, marks(), rank, by_rank)
 
 
 def _numbers(trace: Trace, mode: Columns) -> list[Column]:
@@ -118,7 +126,7 @@ def _numbers(trace: Trace, mode: Columns) -> list[Column]:
     )
     if mode != "contributions":
         columns.extend(Column(stage.name, stage.label, "order") for stage in trace.of_kind("order"))
-    wide = max([5, *(len(shown(row)) for row in trace.returned)])
+    wide = max([5, *map(len, _tags(trace)), *(len(shown(row)) for row in trace.returned)])
     snippets = trace.of_kind("snippet")
     columns.extend(Column(stage.name, stage.label, "snippet", width=wide) for stage in snippets)
     return [*columns, Column("final", "final", "final")]
@@ -149,18 +157,24 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
     parts = [Span("▌ " if selected else "  ", "accent")]
     rank = row.outcome.rank
     text, role = (str(rank), "strong") if rank is not None else (tag(row, view.trace), "dim")
+    if rank is None and plan.ranked:
+        text = str(row.ranks.get("final", text))
     parts.append(Span(fmt.right(text, plan.rank), role))
     if plan.delta:
         parts.append(_delta(view, row))
-    parts.append(Span(fmt.left(_marks(row), plan.marks), "warn"))
+    parts.append(Span(fmt.left(_marks(row) if plan.delta else f" {_marks(row)}", plan.marks), "warn"))
     parts.extend(fit(path_spans(row, plan.path, plan.folder, out), plan.path))
     if plan.text:
-        parts.extend((Span("  "), *fit(_text(view, row, marker, plan.text), plan.text)))
+        parts.extend(
+            (Span("  "), *fit(best_line(view.candidate(row.chunk_id), row, marker, plan.text), plan.text))
+        )
     for column in plan.numbers:
         digits = plan.digits
         if column.kind == "final" and view.trace is not None:
             digits = min(api.final_digits(row, view.trace.knobs), column.width - 1)
         text, role = _cell(row, column, plan.mode, digits)
+        if column.kind == "snippet" and plan.ranked and out and "final" in row.ranks:
+            text, role = tag(row, view.trace), "faint"
         if column.kind == "final":
             role = "strong" if row.returned else "dim"
         parts.append(Span(" " + fmt.right(text, column.width), role or tone))
@@ -172,7 +186,7 @@ def _marks(row: Row) -> str:
 
 
 #: What stands before the limit of a stage that drops rows.
-_LIMITS = {"cut": "<", "count": ">"}
+LIMITS = {"cut": "<", "count": ">"}
 
 
 def tag(row: Row, trace: Trace | None) -> str:
@@ -180,7 +194,11 @@ def tag(row: Row, trace: Trace | None) -> str:
     of the stage."""
     stage = trace.stage(row.outcome.stage or "") if trace is not None else None
     own = row.outcome.label or row.outcome.stage or "?"
-    return stage_tag(stage) if stage is not None and stage.kind in _LIMITS else own
+    return stage_tag(stage) if stage is not None and stage.kind in LIMITS else own
+
+
+def _tags(trace: Trace) -> list[str]:
+    return [stage_tag(stage) for stage in trace.stages if stage.kind in LIMITS]
 
 
 def stage_tag(stage: Stage) -> str:
@@ -208,9 +226,17 @@ def path_spans(row: Row, room: int, folder: bool = True, out: bool = False) -> L
     return line((before, around), (name, "dim" if out else ""), (tail, around))
 
 
-def _text(view: View, row: Row, marker: Marker, room: int) -> Line:
-    candidate = view.candidate(row.chunk_id)
-    return marker.best_line(candidate.text, room) if candidate is not None else ()
+def best_line(found: Candidate | None, row: Row, marker: Marker, room: int) -> Line:
+    """The line of a row's chunk that answers the query best, the one that the snippet marks; where no line
+    has a score, that with most words of the query."""
+    return marker.best_line(_line_of(found, row.shown.best_line), room) if found is not None else ()
+
+
+@lru_cache(maxsize=256)
+def _line_of(found: Candidate, number: int | None) -> str:
+    """The text of a line of a chunk; of the whole chunk where no line has that number."""
+    lines = api.note_lines(found) if number is not None else ()
+    return next((line.text for line in lines if line.number == number), found.text)
 
 
 def _cell(row: Row, column: Column, mode: Columns, digits: int) -> tuple[str, str]:
@@ -285,42 +311,3 @@ def steps(row: Row) -> list[Step]:
         made.append(Step(operand, total, after, operand.product if operand.op == "add" else after - total))
         total = after
     return made
-
-
-class Group(NamedTuple):
-    """Rows below one rule. The first group, what is returned, has no title and no rule."""
-
-    title: str
-    rows: Sequence[Row]
-    of: int = 0  # how many there are, where a filter shows some of them
-
-
-def groups(view: View, dropped: bool) -> list[Group]:
-    """What the list shows: returned rows, then those that the baseline returned and this run does not, then
-    the rest that was ranked, nearest to being returned first, then what no list sent into the pool."""
-    trace = view.trace
-    if trace is None:
-        return []
-    first = Group("", trace.returned)
-    if not dropped:
-        return [first]
-    left = lost(view)
-    gone = {row.chunk_id for row in left}
-    run = view.baseline_name if view.pool_faults else f"by {view.other_backend or 'the baseline'}"
-    others = (
-        Group(f"returned {run}, not by this run", left),
-        Group("not returned", trace.unreturned.without(gone)),
-        Group("outside the pool", trace.outside.without(gone)),
-    )
-    return [first, *(group for group in others if group.rows)]
-
-
-def rule(group: Group, hint: bool, cells: int) -> Line:
-    """The line above a group of rows that are not returned."""
-    many = f"{len(group.rows)} of {group.of}" if group.of else str(len(group.rows))
-    text = f"── {group.title}: {many} "
-    key = f" {key_of('dropped')} hides ──" if hint else ""
-    if fmt.width_of(text) + fmt.width_of(key) >= cells:
-        key = ""
-    filling = max(0, cells - 1 - fmt.width_of(text) - fmt.width_of(key))
-    return fit((Span(text, "faint"), Span("─" * filling, "faint"), Span(key, "faint")), cells)

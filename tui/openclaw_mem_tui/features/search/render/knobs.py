@@ -51,8 +51,10 @@ def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int
 
 
 def changed_words(before: Knobs, after: Knobs) -> str:
-    """``min score .35``: the knobs that differ, as they are after; of many, how many there are."""
+    """``min score .35``: the knobs that differ, as they are after, without those that have no effect then; of
+    many, how many there are."""
     names = [name for name in KNOBS if getattr(before, name) != getattr(after, name)]
+    names = [name for name in names if not idle(name, after)] or names
     if len(names) > _NAMED:
         named = f", profile {after.profile}" if after.profile != before.profile else ""
         return f"{len(names)} knobs{named}"

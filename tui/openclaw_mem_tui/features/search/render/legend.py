@@ -21,6 +21,8 @@ _MARKS = (
     ("!", "shortened, without its best line or a part of it"),
     ("█ ▒", "waterfall: what a step adds; what it takes away"),
     ("rel sim", "of mmr: relevance; similarity to a result chosen before"),
+    ("┊", "a line of the chunk that is not sent; lengths are in UTF-16 units"),
+    ("│", "waterfall: min score"),
     ("9/18", "shortened: the agent gets 9 of its 18 lines or a part of them"),
 )
 _OUTSIDE = (

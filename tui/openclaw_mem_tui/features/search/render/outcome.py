@@ -28,8 +28,10 @@ def head(trace: Trace, row: Row, cells: int) -> tuple[Line, bool]:
 
 
 def on_frame(trace: Trace, row: Row) -> str:
-    """The outcome alone."""
-    return text_of(_past_the_last(trace, row) or _outcome(trace, row))
+    """The outcome alone, with the tag of what dropped the row."""
+    dropped = row.outcome.rank is None
+    short = line(("not returned: ", "dim"), (tag(row, trace), "bad")) if dropped else _outcome(trace, row)
+    return text_of(_past_the_last(trace, row) or short)
 
 
 def is_whole(trace: Trace, row: Row) -> bool:
@@ -39,7 +41,7 @@ def is_whole(trace: Trace, row: Row) -> bool:
 
 def _outcome(trace: Trace, row: Row) -> Line:
     if row.outcome.rank is None:
-        return line(("not returned: ", "dim"), (tag(row, trace), "bad"))
+        return line(("not returned", "bad"))  # why, the lines below say
     return line(
         ("rescued " if row.outcome.rescued else "", "warn"),
         (f"#{row.outcome.rank}", "strong"),

@@ -45,7 +45,7 @@ def snippet(view: View, row: Row, presented: str, marker: Marker, cells: int) ->
             footer = fmt.inert(presented[len(body) :].strip())
             made += [(), *wrapped(line((footer, "dim")), cells, 2)]
         units = fmt.count(api.utf16_length(presented), "character")
-        made.append(line((f"{units} (UTF-16) sent", "faint")))
+        made.append(line((f"{units} sent", "faint")))
     here = _seen([result] if result is not None else [])
     anywhere = _seen(view.results_of(row.path))
     hidden = [
@@ -65,7 +65,7 @@ def _unsent(candidate: Candidate, seen: dict[int, list[str]], result: Result | N
     units = sum(map(api.utf16_length, rests))
     if not units:
         return "── sent to the agent in another result"
-    return f"── {'shortened: ' if result is not None else ''}{fmt.count(units, 'character')} not sent (┊)"
+    return f"── {'shortened: ' if result is not None else ''}{fmt.count(units, 'character')} not sent"
 
 
 def _lines_of(result: Result, body: str) -> Iterator[tuple[int, str]]:

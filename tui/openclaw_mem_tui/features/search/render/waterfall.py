@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.comparison import GONE
 from openclaw_mem_tui.features.search.render import outcome
-from openclaw_mem_tui.features.search.render.hits import steps, tag
+from openclaw_mem_tui.features.search.render.hits import best_line, steps, tag
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import ROLES, Line, Span, fit, line, spread, wrapped
@@ -20,42 +20,35 @@ if TYPE_CHECKING:
 _LABEL = 7
 _DETAIL = 14
 _VALUE = 7
+#: Marks the minimum score on the bars.
+_CUT = "│"
+#: A low pane shows so many lists one by one; of more the fused score alone, so that the final one is seen.
+_LOW_LISTS = 2
 
 
 class _Axis:
     """Scores as positions on a bar of ``cells``; the same for all rows of a trace, so that rows compare.
-    Fused scores that would be too short to be seen are drawn on a scale of their own, of which ``fused`` is
-    the end."""
+    Where fused scores would be too short to be seen beside those that replace them, only they have bars."""
 
     def __init__(self, view: View, cells: int) -> None:
-        fused, later, self._cut = _scales(view)
-        self.last = max(fused, later)
-        self.fused = fused if fused < self.last / 2 else None
-        self.top = self.fused or self.last
+        fused, later, cut = _scales(view)
         self.cells = max(1, cells)
-
-    def rescale(self, digits: int) -> str:
-        """Draw the bars from here on on the scale of the last scores. Both scales as text; empty when they
-        are one."""
-        if self.fused is None:
-            return ""
-        before, self.top, self.fused = self.fused, self.last, None
-        return f"↑ full bar {fmt.score(before, digits)} · ↓ full bar {fmt.score(self.top, digits)}"
-
-    @property
-    def tick(self) -> int | None:
-        """The cell of the cut; None where there is none, or it does not apply to these bars."""
-        at_cut = self._cut is not None and self._cut > 0 and self.fused is None
-        return min(self.cells - 1, int((self._cut or 0.0) / self.top * self.cells)) if at_cut else None
+        self.parted = fused < later / 2
+        self.top = fused if self.parted else max(fused, later)
+        self.drawn = True
+        #: The cell of the cut; None where there is none, or it does not apply to these bars.
+        self.tick = min(self.cells - 1, int(cut / self.top * self.cells)) if cut and not self.parted else None
 
     def bar(self, start: float, end: float, role: str, fill: str = "█") -> Line:
+        if not self.drawn:
+            return line(" " * self.cells)
         first, text = fmt.bar(start / self.top, end / self.top, self.cells, fill)
         before, after = range(first), range(first + len(text), self.cells)
         return line((self._blank(before), "faint"), (text, role), (self._blank(after), "faint"))
 
     def _blank(self, cells: range) -> str:
         """Blanks, with the mark of the cut where it is one of these cells."""
-        return "".join("┊" if cell == self.tick else " " for cell in cells)
+        return "".join(_CUT if cell == self.tick else " " for cell in cells)
 
 
 @lru_cache(maxsize=1)
@@ -102,7 +95,11 @@ def waterfall(
         )
 
     def absent(label: str, note: str) -> list[Line]:
-        """What changed nothing: without a bar its reason has the whole width."""
+        """What changed nothing: without a bar its reason has the whole width. A reason that a note on the
+        whole answer gives is not said again."""
+        what, _, why = note.partition(": ")
+        if why and any(why in found.text for found in trace.notes):
+            note = what
         if fmt.width_of(note) > detail:
             return wrapped(line((f"{label:<{_LABEL - 1}} ", "dim"), (note, "faint")), cells, _LABEL)
         return [step(label, note, axis.bar(0, 0, ""), "·", "faint")]
@@ -114,9 +111,7 @@ def waterfall(
     found = view.candidate(row.chunk_id)
     if marker is not None and found is not None:
         whole = outcome.is_whole(trace, row)
-        best = (one.text for one in api.note_lines(found) if one.number == row.shown.best_line)
-        head = line(("▸ ", "accent"), *marker.best_line(next(best, found.text), cells - 2))
-        head = fit(head, cells)
+        head = fit(line(("▸ ", "accent"), *best_line(found, row, marker, cells - 2)), cells)
     other_spaces = _other_spaces(trace, row, cells)
     made = [head, *([] if whole else _reason(trace, row, cells))]
     compared = _compare(view, trace, row, digits, cells)
@@ -130,10 +125,14 @@ def waterfall(
     fused = {lst.term: lst for lst in trace.lists}
     labels = {stage.name: stage.label for stage in trace.stages if stage.kind != "list"}
     several, unmatched = len(fused) > 1, list[Line]()
+    adding = sum(operand.label in fused and bool(operand.product) for operand in row.operands)
+    folded = marker is not None and adding > _LOW_LISTS
     for operand, before, total, change in steps(row):
         label, note = labels.get(operand.label, operand.label), operand.note
         lst = fused.get(operand.label) if operand.op == "add" else None
         if lst is not None:
+            if folded:
+                continue
             if change or not note:
                 text, bar = _detail(operand, row.ranks.get(lst.key)), axis.bar(before, total, _role(label))
                 made.append(step(lst.label, text, bar, fmt.signed(change, digits)))
@@ -144,18 +143,32 @@ def waterfall(
             continue
         if several:
             several = False
-            if marker is None or axis.fused is not None:
-                made.append(step("fused", "", axis.bar(0, before, "sum"), fmt.score(before, digits)))
+            if marker is None or axis.parted:
+                made.append(
+                    step(
+                        "fused",
+                        f"{adding} lists" if folded else "",
+                        axis.bar(0, before, "sum"),
+                        fmt.score(before, digits),
+                    )
+                )
         if (operand.op == "mul" and operand.value == 1.0) or (note and not operand.inputs):
             made += absent(label, note or "×1")
             continue
-        if _rescales(operand):
-            made += said(axis.rescale(digits))
+        if axis.parted and _rescales(operand):
+            axis.drawn = False
+        if operand.op == "set":
+            rank = operand.inputs.get("rank", operand.inputs.get("position"))
+            was = fmt.score(before, digits)
+            how = f"1/{rank:g} = " if rank is not None else ""
+            text = f"{how}{fmt.score(total, digits)} replaces {was}"
+            made += wrapped(line((f"{fmt.left(label, _LABEL - 1)} ", "dim"), text), cells, _LABEL)
+            made += said(note)
+            continue
         text, role = _later_detail(operand, digits), "bad" if total < before else "sum"
         bar = axis.bar(min(total, before), max(total, before), role, "▒" if total < before else "█")
         made.append(step(label, text, bar, fmt.signed(change, digits), "bad" if total < before else ""))
         made += said(note)
-    made += said(axis.rescale(digits))
     made.append(step("final", "", axis.bar(0, total, "sum"), fmt.score(total, digits), "strong"))
     made += [*unmatched, *_margin(trace, total, digits, cells), *_diversity(trace, row, cells)]
     return [*made, *_queries(trace, cells), *other_spaces, *compared]
@@ -214,13 +227,11 @@ def _margin(trace: Trace, total: float, digits: int, cells: int) -> list[Line]:
     made: list[Line] = []
     for stage in trace.of_kind("cut"):
         label, margin = (f"{stage.name.replace('_', ' ')} ", "dim"), total - (stage.limit or 0.0)
-        if stage.note and stage.limit:
-            made.append(spread(line(label, ("does not apply to ranks", "faint")), (), cells))
-        elif stage.limit:
+        if stage.limit and not stage.note:  # else the line of the stages says that it does not apply
             passes = ("passes by ", "good") if margin >= 0 else ("short by ", "bad")
             shown = next((many for many in range(digits, 9) if round(margin, many)), digits)
             end = line(passes, (fmt.score(abs(margin), shown), passes[1]))
-            made.append(spread(line(label, f"┊ {fmt.setting(stage.limit)}"), end, cells))
+            made.append(spread(line(label, f"{_CUT} {fmt.setting(stage.limit)}"), end, cells))
     return made
 
 
@@ -285,6 +296,8 @@ def _compare(view: View, trace: Trace, row: Row, digits: int, cells: int) -> lis
             moved = both and not view.baseline.by_file and abs((before.final or 0) - (row.final or 0)) > 1e-9
             was = _result(view.baseline.trace, before, digits, moved)
             now = _result(trace, row, digits, moved)
+            if was == now:
+                return made
             if moved and was.partition(" ")[0] == now.partition(" ")[0] and row.returned:  # the rank once
                 now = now.partition(" ")[2]
             change = f"{was} → {now}"
