@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ConfigError, UsageError
-from openclaw_mem_engine.model import Source, as_json
+from openclaw_mem_engine.model import Source, as_json, index_state
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.profiles import PROFILES, profile
@@ -21,6 +21,8 @@ from openclaw_mem_engine.sanitize import CJK
 from openclaw_mem_engine.verdict import verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from openclaw_mem_engine.model import Fallback, Freshness, Note
     from openclaw_mem_engine.providers.factory import ProviderState
     from openclaw_mem_engine.providers.records import DayUsage
@@ -81,7 +83,12 @@ class Status(IndexStatus):
 
     def to_dict(self) -> dict[str, Any]:
         """The stable answer of ``openclaw-mem status --json``."""
-        return as_json(self, cached="cache", spaces="")
+        said = {"freshness": _freshness(self.freshness, self.notes)}
+        return as_json(self, cached="cache", spaces="") | said
+
+
+def _freshness(freshness: Freshness, notes: Iterable[Note]) -> dict[str, Any]:
+    return freshness.to_dict() | {"state": index_state(freshness, notes)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +214,7 @@ class Answer:
             "provider": provider,
             "model": model,
             "fallback": pool.fallback.to_dict() if pool.fallback else None,
-            "freshness": pool.freshness.to_dict() if pool.freshness else None,
+            "freshness": _freshness(pool.freshness, self.trace.notes) if pool.freshness else None,
             "verdict": self.verdict,
             "results": [hit.to_dict() | hit.explained() for hit in self.hits],
             "notes": [note.to_dict() for note in self.trace.notes],

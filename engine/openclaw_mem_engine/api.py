@@ -113,6 +113,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.state.workbench import WorkbenchState as WorkbenchState
     from openclaw_mem_engine.stores.base import CacheSize as CacheSize
     from openclaw_mem_engine.stores.base import Fingerprint as Fingerprint
+    from openclaw_mem_engine.stores.damage import file_damage as file_damage
     from openclaw_mem_engine.stores.findings import DOCTOR as DOCTOR
     from openclaw_mem_engine.stores.findings import FIX as FIX
     from openclaw_mem_engine.stores.findings import INDEX as INDEX
@@ -122,7 +123,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.findings import Check as Check
     from openclaw_mem_engine.stores.findings import DoctorReport as DoctorReport
     from openclaw_mem_engine.stores.findings import Finding as Finding
-    from openclaw_mem_engine.sync.coordinator import file_damage as file_damage
     from openclaw_mem_engine.sync.coordinator import set_aside as set_aside
     from openclaw_mem_engine.sync.follow import FollowEvent as FollowEvent
     from openclaw_mem_engine.sync.follow import SyncTrigger as SyncTrigger

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.commands import advice
+from openclaw_mem_engine.model import index_state
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.trace import Operand, Row, Stage, Trace, decimals, touches
 from openclaw_mem_engine.sanitize import visible
@@ -189,7 +190,7 @@ def _document(answer: Answer) -> Iterator[str]:
     yield "- provider: {} {}".format(*answer.served_by).rstrip()
     yield f"- backend: {pool.backend}"
     if pool.freshness is not None:
-        yield f"- index: {pool.freshness.state}, generation {pool.freshness.generation}"
+        yield f"- index: {index_state(pool.freshness, trace.notes)}, generation {pool.freshness.generation}"
     yield f"- answer: {plain(answer.verdict)}"
     for note in trace.notes:
         yield f"- {note.level}: {plain(advice(note.text))}"

@@ -188,6 +188,12 @@ def says_damage(notes: Iterable[Note]) -> bool:
     return any(note.code in _DAMAGE for note in notes)
 
 
+def index_state(freshness: Freshness, notes: Iterable[Note]) -> str:
+    """The state of the index in one word: that of ``freshness``, or "damaged" where one of the notes of the
+    answer says so."""
+    return "damaged" if says_damage(notes) else freshness.state
+
+
 #: Called as (done, total, label); total 0 means "not known yet". Called often: keep it cheap.
 Progress = Callable[[int, int, str], None]
 

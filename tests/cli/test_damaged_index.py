@@ -108,7 +108,8 @@ def test_whoever_is_killed_while_saving_leaves_all_of_it_to_the_next(bare: Call,
 
 
 def test_the_state_of_a_damaged_index_is_not_fresh(bare: Call, world: World) -> None:
-    """A query whose words and vectors are elsewhere meets no damage; the state is read from every page."""
+    """A query whose words and vectors are elsewhere meets no damage; the state is read from every page, by a
+    search that of a small file."""
     with many_indexed(bare, world) as (_, index):
         sound = bare("status").out
         assert re.search(r"^state +fresh", sound, re.M) and "with a vector" in sound
@@ -116,8 +117,18 @@ def test_the_state_of_a_damaged_index_is_not_fresh(bare: Call, world: World) -> 
         said = bare("status").out
         assert re.search(r"^state +damaged", said, re.M) and "vectors not known" in said
         assert "with a vector" not in said and "with its vectors" not in said
-        assert "index --force` builds" in " ".join(said.split())
+        assert "`openclaw-mem doctor --fix` makes a new one" in " ".join(said.split())
+        assert "in database main" not in said
         assert [note["code"] for note in bare("status", "--json").json["notes"]] == ["index-damaged"]
+        files = bare("files")
+        assert "which is damaged" in files.out and "up to date.\n" not in files.out
+        assert bare("files", "--json").json["state"] == "damaged"
+        answer = bare("search", "subject7", "--json").json
+        assert answer["freshness"]["state"] == "damaged" and answer["results"]
+        assert "index-damaged" in [note["code"] for note in answer["notes"]]
+        assert "index damaged" in bare("search", "subject7").out
+        assert bare("doctor", "--fix").code == 0
+        assert "index fresh" in bare("search", "subject7").out
 
 
 def test_a_second_damage_is_saved_from_too(bare: Call, world: World) -> None:

@@ -54,10 +54,22 @@ def test_a_file_that_was_included_once_is_not_called_deleted(call: Call, world: 
     (world.workspace / "memory" / "old.md").unlink()
     lines = call("files", "--changed").out.splitlines()
     assert [line.split("  ")[0] for line in lines[:2]] == ["deleted", "not included"]
-    assert "memory/old.md" in lines[0] and "plan.md" in lines[1] and "2 files to sync" in lines[2]
+    assert "memory/old.md" in lines[0] and "plan.md" in lines[1] and "2 files to sync" in lines[-1]
     assert "not included any more" in call("chunks", "plan.md").out
-    call("index")
-    assert "plan.md" not in call("files").out
+    said = "1 deleted, 1 taken out of the index (not included now)"
+    assert f"  0 new or modified, {said}\n" in call("index").out
+    assert f"0 files new or modified, {said}." in call("log").out
+    assert call("index", "--include", "plan.md").code == 0
+    assert "indexed 0 new or modified files and 1 taken out of the index (not included now) in" in (
+        call("search", "heron").err
+    )
+    assert "plan.md" not in call("files", "--changed").out
+    (world.workspace / "people").mkdir()
+    (world.workspace / "people" / "ada.md").write_text("# Ada\n")
+    note = "2 Markdown files here are not memory: your agent does not search them."
+    assert all(note in call(command).out for command in ("files", "status", "doctor"))
+    assert not any(note in call(command, "--include", "**/*.md").out for command in ("files", "status"))
+    assert "not memory" not in call("search", "heron").out
 
 
 def test_the_words_for_states_are_those_of_the_workbench() -> None:

@@ -127,4 +127,4 @@ def test_a_folder_that_becomes_a_link_takes_with_it_what_was_left_out_in_it(worl
         projects.symlink_to(away)
         line = _line(running)
         assert "excluded memory/projects: is a link to a folder" in line
-        assert "deleted: memory/projects/greenhouse.md" in line and "no longer" not in line
+        assert "not included now: memory/projects/greenhouse.md" in line and "no longer" not in line

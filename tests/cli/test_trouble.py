@@ -177,7 +177,7 @@ def test_a_damaged_index_is_exit_6_and_says_what_to_delete(call: Call, world: Wo
     said = call("search", "router")
     assert said.code == 6
     assert "The index file is damaged" in said.err and str(index) in said.err
-    assert "index --force" in said.err
+    assert "`openclaw-mem doctor --fix`" in said.err
     assert call("get", "MEMORY.md").code == 0
     mended = call("index", "--force")
     assert mended.code == 0

@@ -66,6 +66,8 @@ def test_a_note_that_is_not_there_is_refused_with_suggestions(call: Call) -> Non
     said = call("why-not", "router", "nope.md")
     assert said.code == 4 and "nope.md: this path is not memory: only MEMORY.md" in said.err
     assert "extra paths are. `openclaw-mem files` lists all memory files." in " ".join(said.err.split())
+    assert "PATH:LINE" not in said.err
+    assert "Name the passage as PATH:LINE" in call("why-not", "router", "brake pads").err
     assert "It is a folder: `openclaw-mem files` lists" in call("get", "memory").err
 
 

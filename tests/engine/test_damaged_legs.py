@@ -14,9 +14,9 @@ from openclaw_mem_engine.doctor import fix
 from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
+from openclaw_mem_engine.stores.damage import file_damage
 from openclaw_mem_engine.stores.sqlite.schema import PAGE_BYTES
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
-from openclaw_mem_engine.sync.coordinator import file_damage
 from support.damage import PLAIN, alter, indexed, looked, raw, type_in, zero
 from support.stores import new_store, put, unit
 
@@ -137,10 +137,12 @@ def test_bytes_changed_in_a_passage_are_damage_and_never_an_answer(settings: Set
 
 def test_what_a_search_without_its_chunks_advises_repairs_them(settings: Settings) -> None:
     zero("chunks", settings)
-    with Memory.open(settings) as memory, pytest.raises(IndexDamaged, match="`openclaw-mem index --force`"):
+    with Memory.open(settings) as memory, pytest.raises(IndexDamaged, match=FIX) as damage:
         memory.search("heron pond")
-    type_in(settings, "openclaw-mem index --force")
+    assert "***" not in str(damage.value) and "\n" not in str(damage.value)
+    type_in(settings, FIX.strip("`"))
     with Memory.open(settings) as memory:
+        memory.sync()
         assert memory.search("heron pond").warnings == ()
     assert looked(settings, deep=True).errors == 0
 

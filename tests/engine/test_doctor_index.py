@@ -19,7 +19,7 @@ from openclaw_mem_engine.doctor import CHECKS, examine, fix
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.factory import ProviderSet
-from openclaw_mem_engine.stores.findings import Outcome
+from openclaw_mem_engine.stores.findings import FIX, INDEX, REBUILD, Outcome
 from openclaw_mem_engine.stores.sqlite.snapshot import check_version
 from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
 from openclaw_mem_engine.sync.report import SyncRequest
@@ -157,10 +157,10 @@ def test_damage_that_only_a_rebuild_mends(kind: str, settings: Settings) -> None
     assert code in codes(report)
     found = next(finding for finding in report.findings if finding.code == code)
     assert found.severity == "error"
-    assert found.repair.endswith("openclaw-mem index" + " --force" * (code in FORCED))
+    assert found.repair == (REBUILD if code in FORCED else INDEX if code == "chunks-lost" else FIX)
     assert report.findings[0].severity == "error", "the worst stands first"
-    for command in found.repair.split(" && "):
-        type_in(settings, command)
+    type_in(settings, found.repair)
+    sync(settings)
     assert codes(looked(settings, deep=True)) <= {"damaged-aside"}
     assert content(settings.index_path) == whole
 
@@ -196,8 +196,8 @@ def test_an_unreadable_fingerprint_does_not_cost_the_embeddings(settings: Settin
         "UPDATE meta SET value = '[]' WHERE key = 'fingerprint'",
     )
     entries = looked_up(settings, "SELECT count(*) FROM embedding_cache")
-    for command in named(looked(settings), "fingerprint-unreadable").repair.split(" && "):
-        type_in(settings, command)
+    type_in(settings, named(looked(settings), "fingerprint-unreadable").repair)
+    sync(settings)
     assert codes(looked(settings, deep=True)) == {"dead-spaces", "damaged-aside"}
     assert looked_up(settings, "SELECT count(*) FROM embedding_cache") == entries
 

@@ -22,7 +22,7 @@ from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue
 from openclaw_mem_engine.ranking.profiles import PROFILES, profile
 from openclaw_mem_engine.ranking.trace import Row, Trace
 from openclaw_mem_engine.retrieval.keywords import keyword_query
-from openclaw_mem_engine.why_not import RETURNED, STEPS, WhyNot
+from openclaw_mem_engine.why_not import RETURNED, STEPS, Change, WhyNot
 from support import postgres
 from support.knob_values import few_values
 from support.memories import backend_of, open_memory, write_notes
@@ -148,8 +148,10 @@ def smaller(knobs: Knobs, change: Mapping[str, KnobValue]) -> Iterator[dict[str,
         yield {**change, name: int(near) if spec.kind == "int" else round(near, 6)}
 
 
-def size(knobs: Knobs, change: Mapping[str, KnobValue]) -> tuple[bool, float]:
-    """What changes are ordered by: those that ask for more last, then by the part of the ranges."""
+def size(knobs: Knobs, found: Change) -> tuple[bool, int, int, float]:
+    """What changes are ordered by: those that ask for more last, then by the results that are lost, by rank,
+    and by the part of the ranges."""
+    change = found.set
     parts = []
     for name, value in change.items():
         spec = KNOBS[name]
@@ -164,7 +166,7 @@ def size(knobs: Knobs, change: Mapping[str, KnobValue]) -> tuple[bool, float]:
         "candidate_limit",
         "rerank_top",
     }
-    return bool({*change} & more), sum(parts)
+    return bool({*change} & more), len(found.lost), found.rank, sum(parts)
 
 
 def locations(rows: tuple[Row, ...], without: set[str]) -> dict[str, str]:
@@ -232,7 +234,7 @@ def check(memory: Memory, seed: int) -> WhyNot:
     assert {kind: rank for kind, rank in ranks.items() if rank is not None} == exact
     assert all(change.set.get("min_score", 0) <= knobs.min_score for change in found.changes)  # type: ignore[operator]
     assert not any("vector_space" in change.set for change in found.changes)  # the index has one
-    sizes = [size(knobs, change.set) for change in found.changes]
+    sizes = [size(knobs, change) for change in found.changes]
     assert sizes == sorted(sizes)
     for change in found.changes:
         answer = memory.search(query, knobs.set(change.set))

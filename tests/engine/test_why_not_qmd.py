@@ -167,7 +167,7 @@ def check(memory: Memory, seed: int) -> WhyNot:
             if advice.kind == "word":
                 named = parts["excluded"] or parts["missing"]
                 assert not facts[0]["rank"] and all(f"“{word}”" in advice.text.lower() for word in named)
-    sizes = [size(knobs, change.set) for change in found.changes]
+    sizes = [size(knobs, change) for change in found.changes]
     assert sizes == sorted(sizes)
     before = locations(answer.trace.returned, documents)
     for change in found.changes:

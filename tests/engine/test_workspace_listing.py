@@ -10,6 +10,7 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,12 @@ from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.model import UNLISTED
-from openclaw_mem_engine.workspace.listing import list_memory
+from openclaw_mem_engine.workspace.listing import list_memory, unlisted_notes
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import get_excerpt
 from openclaw_mem_engine.workspace.rules import below, is_ignored_folder
 from openclaw_mem_engine.workspace.walk import Listing
+from support.memories import settings_for
 
 DATA = Path(__file__).parents[1] / "data" / "openclaw"
 GOLDENS: dict[str, Any] = json.loads((DATA / "listing.json").read_text(encoding="utf-8"))
@@ -451,5 +453,12 @@ def test_notes_of_a_workspace_without_memory_are_counted(tmp_path: Path) -> None
     assert reasons(list_memory(root))[UNLISTED].startswith("2 Markdown files here and no folder memory")
     assert UNLISTED not in reasons(list_memory(root, ["**/*.md"]))
     assert len(list_memory(root, ["**/*.md"]).files) == 4
-    (root / "memory").mkdir()
-    assert UNLISTED not in reasons(list_memory(root))
+    configured = settings_for(root, tmp_path / "home")
+    assert unlisted_notes(configured) == "", "that is said where files are listed"
+    write(root, "memory/c.md", "memory/deep/d.md")
+    assert UNLISTED not in reasons(list_memory(root)), "no search looks for them"
+    assert unlisted_notes(configured).startswith("2 Markdown files here are not memory: ")
+    (root / "a.md").unlink()
+    assert unlisted_notes(configured).startswith("1 Markdown file here is not memory: ")
+    assert unlisted_notes(replace(configured, exclude=("deep",))) == ""
+    assert unlisted_notes(replace(configured, extra_paths=("docs",))) == "", "the user has chosen"

@@ -606,7 +606,8 @@ async def test_a_damaged_index_is_rebuilt_from_here(damage: Callable[[Path], Non
             assert nothing == "The index cannot be opened: there is nothing to check."
             said = " ".join(shown(index_screen(app), "#facts").split())
             assert (
-                "F builds a new index from them." in said and "openclaw-mem" not in said.partition("File:")[0]
+                "F makes a new one with the embeddings" in said
+                and "openclaw-mem" not in said.partition("File:")[0]
             )
         assert "F repair" in index_screen(app).query_one(KeyBar).text
         await pilot.press("F")
@@ -698,7 +699,7 @@ async def test_damage_while_it_runs_is_said_everywhere_until_a_rebuild(tmp_path:
         assert "✗ no answer" in bottom and "damaged · 3 then F repairs" in bottom and "fresh" not in bottom
         lab(pilot.app).search.trouble(lab(pilot.app).search.view.error)  # type: ignore[arg-type]
         drawn = soundness(lab(pilot.app).search.view, lab(pilot.app).search.activity, 120)  # type: ignore[arg-type]
-        assert sum("is damaged (" in text_of(row) for row in drawn) == 1, "the same message once"
+        assert sum("file is damaged: " in text_of(row) for row in drawn) == 1, "the same message once"
         await press(pilot, "3")
         facts = shown(screen, "#facts")
         assert "✗ damaged · F repairs" in facts and "fresh" not in facts

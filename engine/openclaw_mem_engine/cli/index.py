@@ -92,7 +92,8 @@ def report_lines(report: SyncReport, *, chunks: bool = True) -> list[str]:
     if did and not report.rebuilt:
         out = sum(not file.of_workspace for file in report.skipped)  # as below
         left_out = f", {out:,} excluded" if out else ""
-        lines.append(f"  {len(report.changed):,} new or modified, {len(report.gone):,} deleted{left_out}")
+        gone = ", ".join(report.taken_out) or "0 deleted"
+        lines.append(f"  {len(report.changed):,} new or modified, {gone}{left_out}")
     if report.embedded or report.cache_hits:
         embedded = count(report.embedded, "text")
         lines.append(f"  {embedded} embedded, {report.cache_hits:,} taken from the cache")

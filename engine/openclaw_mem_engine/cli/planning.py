@@ -21,7 +21,7 @@ def plan_lines(plan: Plan, *, chunks: bool = True) -> list[str]:
     if plan.rebuild:
         lines.append(f"The index would be rebuilt: {one_line(plan.rebuild)}.")
     lost = f" ({count(plan.removed_chunks, 'chunk')})" if chunks else ""
-    gone = f"; {plan.removed:,} deleted{lost}" if plan.removed else ""
+    gone = f"; {plan.removed:,} to take out of the index{lost}" if plan.removed else ""
     made = f", {count(plan.chunks, 'chunk')}" if chunks else ""
     lines.append(f"{count(plan.files, 'file')} to read{made}{gone}")
     if plan.credentials:

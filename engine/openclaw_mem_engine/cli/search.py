@@ -164,7 +164,7 @@ def bring_up_to_date(
                 return None  # another process writes, but nothing was to be written
         return _answered_as_it_was(memory, error)
     if report.changed or report.refused or report.removed:
-        gone = f" and {len(report.gone):,} deleted" if report.gone else ""
+        gone = "".join(f" and {part}" for part in report.taken_out)
         left_out = f", {len(report.left_out):,} excluded" if report.left_out else ""
         changed = count(len(report.changed), "new or modified file", "new or modified files")
         say(f"indexed {changed}{gone}{left_out} in {duration(report.seconds)}.")

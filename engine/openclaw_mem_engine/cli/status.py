@@ -32,7 +32,7 @@ from openclaw_mem_engine.cli.text_format import (
     moment,
     token_count,
 )
-from openclaw_mem_engine.model import Note, says_damage
+from openclaw_mem_engine.model import Note, index_state, says_damage
 from openclaw_mem_engine.providers.prices import Spent, summed
 from openclaw_mem_engine.ranking.unshown import Unshown, by_file, total
 from openclaw_mem_engine.sanitize import visible
@@ -62,19 +62,23 @@ _STATES: dict[AnatomyState, str] = {
 
 def run(arguments: Namespace) -> int:
     """Print what is configured and what is there. Changes nothing, makes nothing."""
-    from openclaw_mem_engine.sync.coordinator import file_damage
+    from openclaw_mem_engine.stores.damage import damage_note, file_damage
+    from openclaw_mem_engine.workspace.listing import unlisted_notes
 
     settings = settings_of(arguments)
     if not (exists := is_there(settings)):
         check_workspace(settings)
     with looking(settings) as memory:
         status, unshown, can = memory.status(), memory.unshown(), memory.capabilities
-    damage = file_damage(settings)
+    # A small file was read as a whole before.
+    small = any(note.code == "index-damaged" for note in status.notes)
+    damage = None if small else file_damage(settings)
     if not exists:  # the temporary one is of no interest
         status = dataclasses.replace(status, index_path=str(settings.index_path), index_bytes=0)
-    if damage is not None:
-        note = Note("index-damaged", str(damage), "warning")
-        status = dataclasses.replace(status, notes=(*status.notes, note))
+    notes = [*status.notes] if damage is None else [*status.notes, damage_note(damage)]
+    if unlisted := unlisted_notes(settings):
+        notes.append(Note("unlisted-notes", unlisted))
+    status = dataclasses.replace(status, notes=tuple(notes))
     data = status.to_dict() | {"unshown": by_file(unshown)}
     lines = _status_lines(status, total(unshown.values()), can)
     show(data, lines, as_json=arguments.json)
@@ -97,7 +101,7 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
         ("agent", one_line(status.agent)),
         ("workspace", one_line(status.workspace)),
         ("index", f"{one_line(status.index_path)} ({size})"),
-        ("state", f"{'damaged' if damaged else fresh.state}{since}, last synced: {synced}"),
+        ("state", f"{index_state(fresh, status.notes)}{since}, last synced: {synced}"),
         *([("", _changes(status))] if fresh.changed_count else []),
         ("files", f"{status.files:,}" + (f", {excluded:,} excluded" if excluded else "")),
         ("chunks" if can.chunks else "texts", f"{status.chunks:,}, {vectors}"),
@@ -166,16 +170,17 @@ def run_files(arguments: Namespace) -> int:
     settings = settings_of(arguments)
     say_warnings(settings)
     with looking(settings) as memory:
-        overview = memory.overview()
+        overview, notes = memory.overview(), memory.notes
+    state = index_state(overview.freshness, notes)
     rows = [row for row in overview.files if row.state != "indexed" or not arguments.changed]
     files, differences = [row.to_dict() for row in rows], list(overview.differences)
-    data = {"state": overview.freshness.state, "files": files, "differences": differences}
-    show(data, _file_lines(overview, rows), as_json=arguments.json)
+    data = {"state": state, "files": files, "differences": differences}
+    show(data, _file_lines(overview, rows, state), as_json=arguments.json)
     return 0
 
 
-def _file_lines(overview: Overview, rows: Sequence[FileRow]) -> list[str]:
-    """A table, and totals."""
+def _file_lines(overview: Overview, rows: Sequence[FileRow], state: str) -> list[str]:
+    """A table, and totals with the ``state`` of the index."""
     from openclaw_mem_engine.inspection import FILE_WORDS, FILES_WAITING
 
     cells, whole = [], [file for file in overview.freshness.skipped if file.of_workspace]
@@ -187,13 +192,16 @@ def _file_lines(overview: Overview, rows: Sequence[FileRow]) -> list[str]:
     counts = overview.counts
     text = f"{count(counts.files, 'file')} with {count(counts.chunks, 'chunk')} in the index"
     waiting = overview.number(*FILES_WAITING)
-    if waiting:
+    if state == "damaged":
+        text += ", which is damaged: `openclaw-mem doctor --fix` repairs it"
+    elif waiting:
         text += f", {count(waiting, 'file')} to sync: `openclaw-mem index`"
     elif overview.differences:
         text += ", built with other settings: `openclaw-mem index` rebuilds it"
-    elif overview.freshness.state == "fresh":
+    elif state == "fresh":
         text += ", up to date"
-    return [*aligned(cells), *excluded_lines(whole), dim(f"{text}.")]
+    unlisted = [one_line(overview.unlisted)] if overview.unlisted else []
+    return [*aligned(cells), *excluded_lines(whole), *unlisted, dim(f"{text}.")]
 
 
 def _file_size(row: FileRow) -> str:

@@ -39,7 +39,7 @@ from openclaw_mem_engine.explain import (
     stage_formula,
     trace_markdown,
 )
-from openclaw_mem_engine.model import says_damage
+from openclaw_mem_engine.model import index_state
 from openclaw_mem_engine.ranking.lines import note_lines
 from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.verdict import unrelated
@@ -158,7 +158,7 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
         f"{returned_words(trace)} of {len(trace.rows):,} candidates{how}",
         f"profile {_profile(answer)}",
         f"provider {answer.served_by[0]}",
-        f"index {'damaged' if says_damage(trace.notes) else fresh.state}" if fresh is not None else "",
+        f"index {index_state(fresh, trace.notes)}" if fresh is not None else "",
         f"{spent:.1f} ms",
         f"after {duration(waited)} of sync" if waited >= _WAITED_S else "",
     ]

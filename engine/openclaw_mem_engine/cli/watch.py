@@ -75,9 +75,11 @@ def _report_words(report: SyncReport, event: FollowEvent) -> str:
         did.append(f"indexed {first_few(report.changed)}")
     if report.gone:
         did.append(f"deleted: {first_few(report.gone)}")
+    if report.unlisted:
+        did.append(f"not included now: {first_few(report.unlisted)}")
     if event.excluded:
         did.append(f"excluded {first_few([left_out_words(file, report) for file in event.excluded])}")
-    named = {*report.changed, *report.gone}
+    named = {*report.changed, *report.removed}
     if back := [path for path in event.included if path not in named]:
         did.append(f"no longer excluded: {first_few(back)}")
     parts = ["; ".join(did) or "up to date"]

@@ -10,6 +10,7 @@ from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_
 from openclaw_mem_engine.cli.search import brought_up_to_date, knobs_of, query_of, refused
 from openclaw_mem_engine.cli.terminal import hanging, one_line, setting_text, show, stoppable, strong, width
 from openclaw_mem_engine.commands import advice
+from openclaw_mem_engine.errors import PathRefused
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.why_not import Change, WhyNot
@@ -24,6 +25,7 @@ def run(arguments: Namespace) -> int:
     from openclaw_mem_engine.cli.progress import ProgressLine
     from openclaw_mem_engine.workspace.opening import NoteRefused
     from openclaw_mem_engine.workspace.reading import parse_location
+    from openclaw_mem_engine.workspace.rules import NOTE_SUFFIX
 
     query, where = query_of(arguments), parse_location(arguments.location)
     settings = settings_of(arguments)
@@ -37,7 +39,10 @@ def run(arguments: Namespace) -> int:
                 asked = query, where.path, where.start_line, knobs, token, arguments.session_key
                 answer = memory.why_not(*asked)
         except NoteRefused as refusal:
-            raise refused(settings, refusal, where.path) from refusal
+            said = refused(settings, refusal, where.path)
+            if not where.path.endswith(NOTE_SUFFIX):  # words of the passage, perhaps
+                said = PathRefused(f"{said} Name the passage as PATH:LINE, for example MEMORY.md:12.")
+            raise said from refusal
     show(answer.to_dict(), _lines(answer), as_json=arguments.json)
     return 0
 

@@ -29,9 +29,9 @@ from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.ranking.unshown import Unshown
 from openclaw_mem_engine.stores.findings import (
+    FIX,
     INDEX,
     REBUILD,
-    REPLACE,
     SEVERITIES,
     Check,
     DoctorReport,
@@ -243,7 +243,7 @@ def _open_index(run: Examination, out: Outcome) -> None:
             out.add("not-there", "info", f"There is no index yet: {path}.", repair=INDEX)
     except IndexDamaged as error:
         out.detail = "cannot be read"
-        out.add("damaged", "error", str(error), repair=REPLACE)
+        out.add("damaged", "error", str(error), repair=FIX)
     except IndexUnavailable as error:
         out.detail = "cannot be opened"
         if not run.found("no-access"):  # that says why

@@ -38,6 +38,7 @@ from openclaw_mem_engine.stores.sqlite.unshown import COUNTS
 from openclaw_mem_engine.sync.changes import changes_of, is_on_disk, keeping, listed
 from openclaw_mem_engine.sync.index_update import chunks_of, read_source
 from openclaw_mem_engine.sync.transcript_changes import cut_files
+from openclaw_mem_engine.workspace.listing import unlisted_notes
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import BUDGET_LINES, bootstrap_cut, read_note
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, is_ignored_folder, machine_folder
@@ -140,6 +141,8 @@ def check_files(disk: Disk, out: Outcome) -> None:
         if file.of_workspace:
             text, kept = f"{file.text[0].upper()}{file.text[1:]}.", file.path == WHOLE
             out.add(*(("workspace-empty", "warning") if kept else ("unlisted-notes", "info")), text)
+    if unlisted := unlisted_notes(disk.settings):
+        out.add("unlisted-notes", "info", unlisted)
     excluded = [file.text for file in skipped if not file.of_workspace]
     excluded += [f"{state.path}: {state.refusal}" for state in known.values() if state.refusal]
     if excluded:

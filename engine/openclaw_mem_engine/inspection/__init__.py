@@ -14,6 +14,7 @@ from openclaw_mem_engine.stores.base import Capabilities, Counts, Fingerprint, I
 from openclaw_mem_engine.stores.base import FileState as IndexedFile
 from openclaw_mem_engine.sync.changes import Changes, is_on_disk
 from openclaw_mem_engine.sync.fingerprint import fingerprint_of, needs_rebuild
+from openclaw_mem_engine.workspace.listing import unlisted_notes
 from openclaw_mem_engine.workspace.rules import source_of
 
 #: ``indexed``: as on disk. ``changed``, ``new``: the next sync reads it. ``gone`` (deleted), ``unlisted`` (on
@@ -69,7 +70,8 @@ class Overview:
     """The index at one moment. ``present`` is None for an index without any sync; ``differences`` between it
     and ``wanted`` mean that the next sync builds it anew. ``location`` is its file, or server and
     shard; ``bytes`` the size of the file; ``log_bytes`` that of its write-ahead log, or of rows on a
-    server."""
+    server. ``unlisted``: a sentence about Markdown of the workspace that is no memory, "" without such.
+    """
 
     location: str
     bytes: int
@@ -82,6 +84,7 @@ class Overview:
     differences: tuple[str, ...]
     freshness: Freshness
     files: tuple[FileRow, ...]
+    unlisted: str = ""
 
     def number(self, *states: FileState) -> int:
         return sum(row.state in states for row in self.files)
@@ -113,6 +116,7 @@ def overview(
         tuple(present.differences(wanted)) if present is not None and rebuilt else (),
         freshness,
         tuple(_grown(settings, row) for row in _rows(settings, store, changes, skipped)),
+        unlisted_notes(settings),
     )
 
 

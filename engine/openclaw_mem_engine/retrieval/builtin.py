@@ -33,7 +33,7 @@ from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
 from openclaw_mem_engine.retrieval.scoped import checked_query
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import CacheSize, IndexStore
-from openclaw_mem_engine.stores.damage import version_of
+from openclaw_mem_engine.stores.damage import SmallFile, version_of
 from openclaw_mem_engine.sync.coordinator import SyncCoordinator
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.fingerprint import fingerprint_of, needs_rebuild
@@ -61,7 +61,10 @@ def open_backend(context: BackendContext) -> BuiltinBackend:
         full_text="no-fts5" not in faults,
         location=settings.store.location,
     )
-    return BuiltinBackend(settings, store, context.embedders, context.clock, context.notes, context.journal)
+    # A process that stays has its own check, which no search waits for.
+    whole = tuple if context.resident else SmallFile(settings, store).notes
+    notes = lambda: (*context.notes(), *whole())  # noqa: E731
+    return BuiltinBackend(settings, store, context.embedders, context.clock, notes, context.journal)
 
 
 class BuiltinBackend:

@@ -1,20 +1,28 @@
-"""Searches over an index that may be damaged, where each kind of list fails by itself, or changed since."""
+"""Searches over an index that may be damaged, where each kind of list fails by itself, or changed since; and
+whether its file is damaged where they do not read it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Literal
 
+from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, CancelToken
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexLocked, IndexUnavailable
-from openclaw_mem_engine.model import Space
+from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexDamaged, IndexLocked, IndexUnavailable
+from openclaw_mem_engine.model import Note, Space
 from openclaw_mem_engine.ranking.pool import Ranks
 from openclaw_mem_engine.stores.base import IndexStore, SearchStore
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.providers.base import Floats
+
+#: The largest file that a process which opens it for one search reads whole: 8 ms.
+MOST_BYTES = 8 << 20
+#: Steps of SQLite's machine between two looks at the cancel token.
+_STEPS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +123,59 @@ class LateRanks:
             if self._known is None
             else self._known
         )
+
+
+# -- the whole file -----------------------------------------------------------------------------------------
+
+
+def file_damage(settings: Settings, cancel: CancelToken | None = None) -> IndexDamaged | None:
+    """What SQLite finds damaged in the tables of the builtin index, about 1 ms for each MB; None when nothing
+    is, or there is no such file. The content of tables is not compared with notes, nor words with passages:
+    the doctor does that. Raises Cancelled, IndexUnavailable."""
+    import apsw
+
+    from openclaw_mem_engine.stores.sqlite import files
+    from openclaw_mem_engine.stores.sqlite.database import explained
+
+    path = settings.index_path
+    if settings.store.location or settings.qmd_in_process or not files.index_is_there(path):
+        return None
+    try:
+        with explained(path), closing(files.connect_existing(path)) as connection:
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            if cancel is not None:
+                connection.set_progress_handler(cancel.is_set, _STEPS)
+            connection.execute("BEGIN")
+            # Table by table: the contents of virtual ones are tables too, and their own check takes longer.
+            sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
+            for (name,) in connection.execute(sql).fetchall():
+                ((said,), *_) = connection.execute(f'PRAGMA quick_check("{name}")').fetchall()
+                if said != "ok":
+                    raise apsw.CorruptError(said)
+    except IndexDamaged as damage:
+        return damage
+    return None
+
+
+def damage_note(damage: IndexDamaged) -> Note:
+    """The note of answers from a damaged file (see ``model.says_damage``)."""
+    return Note("index-damaged", str(damage), "warning")
+
+
+class SmallFile:
+    """The damage of an index file up to ``MOST_BYTES``, looked for once in each version of the index."""
+
+    def __init__(self, settings: Settings, store: IndexStore) -> None:
+        self._settings = settings
+        self._store = store
+        self._seen: tuple[int, int] | None = None
+        self._notes: tuple[Note, ...] = ()
+
+    def notes(self) -> tuple[Note, ...]:
+        """The note of its damage; nothing where a file is larger, or cannot be read now."""
+        with suppress(IndexUnavailable, OSError):
+            version = version_of(self._store, follow=False)
+            if version != self._seen and self._settings.index_path.stat().st_size <= MOST_BYTES:
+                damage = file_damage(self._settings)
+                self._seen, self._notes = version, () if damage is None else (damage_note(damage),)
+        return self._notes

@@ -25,8 +25,6 @@ VERIFY = "openclaw-mem index --verify"
 PRUNE = "openclaw-mem index --prune"
 DOCTOR = "openclaw-mem doctor"
 FIX = f"{DOCTOR} --fix"
-#: Sets a damaged index aside, makes one with its embeddings, and fills that.
-REPLACE = f"{FIX} && {INDEX}"
 UPGRADE = "git pull && uv tool install --force ."
 
 

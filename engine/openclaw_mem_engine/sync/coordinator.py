@@ -274,28 +274,3 @@ def set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
                 damaged, saved = replace_damaged(settings.index_path)
             journal.set_aside(damaged.name, error)
     return damaged, saved
-
-
-def file_damage(settings: Settings, cancel: CancelToken | None = None) -> IndexDamaged | None:
-    """What SQLite finds damaged in the tables of the builtin index, about 1 ms for each MB; None when nothing
-    is, or there is no such file. The content of tables is not compared with notes, nor words with passages:
-    the doctor does that. Raises Cancelled, IndexUnavailable."""
-    import apsw
-
-    from openclaw_mem_engine.stores.sqlite import files
-    from openclaw_mem_engine.stores.sqlite.database import explained
-    from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
-
-    path = settings.index_path
-    if settings.store.location or settings.qmd_in_process or not files.index_is_there(path):
-        return None
-    try:
-        with closing(Snapshot(path, cancel)) as snap, explained(path):
-            # Table by table: the contents of virtual ones are tables too, and their own check takes longer.
-            for (name,) in snap.rows("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"):
-                ((said,), *_) = snap.rows(f'PRAGMA quick_check("{name}")')
-                if said != "ok":
-                    raise apsw.CorruptError(said)
-    except IndexDamaged as damage:
-        return damage
-    return None

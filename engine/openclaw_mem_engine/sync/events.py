@@ -130,7 +130,8 @@ class Journal:
         elif report.changed or report.refused or report.removed:
             out = f", {len(report.left_out):,} excluded" if report.left_out else ""
             parts.append(
-                f"{counted(len(report.changed), 'file')} new or modified, {len(report.gone):,} deleted{out}"
+                f"{counted(len(report.changed), 'file')} new or modified, "
+                f"{', '.join(report.taken_out) or '0 deleted'}{out}"
             )
         if made:
             parts.append(f"{counted(made, 'text')} embedded")

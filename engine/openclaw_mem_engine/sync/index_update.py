@@ -25,7 +25,7 @@ from openclaw_mem_engine.model import (
 )
 from openclaw_mem_engine.providers.remote.limits import split_utf8
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, IndexStore, StoredChunk
-from openclaw_mem_engine.sync.changes import Changes, Comparison, listed, scan
+from openclaw_mem_engine.sync.changes import Changes, Comparison, is_on_disk, listed, scan
 from openclaw_mem_engine.sync.embedding import NO_LIMIT, Embedding
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
 from openclaw_mem_engine.workspace.opening import NoteRefused
@@ -125,7 +125,11 @@ class IndexUpdate:
         self.report.files, self.report.chunks = counts.files, counts.chunks
         self.report.changed = tuple(state.path for state in taken if not state.refusal)
         self.report.refused = tuple(state.path for state in taken if state.refusal)
-        self.report.removed = (*(state.path for state in removed), *self._emptied)
+        paths = [state.path for state in removed]
+        self.report.removed = (*paths, *self._emptied)
+        skipped = {file.path for file in self.report.skipped}
+        there = (path for path in paths if path not in skipped and is_on_disk(self.settings, path))
+        self.report.unlisted = tuple(there)
 
     def _remove(self, gone: Sequence[FileState]) -> Sequence[FileState]:
         """Remove files from the index, as many as there is time for; which."""

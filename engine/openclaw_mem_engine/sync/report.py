@@ -65,7 +65,8 @@ class SyncReport:
     ``beside`` those embedded for other than the primary space, ``verified`` known files that were read to
     compare them; ``seconds`` is wall time. ``changed`` are the files whose text was indexed. ``refused`` were
     read, too, and hold no text that can be (binary, not UTF-8). ``removed`` from the index are files that are
-    deleted or excluded now, and those of ``refused`` whose old text was taken out. ``waiting`` are changed or
+    deleted, excluded or not included now, and those of ``refused`` whose old text was taken out; ``unlisted``
+    are those of them that are on disk, not included and not excluded by name. ``waiting`` are changed or
     deleted files for which a search had no time. ``skipped`` is everything that is excluded."""
 
     files: int = 0
@@ -77,6 +78,7 @@ class SyncReport:
     changed: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    unlisted: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     skipped: list[SkippedFile] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
@@ -101,9 +103,15 @@ class SyncReport:
 
     @property
     def gone(self) -> list[str]:
-        """``removed`` without what is left out: there is no file of memory of that name any more."""
-        skipped = {file.path for file in self.skipped}
-        return [path for path in self.removed if path not in skipped]
+        """``removed`` without what is on disk: there is no file of that name any more."""
+        there = {*self.unlisted, *(file.path for file in self.skipped)}
+        return [path for path in self.removed if path not in there]
+
+    @property
+    def taken_out(self) -> list[str]:
+        """How many files left the index without being excluded, in words: a part for each reason."""
+        reasons = {"deleted": self.gone, "taken out of the index (not included now)": self.unlisted}
+        return [f"{len(paths):,} {reason}" for reason, paths in reasons.items() if paths]
 
     def forget(self) -> None:
         """Become the report of a sync that has done nothing yet."""

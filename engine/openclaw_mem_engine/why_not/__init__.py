@@ -93,7 +93,7 @@ class Change:
         """How many other results come in and are lost: ``3 others come in, none is lost``."""
         come, lost = len(self.gained), len(self.lost)
         if not come + lost:
-            return "no other change"
+            return "nothing else changes"
         comes = f"{come or 'no'} other{'' if come == 1 else 's'} come{'s' if come == 1 else ''} in"
         return f"{comes}, {lost or 'none'} {'are' if lost > 1 else 'is'} lost"
 

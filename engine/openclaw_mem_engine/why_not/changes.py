@@ -111,8 +111,9 @@ class Search:
         self._before = returned(state)
 
     def singles(self) -> list[Change]:
-        """For every knob alone the smallest change that helps: the smallest part of a knob's range first (a
-        switch or another choice is the whole range), those that only ask for more last."""
+        """For every knob alone the smallest change that helps. What costs the fewest other results is
+        first, then the best rank, then the smallest part of a knob's range (a switch or another choice is the
+        whole range); those that only ask for more are last."""
         values = ((name, self._nearest(name, {})) for name in self._names())
         found = [self._change({name: value}) for name, value in values if value is not None]
         return sorted(found, key=self._cost)
@@ -262,13 +263,14 @@ class Search:
     def _holds_with(self, name: str, value: KnobValue) -> bool:
         return self._holds(self._knobs.set({name: value}))
 
-    def _cost(self, change: Change) -> tuple[bool, float]:
+    def _cost(self, change: Change) -> tuple[bool, int, int, float]:
         sizes = []
         for name, value in change.set.items():
             spec = KNOBS[name]
             number = spec.kind in ("int", "float")
             sizes.append(abs(float(value) - self._start(name)) / (spec.high - spec.low) if number else 1.0)
-        return any(name in _MORE for name in change.set), sum(sizes)
+        more = any(name in _MORE for name in change.set)
+        return more, len(change.lost), change.rank, sum(sizes)
 
     def _nearest(self, name: str, others: Mapping[str, KnobValue]) -> KnobValue | None:
         """The value of a knob nearest to the present one that helps beside ``others``."""

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 _SUFFIX_CASE = 'ends in another spelling of "{}"; only lower case counts'
 _FOLDER_LINK = "is a link to a folder; links are not followed"
-#: How many entries of the folders of a workspace without ``memory/`` are looked at.
+#: How many entries of folders are looked at for notes outside of ``memory/``.
 _MOST_SEEN = 20_000
 _RESET = ".jsonl.reset."
 _ARCHIVES = (_RESET, ".jsonl.deleted.")
@@ -78,9 +78,7 @@ def list_memory(
     missing or cannot be read.
     """
     workspace = open_workspace(root)
-    walk = Walk("memory", max_bytes)
-    if exclude:
-        walk.excluded = re.compile("|".join(map(glob_pattern, exclude)), re.DOTALL)
+    walk = _walk(max_bytes, exclude)
     try:
         _take_root_files(walk, workspace.real)
         _take_memory_folder(walk, os.path.join(workspace.real, MEMORY_FOLDER))
@@ -95,9 +93,36 @@ def list_memory(
         takes = "takes" if len(bare) == 1 else "take"
         walk.skip(UNLISTED, f"{', '.join(map(repr, bare))} {takes} in no file that ends in {NOTE_SUFFIX}")
     no_folder = not os.path.lexists(os.path.join(workspace.real, MEMORY_FOLDER))
-    if no_folder and not extras and MEMORY_FOLDER not in walk.skipped:
-        _count_outside(walk, workspace.real)
+    alone = no_folder and not extras and MEMORY_FOLDER not in walk.skipped
+    if count := _outside(workspace.real, walk) if alone else "":
+        how = "the option --include '**/*.md' or the setting extra_paths takes them in"
+        walk.skip(UNLISTED, f"{count} and no folder {MEMORY_FOLDER}; {how}")
     return walk.listing()
+
+
+def unlisted_notes(settings: Settings) -> str:
+    """What to know of the Markdown beside ``memory/`` that is no memory, as a sentence; "" where there is
+    none, where the settings name extra paths, and without ``memory/`` (see ``list_memory``). Looks at 20,000
+    entries of folders at most, 3 µs each, so searches leave it to those who look at the state of an index.
+    Raises WorkspaceError."""
+    if "memory" not in settings.sources or settings.extra_paths or settings.openclaw.backend != "builtin":
+        return ""
+    real = open_workspace(settings.workspace).real
+    if not os.path.isdir(os.path.join(real, MEMORY_FOLDER)):
+        return ""
+    count = _outside(real, _walk(settings.max_file_bytes, settings.exclude))
+    if not count:
+        return ""
+    are, them = ("is", "it") if count.startswith("1 ") else ("are", "them")
+    text = f"{count} {are} not memory: your agent does not search {them}."
+    return f"{text[0].upper()}{text[1:]} The option --include '**/*.md' takes {them} in."
+
+
+def _walk(max_bytes: int, exclude: Sequence[str]) -> Walk:
+    walk = Walk("memory", max_bytes)
+    if exclude:
+        walk.excluded = re.compile("|".join(map(glob_pattern, exclude)), re.DOTALL)
+    return walk
 
 
 def list_transcripts(folder: Path, max_bytes: int = MAX_TRANSCRIPT_BYTES, *, ended: bool = False) -> Listing:
@@ -207,8 +232,8 @@ def _take_extra(walk: Walk, workspace: Workspace, extra: ExtraPath) -> bool:
     return True
 
 
-def _count_outside(walk: Walk, real: str) -> None:
-    """Say how many notes lie in a workspace without ``memory/`` and are not taken."""
+def _outside(real: str, walk: Walk) -> str:
+    """How many notes of a workspace lie outside of ``memory/`` and are not taken, in words; "" for none."""
     elsewhere, seen = Walk("memory", walk.max_bytes, excluded=walk.excluded), 0
     pending = [("", real)]
     while pending and seen < _MOST_SEEN:
@@ -217,12 +242,11 @@ def _count_outside(walk: Walk, real: str) -> None:
         with suppress(OSError), entries_of(absolute) as entries:
             for entry in entries:
                 seen += 1
-                _take_entry(elsewhere, prefix + entry.name, absolute, entry, pending)
+                if prefix or entry.name != MEMORY_FOLDER:
+                    _take_entry(elsewhere, prefix + entry.name, absolute, entry, pending)
     names = {path for path, *_ in elsewhere.group} - {*ROOT_FILES, *AGENT_FILES}
-    if names:
-        count = f"{'at least ' if pending else ''}{len(names):,} Markdown file{'s'[: len(names) > 1]}"
-        how = "the option --include '**/*.md' or the setting extra_paths takes them in"
-        walk.skip(UNLISTED, f"{count} here and no folder {MEMORY_FOLDER}; {how}")
+    least = "at least " if pending else ""
+    return f"{least}{len(names):,} Markdown file{'s'[: len(names) > 1]} here" if names else ""
 
 
 def _take_folder(walk: Walk, path: str, absolute: str) -> None:

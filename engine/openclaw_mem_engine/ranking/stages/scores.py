@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from typing import NamedTuple, TypeVar
@@ -72,6 +73,10 @@ def _members(state: RankingState) -> list[str]:
     return list(dict.fromkeys(chain.from_iterable(islice(lst.ranks, lst.cut) for lst in state.lists)))
 
 
+#: How a note begins that says why the list of a mode is missing, and which other one was searched.
+_ONLY = {"vector": "BM25 only: ", "bm25": "Vectors only: "}
+
+
 def _note_missing(state: RankingState) -> None:
     """Say which list the knobs ask for and the pool does not hold."""
     knobs, spaces = state.knobs, {lst.space_number for lst in state.pool.lists} - {None}
@@ -86,7 +91,14 @@ def _note_missing(state: RankingState) -> None:
         and not state.lists
         and all(note.code != "scope-denied" for note in state.pool.notes)  # then none was to be made
     ):
-        text = f"Mode {knobs.mode} is set, but its candidate list could not be made."
+        only = _ONLY[knobs.mode]
+        reasons = [note for note in state.notes if note.text.startswith(only)]
+        text = "" if reasons else f"Mode {knobs.mode} is set, but its candidate list could not be made."
+        # The other list, which is named, does not count either.
+        for at, note in enumerate(state.notes):
+            if note in reasons:
+                said = f"Mode {knobs.mode} finds nothing: {note.text.removeprefix(only)}"
+                state.notes[at] = replace(note, text=said)
     if text:
         state.notes.append(Note("leg-missing", text, "warning"))
 

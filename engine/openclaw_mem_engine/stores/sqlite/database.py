@@ -38,7 +38,11 @@ class Advice(NamedTuple):
     """What the messages of one kind of index advise; the defaults are those of the builtin index."""
 
     again: str = "run `openclaw-mem index` again"
-    rebuild: str = "`openclaw-mem index --force` builds a new index from them."
+    replace: str = (
+        "`openclaw-mem doctor --fix` makes a new one with the embeddings that can be read; the next sync "
+        "fills it."
+    )
+    rebuild: str = "`openclaw-mem index --force` builds a new one from them."
     check: str = "`openclaw-mem doctor` checks it."
     repair: str = IndexUnavailable.repair
 
@@ -65,7 +69,7 @@ def explained(path: Path, advice: Advice = _ADVICE) -> Iterator[None]:
         named.repair = advice.repair
         raise named from error
     except UnicodeDecodeError as error:  # text that SQLite gives unchanged from a damaged page
-        raise _damaged(error, path, advice) from error
+        raise _damaged(str(error), path, advice.rebuild) from error
 
 
 @contextmanager
@@ -74,7 +78,7 @@ def decoding(path: Path, advice: Advice = _ADVICE) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise _damaged(error, path, advice) from error
+        raise _damaged(str(error), path, advice.rebuild) from error
 
 
 def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
@@ -93,7 +97,7 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
             f"{advice.again}."
         )
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.TooBigError)):
-        return _damaged(error, path, advice)
+        return _damaged(f"SQLite: {complaints(str(error))[0]}", path, advice.replace)
     if isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
         return IndexUnavailable(
             f"The index {path} cannot be opened for writing ({error}). Check its permissions and "
@@ -102,10 +106,17 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
     return IndexUnavailable(f"The index {path} could not be used: {error}. {advice.check}")
 
 
-def _damaged(error: Exception, path: Path, advice: Advice) -> IndexDamaged:
+def _damaged(cause: str, path: Path, repair: str) -> IndexDamaged:
     return IndexDamaged(
-        f"The index file is damaged ({error}). Your notes are not touched: {advice.rebuild} File: {path}"
+        "The index file is damaged: results may be missing or wrong. Your notes are not touched. "
+        f"{repair} File: {path} ({cause})"
     )
+
+
+def complaints(said: str) -> list[str]:
+    """What a check of SQLite found, line by line, without the heading that names the database; as it is where
+    there is nothing else."""
+    return [line for line in said.splitlines() if line and not line.startswith("***")] or [said]
 
 
 @contextmanager

@@ -171,6 +171,22 @@ def uri_of(path: Path) -> str:
     return f"file:///{quote(os.fsencode(path.as_posix().lstrip('/')), safe='/:')}"
 
 
+def connect_existing(path: Path) -> apsw.Connection:
+    """A connection to a file that is there. Not READONLY unless the file may not be written: that could
+    neither read the log of a killed process nor remove its companions."""
+    import apsw
+
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        connection.pragma("application_id")  # the first read makes the log
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        connection.close()
+        return connect_read_only(path)
+    except apsw.Error:
+        pass  # damage: the first read of the caller reports it
+    return connection
+
+
 def connect_read_only(path: Path) -> apsw.Connection:
     """A connection to a file that may not be written. Without a log no other process is at work, and SQLite
     needs no files of its own."""

@@ -196,8 +196,7 @@ class Meta:
         except (TypeError, ValueError) as error:
             raise IndexDamaged(
                 f"The index {self._db.path} is damaged: its {what} cannot be read ({error}). Your notes are "
-                "not touched: `openclaw-mem doctor --fix` repairs it, `openclaw-mem index --force` builds "
-                "the index anew."
+                "not touched: `openclaw-mem doctor --fix` repairs it."
             ) from error
 
     @staticmethod

@@ -16,7 +16,6 @@ from openclaw_mem_engine.stores.findings import (
     FIX,
     INDEX,
     REBUILD,
-    REPLACE,
     UPGRADE,
     Outcome,
     counted,
@@ -25,10 +24,11 @@ from openclaw_mem_engine.stores.findings import (
 )
 from openclaw_mem_engine.stores.sqlite.database import (
     Bound,
+    complaints,
     explained,
     rows,
 )
-from openclaw_mem_engine.stores.sqlite.files import connect_read_only
+from openclaw_mem_engine.stores.sqlite.files import connect_existing
 from openclaw_mem_engine.stores.sqlite.schema import (
     FULL_TEXT_TABLES,
     NEEDED,
@@ -54,7 +54,7 @@ class Snapshot:
 
     def __init__(self, path: Path, cancel: CancelToken | None = None) -> None:
         with explained(path):
-            self.connection = _connected(path)
+            self.connection = connect_existing(path)
         try:
             self.connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             with explained(path):
@@ -115,20 +115,6 @@ class Snapshot:
             self.connection.close()
 
 
-def _connected(path: Path) -> apsw.Connection:
-    """Not READONLY unless the file may not be written: that could neither read the log of a killed process
-    nor remove its companions."""
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-    try:
-        connection.pragma("application_id")  # the first read makes the log
-    except (apsw.CantOpenError, apsw.ReadOnlyError):
-        connection.close()
-        return connect_read_only(path)
-    except apsw.Error:
-        pass  # damage: the first read of the caller reports it
-    return connection
-
-
 # -- checks -----------------------------------------------------------------------------------------------
 
 
@@ -150,14 +136,15 @@ def check_version(out: Outcome, version: Sequence[int] = ()) -> None:
 def check_integrity(snap: Snapshot, out: Outcome) -> None:
     """SQLite's own look at every page, every index and every full-text structure."""
     try:
-        said = [str(row[0]) for row in snap.rows(f"PRAGMA integrity_check({_COMPLAINTS})")]
+        found = snap.rows(f"PRAGMA integrity_check({_COMPLAINTS})")
+        said = [line for (text,) in found for line in complaints(str(text))]
     except (apsw.CorruptError, apsw.SQLError, UnicodeDecodeError) as error:  # where it cannot even go on
-        said = [str(error)]
+        said = complaints(str(error))
     if said == ["ok"]:
         out.detail = f"integrity_check ok over {counted(snap.number('PRAGMA page_count'), 'page')}"
         return
     out.detail = f"integrity_check has {counted(len(said), 'error')}"
-    out.add("damaged", "error", "SQLite finds the index file damaged.", said, REPLACE)
+    out.add("damaged", "error", "SQLite finds the index file damaged.", said, FIX)
 
 
 def check_tables(snap: Snapshot, out: Outcome) -> None:
@@ -216,7 +203,7 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
         snap.fingerprint()
     except ValueError:
         text = "What the index was built with cannot be read."
-        out.add("fingerprint-unreadable", "error", text, repair=REPLACE)
+        out.add("fingerprint-unreadable", "error", text, repair=FIX)
 
 
 def check_chunks(snap: Snapshot, out: Outcome) -> None:
