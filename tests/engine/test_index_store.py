@@ -523,7 +523,7 @@ def test_a_file_that_is_no_index_is_named_with_advice(store: SqliteIndex, path: 
         SqliteIndex(path).counts()
     message = str(raised.value)
     assert str(path) in message
-    assert "index --force" in message or "move it away" in message
+    assert "doctor --fix" in message or "move it away" in message
     if kind == "text":
         assert path.read_text() == "# my notes\n" * 500, "a file that is not ours stays as it is"
 

@@ -662,7 +662,7 @@ def test_what_is_no_index_of_ours_is_refused(tmp_path: Path) -> None:
     with pytest.raises(IndexUnavailable, match="is a link"):
         QmdStore.open(tmp_path / "link.sqlite")
     (tmp_path / "bad.sqlite").write_bytes(b"no database at all" * 100)
-    with pytest.raises(IndexDamaged, match="move that file away, and `openclaw-mem qmd update`") as error:
+    with pytest.raises(IndexDamaged, match="Move the file away, and `openclaw-mem qmd update`") as error:
         QmdStore.open(tmp_path / "bad.sqlite")
     assert error.value.replace is not None
     error.value.replace()

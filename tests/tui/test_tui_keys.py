@@ -155,10 +155,10 @@ async def test_few_rows_go_to_the_list_and_many_columns_to_the_text(tmp_path: Pa
         assert "best line" in hits.text.splitlines()[0] and lesson.region.height > 1
         assert "! text" not in lesson.text and "] next lesson" in lab(app).query_one(KeyBar).text
         await press(pilot, "left_square_bracket")
-        assert "lesson 15 of 15 ] first lesson" in lesson.text
+        assert "lesson 15 of 15 · " in lesson.text and "] first lesson" in lesson.text
         assert "next lesson" not in lab(app).query_one(KeyBar).text
         await press(pilot, "right_square_bracket")
-        assert "lesson 1 of 15 ] next" in lesson.text
+        assert "lesson 1 of 15 · " in lesson.text and "] next lesson" in lesson.text
         await press(pilot, "question_mark", "f")
         assert app.screen.query_one(FilterLine).region.height == 1
         await pilot.resize_terminal(60, 20)

@@ -176,6 +176,8 @@ def connect_existing(path: Path) -> apsw.Connection:
     neither read the log of a killed process nor remove its companions."""
     import apsw
 
+    if not (may_write(path) and may_write(path.parent)):
+        return connect_read_only(path)
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         connection.pragma("application_id")  # the first read makes the log

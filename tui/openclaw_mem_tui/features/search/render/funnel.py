@@ -145,18 +145,22 @@ def strip(
     if knobs.keyword_rescue != defaults.keyword_rescue:
         shown.append(part(f"rescue {knobs.keyword_rescue}", "keyword_rescue"))
     shown.append(part(f"max {knobs.max_results}", "max_results"))
-    end: Line = ()
+    end = rest = unseen = line()
     if changes := knobs.changes_from(defaults):
-        count = fmt.count(len(changes), "change") + " of the lesson" * taught
-        if unseen := sum(name not in named for name in changes):
-            count += f", {unseen} not shown"
-        key = line((" · ", "faint"), (key_of("reset_all"), "key"), (" resets", "dim")) if resets else ()
-        end = line((count, "accent"), *key, " ")
+        hidden = sum(name not in named for name in changes)
+        unseen = line((f", {hidden} not shown", "accent")) if hidden else ()
+        rest = line((" · ", "faint"), (key_of("reset_all"), "key"), (" resets", "dim")) if resets else ()
+        end = line((fmt.count(len(changes), "change") + " of the lesson" * taught, "accent"))
     label = Span(f"{'profile':<9}", "dim", "knob('profile')")
-    # What is off and was, says least; then what the stages say too.
+
+    def fits() -> bool:
+        return width([label, *shown, *end, *unseen, *rest]) + 3 * len(shown) + 1 <= cells
+
+    # What is off and was, says least; then what the stages say too, and how many changes have no words here.
     for less in (" off", " per list"):
-        if width([label]) + width(shown) + 3 * len(shown) + width(end) > cells:
+        if not fits():
             shown = [span for span in shown if span.role != "dim" or not span.text.endswith(less)]
+    end = (*end, *(unseen if fits() else ()), *rest, *line(" ")) if end else ()
     return _with_end([label, *[p for span in shown for p in (Span(" │ ", "faint"), span)][1:]], end, cells)
 
 
