@@ -149,7 +149,8 @@ def stage_formula(stage: Stage) -> str:
 def stage_effect(stage: Stage) -> str:
     """What a stage changed, in words; empty when that is nothing."""
     many = "" if stage.changed == 1 else "s"
-    what = {"rescue": "kept", "snippet": f"best line{many} cut"}.get(stage.kind, f"rank{many} changed")
+    own = {"rescue": "kept", "snippet": f"best line{many} cut", "order": "of the first ranks changed"}
+    what = own.get(stage.kind, f"rank{many} changed")
     return f"{stage.changed} {what}" if stage.changed else ""
 
 

@@ -39,7 +39,7 @@ def found(pool: Pool, trace: Trace) -> str:
     if absent:
         head += f"{' by vectors only: ' if count else '; '}{absent}"
     elif count and all(row.outcome.rescued for row in trace.returned):
-        head += f", kept by keyword rescue: no score reaches {trace.knobs.min_score:g}"
+        head += f", kept by keyword rescue (keyword matches only): no score reaches {trace.knobs.min_score:g}"
     shortened, loses = _shortened(trace)
     first = "" if loses or absent or not count else _first(trace)
     return "; ".join(part for part in (head, first, shortened, _below(trace) if count else "") if part)

@@ -66,7 +66,7 @@ def test_no_higher_minimum_score_and_no_space_that_is_not_there_is_proposed() ->
 @pytest.mark.parametrize(
     ("rank", "says"),
     [
-        (3, "With the words that it lacks the chunk would rank higher among the keyword matches."),
+        (3, "If the chunk also held the missing words, it would rank higher in BM25."),
         (1, None),
         (None, "A keyword search cannot match words that the chunk lacks."),
     ],

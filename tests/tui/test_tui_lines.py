@@ -292,7 +292,7 @@ def test_why_a_list_added_nothing_is_whole() -> None:
 
 def test_the_sentence_begins_with_what_the_baseline_has_more() -> None:
     view = state.tuned(world.view(), Knobs().set({"max_results": 1}))
-    assert texts(above.above(view, 120)).split(maxsplit=1)[1].startswith("1 of the baseline is out; 1 ")
+    assert texts(above.above(view, 120)).split(maxsplit=1)[1].startswith("1 baseline result is out; 1 ")
 
 
 def test_knobs_without_effect_are_no_difference() -> None:

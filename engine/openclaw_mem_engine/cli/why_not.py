@@ -54,9 +54,7 @@ def _lines(answer: WhyNot) -> Iterator[str]:
         mark = ("low" if step.facts.get("rescued") else "ok") if step.ok else "no"
         yield from _entry(f"{mark:3} {step.name.replace('_', ' '):{_NAME_WIDTH}}", step.text)
     if answer.changes:
-        only_here = any(change.only_here for change in answer.changes)
-        meaning = " (only here: openclaw.json has no key for it)" if only_here else ""
-        yield from ("", strong(f"each of these returns it{meaning}"))
+        yield from ("", strong("each of these returns it"))
         for change in answer.changes:
             settings = " ".join(f"{name}={setting_text(value)}" for name, value in change.set.items())
             yield from _entry(f"  {settings}:", _effect(change))
@@ -71,7 +69,7 @@ def _lines(answer: WhyNot) -> Iterator[str]:
 
 
 def _effect(change: Change) -> str:
-    rank = f"rank {change.rank}{' (only here)' if change.only_here else ''}"
+    rank = f"rank {change.rank}{', not in openclaw.json' if change.only_here else ''}"
     if not change.lost:
         return f"{rank}, {change.effect}"
     named = ", ".join(change.lost[:_LOST_NAMED])

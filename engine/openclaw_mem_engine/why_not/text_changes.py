@@ -30,7 +30,7 @@ def text_changes(
             yield TextChange("word", "A keyword search cannot match words that the chunk lacks.")
         elif max(ranks) > 1:
             them = "words" if len(missing) > 1 else "word"
-            text = f"With the {them} that it lacks the chunk would rank higher among the keyword matches."
+            text = f"If the chunk also held the missing {them}, it would rank higher in BM25."
             yield TextChange("word", text)
     if stage == "snippet" and trace.knobs.snippet != "packed":
         text = (

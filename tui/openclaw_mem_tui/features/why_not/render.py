@@ -86,15 +86,15 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
     mark = Span("▌ " if selected else "  ", "accent")
     text = setting(change, knobs)
     wide = max(_SETTING, fmt.width_of(text) + 2)
-    rank = f"rank {change.rank}{' (only here)' if change.only_here else ''}"
+    effect = f"  {change.effect}{' · not in openclaw.json' if change.only_here else ''}"
     made = wrapped(
-        line(mark, (fmt.left(text, wide), "strong"), (rank, "good"), (f"  {change.effect}", "dim")),
+        line(mark, (fmt.left(text, wide), "strong"), (f"rank {change.rank}", "good"), (effect, "dim")),
         cells - 1,
         4,
     )
     if selected and cells >= _EXPLAINED:
         about = [f"{name.replace('_', ' ')}: {KNOBS[name].help}" for name in change.set]
-        about += ["only here: openclaw.json has no key for it"] * change.only_here
+        about += ["not in openclaw.json: the agent cannot be configured like this"] * change.only_here
         for text in (*about, *_others(change)):
             made += wrapped(line(mark, "  ", (text, "dim")), cells - 1, 4)
     return made

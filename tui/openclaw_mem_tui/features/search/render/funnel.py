@@ -77,7 +77,9 @@ def _stage(stage: Stage, compact: bool, returned: str) -> Line:
     if stage.kind in ("score", "order"):
         if not stage.changed:
             return () if compact else line((stage.label, "dim"), (" changed no rank", "faint"))
-        return line((stage.label, "dim"), f" changed {fmt.count(stage.changed, 'rank')}")
+        picked = f"{stage.changed} of the first ranks"  # all that a stage that picks puts in order
+        many = picked if stage.kind == "order" else fmt.count(stage.changed, "rank")
+        return line((stage.label, "dim"), f" changed {many}")
     if stage.kind == "cut":
         label = stage.name.replace("_", " ")
         if stage.note:
