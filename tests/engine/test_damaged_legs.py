@@ -17,6 +17,7 @@ from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
 from openclaw_mem_engine.stores.damage import file_damage
 from openclaw_mem_engine.stores.sqlite.schema import PAGE_BYTES
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
+from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 from support.damage import PLAIN, alter, indexed, looked, raw, type_in, zero
 from support.stores import new_store, put, unit
 
@@ -210,6 +211,26 @@ def test_an_index_that_is_rebuilt_during_a_search_is_read_once_more(
     with Memory.open(settings) as memory:
         answer = memory.search("heron pond", PLAIN)
         assert rebuilt and answer.warnings == ()
+        assert [found.kind for found in answer.pool.lists] == ["vector", "lexical"]
+
+
+def test_vectors_that_another_process_adds_during_a_search_are_no_damage(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are counted after those in the list were read: the list is read again, and nothing is reported."""
+    real, counted = VectorRows.count, list[int]()
+
+    def count(self: VectorRows, *arguments: Any) -> int:
+        counted.append(real(self, *arguments))
+        if len(counted) < 3:
+            alter(settings, "UPDATE meta SET value = value + 1 WHERE key = 'generation'")
+            return counted[0] + 1
+        return counted[-1]
+
+    monkeypatch.setattr(VectorRows, "count", count)
+    with Memory.open(settings) as memory:
+        answer = memory.search("heron pond", PLAIN)
+        assert len(counted) == 3 and answer.warnings == ()
         assert [found.kind for found in answer.pool.lists] == ["vector", "lexical"]
 
 

@@ -67,6 +67,10 @@ def open_backend(context: BackendContext) -> BuiltinBackend:
     return BuiltinBackend(settings, store, context.embedders, context.clock, notes, context.journal)
 
 
+#: How often a search reads what other processes change meanwhile.
+_READS = 5
+
+
 class BuiltinBackend:
     """Retrieves from an :class:`IndexStore` (contract: ``retrieval.Backend``). Thread-safe. ``clock``
     gives epoch seconds; ``notes`` gives what else makes every answer less than it could be. The caller closes
@@ -208,15 +212,16 @@ class BuiltinBackend:
         self, query: str, knobs: Knobs, cancel: CancelToken | None = None, *, compare: bool = False
     ) -> Pool:
         with self._searching.until(cancel) as stop, self.journal.searching():
-            before, found = version_of(self.store, follow=False), None
-            try:
-                found = self.search(query, knobs, stop, compare=compare)
-            except IndexUnavailable:
-                if version_of(self.store) == before:
-                    raise
-            # What cannot be read because another process has changed the index meanwhile is read once more.
-            if found is None or (says_damage(found.notes) and version_of(self.store) != before):
-                found = self.search(query, knobs, stop, compare=compare)
+            for left in reversed(range(_READS)):
+                before = version_of(self.store, follow=False)
+                try:
+                    found = self.search(query, knobs, stop, compare=compare)
+                except IndexUnavailable:
+                    if not left or version_of(self.store) == before:
+                        raise
+                else:
+                    if not says_damage(found.notes) or version_of(self.store) == before:
+                        break
             return self.pool_of(found, knobs, stop)
 
     def why_not(self, question: PassageQuestion, cancel: CancelToken | None = None) -> WhyNot:

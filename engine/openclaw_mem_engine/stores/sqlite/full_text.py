@@ -231,13 +231,12 @@ class FullTextRows:
         return json.dumps([seqs[chunk_id] for chunk_id in ids if chunk_id in seqs])
 
     def _with_ids(self, scores: Mapping[int, float], generation: int) -> list[tuple[str, float]]:
-        """Chunk id and score, of scores by ``seq``. Raises IndexDamaged when there is no such chunk: of rows
-        that a damaged page has lost, their words remain."""
+        """Chunk id and score, of scores by ``seq``. Raises as ``Meta.contradicted`` when there is no such
+        chunk: of rows that a damaged page has lost, their words remain."""
         ids = self._chunks("seq", scores, generation).ids
         found = [(ids[seq], score) for seq, score in scores.items() if ids.get(seq) is not None]
-        if len(found) < len(scores) and Meta(self._db).all().get("fts_behind") != "yes":
-            with decoding(self._db.path, self._db.advice):
-                raise ValueError(f"words without their passage: {len(scores) - len(found):,}")
+        if len(found) < len(scores) and (meta := Meta(self._db)).all().get("fts_behind") != "yes":
+            meta.contradicted(generation, f"words without their passage: {len(scores) - len(found):,}")
         return found
 
     def _among(self, scores: Mapping[int, float], wanted: Iterable[str], generation: int) -> dict[str, float]:

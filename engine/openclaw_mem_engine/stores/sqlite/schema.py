@@ -15,7 +15,7 @@ from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavaila
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, Fingerprint
 from openclaw_mem_engine.stores.query import Derived, name_of, segment
-from openclaw_mem_engine.stores.sqlite.database import Database, rows
+from openclaw_mem_engine.stores.sqlite.database import Database, decoding, rows
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -179,6 +179,14 @@ class Meta:
     def generation(self) -> int:
         """See ``SearchStore``. Raises IndexDamaged when what is stored is no generation."""
         return self._decoded("generation", "generation", generation_of)
+
+    def contradicted(self, generation: int, said: str) -> None:
+        """Rows contradict each other, one of them read after the other. Raises IndexChanged when another
+        process has changed the index since ``generation`` was read, else IndexDamaged."""
+        if self.generation() != generation:
+            raise IndexChanged(f"Another process changed the index {self._db.path} while it was searched.")
+        with decoding(self._db.path, self._db.advice):
+            raise ValueError(said)
 
     def settled(self, connection: apsw.Connection | None = None) -> tuple[str, str]:
         """See ``IndexContent``: every change of ``files`` counts one of two numbers up."""

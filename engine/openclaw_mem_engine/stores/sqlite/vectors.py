@@ -19,7 +19,7 @@ from openclaw_mem_engine.stores.base import CacheSize, SpaceSize, StoredChunk
 from openclaw_mem_engine.stores.query import CandidateRows, Scored
 from openclaw_mem_engine.stores.scoring import ResidentVectors, matrix_of, unit_vector
 from openclaw_mem_engine.stores.sqlite.database import Database, decoding, rows
-from openclaw_mem_engine.stores.sqlite.schema import TEXT
+from openclaw_mem_engine.stores.sqlite.schema import TEXT, Meta
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.model import Source
@@ -83,14 +83,14 @@ class VectorRows:
         found = self._near(space, vector, limit, sources)
         found.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
         best, known = tuple(found[:limit]), self.count(space, sources)
-        self._expect(min(known, limit), len(best))
+        self._expect(generation, min(known, limit), len(best))
         return CandidateRows(best, known)
 
-    def _expect(self, known: int, read: int) -> None:
-        """Raises IndexDamaged when fewer vectors were read than the indexes of the tables know."""
-        with decoding(self._db.path):
-            if read < known:
-                raise ValueError(f"{known:,} vectors are known, and {read:,} can be read")
+    def _expect(self, generation: int, known: int, read: int) -> None:
+        """Raises as ``Meta.contradicted`` when fewer vectors were read than the table indexes know."""
+        if read < known:
+            said = f"{known:,} vectors are known, and {read:,} can be read"
+            Meta(self._db).contradicted(generation, said)
 
     def _near(
         self, space: Space, vector: Floats, limit: int, sources: Sequence[Source] | None
@@ -132,7 +132,7 @@ class VectorRows:
             if loaded is None or loaded.generation != generation:
                 sql = f"SELECT c.id, c.source, e.embedding FROM {EMBEDDED} ORDER BY c.seq"
                 found, known = self._db.search(sql, space), self.count(space)
-                self._expect(known, len(found))
+                self._expect(generation, known, len(found))
                 with decoding(self._db.path):
                     loaded = self._loaded[space] = ResidentVectors.from_rows(generation, found)
             return loaded
