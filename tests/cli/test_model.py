@@ -18,7 +18,7 @@ from openclaw_mem_engine.providers.local.model_file import (
     local_path,
 )
 from support.commands import Call, World, until
-from support.hub_server import Hub, running_hub
+from support.file_server import Hub, running_hub
 from support.terminals import on_a_terminal
 
 CONTENT = b"GGUF" + os.urandom(3 << 20)
@@ -34,6 +34,11 @@ def hub() -> Iterator[Hub]:
 
 def place(world: World) -> Path:
     return local_path(MODEL, world.data / "models")
+
+
+def asked(hub: Hub) -> list[str]:
+    """The methods of the requests for the address of the model."""
+    return [method for method, path, _ in hub.requests if path == URL_PATH]
 
 
 def test_status_tells_about_the_default_model_and_makes_nothing(call: Call, world: World) -> None:
@@ -79,7 +84,7 @@ def test_download_fetches_checks_and_shows_what_came(call: Call, world: World, h
     assert f"downloading 3.1 MB to {place(world).parent}" in said.err
     again = call("model", "download", "--model", MODEL, "--yes", "--from", hub.base_url, "--json")
     assert again.json["sha256"] == hashlib.sha256(CONTENT).hexdigest()
-    assert [method for method, _, _ in hub.asked] == ["HEAD", "GET", "HEAD"]
+    assert asked(hub) == ["HEAD", "GET", "HEAD"]
     assert call("model", "--model", MODEL, "--json").json["size"] == len(CONTENT)
 
 
@@ -90,7 +95,7 @@ def test_without_a_terminal_a_download_needs_yes_and_nothing_is_asked(
     assert (said.code, said.out) == (2, "")
     assert f"Downloading {MODEL} to {world.data / 'models'} needs confirmation" in said.err
     assert "--yes" in said.err
-    assert hub.asked == []
+    assert hub.requests == []
     assert not world.data.exists()
 
 
@@ -101,11 +106,11 @@ def test_a_terminal_is_asked(world: World, hub: Hub, answer: str, code: int) -> 
     assert f"Download 3.1 MB to {world.data / 'models'}? [y/N]" in text
     assert done == code, text
     assert place(world).exists() == (code == 0)
-    assert [method for method, _, _ in hub.asked] == ["HEAD", "GET"][: 1 + (code == 0)]
+    assert asked(hub) == ["HEAD", "GET"][: 1 + (code == 0)]
 
 
 def test_a_stopped_download_goes_on_where_it_was(world: World, hub: Hub) -> None:
-    hub.pause_s = 0.1
+    hub.hang_after = 1 << 20
     argv = ["model", "download", "--model", MODEL, "--from", hub.base_url, "--yes"]
     process = world.start(*argv)
     part = Path(f"{place(world)}.part")
@@ -118,12 +123,12 @@ def test_a_stopped_download_goes_on_where_it_was(world: World, hub: Hub) -> None
     assert 0 < had < len(CONTENT)
     status = world.run("model", "--model", MODEL)
     assert b"of a stopped download are kept" in status.stdout
-    hub.pause_s = 0.0
+    hub.hang_after = None
     done = world.run(*argv, "--json")
     assert done.returncode == 0, done.stderr
     assert place(world).read_bytes() == CONTENT
     assert json.loads(done.stdout)["size"] == len(CONTENT)
-    assert hub.asked[-1] == ("GET", URL_PATH, f"bytes={had}-")
+    assert hub.gets[-1]["Range"] == f"bytes={had}-"
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,6 @@ from support.stores import FINGERPRINT, change_of, provide_all, put, unit
 
 Make = Callable[..., IndexStore]
 
-#: Any module can add a store: one line in the registry.
-STORES["memory"] = "support.memory_store:MemoryIndex"
-
 NOTES = {
     "MEMORY.md": ["The gateway runs on the ARM board.", "Pumps and more pumps: the pump house."],
     "memory/pump.md": ["The irrigation pump restarted twice.", "foo_bar is a function; crème brûlée is not"],
@@ -48,7 +45,6 @@ FORMS: list[dict[str, Any]] = [
     {"kind": "sqlite"},
     {"kind": "sqlite", "resident": True},
     {"kind": "sqlite", "extension": False},
-    {"kind": "memory"},
     {"kind": "postgres"},
 ]
 
@@ -165,10 +161,10 @@ def test_full_text_search_is_that_of_fts5(
         assert ours[key] == pytest.approx(scores[key], abs=1e-9)
 
 
-@pytest.fixture(params=["memory", "postgres"])
-def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[IndexStore, IndexStore]]:
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[tuple[IndexStore, IndexStore]]:
     stores = []
-    for kind in ("sqlite", request.param):
+    for kind in ("sqlite", "postgres"):
         one = opened(kind, tmp_path / f"{kind}.sqlite")
         one.begin(FINGERPRINT)
         provide_all(one)
@@ -557,4 +553,4 @@ def test_retrieval_gives_the_same_answers_over_every_store(tmp_path: Path) -> No
             assert len(answers[kind]) > 8
             store.close()
     wanted = [(path, pytest.approx(score, abs=1e-5)) for path, score in answers["sqlite"]]
-    assert answers["memory"] == wanted and answers["postgres"] == wanted
+    assert answers["postgres"] == wanted

@@ -67,7 +67,7 @@ def running_hub(content: bytes, **settings: object) -> Iterator[Hub]:
                 self.end_headers()
                 return
             size = len(hub.content) if hub.announced is None else hub.announced
-            if self.path == "/org/repo/resolve/main/sub/model.gguf":
+            if "/resolve/main/" in self.path:
                 self.send_response(302)
                 self.send_header("Location", hub.store or "/store")
                 self.send_header("X-Linked-Size", str(size))
