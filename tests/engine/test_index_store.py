@@ -54,13 +54,6 @@ def store(path: Path) -> Iterator[SqliteIndex]:
 # -- writing --------------------------------------------------------------------------------------------
 
 
-def test_applying_twice_is_applying_once(store: SqliteIndex, path: Path) -> None:
-    before, generation = content(path), store.generation()
-    put(store, "memory/a.md", ["alpha old", "second old"], V[:2])
-    assert content(path) == before
-    assert store.generation() > generation
-
-
 def test_a_change_leaves_nothing_of_the_old_text(store: SqliteIndex, path: Path, tmp_path: Path) -> None:
     put(store, "memory/a.md", ["alpha new"], [V[3]])
     assert found(store, "second") == set()
@@ -73,28 +66,6 @@ def test_a_change_leaves_nothing_of_the_old_text(store: SqliteIndex, path: Path,
     mine, wanted = content(path), content(tmp_path / "other.sqlite")
     del mine["cache"], wanted["cache"]
     assert mine == wanted
-
-
-def test_removing_twice_is_removing_once(store: SqliteIndex, path: Path) -> None:
-    store.remove(("memory/a.md", "memory"))
-    before = content(path)
-    store.remove(("memory/a.md", "memory"))
-    store.remove(("memory/never.md", "memory"))
-    assert content(path) == before
-    assert set(store.files()) == {"memory/b.md"}
-    assert before["rows"] == [(1,)]
-    assert len(before["vectors"]) == 1
-
-
-def test_a_touch_changes_stat_values_and_nothing_else(store: SqliteIndex, path: Path) -> None:
-    before, generation = content(path), store.generation()
-    state = store.files()["memory/a.md"]._replace(mtime_ns=99, inode=98, checked_ns=97)
-    for _ in range(2):
-        store.touch([state])
-        assert store.files()["memory/a.md"] == state
-    assert content(path) == before
-    assert store.generation() == generation, "no content changed"
-    store.touch([])
 
 
 def test_a_resident_process_sees_touches_of_another(store: SqliteIndex, path: Path) -> None:
@@ -170,16 +141,6 @@ def test_a_failing_write_leaves_the_file_as_it_was(store: SqliteIndex, path: Pat
     put(store, "memory/c.md", ["still writable"], [V[0]])
 
 
-def test_a_cached_text_without_embedding_is_known_as_such(store: SqliteIndex) -> None:
-    store.cache_vectors({text_hash("h1"): V[0], text_hash("h2"): None})
-    known = store.cached_vectors([text_hash("h1"), text_hash("h2"), text_hash("h3")])
-    assert known.keys() == {text_hash("h1"), text_hash("h2")}
-    assert known[text_hash("h2")] is None
-    assert (vector := known[text_hash("h1")]) is not None
-    assert vector.tolist() == V[0].tolist()
-    assert store.cached_vectors([]) == {}
-
-
 def test_a_vector_that_was_forgotten_before_its_chunk_came_is_cached_again(store: SqliteIndex) -> None:
     change = change_of("memory/c.md", ["gamma", "delta"], [V[0], None])
     gamma, delta = (chunk.hash for chunk in change.chunks)
@@ -189,20 +150,6 @@ def test_a_vector_that_was_forgotten_before_its_chunk_came_is_cached_again(store
     assert store.cached_vectors([gamma, delta]).keys() == {gamma}
     assert store.prune_cache(0) == 0
     assert store.covered() == len(store.vector(V[0], 10))
-
-
-def test_vectors_that_are_awaited_are_found_out_and_said(store: SqliteIndex) -> None:
-    assert store.chunks_without_vector(10) == []
-    store.apply(replace(change_of("memory/c.md", ["gamma", "delta"]), awaits_vectors=True))
-    assert [note.code for note in store.notes] == ["vectors-awaited"]
-    waiting = store.chunks_without_vector(10)
-    assert {chunk.text for chunk in waiting} == {"gamma", "delta"}
-    store.cache_vectors({waiting[0].hash: V[0], waiting[1].hash: None})
-    assert store.chunks_without_vector(10) == []
-    assert store.notes != (), "looking changes nothing"
-    store.vectors_complete()
-    assert store.notes == ()
-    assert waiting[0].chunk_id in {hit.chunk_id for hit in store.vector(V[0], 2)}
 
 
 def free_pages(path: Path) -> int:

@@ -28,19 +28,12 @@ from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
 from openclaw_mem_engine.providers.faults import FaultyEmbedder
 from openclaw_mem_engine.providers.records import Health, ProviderRecords
 from openclaw_mem_engine.providers.static import StaticEmbedder
+from support.providers import Clock
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Keep, Vector
 
 START = 1_773_140_400.0
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Provider:
@@ -96,7 +89,7 @@ class Provider:
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(START)
 
 
 @pytest.fixture
@@ -527,7 +520,7 @@ def test_a_vector_that_no_search_can_use_is_a_failure_of_the_provider(tmp_path: 
             super().embed_query(text, cancel)
             return self.made
 
-    clock, provider = Clock(), Odd()
+    clock, provider = Clock(START), Odd()
     guarded = GuardedEmbedder(cast("Embedder", provider), ProviderRecords(tmp_path / "r.sqlite", clock))
     assert guarded.embed_query("!!!") is None and guarded.health.failures == 0, "it has no words"
     with pytest.raises(Unavailable, match="returns a vector of zeros, which cannot be"):

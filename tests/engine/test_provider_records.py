@@ -1,17 +1,10 @@
-"""The file of provider records: counts, several processes, kills, damage, another version, a full disk."""
+"""The records of providers: what is counted and kept, and what a damaged or foreign file does."""
 
 from __future__ import annotations
 
 import os
 import random
-import signal
-import subprocess
-import sys
-import textwrap
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -28,7 +21,7 @@ from openclaw_mem_engine.providers.records import (
     ProviderRecords,
     StoredJob,
 )
-from support import commands
+from support.providers import Clock
 
 ENGINE = Path(__file__).parents[2] / "engine"
 NOON = datetime(2026, 3, 10, 12, 0).timestamp()
@@ -39,14 +32,6 @@ SICK = Health(NOON, "openai embeddings failed: 503", 2, NOON + 10, NOON - 60, 12
 JOB = StoredJob("batch_1", KEY, "openai", "in_progress", NOON, ("a" * 64, "b" * 64))
 
 
-class Clock:
-    def __init__(self, now: float = NOON) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "data" / "providers.sqlite"
@@ -54,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(NOON)
 
 
 @pytest.fixture
@@ -418,132 +403,3 @@ def test_a_lock_that_is_never_given_up(
     assert [day.requests for day in records.usage()] == [2]
     holder.execute("ROLLBACK")
     holder.close()
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    with commands.small_disk(tmp_path / "disk", 1) as folder:
-        yield folder
-
-
-def test_a_full_disk(small_disk: Path, clock: Clock) -> None:
-    records = ProviderRecords(small_disk / "providers.sqlite", clock)
-    fill(records)
-    with suppress(OSError), (small_disk / "ballast").open("wb") as ballast:
-        while ballast.write(bytes(4096)):
-            ballast.flush()
-    for number in range(300):
-        records.add_usage(Usage("openai", f"model {number} {'x' * 2000}", 1, 1, 1))
-    assert records.note is not None
-    assert "full" in records.note.text
-    assert len(records.usage()) == 301
-    assert records.health(KEY) == SICK
-    records.close()
-
-
-# -- threads and processes ------------------------------------------------------------------------------
-
-
-def test_many_threads_lose_nothing(records: ProviderRecords) -> None:
-    def work(number: int) -> None:
-        for turn in range(50):
-            records.add_usage(USED)
-            records.save_health(f"key {number}", Health(failures=turn + 1))
-            assert records.health(f"key {number}").failures == turn + 1
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [day.requests for day in records.usage()] == [400]
-    assert records.note is None
-
-
-def child(code: str, *arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stdin=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ENGINE)},
-    )
-
-
-ADD_AT_ONCE = """
-    import sys
-    from pathlib import Path
-    from openclaw_mem_engine.providers.base import Usage
-    from openclaw_mem_engine.providers.records import ProviderRecords
-    print("ready", flush=True)
-    sys.stdin.readline()
-    for _ in range(100):
-        records = ProviderRecords(Path(sys.argv[1]), lambda: 1773140400.0)
-        records.add_usage(Usage("openai", "m", 1, 2, 3))
-        if records.note:
-            sys.exit(records.note.text)
-        records.close()
-"""
-
-
-def test_many_processes_make_and_fill_one_file(path: Path, records: ProviderRecords) -> None:
-    processes = [child(ADD_AT_ONCE, path) for _ in range(4)]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    for process in processes:
-        process.communicate(timeout=60)
-        assert process.returncode == 0
-    assert [(day.requests, day.texts, day.tokens) for day in records.usage()] == [(400, 800, 1200)]
-
-
-WRITE_FOREVER = """
-    import sys
-    from pathlib import Path
-    from openclaw_mem_engine.providers.base import Usage
-    from openclaw_mem_engine.providers.records import Health, ProviderRecords, StoredJob
-    print("ready", flush=True)
-    number, now = 0, 1773140400.0
-    while True:
-        records = ProviderRecords(Path(sys.argv[1]), lambda: now)
-        for _ in range(20):
-            number += 1
-            records.add_usage(Usage("openai", "m", 1, 1, 1))
-            records.save_health("key", Health(failures=number, reason=f"reason {number} " * 20))
-            texts = ("a" * 64,) * 40
-            records.save_job(StoredJob(f"job {number % 50}", "key", "openai", str(number), now, texts))
-        records.close()
-"""
-
-
-def test_a_kill_at_any_moment_leaves_it_whole(path: Path, records: ProviderRecords) -> None:
-    chance = random.Random(11)
-    before = 0
-    for _ in range(6):
-        process = child(WRITE_FOREVER, path)
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(chance.uniform(0.0, 0.1))
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
-        days = records.usage()
-        assert records.note is None
-        for day in days:
-            assert day.requests == day.texts == day.tokens >= before
-            before = day.requests
-        health = records.health("key")
-        assert health.reason == (f"reason {health.failures} " * 20)[:500] or health == Health()
-        for job in records.jobs("key"):
-            assert job.id == f"job {int(job.state) % 50}"
-            assert len(job.texts) == 40
-        records.close()
-        if path.exists():
-            assert sql(path, "PRAGMA integrity_check") == [("ok",)]
-    fill(records)
-    assert records.note is None
-    assert before > 0

@@ -9,12 +9,15 @@ import time
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
 from openclaw_mem_engine.providers.remote.wires import wire_of
 from openclaw_mem_engine.providers.rerank import HttpReranker
-from openclaw_mem_engine.redact import credentials, redact
+from openclaw_mem_engine.redact import credentials, mask, redact
 from support.embed_server import running_server
+from support.goldens import golden
 from support.rerank_server import running_reranker
 
 #: 40 letters and digits.
@@ -72,12 +75,13 @@ SHAPES = {
     "signature": ("https://h/c?se=2027&sig=", "aB3%2BdE5fG7hI9jK1lM2nO4pQ6", "&x=1"),
     "json": ('{"client_secret": "', "hunter2-hunter2-hunter2", '"}'),
     "passphrase": ("passphrase: ", "hunter2-hunter2-hunter2", ""),
+    "slack app": ("", "xapp-1-A012345-678901234", ""),
 }
 
 
 @pytest.mark.parametrize(("before", "secret", "after"), SHAPES.values(), ids=SHAPES.keys())
 def test_shapes_are_masked_and_counted(before: str, secret: str, after: str) -> None:
-    for around in ("{}", "see {} there", "a\n{}\nb"):
+    for around in ("{}", "see {} there", "'{}'", '{{"k": "{}"}}', "a\n{}\nb", "(https://h/?x={})"):
         shown = redact(around.format(f"{before}{secret}{after}"))
         assert secret not in shown
         assert secret[8:-5] not in shown
@@ -86,6 +90,28 @@ def test_shapes_are_masked_and_counted(before: str, secret: str, after: str) -> 
     assert secret not in masked
     assert masked.startswith(f"then {before.split('AKIA')[0]}")
     assert masked.endswith(after)
+
+
+@pytest.mark.goldens
+@pytest.mark.parametrize("case", golden("sessions")["redaction"], ids=lambda case: case["in"][:30])
+def test_redaction_is_that_recorded(case: dict[str, str]) -> None:
+    assert redact(case["in"]) == case["out"]
+
+
+def test_a_name_that_repeats_its_value_is_masked_by_position() -> None:
+    assert redact("apikey=a") == "apikey=***"
+    assert redact("TOKEN=TOKEN") == "TOKEN=***"
+
+
+def test_known_secrets_go_first_and_whole() -> None:
+    assert redact("key hunter2 and hunter22", ["hunter2", "hunter22", ""]) == "key *** and ***"
+    assert mask("a" * 17) == "***"
+    assert mask("abcdefghijklmnopqr") == "abcdef…opqr"
+
+
+@given(st.text(alphabet="KEYTOKENsecret=:'\"\\ \n-BEGIN PRIVATE", max_size=200))
+def test_redaction_takes_any_text(text: str) -> None:
+    assert isinstance(redact(text), str)
 
 
 @pytest.mark.parametrize("before", ["", "+", "> "], ids=["as it is", "in a diff", "quoted"])
@@ -122,6 +148,8 @@ def test_no_line_of_a_private_key_is_shown_without_its_markers(part: slice, befo
         "at 12:34:56 the pump ran 123456 times, 2026-02-14T10:00:00Z",
         "docs/Projects/2024/Kitchen/Renovation/Plan4/Walls",
         '{"id": "3f786850e387550fdab836ed7e6dc881de23001b", "sessionKey": "agent:main:main"}',
+        "npm run build, task-sk-1",
+        "Keynote: tokens and secrets of cooking",
     ],
 )
 def test_false_friends_stay(text: str) -> None:
@@ -156,6 +184,19 @@ HOSTILE: dict[str, Any] = {
     "hooks": "discord.com/api/webhooks/" + "1" * 200_000,
     "prefixes": "key-hf_sk_live_" * 13_000,
     "lines of keys": "\n+-> a1A" * 3_000 + ("+" * 70 + "\n") * 3_000,
+    "long name": "A" * 200_000,
+    "names": "KEY" * 70_000,
+    "blank run": "KEY" + " " * 200_000,
+    "blank run after": "KEY=" + " " * 200_000,
+    "open quotes": 'KEY="' * 40_000,
+    "open value": 'KEY="' + "a" * 200_000,
+    "json": '"token":' * 25_000 + '"' + "a" * 200_000,
+    "begin": "-----BEGIN PRIVATE KEY-----" * 8_000,
+    "begin names": "-----BEGIN " + "PRIVATE KEY " * 20_000,
+    "digits": "1" * 200_000 + ":",
+    "dashes": "sk-" + "-" * 200_000,
+    "bearer": "Bearer " + "=" * 200_000,
+    "bearers": "Bearer " * 30_000,
 }
 
 

@@ -19,6 +19,7 @@ from openclaw_mem_engine.providers.base import Usage
 from openclaw_mem_engine.providers.records import ProviderRecords
 from openclaw_mem_engine.state.database import Schema, StateDatabase, Trouble, rows_of
 from openclaw_mem_engine.state.events import EVENTS_FILE, SCHEMA, EventLog
+from support.commands import small_disk
 
 ENGINE = Path(__file__).parents[2] / "engine"
 USED = Usage("openai", "text-embedding-3-small", 1, 2, 3)
@@ -239,17 +240,9 @@ def test_what_is_looked_at_cannot_be_written(tmp_path: Path) -> None:
 # -- a full disk --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="mounting a small disk takes root")
 @pytest.mark.parametrize("opened", [True, False], ids=["opened before", "opened on a full disk"])
 def test_what_happens_while_the_disk_is_full_is_kept_in_memory(tmp_path: Path, opened: bool) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(disk)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip("this machine does not let a test mount a disk")
-    try:
+    with small_disk(tmp_path / "disk", 1) as disk:
         log, ballast = EventLog(disk / EVENTS_FILE), disk / "ballast"
         if opened:
             log.add("sync", "before")
@@ -265,5 +258,3 @@ def test_what_happens_while_the_disk_is_full_is_kept_in_memory(tmp_path: Path, o
         log.close()
         assert kept[-1] == "after" and len(kept) == 41 + opened
         assert [text.split()[4] for text in kept[opened:-1]] == [str(number) for number in range(40)]
-    finally:
-        subprocess.run(["umount", "-l", str(disk)], check=False)

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from queue import Empty, Queue
@@ -22,6 +22,7 @@ from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.sync import watch_targets
 from openclaw_mem_engine.sync.watch import Watcher, system_watch
 from openclaw_mem_engine.sync.watch_targets import WatchTargets, network_target
+from support.commands import until
 from support.memories import settings_for, write_notes
 
 #: Far more than it takes; a lost event fails the test instead of hanging it.
@@ -199,13 +200,39 @@ def test_ignored_folders_and_links_cost_no_watches(tmp_path: Path) -> None:
     write_notes(workspace, {f"memory/.venv/o{n}/readme.md": "x" for n in range(50)})
     far = write_notes(tmp_path / "far", {f"d{n}/c.md": "x" for n in range(50)})
     (workspace / "memory" / "link").symlink_to(far)
-    before = _watches()
     with watching(Watcher(settings_with(workspace, tmp_path / "home"))) as heard:
         # The workspace, the folder above it, memory and its one folder.
-        assert _watches() - before == 4
+        assert _watched_below(tmp_path) == 4
         write_notes(workspace, {"memory/node_modules/p1/readme.md": "y", "memory/.git/new/a.md": "y"})
         write_notes(far, {"d1/c.md": "y"})
         assert heard.nothing(0.8)
+
+
+@linux
+def test_what_lies_beside_memory_costs_no_watches(tmp_path: Path) -> None:
+    """A workspace may hold repositories: their folders must not use up the system's watches."""
+    workspace = write_notes(tmp_path / "ws", {f"code/node_modules/p{n}/readme.md": "x" for n in range(50)})
+    with watching(Watcher(settings_with(workspace, tmp_path / "home"))):
+        assert 0 < _watched_below(tmp_path) < 10
+    until(lambda: not _watched_below(tmp_path))  # a thread of the system's library ends it
+
+
+def test_what_is_no_memory_is_not_reported(tmp_path: Path) -> None:
+    workspace = write_notes(
+        tmp_path / "ws", {"memory/a.md": "one\n", "memory/.git/c.md": "x", "src/x.md": "x"}
+    )
+    with watching(Watcher(settings_with(workspace, tmp_path / "home"))) as heard:
+        write_notes(workspace, {"memory/.git/c.md": "y", "src/x.md": "y", "memory/data.txt": "y"})
+        write_notes(workspace, {"memory/a.md": "two\n"})
+        assert heard.group() == {str(workspace / "memory" / "a.md")}
+
+
+def test_a_memory_folder_that_comes_later_is_watched(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "one\n"})
+    with watching(Watcher(settings_with(workspace, tmp_path / "home"))) as heard:
+        for path in ("memory/first.md", "memory/sub/later.md"):
+            write_notes(workspace, {path: "x\n"})
+            heard.until(workspace / path)
 
 
 def test_extra_paths_and_transcripts(tmp_path: Path) -> None:
@@ -446,12 +473,12 @@ def test_a_system_without_watches_left(tmp_path: Path, kind: str, limit: int) ->
     assert done.stdout.startswith("Changes are found by polling all files every few seconds"), done.stderr
 
 
-def _watches() -> int:
-    """How many folders this process watches."""
+def _watched_below(folder: Path) -> int:
+    """How many of these folders this process watches; watches of other tests may still be closing."""
+    numbers = {f"ino:{path.stat().st_ino:x}" for path in [folder, *folder.rglob("*")]}
     count = 0
     for info in Path("/proc/self/fdinfo").iterdir():
-        try:
-            count += info.read_text().count("inotify wd")
-        except OSError:
-            continue
+        with suppress(OSError):
+            for line in info.read_text().splitlines():
+                count += line.startswith("inotify") and not numbers.isdisjoint(line.split())
     return count

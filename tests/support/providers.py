@@ -9,6 +9,7 @@ from pathlib import Path
 from openclaw_mem_engine.config.load import load_settings
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.memory import Memory
+from support.memories import write_notes
 
 NOTES = {
     "MEMORY.md": "# Memory\n\nThe bakery opens at seven.\n\nRouter password lies in the drawer.\n",
@@ -44,10 +45,7 @@ class World:
         return self.folder / "workspace"
 
     def write(self, notes: dict[str, str]) -> None:
-        for path, text in notes.items():
-            target = self.workspace / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, "utf-8")
+        write_notes(self.workspace, notes)
 
     def configure(self, *lines: str) -> None:
         """The table ``[provider]`` of our settings file."""

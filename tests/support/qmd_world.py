@@ -11,6 +11,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.memory import Memory
 from support.fake_qmd import FakeQmd
 from support.memories import settings_for, write_notes
+from support.providers import Clock
 
 NOTES = {
     "MEMORY.md": "# Facts\n\n- Nadia likes tea.\n- The router is grey.\n",
@@ -37,22 +38,12 @@ ROWS = [
 DOCUMENTS = [("memory-dir-main", "2026-02-20.md", "cccc3344")]
 
 
-class Clock:
-    """Seconds that pass when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class QmdWorld:
     """``qmd`` is the fake program; ``memory()`` opens a memory whose time is ``clock``."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.clock = Clock()
+        self.clock = Clock(1_000_000.0)
         self.workspace = write_notes(root / "ws", NOTES)
         write_notes(root / "home" / "notes", {"sub/n.md": "note\nsecond\n", "other.txt": "no note"})
         self.qmd = FakeQmd(root / "bin", DOCUMENTS)
