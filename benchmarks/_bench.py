@@ -16,10 +16,10 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, count, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -108,6 +108,30 @@ def write_workspace(root: Path, files: int, megabytes: float, seed: int = 7) -> 
         stamp = LAST_DAY_S - 300 * _DAY_S + number
         os.utime(path, (stamp, stamp))
     return root
+
+
+def write_index(path: Path, texts: Iterable[str], vectors: Any = None, *, per_file: int = 500) -> None:
+    """An index of one chunk a text, ``per_file`` in a file; ``vectors`` (rows of an array, one a text) are in
+    its cache."""
+    from openclaw_mem_engine.model import chunk_id_of, text_hash
+    from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, StoredChunk
+    from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
+
+    store, left = SqliteIndex(path), iter(texts)
+    store.begin(Fingerprint("bench", "random", "", 400, 80, ("memory",)))
+    for start in count(0, per_file):
+        note, chunks = f"memory/{start:07}.md", []
+        for line, text in enumerate(islice(left, per_file), 1):
+            key = text_hash(text)
+            chunk_id = chunk_id_of("memory", note, line, line, key, "random")
+            chunks.append(StoredChunk(chunk_id, note, "memory", line, line, key, text))
+        if not chunks:
+            break
+        mine = [None] * len(chunks) if vectors is None else list(vectors[start : start + len(chunks)])
+        if vectors is not None:
+            store.cache_vectors({chunk.hash: vector for chunk, vector in zip(chunks, mine, strict=True)})
+        store.apply(FileChange(FileState(note, "memory", "", 0, 0, 0, 0), chunks, mine))
+    store.close()
 
 
 def workspace_bytes(root: Path) -> int:

@@ -8,13 +8,11 @@ stops with an error.
 
 from __future__ import annotations
 
-import argparse
 import random
-import statistics
 import sys
-import time
-from collections.abc import Callable
 from functools import partial
+
+from _bench import given, in_turn, print_table
 
 from openclaw_mem_engine.chunking.line_chunker import chunk_lines
 from openclaw_mem_engine.model import ChunkSpan
@@ -79,20 +77,8 @@ def markdown(size: int, alphabet: list[str], line_words: int = 12) -> str:
     return "\n".join(lines)
 
 
-def median_seconds(call: Callable[[], object], rounds: int) -> float:
-    times = []
-    for _ in range(rounds):
-        started = time.process_time()
-        call()
-        times.append(time.process_time() - started)
-    return statistics.median(times)
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Speed of the line chunker against a plain loop.")
-    parser.add_argument("--megabytes", type=float, default=8.0, help="size of each text in UTF-8 megabytes")
-    parser.add_argument("--rounds", type=int, default=7)
-    options = parser.parse_args()
+    options = given(megabytes=(8.0, "size of each text in UTF-8 megabytes"), rounds=7)
     size = int(options.megabytes * 1_000_000)
     texts = {
         "ASCII Markdown": markdown(size, WORDS),
@@ -102,17 +88,19 @@ def main() -> int:
         "one line, ASCII": "word " * (size // 5),
         "one line, emoji": "a🙂" * (size // 5),
     }
-    print(f"{'text':22}{'MB':>7}{'chunks':>9}{'chunker MB/s':>15}{'plain loop MB/s':>17}{'ratio':>8}")
+    table = [("text", "MB", "chunks", "chunker MB/s", "plain loop MB/s", "ratio")]
     for name, text in texts.items():
         megabytes = len(text.encode()) / 1_000_000
         chunks = chunk_lines(text)
         if chunks != naive_chunks(text):
             print(f"{name}: the two do not agree", file=sys.stderr)
             return 1
-        ours = megabytes / median_seconds(partial(chunk_lines, text), options.rounds)
-        naive = megabytes / median_seconds(partial(naive_chunks, text), max(1, options.rounds // 3))
-        print(f"{name:22}{megabytes:7.1f}{len(chunks):9,}{ours:15.0f}{naive:17.1f}{ours / naive:8.0f}")
-    print(f"CPU time of one core, median of {options.rounds} rounds.")
+        calls = {"ours": partial(chunk_lines, text)}, {"naive": partial(naive_chunks, text)}
+        times = in_turn(calls[0], options.rounds) | in_turn(calls[1], max(1, options.rounds // 3), warm_up=0)
+        ours, naive = (1000 * megabytes / times[who].cpu_median for who in ("ours", "naive"))
+        rates = f"{ours:.0f}", f"{naive:.1f}", f"{ours / naive:.0f}"
+        table.append((name, f"{megabytes:.1f}", f"{len(chunks):,}", *rates))
+    print_table("The line chunker", table, f"CPU time of one core, median of {options.rounds} rounds.")
     return 0
 
 

@@ -9,7 +9,6 @@ The files lie in the page cache, as they do on a machine where an agent works.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 from _bench import (
     Goal,
     environment,
+    given,
     keep_row,
     print_times,
     processes_in_turn,
@@ -46,11 +46,7 @@ with Memory.open(settings) as memory:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Speed of one search as a whole process.")
-    parser.add_argument("--files", type=int, default=2_000)
-    parser.add_argument("--megabytes", type=float, default=9.0)
-    parser.add_argument("--rounds", type=int, default=15)
-    options = parser.parse_args()
+    options = given(files=2_000, megabytes=9.0, rounds=15)
     with scratch() as folder:
         workspace = write_workspace(folder / "workspace", options.files, options.megabytes)
         with Memory.open(settings_for(workspace, folder / "home")) as memory:

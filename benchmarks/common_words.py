@@ -10,36 +10,26 @@ rare word shows what both cost it.
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from _bench import Goal, ZipfText, embedder_words, given, in_turn, print_table, print_times, scratch
+from _bench import (
+    Goal,
+    ZipfText,
+    embedder_words,
+    given,
+    in_turn,
+    print_table,
+    print_times,
+    scratch,
+    write_index,
+)
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
     from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 
-PER_FILE, LIMIT = 200, 200
+LIMIT = 200
 QUERIES = ("the and of to a in", "first which all also gateway", "gateway")
-
-
-def write_index(path: Path, count: int) -> None:
-    """An index of ``count`` chunks of Zipf's words, one file for every 200, without vectors."""
-    from openclaw_mem_engine.model import chunk_id_of, text_hash
-    from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, StoredChunk
-    from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
-
-    text, store = ZipfText(embedder_words()), SqliteIndex(path)
-    store.begin(Fingerprint("none", "", "", 400, 80, ("memory",)))
-    for start in range(0, count, PER_FILE):
-        note, chunks = f"memory/{start:07}.md", []
-        for line in range(1, min(PER_FILE, count - start) + 1):
-            lines = text.lines(1_100)
-            key = text_hash(lines)
-            chunk_id = chunk_id_of("memory", note, line, line, key, "")
-            chunks.append(StoredChunk(chunk_id, note, "memory", line, line, key, lines))
-        store.apply(FileChange(FileState(note, "memory", "", 0, 0, 0, 0), chunks, [None] * len(chunks)))
-    store.close()
 
 
 def left_out(store: SqliteIndex, query: LexicalQuery) -> CandidateRows:
@@ -54,7 +44,9 @@ def main() -> None:
     from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 
     with scratch() as folder:
-        write_index(folder / "index.sqlite", options.chunks)
+        # Words by Zipf's law, without vectors.
+        text = ZipfText(embedder_words())
+        write_index(folder / "index.sqlite", (text.lines(1_100) for _ in range(options.chunks)), per_file=200)
         store = SqliteIndex(folder / "index.sqlite")
         kept = [("query", "matched", "searched for")]
         try:

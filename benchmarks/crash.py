@@ -20,7 +20,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from _bench import given, one_blas_thread, print_table, scratch, settings_for
@@ -81,19 +81,7 @@ class Result:
         return bool(self.inconsistent or self.lost or self.died or self.reader.get("errors"))
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "kills": self.kills,
-            "phases": dict(self.phases),
-            "syncs": self.syncs,
-            "rebuilds": self.rebuilds,
-            "acknowledged": self.acknowledged,
-            "leftovers": self.leftovers,
-            "inconsistent": self.inconsistent,
-            "lost": self.lost,
-            "died": self.died,
-            "reader": self.reader,
-            "seconds": round(self.seconds, 1),
-        }
+        return asdict(self) | {"phases": dict(self.phases), "seconds": round(self.seconds, 1)}
 
     def show(self) -> None:
         told = self.reader

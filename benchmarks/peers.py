@@ -9,7 +9,6 @@ of interleaved rounds. The peer qmd is installed from npm when that can be done,
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -21,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from _bench import ROWS_VARIABLE, print_table, scratch
+from _bench import ROWS_VARIABLE, given, print_table, scratch
 
 HERE = Path(__file__).parent
 #: Numbers by run and row.
@@ -103,10 +102,10 @@ GROWTH, _GROWN, _MOST_EXPONENT = "search, 2,000 → 20,000 notes: exponent", "op
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Ours, peer, limit and ratio in one table.")
-    parser.add_argument("--quick", action="store_true", help="smaller corpora, few rounds")
-    parser.add_argument("--only", default="", help="part of the name of what to run: " + ", ".join(RUNS))
-    options = parser.parse_args()
+    options = given(
+        quick=(False, "smaller corpora, few rounds"),
+        only=("", f"part of the name of what to run: {', '.join(RUNS)}"),
+    )
     missing, before = install_qmd(), os.getloadavg()[0]
     measured: dict[str, dict[str, float]] = {}
     reasons: dict[str, str] = {}

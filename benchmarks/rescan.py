@@ -7,11 +7,10 @@ Baseline: a bare walk, os.scandir and one stat a file, no rules, no comparison.
 
 from __future__ import annotations
 
-import argparse
 import os
 from pathlib import Path
 
-from _bench import Goal, in_turn, print_times, scratch, settings_for, write_workspace
+from _bench import Goal, given, in_turn, print_times, scratch, settings_for, write_workspace
 
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.workspace.listing import list_memory
@@ -32,10 +31,7 @@ def bare_walk(root: Path) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Speed of a rescan without changes.")
-    parser.add_argument("--files", type=int, default=10_000)
-    parser.add_argument("--rounds", type=int, default=15)
-    options = parser.parse_args()
+    options = given(files=10_000, rounds=15)
     goal = Goal("CPU", 60 * options.files / 10_000)
     with scratch() as folder:
         workspace = write_workspace(folder / "workspace", options.files, options.files * 0.0006)

@@ -10,36 +10,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from itertools import cycle
 from typing import Any
 
-from _bench import Goal, given, in_turn, print_times, scratch
+from _bench import Goal, given, in_turn, print_times, scratch, write_index
 
 LIMIT = 200
-PER_FILE = 500
-
-
-def write_index(path: Path, vectors: Any) -> None:
-    """An index of short chunks with these vectors, one file for every 500."""
-    from openclaw_mem_engine.model import chunk_id_of, text_hash
-    from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, StoredChunk
-    from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
-
-    store = SqliteIndex(path)
-    store.begin(Fingerprint("bench", "random", "", 400, 80, ("memory",)))
-    for start in range(0, len(vectors), PER_FILE):
-        note = f"memory/{start:07}.md"
-        chunks = []
-        for line in range(1, min(PER_FILE, len(vectors) - start) + 1):
-            text = f"reading {start + line}"
-            key = text_hash(text)
-            chunk_id = chunk_id_of("memory", note, line, line, key, "random")
-            chunks.append(StoredChunk(chunk_id, note, "memory", line, line, key, text))
-        mine = vectors[start : start + len(chunks)]
-        store.cache_vectors({chunk.hash: vector for chunk, vector in zip(chunks, mine, strict=True)})
-        store.apply(FileChange(FileState(note, "memory", "", 0, 0, 0, 0), chunks, list(mine)))
-    store.close()
 
 
 def main() -> int:
@@ -65,7 +41,7 @@ def main() -> int:
 
     with scratch() as folder:
         path = folder / "index.sqlite"
-        write_index(path, vectors)
+        write_index(path, (f"reading {number}" for number in range(1, len(vectors) + 1)), vectors)
         one_shot, resident = SqliteIndex(path), SqliteIndex(path, resident=True)
         try:
             assert one_shot.caps.vector_search == "sqlite-vec"
@@ -73,7 +49,7 @@ def main() -> int:
             if disagreements:
                 print(f"the ways disagree in {disagreements} of 20 queries", file=sys.stderr)
                 return 1
-            turns = {name: endless(questions) for name in ("numpy", "resident", "one shot")}
+            turns = {name: cycle(questions) for name in ("numpy", "resident", "one shot")}
             calls = {
                 "NumPy product and full sort": lambda: np.argsort(-(vectors @ next(turns["numpy"])))[:LIMIT],
                 "resident": lambda: resident.vector(next(turns["resident"]), LIMIT),
@@ -99,11 +75,6 @@ def main() -> int:
         {"resident": Goal("CPU", 6), "one shot (sqlite-vec)": Goal("CPU", 35)},
     )
     return 0
-
-
-def endless(items: list[Any]) -> Iterator[Any]:
-    while True:
-        yield from items
 
 
 def load_again(store: Any, question: Any) -> None:

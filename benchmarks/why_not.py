@@ -9,14 +9,22 @@ asked once, after the search for the same words. The rows of QMD are those of it
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from _bench import Times, keep_row, one_blas_thread, print_table, scratch, settings_for, write_workspace
+from _bench import (
+    Times,
+    given,
+    keep_row,
+    one_blas_thread,
+    print_table,
+    scratch,
+    settings_for,
+    write_workspace,
+)
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.memory import Memory
@@ -75,11 +83,7 @@ def measured(memory: Memory, name: str, fate: str, questions: int) -> tuple[Time
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else "")
-    parser.add_argument("--files", type=int, default=2_000)
-    parser.add_argument("--questions", type=int, default=20)
-    parser.add_argument("--only", default="", help="part of the name of what to measure")
-    options = parser.parse_args()
+    options = given(files=2_000, questions=20, only=("", "part of the name of what to measure"))
     one_blas_thread()
     from openclaw_mem_engine.config.load import with_backend
     from openclaw_mem_engine.memory import Memory
