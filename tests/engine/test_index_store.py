@@ -6,7 +6,6 @@ import json
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import textwrap
@@ -313,45 +312,6 @@ def child(script: str, *arguments: object) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-REBUILD_FOREVER = """
-    import sys
-    from pathlib import Path
-    from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
-    from support.stores import FINGERPRINT, change_of, unit
-    store = SqliteIndex(Path(sys.argv[1]))
-    text = " ".join(f"word{n}" for n in range(60))
-    def fill(fresh):
-        for n in range(40):
-            fresh.apply(change_of(f"memory/{n}.md", [f"{text} {n}"], [unit([1, n, 2, 3])]))
-    print("ready", flush=True)
-    while True:
-        store.rebuild(FINGERPRINT, fill)
-        print("swapped", flush=True)
-"""
-
-
-def test_a_kill_at_any_moment_of_a_rebuild_leaves_a_whole_index(store: SqliteIndex, path: Path) -> None:
-    chance = random.Random(7)
-    for _ in range(5):
-        process = child(REBUILD_FOREVER, path)
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(chance.uniform(0.0, 0.12))
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
-        assert store.counts().chunks in (3, 40)
-        rows = content(path)
-        chunks = len(rows["chunks"])
-        assert chunks in (3, 40)
-        assert rows["rows"] == [(chunks,)]
-        assert len(rows["vectors"]) == chunks
-        check = apsw.Connection(str(path))
-        assert check.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        check.close()
-    store.rebuild(FINGERPRINT, refill)
-    assert leftovers(path) == []
-
-
 HOLD_THE_LOCK = """
     import apsw, sys
     connection = apsw.Connection(sys.argv[1])
@@ -548,26 +508,6 @@ def test_the_file_is_for_its_owner_only(store: SqliteIndex, path: Path) -> None:
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     with commands.small_disk(tmp_path / "disk", 3) as folder:
         yield folder
-
-
-def test_a_full_disk_is_said_and_the_old_content_serves(small_disk: Path) -> None:
-    path = small_disk / "main.sqlite"
-    store = new_store(path)
-    put(store, "memory/a.md", ["alpha old"], [V[0]])
-    big = ["filler " * 3000 + str(n) for n in range(40)]
-    with pytest.raises(IndexUnavailable, match=r"is full.*keeps its old content"):
-        for number in range(40):
-            put(store, f"memory/{number}.md", [f"{text} {number}" for text in big], [V[0]] * 40)
-    assert found(store, "alpha") == {"alpha old"}
-    with pytest.raises(IndexUnavailable, match=r"too full to rebuild it: .* MB are free and"):
-        store.rebuild(FINGERPRINT, lambda fresh: fresh.apply(change_of("memory/n.md", big * 8)))
-    assert leftovers(path) == []
-    assert found(store, "alpha") == {"alpha old"}
-    store.close()
-    again = SqliteIndex(path)
-    assert found(again, "alpha") == {"alpha old"}
-    assert len(again.vector(V[0], 1)) == 1
-    again.close()
 
 
 def test_a_sync_ends_though_the_disk_has_no_room_to_give_free_pages_back(small_disk: Path) -> None:

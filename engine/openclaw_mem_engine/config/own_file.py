@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.config.sources import is_there, read_config_text, values_of
 from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.redact import redact
-from openclaw_mem_engine.state.disk import held, read_file, refused, sync_folder, write_file
+from openclaw_mem_engine.state.disk import held, read_file, refused, replace_file, sync_folder
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
@@ -94,22 +94,16 @@ def write_settings(settings: Settings, edit: SettingsEdit) -> None:
         target = edit.path.resolve()
         meta = {"path": str(edit.path), "before": edit.before, "after": _digest(edit.after)}
         try:
-            _put(folder / _LAST, json.dumps(meta))
+            replace_file(folder / _LAST, json.dumps(meta).encode("ascii"), synced=True)
+            sync_folder(folder)
             if edit.after is None:
                 target.unlink(missing_ok=True)
             else:
                 target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                _put(target, edit.after)
+                replace_file(target, edit.after.encode("utf-8"), synced=True)
+            sync_folder(target.parent)
         except OSError as error:
             raise refused(str(edit.path), error) from error
-
-
-def _put(target: Path, text: str) -> None:
-    temporary = target.with_name(f".{target.name}.openclaw-mem.tmp")
-    temporary.unlink(missing_ok=True)
-    write_file(temporary, text.encode("utf-8"), 0o600)
-    temporary.replace(target)
-    sync_folder(target.parent)
 
 
 def _ours(settings: Settings) -> Path:

@@ -11,7 +11,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -78,9 +78,8 @@ class Memories:
     """The memories of one agent; a context manager. Safe between processes: a text that two store at once is
     there once. Raises what ``Memory`` raises, and WorkspaceError when the disk refuses."""
 
-    def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._folder = settings.data_dir / "memories" / settings.agent
-        self._clock = clock
         self._max_chars = settings.plugin.capture_max_chars
         self._settings = replace(
             settings,
@@ -152,7 +151,7 @@ class Memories:
                 same = [item for item in self.all() if item.text.strip() == text.strip()]
             if same:
                 return same[0], False
-            new = Stored(str(uuid.uuid4()), data.decode(), category, importance, self._clock())
+            new = Stored(str(uuid.uuid4()), data.decode(), category, importance, time.time())
             self._write(new, data)
             self._synced()
         return new, True
@@ -197,7 +196,7 @@ class Memories:
         except OSError as error:
             raise refused(str(self._folder), error) from error
         try:
-            self._memory = memory = self._memory or Memory.open(self._settings, clock=self._clock)
+            self._memory = memory = self._memory or Memory.open(self._settings)
             memory.sync(cancel=cancel)
             if _DAMAGED & {note.code for note in memory.notes}:
                 memory.sync(SyncRequest(force=True), cancel=cancel)
@@ -206,7 +205,7 @@ class Memories:
                 self._memory.close()
             kept, _ = set_aside(self._settings, error)
             self._said.add(f"The index of the memories was damaged and rebuilt; the old one is {kept}.")
-            self._memory = memory = Memory.open(self._settings, clock=self._clock)
+            self._memory = memory = Memory.open(self._settings)
             memory.sync(cancel=cancel)
         return memory
 

@@ -12,7 +12,7 @@ from openclaw_mem_engine.cancellation import LinkedToken
 from openclaw_mem_engine.providers.base import BadAnswer, Message, NotConfigured, Usage
 from openclaw_mem_engine.providers.prices import estimated_tokens
 from openclaw_mem_engine.providers.remote.limits import sendable
-from openclaw_mem_engine.providers.remote.transport import TIMING, RetryPolicy, Timing, Transport
+from openclaw_mem_engine.providers.remote.transport import RetryPolicy, Transport
 from openclaw_mem_engine.providers.remote.wires import OpenAIWire, count_of, field_of, parsed
 
 if TYPE_CHECKING:
@@ -51,11 +51,10 @@ class HttpReranker:
         logits: bool = False,
         timeout_s: float = 10.0,
         meter: Meter | None = None,
-        timing: Timing = TIMING,
     ) -> None:
         self.model = model
         address = base_url.rstrip("/").removesuffix("/rerank")
-        self._transport = Transport(_WIRE, base_url=address, api_key=api_key, timing=timing)
+        self._transport = Transport(_WIRE, base_url=address, api_key=api_key)
         self.host = "" if self._transport.is_loopback else self._transport.host
         self._key_missing = key_missing
         self._logits = logits

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple, cast, get_args
 
+from openclaw_mem_engine.chunking.break_chunker import OVERLAP_TOKENS, TOKENS
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Prompted, utf8
@@ -171,7 +172,7 @@ def document_prompt(model: str, title: str, text: str) -> Prompted:
     return Prompted(f"title: {title or 'none'} | text: {text}")
 
 
-def fingerprint(model: str, chunk_tokens: int = 900, overlap_tokens: int = 135) -> str:
+def fingerprint(model: str) -> str:
     """6 hex digits over what determines the vectors of an index: model, both prompts, chunk sizes. A document
     whose vectors have another one is pending."""
     title, text = "__qmd_embedding_title_probe__", "__qmd_embedding_document_probe__"
@@ -179,8 +180,8 @@ def fingerprint(model: str, chunk_tokens: int = 900, overlap_tokens: int = 135) 
         f"model:{model}",
         f"query:{query_prompt(model, '__qmd_embedding_query_probe__')}",
         f"doc:{document_prompt(model, title, text)}",
-        f"chunk_tokens:{chunk_tokens}",
-        f"chunk_overlap_tokens:{overlap_tokens}",
+        f"chunk_tokens:{TOKENS}",
+        f"chunk_overlap_tokens:{OVERLAP_TOKENS}",
     )
     return hashlib.sha256(utf8("\n".join(significant))).hexdigest()[:6]
 

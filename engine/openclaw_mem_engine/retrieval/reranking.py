@@ -49,10 +49,9 @@ class ScoreCache(Protocol):
 
 
 class RecentScores:
-    """A ``ScoreCache`` in memory: the latest ``most`` scores."""
+    """A ``ScoreCache`` in memory: the latest scores."""
 
-    def __init__(self, most: int = _KEPT) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._scores: OrderedDict[Key, float] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -64,7 +63,7 @@ class RecentScores:
         with self._lock:
             self._scores[key] = score
             self._scores.move_to_end(key)
-            while len(self._scores) > self._most:
+            while len(self._scores) > _KEPT:
                 self._scores.popitem(last=False)
 
 
@@ -103,7 +102,7 @@ class _Scored(NamedTuple):
 class Reranking:
     """Completes pools with the scores of one reranker. Thread-safe.
 
-    ``reranker`` None: nothing is scored, and ``why_not`` says why. ``budget_s`` are seconds for one pool,
+    ``reranker`` None: nothing is scored, and a note says why. ``budget_s`` are seconds for one pool,
     ``batch`` is how many texts are sent at once.
     """
 
@@ -112,13 +111,11 @@ class Reranking:
         reranker: Reranker | None,
         cache: ScoreCache | None = None,
         *,
-        why_not: str = _NO_MODEL,
         budget_s: float = BUDGET_S,
         batch: int = _BATCH,
     ) -> None:
         self._reranker = reranker
         self._cache = RecentScores() if cache is None else cache
-        self._why_not = why_not
         self._budget_s = budget_s
         self._batch = batch
         #: Held while the reranker scores: after a budget is used up it may still work on what it was asked.
@@ -139,9 +136,9 @@ class Reranking:
         if not wanted:
             # Without a reranker other settings would get no scores either.
             nothing = knobs.rerank and self._reranker is None
-            return replace(pool, rerank_missing=self._why_not) if nothing else pool
+            return replace(pool, rerank_missing=_NO_MODEL) if nothing else pool
         if self._reranker is None:
-            return _completed(pool, dict.fromkeys(wanted, ""), {}, self._why_not, 0.0)
+            return _completed(pool, dict.fromkeys(wanted, ""), {}, _NO_MODEL, 0.0)
         start = time.perf_counter()
         passages = {i: passage_of(pool.candidates[i].text, pool.query, pool.intent) for i in wanted}
         query = f"{pool.intent}\n\n{pool.query}" if pool.intent else pool.query

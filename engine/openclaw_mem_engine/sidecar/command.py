@@ -14,7 +14,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -69,10 +69,9 @@ class QmdCommand:
     #: Given to the program before the arguments of each call.
     first: Sequence[str] = ()
 
-    def __init__(self, command: str, home: Path, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, command: str, home: Path) -> None:
         self.command = command
         self.home = home
-        self._environ = os.environ if environ is None else environ
         self._running: set[subprocess.Popen[bytes]] = set()
         self._closed = False
         self._guard = threading.Lock()
@@ -158,7 +157,7 @@ class QmdCommand:
         try:
             for folder in (self.home, *(self.home / name for name in ("xdg-config", "xdg-cache/qmd"))):
                 private_folder(folder)
-            models = Path(self._environ.get("HOME") or Path.home()) / ".cache" / "qmd" / "models"
+            models = Path(os.environ.get("HOME") or Path.home()) / ".cache" / "qmd" / "models"
             link = self.home / "xdg-cache" / "qmd" / "models"
             if models.is_dir() and not os.path.lexists(link):
                 with suppress(FileExistsError):
@@ -169,7 +168,7 @@ class QmdCommand:
     @contextmanager
     def _started(self, arguments: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
         """The running program for the body; afterwards nothing of its process group is left."""
-        environ = {name: text for name, text in self._environ.items() if name not in _OUTSIDE}
+        environ = {name: text for name, text in os.environ.items() if name not in _OUTSIDE}
         try:
             process = subprocess.Popen(
                 [self.command, *self.first, *arguments],

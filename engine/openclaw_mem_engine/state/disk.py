@@ -60,26 +60,26 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def write_file(path: Path, data: bytes, mode: int | None) -> None:
-    """Make a file that did not exist, and wait until it is on disk. Without ``mode`` it gets that of any new
-    file of this user. Raises OSError."""
+def write_file(path: Path, data: bytes, mode: int | None, *, synced: bool = True) -> None:
+    """Make a file that did not exist, and where it is to be ``synced`` wait until it is on disk. Without
+    ``mode`` it gets that of any new file of this user. Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags, 0o666 if mode is None else 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
         if mode is not None:
             path.chmod(mode)
-        file.flush()
-        os.fsync(file.fileno())
+        if synced:
+            file.flush()
+            os.fsync(file.fileno())
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a small file of ours, for this user alone, in one step: a reader finds the old or the new one. It
-    may be lost in a crash of the system. Raises OSError."""
+def replace_file(path: Path, data: bytes, *, synced: bool = False) -> None:
+    """Write a small file of ours, for this user alone, in one step: a reader finds the old or the new one.
+    Unless ``synced``, it may be lost in a crash of the system. Raises OSError."""
     beside = path.with_name(f"{path.name}.{os.urandom(4).hex()}.tmp")
     try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(data)
+        write_file(beside, data, 0o600, synced=synced)
         beside.replace(path)
     except OSError:
         with suppress(OSError):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from openclaw_mem_engine.redact import redacted
-from openclaw_mem_engine.state.disk import held, read_file, write_file
+from openclaw_mem_engine.state.disk import held, read_file, replace_file
 
 #: Written into the file; one with a larger number is not used, and kept.
 VERSION = 1
@@ -72,13 +72,7 @@ class WorkbenchState:
                 if not made[QUERIES]:
                     raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
                 made[QUERIES] = made[QUERIES][len(made[QUERIES]) // 2 + 1 :]
-            temporary = self.path.with_suffix(f".{os.getpid()}.tmp")
-            temporary.unlink(missing_ok=True)
-            try:
-                write_file(temporary, text.encode("ascii"), 0o600)
-                temporary.replace(self.path)
-            finally:
-                temporary.unlink(missing_ok=True)  # on a full disk
+            replace_file(self.path, text.encode("ascii"), synced=True)
 
 
 def merged(ours: dict[str, Any], before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
