@@ -15,12 +15,16 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from openclaw_mem_engine.commands import choose
 from openclaw_mem_engine.providers import static
+
+if TYPE_CHECKING:
+    from support.config_world import World
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -143,6 +147,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_runtest_teardown() -> None:
     """The index that a command chose in this process completes no commands of the next test."""
     choose({})
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """What settings depend on. Other tests have worlds of their own, by the same name."""
+    from support.config_world import World
+
+    return World(tmp_path)
 
 
 @contextmanager

@@ -10,29 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_config_fuzz import VALUES, settings_or_our_error
-from test_config_layers import revealed
-from test_config_world import World, world
 
 from openclaw_mem_engine.config.settings import Settings
-
-__all__ = ["world"]
-
-
-def profiles_file(world: World, agent: str = "main") -> Path:
-    return world.state / "agents" / agent / "agent" / "auth-profiles.json"
-
-
-def keep(world: World, profiles: object, *, agent: str = "main", **others: object) -> Path:
-    """Write OpenClaw's file of keys."""
-    path = profiles_file(world, agent)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"version": 1, "profiles": profiles, **others}), encoding="utf-8")
-    return path
-
-
-def api_key(provider: str, key: object, **others: object) -> dict[str, object]:
-    return {"type": "api_key", "provider": provider, "key": key, **others}
+from support.config_world import VALUES, World, api_key, keep, profiles_file, revealed, settings_or_our_error
 
 
 def codes(settings: Settings) -> list[str]:

@@ -10,28 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_config_world import World
 
 from openclaw_mem_engine.config.openclaw import MEMORY_SEARCH
 from openclaw_mem_engine.config.settings import SETTINGS
-from openclaw_mem_engine.config.show import describe, to_dict
-from openclaw_mem_engine.errors import ConfigError, OpenClawMemError
+from openclaw_mem_engine.errors import ConfigError
+from support.config_world import SCALARS, VALUES, World, settings_or_our_error
 
-SCALARS = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.text(max_size=12),
-    st.sampled_from(
-        ["openai", "auto", "${X}", "~/a", "../..", "none", 10**400, -1, 0, 1, 0.5, "http://h/v1"]
-    ),
-)
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
 DOTTED = [
     *(f"agents.defaults.memorySearch.{key}" for key in MEMORY_SEARCH),
     *(f"memory.search.{key}" for key in MEMORY_SEARCH),
@@ -59,20 +43,6 @@ def planted(tree: dict[str, Any], dotted: str, value: object) -> None:
             tree[name] = {}
         tree = tree[name]
     tree[last] = value
-
-
-def settings_or_our_error(world: World) -> None:
-    before = sorted(world.root.rglob("*"))
-    try:
-        found = world.load()
-    except OpenClawMemError as error:
-        assert str(error)
-    else:
-        assert found.workspace.is_absolute() and found.index_path.is_absolute()
-        assert 0 <= found.chunking.overlap < found.chunking.tokens
-        assert all(row.value_text.isprintable() for row in describe(found))
-        json.dumps(to_dict(found))
-    assert sorted(world.root.rglob("*")) == before
 
 
 @settings(deadline=None, max_examples=200)

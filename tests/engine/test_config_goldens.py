@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_config_world import World, world
 
 from openclaw_mem_engine.config.openclaw import MEMORY_SEARCH, resolved_keys
 from openclaw_mem_engine.errors import ConfigError
-
-__all__ = ["world"]
+from support.config_world import World
 
 CASES = json.loads((Path(__file__).parents[1] / "data/openclaw/config_resolution.json").read_text("utf-8"))
 

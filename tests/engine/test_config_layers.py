@@ -6,18 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_config_world import World, world
 
 from openclaw_mem_engine.config.load import index_path
-from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import ConfigError, UsageError
-
-__all__ = ["world"]
-
-
-def revealed(settings: Settings, provider: str | None = None) -> str | None:
-    endpoint: Any = settings.provider if provider is None else settings.provider.endpoints[provider]  # type: ignore[index]
-    return endpoint.api_key.reveal() if endpoint.api_key else None
+from support.config_world import World, revealed
 
 
 def test_each_layer_wins_over_the_ones_below(world: World) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from test_config_world import World, world
 
 from openclaw_mem_engine.config.lifecycle import FLUSH_PROMPT, FLUSH_SYSTEM_PROMPT, OPENCLAW_KEYS
 from openclaw_mem_engine.config.settings import SETTINGS
 from openclaw_mem_engine.config.show import describe
 from openclaw_mem_engine.errors import ConfigError
-
-__all__ = ["world"]
+from support.config_world import World
 
 
 def test_the_literal_defaults_are_listed(world: World) -> None:

@@ -7,12 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
-from test_config_world import World, world
 
 from openclaw_mem_engine.errors import ConfigError, OpenClawMemError, UsageError
 from openclaw_mem_engine.providers.resolve import choices
-
-__all__ = ["world"]
+from support.config_world import World
 
 JSON5_CONFIG = """
 // our own words, in JSON5

@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_config_world import World, world
 
 from openclaw_mem_engine.config.rules import Rule
 from openclaw_mem_engine.config.settings import SETTINGS
 from openclaw_mem_engine.errors import ConfigError
-
-__all__ = ["world"]
+from support.config_world import World
 
 FULL = """
 workspace = "notes"

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_config_world import World, world
 
 from openclaw_mem_engine.config.show import describe
 from openclaw_mem_engine.errors import ConfigError
+from support.config_world import World
 from support.goldens import golden
-
-__all__ = ["world"]
 
 
 def _entry(config: object) -> dict[str, Any]:

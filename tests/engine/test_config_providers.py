@@ -7,17 +7,13 @@ import json
 from pathlib import Path
 
 import pytest
-from test_config_auth_profiles import api_key, keep
-from test_config_layers import revealed
-from test_config_world import World, world
 
 from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, Settings
 from openclaw_mem_engine.config.show import describe, to_dict
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.registry import make_embedder
 from openclaw_mem_engine.providers.resolve import choices
-
-__all__ = ["world"]
+from support.config_world import KEYS, World, planted_everywhere, revealed
 
 
 def codes(settings: Settings) -> list[str]:
@@ -210,29 +206,6 @@ def test_the_new_keys_are_shown_with_origin_and_range(world: World) -> None:
     world.own("[provider]\nlocal_idle_minutes = 0")
     provider = world.load().provider
     assert (provider.concurrency, provider.also, provider.local_idle_minutes) == (4, (), 0.0)
-
-
-#: One key of every usual shape; all made up.
-KEYS = {
-    "openai": "sk-proj-Qx7Zk4vQ9tL2mN8pR3sW6yB1",
-    "google": "AIzaSyDq7Zk4vQ9tL2mN8pR3sW6yB1cF5hJ0",
-    "voyage": "pa-Qx7Zk4vQ9tL2mN8pR3sW6yB1cF5",
-    "mistral": "Qx7Zk4vQ9tL2mN8pR3sW6yB1cF5hJ0dK",
-}
-
-
-def planted_everywhere(world: World, place: str) -> None:
-    """The keys in one of the places that may hold them."""
-    if place == "profiles":
-        keep(world, {f"{name}:default": api_key(name, key) for name, key in KEYS.items()})
-    elif place == "env":
-        variables = ("OPENAI_API_KEY", "GEMINI_API_KEY", "VOYAGE_API_KEY", "MISTRAL_API_KEY")
-        world.environ.update(zip(variables, KEYS.values(), strict=True))
-    elif place == "models":
-        world.openclaw({"models": {"providers": {name: {"apiKey": key} for name, key in KEYS.items()}}})
-    else:
-        logins = {name: {"type": "oauth", "provider": name, "access": key} for name, key in KEYS.items()}
-        keep(world, logins)
 
 
 @pytest.mark.parametrize("place", ["profiles", "env", "models", "logins"])

@@ -14,7 +14,6 @@ import json5
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_config_world import World, world
 
 from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS
 from openclaw_mem_engine.config.secret import Secret, printable, shown, without_credentials
@@ -23,8 +22,7 @@ from openclaw_mem_engine.config.show import describe, fragment, reference, to_di
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.resolve import choices
 from openclaw_mem_engine.ranking.profiles import reference as knob_reference
-
-__all__ = ["world"]
+from support.config_world import World
 
 PLANTED = "planted-Zk4vQ9"
 

@@ -1,59 +1,18 @@
-"""A made-up home, environment and current folder for the tests of the settings; settings without any file."""
+"""Settings without any file."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import platformdirs
 import pytest
 
 from openclaw_mem_engine.config.load import load_settings
-from openclaw_mem_engine.config.settings import SETTINGS, Settings
-from openclaw_mem_engine.config.sources import UserFolders, user_folders
-
-
-@dataclass
-class World:
-    """Everything that settings depend on, below one scratch folder."""
-
-    root: Path
-    environ: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.home = self.root / "home"
-        self.cwd = self.root / "here"
-        self.state = self.home / ".openclaw"
-        for folder in (self.state, self.cwd):
-            folder.mkdir(parents=True)
-        self.openclaw_file = self.state / "openclaw.json"
-        self.own_file = self.home / ".config" / "openclaw-mem" / "config.toml"
-
-    def openclaw(self, content: object) -> Path:
-        text = content if isinstance(content, str) else json.dumps(content)
-        self.openclaw_file.write_text(text, encoding="utf-8")
-        return self.openclaw_file
-
-    def memory_search(self, content: object, **others: object) -> Path:
-        return self.openclaw({"agents": {"defaults": {"memorySearch": content}}, **others})
-
-    def own(self, text: str) -> Path:
-        self.own_file.parent.mkdir(parents=True, exist_ok=True)
-        self.own_file.write_text(text, encoding="utf-8")
-        return self.own_file
-
-    def load(self, **flags: Any) -> Settings:
-        folders = UserFolders(self.home / ".local/share/openclaw-mem", self.own_file.parent)
-        return load_settings(environ=self.environ, home=self.home, cwd=self.cwd, folders=folders, **flags)
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+from openclaw_mem_engine.config.settings import SETTINGS
+from openclaw_mem_engine.config.sources import user_folders
+from support.config_world import World
 
 
 def test_without_any_file_everything_is_the_documented_default(world: World) -> None:

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-from test_config_world import World, world  # noqa: F401 (a fixture)
 
 from openclaw_mem_engine.answer import configured_knobs, knobs_as_settings
 from openclaw_mem_engine.config.own_file import propose_settings, propose_undo, write_settings
 from openclaw_mem_engine.errors import ConfigError, UsageError, WorkspaceError
 from openclaw_mem_engine.ranking.profiles import profile
+from support.config_world import World
 
 OURS = '# mine\r\ntheme = "claw-dark" # keep\r\n\r\n[query]\r\n# why\r\nmin_score = 0.5\r\n'
 
@@ -26,7 +26,7 @@ OURS = '# mine\r\ntheme = "claw-dark" # keep\r\n\r\n[query]\r\n# why\r\nmin_scor
     ],
 )
 def test_knobs_hold_after_they_are_written(
-    world: World,  # noqa: F811
+    world: World,
     own: str,
     theirs: dict[str, object],
     name: str,
@@ -50,7 +50,7 @@ def test_knobs_hold_after_they_are_written(
     assert not own or world.own_file.read_bytes() == edit.before.encode()  # type: ignore[union-attr]
 
 
-def test_comments_stay_and_secrets_are_masked_in_the_diff(world: World) -> None:  # noqa: F811
+def test_comments_stay_and_secrets_are_masked_in_the_diff(world: World) -> None:
     world.own(OURS + '[provider]\r\napi_key = "sk-abcdefghijklmnop123456"\r\n')
     settings = world.load()
     edit = propose_settings(settings, {"query.min_score": 0.3, "provider.concurrency": 2})
@@ -61,7 +61,7 @@ def test_comments_stay_and_secrets_are_masked_in_the_diff(world: World) -> None:
     assert world.load().provider.concurrency == 2
 
 
-def test_a_file_that_changed_meanwhile_is_not_overwritten(world: World) -> None:  # noqa: F811
+def test_a_file_that_changed_meanwhile_is_not_overwritten(world: World) -> None:
     settings = world.load()
     edit = propose_settings(settings, {"theme": "claw-light"})
     world.own('theme = "claw-dark"\n')
@@ -76,7 +76,7 @@ def test_a_file_that_changed_meanwhile_is_not_overwritten(world: World) -> None:
     assert world.own_file.read_text() == 'theme = "x"\n'
 
 
-def test_what_is_not_ours_is_not_written(world: World) -> None:  # noqa: F811
+def test_what_is_not_ours_is_not_written(world: World) -> None:
     other = world.state / "ours.toml"
     other.write_text("", "utf-8")
     world.own_file.parent.mkdir(parents=True)
@@ -92,7 +92,7 @@ def test_what_is_not_ours_is_not_written(world: World) -> None:  # noqa: F811
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_disk_that_refuses_leaves_the_file_as_it_was(world: World) -> None:  # noqa: F811
+def test_a_disk_that_refuses_leaves_the_file_as_it_was(world: World) -> None:
     path: Path = world.own(OURS)
     settings = world.load()
     edit = propose_settings(settings, {"theme": "x"})

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_config_providers import KEYS, planted_everywhere
-from test_config_world import World, world
 
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.settings import PROVIDER_NAMES, ProviderSettings, Settings
@@ -22,8 +20,7 @@ from openclaw_mem_engine.providers.resolve import (
     Choice,
     choices,
 )
-
-__all__ = ["world"]
+from support.config_world import KEYS, World, planted_everywhere
 
 RECORDED: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "openclaw" / "provider_requests.json").read_text("utf-8")
