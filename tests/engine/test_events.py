@@ -1,4 +1,4 @@
-"""The event log: what is kept, how much of it, by several processes; and what a memory writes into it."""
+"""The event log: what is kept, how much of it, and by several processes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,13 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import apsw
 import pytest
 
-from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable, UsageError, WorkspaceError
-from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.state.database import rows_of
 from openclaw_mem_engine.state.events import (
     EVENTS_FILE,
@@ -31,10 +27,7 @@ from openclaw_mem_engine.state.events import (
     Event,
     EventLog,
 )
-from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
-from openclaw_mem_engine.sync.report import SyncRequest
-from support.embed_server import Server, running_server, unauthorized
-from support.providers import Clock, World, make_world
+from support.providers import Clock
 
 ENGINE = Path(__file__).parents[2] / "engine"
 DAY_S = 86_400.0
@@ -275,233 +268,3 @@ def test_what_was_acknowledged_survives_a_kill(path: Path) -> None:
         assert len(log.read(10**6, agent=f"turn {turn}")) >= min(acknowledged + 1, KEEP_EVENTS)
         assert log.note is None and isinstance(rows_of(path, SCHEMA, "events"), int)
         log.close()
-
-
-# -- what a memory writes -------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return make_world(tmp_path)
-
-
-def events_of(world: World) -> list[Event]:
-    """What is in the log of a world, oldest first."""
-    log = EventLog(world.folder / "data" / EVENTS_FILE)
-    try:
-        return log.read(10_000)[::-1]
-    finally:
-        log.close()
-
-
-def use(world: World, server: Server, *lines: str, name: str = "openai") -> None:
-    world.configure(
-        f'name = "{name}"',
-        f'base_url = "{server.base_url}"',
-        f'api_key = "{SECRET}"',
-        'model = "hash-bow-256"',
-        *lines,
-    )
-
-
-def test_a_sync_that_did_something_is_written_down_and_no_other(world: World) -> None:
-    with world.memory() as memory:
-        memory.sync()
-        memory.sync()
-        memory.search("bicycle")
-        memory.status()
-        memory.freshness()
-    (event,) = events_of(world)
-    assert (event.kind, event.agent, event.workspace) == ("sync", "main", str(world.workspace))
-    assert event.text == "4 files new or modified, 0 deleted; 4 texts embedded."
-    assert event.counts["changed"] == event.counts["files"] == 4 and event.counts["removed"] == 0
-    assert event.at == world.clock.now and event.seconds is not None and event.seconds > 0
-    world.write({"memory/new.md": "# New\n"})
-    (world.workspace / "MEMORY.md").unlink()
-    with world.memory() as memory:
-        memory.sync()
-    assert events_of(world)[-1].text.startswith("1 file new or modified, 1 deleted")
-
-
-def test_a_rebuild_says_why(world: World) -> None:
-    with world.memory() as memory:
-        memory.sync()
-        memory.sync(SyncRequest(force=True))
-    world.configure('name = "none"')
-    settings = world.settings()
-    changed = replace(settings, chunking=replace(settings.chunking, tokens=100, overlap=20))
-    with Memory.open(changed, clock=world.clock) as memory:
-        memory.sync()
-    kinds = [event.kind for event in events_of(world)]
-    assert kinds == ["sync", "rebuild", "rebuild"]
-    asked, needed = events_of(world)[1:]
-    assert asked.text == "Index rebuilt with 4 files." and asked.reason == ""
-    assert "Settings changed" in needed.reason
-
-
-def test_a_sync_that_fails_or_is_stopped(world: World) -> None:
-    stop = threading.Event()
-    stop.set()
-    with world.memory() as memory:
-        with pytest.raises(Cancelled):
-            memory.sync(cancel=stop)
-        memory.sync()
-        with pytest.raises(Cancelled):
-            memory.sync(SyncRequest(force=True), cancel=stop)
-        (world.workspace / "MEMORY.md").unlink()
-        world.workspace.rename(world.folder / "away")
-        for _ in range(3):
-            with pytest.raises(WorkspaceError):
-                memory.sync()
-        world.clock.forward(601)
-        with pytest.raises(WorkspaceError):
-            memory.sync()
-    events = events_of(world)
-    assert [event.kind for event in events] == ["sync", "sync", "rebuild", "sync", "sync"]
-    assert events[0].text == "The sync was stopped: finished work is kept."
-    assert events[0].reason == "Indexing was stopped; finished work is in the index."
-    assert events[2].text == "The rebuild was stopped: the index is unchanged."
-    assert events[2].reason == "The rebuild was stopped; the index is unchanged."
-    assert events[3].text.startswith("The sync failed") and str(world.workspace) in events[3].reason
-
-
-def test_a_joined_sync_is_written_down_once(world: World) -> None:
-    with running_server() as server:
-        use(world, server)
-        go, started = threading.Event(), threading.Event()
-
-        def hold(_done: int, _total: int, _label: str) -> None:
-            started.set()
-            go.wait(10)
-
-        with world.memory() as memory:
-            first = threading.Thread(target=lambda: memory.sync(progress=hold))
-            first.start()
-            assert started.wait(10)
-            second = threading.Thread(target=memory.sync)
-            second.start()
-            time.sleep(0.3)
-            go.set()
-            first.join(20)
-            second.join(20)
-    assert [event.kind for event in events_of(world)] == ["sync"]
-
-
-def test_a_sync_that_leaves_the_work_to_another_is_no_failure(world: World) -> None:
-    with world.memory() as memory:
-        with SyncLock(memory.settings.index_path).holding(), pytest.raises(SyncBusy):
-            memory.sync(SyncRequest(wait_s=0))
-        assert events_of(world) == []
-
-
-def test_a_fallback_and_the_recovery_are_told_once_over_all_processes(world: World) -> None:
-    with running_server() as server:
-        use(world, server)
-        with world.memory() as memory:
-            memory.sync()
-            memory.search("bicycle")
-            server.forever = unauthorized()
-            memory.search("bicycle")
-            memory.search("something else")
-        with world.memory() as memory:
-            memory.search("bicycle")
-        assert [event.kind for event in events_of(world)] == ["sync", "fallback"]
-        # Another provider for one call is no recovery of this one.
-        use(world, server, name="none")
-        with world.memory() as memory:
-            memory.search("bicycle")
-        use(world, server)
-        server.forever = None
-        world.clock.forward(3600)
-        for _ in range(2):
-            with world.memory() as memory:
-                memory.search("bicycle")
-                memory.search("bicycle")
-    fallback, recovered = events_of(world)[1:]
-    assert fallback.text == "BM25 only (openai failed)."
-    assert "401" in fallback.reason and SECRET not in fallback.reason
-    assert (recovered.kind, recovered.text) == ("recovered", "openai works again.")
-    assert recovered.seconds == 3600
-
-
-def test_another_fallback_is_news_and_the_outage_counts_from_its_begin(world: World) -> None:
-    with running_server() as server:
-        use(world, server, 'fallback = "static"')
-        with world.memory() as memory:
-            memory.sync()
-            server.forever = unauthorized()
-            memory.search("bicycle")
-        world.clock.forward(100)
-        use(world, server)
-        with world.memory() as memory:
-            memory.search("bicycle")
-        server.forever = None
-        world.clock.forward(3600)
-        with world.memory() as memory:
-            memory.search("bicycle")
-    assert [event.kind for event in events_of(world)] == ["sync", "fallback", "fallback", "recovered"]
-    assert events_of(world)[1].text.startswith("Vectors of static")
-    assert events_of(world)[-1].seconds == 3700
-
-
-def test_a_sync_without_its_vectors_says_so_once(world: World) -> None:
-    with running_server() as server:
-        use(world, server)
-        server.forever = unauthorized()
-        for _ in range(3):
-            with world.memory() as memory:
-                memory.sync()
-    (event,) = events_of(world)
-    assert event.text == "4 files new or modified, 0 deleted; vectors are missing."
-    assert "Embedding failed" in event.reason
-
-
-def test_a_search_that_fails_is_told_without_its_query(world: World) -> None:
-    with world.memory() as memory:
-        memory.sync()
-        for query in ("", "   "):
-            with pytest.raises(UsageError):
-                memory.search(query)
-        stop = threading.Event()
-        stop.set()
-        with pytest.raises(Cancelled):
-            memory.search("bicycle", cancel=stop)
-        assert [event.kind for event in events_of(world)] == ["sync"]
-        sql(memory.settings.index_path, "DROP TABLE chunks")
-        for _ in range(3):
-            with pytest.raises(IndexUnavailable):
-                memory.search("a very private question about a bicycle")
-    event = events_of(world)[-1]
-    assert [event.kind for event in events_of(world)] == ["sync", "search-failed"]
-    assert event.text == "A search failed." and event.reason and "private" not in event.reason
-
-
-def test_an_index_that_cannot_be_opened(world: World) -> None:
-    path = world.settings().index_path
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"nothing of the kind" * 500)
-    for _ in range(2):
-        with pytest.raises(IndexDamaged):
-            world.memory()
-    (event,) = events_of(world)
-    assert event.kind == "search-failed" and "could not be opened" in event.text
-
-
-def test_faults_on_purpose_are_not_written_down(world: World) -> None:
-    with world.memory() as memory:
-        memory.sync()
-    with world.memory(["embeddings-401"]) as memory:
-        answer = memory.search("bicycle")
-        assert answer.pool.fallback is not None
-        assert "event-log" not in [note.code for note in memory.notes]
-    assert [event.kind for event in events_of(world)] == ["sync"]
-
-
-def test_a_log_that_cannot_be_written_stops_nothing(world: World) -> None:
-    (world.folder / "data").mkdir()
-    (world.folder / "data" / EVENTS_FILE).write_bytes(b"nothing of the kind" * 500)
-    with world.memory() as memory:
-        memory.sync()
-        assert memory.search("bicycle").hits
-        (note,) = [note for note in memory.notes if note.code == "event-log"]
-    assert EVENTS_FILE in note.text and "rm" not in note.text and note.level == "info"

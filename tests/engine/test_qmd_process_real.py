@@ -6,11 +6,10 @@ import shlex
 from pathlib import Path
 
 import pytest
-from test_qmd_process import is_running
 
 from openclaw_mem_engine.cancellation import Deadline
 from openclaw_mem_engine.retrieval.fallback import FallbackBackend
-from support.commands import until
+from support.commands import is_running, until
 from support.memories import write_notes
 from support.qmd import real_qmd
 from support.qmd_world import QmdWorld

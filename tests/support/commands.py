@@ -108,6 +108,14 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+def is_running(pid: int) -> bool:
+    """Also False for a process that ended and was not waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 class Said(NamedTuple):
     """What one call of the command came to."""
 
