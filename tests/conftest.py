@@ -157,6 +157,17 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
+@pytest.fixture
+def as_nobody() -> Iterator[Path]:
+    """A folder of a user whom permissions stop; root may do anything."""
+    if os.geteuid() != 0:
+        pytest.skip("becoming another user takes root")
+    from support.users import unprivileged_folder
+
+    with unprivileged_folder() as folder:
+        yield folder
+
+
 @contextmanager
 def _in_turn(config: pytest.Config, name: str, *, alone: bool) -> Iterator[None]:
     """A lock that the processes of this run share, or that one has ``alone``. Both are asked for behind a

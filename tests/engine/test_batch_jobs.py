@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_batch_wires import parts_of, text_of
 
 from openclaw_mem_engine.config.settings import BatchSettings
 from openclaw_mem_engine.errors import Cancelled
@@ -30,7 +29,7 @@ from openclaw_mem_engine.providers.registry import EmbedderSpec
 from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
 from openclaw_mem_engine.providers.remote.transport import Timing
 from openclaw_mem_engine.providers.remote.wires import wire_of
-from support.batch_server import BatchServer, running_batch_server
+from support.batch_server import BatchServer, parts_of, running_batch_server, text_of
 from support.embed_server import bag_of_words
 from support.goldens import golden
 

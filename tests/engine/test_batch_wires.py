@@ -11,6 +11,7 @@ from openclaw_mem_engine.model import text_hash
 from openclaw_mem_engine.providers.base import BadAnswer
 from openclaw_mem_engine.providers.batch.services import BatchService
 from openclaw_mem_engine.providers.batch.wires import batch_service
+from support.batch_server import parts_of, text_of
 from support.goldens import golden
 
 PROVIDERS = ("openai", "voyage", "gemini")
@@ -40,20 +41,8 @@ def service(
     return made
 
 
-def parts_of(body: str, boundary: str) -> list[tuple[str, str]]:
-    """(headers, content) of every part; the recording masks the boundary as <B>."""
-    parts = body.split(f"--{boundary}")[1:-1]
-    return [tuple(part.strip("\r\n").split("\r\n\r\n", 1)) for part in parts]  # type: ignore[misc]
-
-
 def without_id(line: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in line.items() if name not in ("custom_id", "key")}
-
-
-def text_of(line: dict[str, Any]) -> str:
-    if "request" in line:
-        return str(line["request"]["content"]["parts"][0]["text"])
-    return str(line["body"]["input"])
 
 
 @pytest.mark.goldens

@@ -25,7 +25,6 @@ from openclaw_mem_engine.sync.report import SyncRequest
 from support.damage import codes, looked
 from support.memories import open_memory, settings_for, write_notes
 from support.stores import content
-from support.users import unprivileged_folder
 
 ENGINE, TESTS = (Path(__file__).parents[2] / name for name in ("engine", "tests"))
 
@@ -187,15 +186,6 @@ def test_a_disk_without_room_for_the_log_is_full(tmp_path: Path, monkeypatch: py
 
 
 # -- permissions ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def as_nobody() -> Iterator[Path]:
-    """A folder of a user whom permissions stop; root may do anything."""
-    if os.geteuid() != 0:
-        pytest.skip("becoming another user takes root")
-    with unprivileged_folder() as folder:
-        yield folder
 
 
 @pytest.mark.parametrize("open_before", [True, False])

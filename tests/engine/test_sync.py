@@ -31,7 +31,6 @@ from support.damage import alter
 from support.embed_server import Server, running_server, unauthorized
 from support.memories import backend_of, settings_for, write_notes
 from support.stores import content
-from support.users import unprivileged_folder
 
 ENGINE, TESTS = (Path(__file__).parents[2] / name for name in ("engine", "tests"))
 NOTES = {
@@ -211,15 +210,6 @@ def test_a_text_file_that_becomes_binary_loses_its_text(memory: Memory, workspac
     assert ([s.path for s in report.left_out], report.gone) == (["memory/network.md"], [])
     assert (report.files, report.chunks) == (2, 2)
     assert hits(memory, "router") == set()
-
-
-@pytest.fixture
-def as_nobody() -> Iterator[Path]:
-    """A folder of a user whom permissions stop; root may do anything."""
-    if os.geteuid() != 0:
-        pytest.skip("becoming another user takes root")
-    with unprivileged_folder() as folder:
-        yield folder
 
 
 @pytest.mark.parametrize("closed", ["memory/network.md", "memory"])

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_sync import as_nobody
 
 from openclaw_mem_engine.config.settings import ChunkingSettings, Settings
 from openclaw_mem_engine.errors import WorkspaceError
@@ -24,8 +23,6 @@ from openclaw_mem_engine.workspace.listing import list_memory
 from support.damage import looked, named
 from support.memories import open_memory, settings_for, write_notes
 from support.transcripts import message, with_sessions
-
-__all__ = ["as_nobody"]
 
 NOTES = {
     "MEMORY.md": "The router is gull.\n",

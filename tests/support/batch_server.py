@@ -29,6 +29,19 @@ _GEMINI_WORDS = {"completed": "BATCH_STATE_SUCCEEDED", "in_progress": "BATCH_STA
 Change = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 
 
+def parts_of(body: str, boundary: str) -> list[tuple[str, str]]:
+    """(headers, content) of every part; a recording masks the boundary as <B>."""
+    parts = body.split(f"--{boundary}")[1:-1]
+    return [tuple(part.strip("\r\n").split("\r\n\r\n", 1)) for part in parts]  # type: ignore[misc]
+
+
+def text_of(line: dict[str, Any]) -> str:
+    """The text that a line of an uploaded file asks for."""
+    if "request" in line:
+        return str(line["request"]["content"]["parts"][0]["text"])
+    return str(line["body"]["input"])
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A request as it came in; header names are in lower case. ``body`` is JSON where it was JSON."""
