@@ -9,7 +9,8 @@ import pytest
 from openclaw_mem_engine.cli import search
 from support.commands import Call, World
 from support.embed_server import hang, running_server
-from support.transcripts import age, append, message
+from support.memories import age
+from support.transcripts import append, message
 
 
 @pytest.fixture

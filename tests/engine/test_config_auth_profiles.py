@@ -11,12 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw_mem_engine.config.settings import Settings
-from support.config_world import VALUES, World, api_key, keep, profiles_file, revealed, settings_or_our_error
-
-
-def codes(settings: Settings) -> list[str]:
-    return [note.code for note in settings.warnings]
+from support.config_world import (
+    VALUES,
+    World,
+    api_key,
+    codes,
+    keep,
+    profiles_file,
+    revealed,
+    settings_or_our_error,
+)
 
 
 def test_a_key_of_openclaws_is_found_and_its_place_is_told(world: World) -> None:

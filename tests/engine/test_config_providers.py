@@ -8,16 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, Settings
+from openclaw_mem_engine.config.settings import ENDPOINT_NAMES
 from openclaw_mem_engine.config.show import describe, to_dict
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.registry import make_embedder
 from openclaw_mem_engine.providers.resolve import choices
-from support.config_world import KEYS, World, planted_everywhere, revealed
-
-
-def codes(settings: Settings) -> list[str]:
-    return [note.code for note in settings.warnings]
+from support.config_world import KEYS, World, codes, planted_everywhere, revealed
 
 
 class TestAuto:

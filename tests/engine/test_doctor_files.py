@@ -17,9 +17,9 @@ from openclaw_mem_engine.stores.findings import REBUILD, Finding, folded
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.workspace import opening
 from openclaw_mem_engine.workspace.reading import BOOTSTRAP_LIMIT, bootstrap_cut
-from support.damage import NOTES, age, alter, codes, indexed, looked, named, sync, type_in
+from support.damage import NOTES, alter, codes, indexed, looked, named, sync, type_in
 from support.goldens import golden
-from support.memories import backend_of
+from support.memories import age, backend_of
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.sync.report import SyncRequest
-from support.damage import age, alter, indexed, looked
-from support.memories import write_notes
+from support.damage import alter, indexed, looked
+from support.memories import age, write_notes
 from support.transcripts import messages, with_sessions
 
 NOTES = {

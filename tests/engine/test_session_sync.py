@@ -27,8 +27,8 @@ from openclaw_mem_engine.workspace.transcripts import Growth, read_transcript
 from support.damage import looked, named
 from support.embed_server import running_server
 from support.goldens import MODEL, WORKSPACE, golden
-from support.memories import backend_of, settings_for, write_notes
-from support.transcripts import age, append, message, messages, with_sessions
+from support.memories import age, backend_of, settings_for, write_notes
+from support.transcripts import append, message, messages, with_sessions
 from support.users import unprivileged_folder
 
 S = 10**9

@@ -14,7 +14,8 @@ from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.sync.transcript_changes import is_quiet
 from openclaw_mem_engine.workspace.listing import list_transcripts
 from openclaw_mem_engine.workspace.transcripts import ends_a_line, read_transcript
-from support.transcripts import age, append, message, messages, with_sessions
+from support.memories import age
+from support.transcripts import append, message, messages, with_sessions
 
 __all__ = ["memory", "sessions", "workspace"]
 

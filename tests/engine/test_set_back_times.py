@@ -17,8 +17,7 @@ from openclaw_mem_engine.sync import transcript_changes
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.workspace import reading
 from openclaw_mem_engine.workspace.listing import list_memory, list_transcripts
-from support.damage import age
-from support.memories import backend_of, open_memory, write_notes
+from support.memories import age, backend_of, open_memory, write_notes
 from support.transcripts import message, with_sessions
 
 #: Longer than the two seconds within which a file may have been written twice in one tick of a clock.

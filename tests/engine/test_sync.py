@@ -29,7 +29,7 @@ from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from openclaw_mem_engine.workspace import reading
 from support.damage import alter
 from support.embed_server import Server, running_server, unauthorized
-from support.memories import backend_of, settings_for, write_notes
+from support.memories import age, backend_of, settings_for, write_notes
 from support.stores import content
 
 ENGINE, TESTS = (Path(__file__).parents[2] / name for name in ("engine", "tests"))
@@ -46,12 +46,6 @@ def workspace(tmp_path: Path) -> Path:
     for path in root.rglob("*.md"):
         age(path)
     return root
-
-
-def age(path: Path, seconds: float = 3600) -> None:
-    """Make a file look as if it was written a while ago."""
-    then = time.time() - seconds
-    os.utime(path, (then, then))
 
 
 @pytest.fixture

@@ -87,6 +87,10 @@ def settings_or_our_error(world: World) -> None:
     assert sorted(world.root.rglob("*")) == before
 
 
+def codes(settings: Settings) -> list[str]:
+    return [note.code for note in settings.warnings]
+
+
 def revealed(settings: Settings, provider: str | None = None) -> str | None:
     endpoint: Any = settings.provider if provider is None else settings.provider.endpoints[provider]  # type: ignore[index]
     return endpoint.api_key.reveal() if endpoint.api_key else None

@@ -28,7 +28,7 @@ from openclaw_mem_engine.providers.factory import ProviderSet
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED
 from openclaw_mem_engine.stores.findings import DoctorReport, Finding
 from openclaw_mem_engine.sync.report import SyncRequest
-from support.memories import copy_indexed, settings_for, write_notes
+from support.memories import age, copy_indexed, settings_for, write_notes
 
 ANIMALS = {
     "heron": "pond",
@@ -91,12 +91,6 @@ def _settings(root: Path, provider: str) -> Settings:
     return settings_for(
         root / "ws", root / "home", OPENCLAW_MEM_PROVIDER=provider, OPENCLAW_MEM_PROFILE="workbench"
     )
-
-
-def age(path: Path, seconds: float = 3600) -> None:
-    """Make a file look as if it was written a while ago."""
-    then = time.time() - seconds
-    os.utime(path, (then, then))
 
 
 def sync(settings: Settings, *, force: bool = False) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,12 @@ def write_notes(workspace: Path, notes: dict[str, str]) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, "utf-8")
     return workspace
+
+
+def age(path: Path, seconds: float = 3600) -> None:
+    """Make a file look as if it was written a while ago."""
+    then = time.time() - seconds
+    os.utime(path, (then, then))
 
 
 def copy_indexed(source: Path, target: Path, workspace: str, data: str = "data") -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,12 +26,6 @@ def append(path: Path, text: str) -> None:
     """What the writer of a transcript does."""
     with path.open("a", encoding="utf-8") as file:
         file.write(text)
-
-
-def age(path: Path, seconds: float = 3600) -> None:
-    """Make a file look as if it was written a while ago."""
-    then = time.time() - seconds
-    os.utime(path, (then, then))
 
 
 def with_sessions(workspace: Path, home: Path, sessions: Path, **sync: Any) -> Settings:
