@@ -124,7 +124,7 @@ def _numbers(trace: Trace, mode: Columns) -> list[Column]:
     columns.extend(
         Column(s.name, s.label, "score", width=max(5, len(s.label))) for s in trace.of_kind("score")
     )
-    if mode != "contributions":
+    if mode == "scores":  # it adds nothing to a score, and the last ranks are those that it made
         columns.extend(Column(stage.name, stage.label, "order") for stage in trace.of_kind("order"))
     wide = max([5, *map(len, _tags(trace)), *(len(shown(row)) for row in trace.returned)])
     snippets = trace.of_kind("snippet")
