@@ -16,10 +16,10 @@ from openclaw_mem_engine.cli.terminal import (
     dim,
     hanging,
     indented,
+    knob_text,
     marked,
     matched,
     one_line,
-    setting_text,
     strong,
 )
 from openclaw_mem_engine.cli.text_format import duration, fallback_words
@@ -188,7 +188,9 @@ def _profile(answer: Answer) -> str:
 
     knobs = answer.trace.knobs
     changes = knobs.changes_from(profile(knobs.profile))
-    listed = ", ".join(f"{name.replace('_', ' ')} {setting_text(value)}" for name, value in changes.items())
+    listed = ", ".join(
+        f"{name.replace('_', ' ')} {knob_text(name, value)}" for name, value in changes.items()
+    )
     return f"{knobs.profile} with {listed}" if listed else knobs.profile
 
 

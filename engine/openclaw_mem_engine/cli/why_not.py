@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.search import brought_up_to_date, knobs_of, query_of, refused
-from openclaw_mem_engine.cli.terminal import hanging, one_line, setting_text, show, stoppable, strong, width
+from openclaw_mem_engine.cli.terminal import hanging, knob_text, one_line, show, stoppable, strong, width
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import PathRefused
 
@@ -56,7 +56,7 @@ def _lines(answer: WhyNot) -> Iterator[str]:
     if answer.changes:
         yield from ("", strong("each of these returns it"))
         for change in answer.changes:
-            settings = " ".join(f"{name}={setting_text(value)}" for name, value in change.set.items())
+            settings = " ".join(f"{name}={knob_text(name, value)}" for name, value in change.set.items())
             yield from _entry(f"  {settings}:", _effect(change))
     if answer.text_changes:
         yield from ("", strong("in the notes"))

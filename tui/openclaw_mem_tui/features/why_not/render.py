@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from openclaw_mem_engine.api import KNOBS, Change, Knobs, Step, WhyNot
+from openclaw_mem_tui.features.search.render.knobs import value_text
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
 
@@ -103,16 +104,10 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
 def setting(change: Change, knobs: Knobs) -> str:
     """``half life days 30 → 338``; of several knobs joined."""
     parts = [
-        f"{name.replace('_', ' ')} {_value(getattr(knobs, name))} → {_value(value)}"
+        f"{name.replace('_', ' ')} {value_text(name, getattr(knobs, name))} → {value_text(name, value)}"
         for name, value in change.set.items()
     ]
     return ", ".join(parts)
-
-
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return fmt.numbers(f"{value:.10g}") if isinstance(value, float) else str(value)
 
 
 def _others(change: Change) -> list[str]:
