@@ -69,12 +69,16 @@ def _lines(answer: WhyNot) -> Iterator[str]:
 
 
 def _effect(change: Change) -> str:
-    rank = f"rank {change.rank}{', not in openclaw.json' if change.only_here else ''}"
-    if not change.lost:
-        return f"{rank}, {change.effect}"
     named = ", ".join(change.lost[:_LOST_NAMED])
     more = len(change.lost) - _LOST_NAMED
-    return f"{rank}, {change.effect}: {named}{f' and {more} more' if more > 0 else ''}"
+    parts = [
+        f"rank {change.rank}",
+        ", not in openclaw.json" if change.only_here else "",
+        f", {change.effect}",
+        f": {named}{f' and {more} more' if more > 0 else ''}" if change.lost else "",
+        f"; {change.how}" if change.how else "",
+    ]
+    return "".join(parts)
 
 
 def _entry(name: str, text: str) -> list[str]:

@@ -88,10 +88,10 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
     text = setting(change, knobs)
     wide = max(_SETTING, fmt.width_of(text) + 2)
     effect = f"  {change.effect}{' · not in openclaw.json' if change.only_here else ''}"
+    how = f" · {sentence(change.how)}" if change.how else ""
+    rank = (f"rank {change.rank}", "warn" if how else "good")
     made = wrapped(
-        line(mark, (fmt.left(text, wide), "strong"), (f"rank {change.rank}", "good"), (effect, "dim")),
-        cells - 1,
-        4,
+        line(mark, (fmt.left(text, wide), "strong"), rank, (effect, "dim"), (how, "warn")), cells - 1, 4
     )
     if selected and cells >= _EXPLAINED:
         about = [f"{name.replace('_', ' ')}: {KNOBS[name].help}" for name in change.set]
