@@ -46,8 +46,8 @@ def arithmetic(row: Row, knobs: Knobs) -> str:
         return ""
     text = "  +  ".join(_term(operand, knobs, digits) for operand in terms)
     total = sum(operand.product for operand in terms)
-    if len(terms) > 1:
-        text += f"  → fused {total:.{digits}f}"
+    if len(terms) > 1 or later:
+        text += f"  → {'fused' if len(terms) > 1 else 'score'} {total:.{digits}f}"
     for at, operand in enumerate(later):
         total = operand.applied(total)
         text += _later(operand, digits)
