@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.errors import UsageError as UsageError
     from openclaw_mem_engine.errors import WorkspaceError as WorkspaceError
     from openclaw_mem_engine.errors import did_you_mean as did_you_mean
+    from openclaw_mem_engine.explain import diversity_sum as diversity_sum
     from openclaw_mem_engine.explain import final_digits as final_digits
     from openclaw_mem_engine.explain import returned_words as returned_words
     from openclaw_mem_engine.explain import trace_markdown as trace_markdown

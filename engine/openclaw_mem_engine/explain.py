@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.model import index_state
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.trace import Operand, Row, Stage, Trace, decimals, touches
+from openclaw_mem_engine.ranking.trace import Diversity, Operand, Row, Stage, Trace, decimals, touches
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def arithmetic(row: Row, knobs: Knobs) -> str:
     text = "  +  ".join(_term(operand, knobs, digits) for operand in terms)
     total = sum(operand.product for operand in terms)
     if len(terms) > 1 or later:
-        text += f"  → fused {total:.{digits}f}"
+        text += f"  → {'fused' if len(terms) > 1 else 'score'} {total:.{digits}f}"
     for at, operand in enumerate(later):
         total = operand.applied(total)
         text += _later(operand, digits)
@@ -109,11 +109,15 @@ def diversity(row: Row, knobs: Knobs) -> str:
     seen = row.diversity
     if seen is None:
         return ""
-    lam = knobs.mmr_lambda
-    text = f"mmr {lam:g} × {seen.relevance:.3f} − {1 - lam:g} × {seen.similarity:.3f} = {seen.value:.3f}"
+    text = f"MMR {diversity_sum(seen, knobs.mmr_lambda)}"
     if seen.nearest is not None and seen.similarity > 0:
         text += f" (nearest chosen: {seen.nearest})"
     return text
+
+
+def diversity_sum(seen: Diversity, lam: float) -> str:
+    """``0.7 × 0.512 − 0.3 × 0.100 = 0.328``: relevance and similarity weighted by lambda, and MMR's value."""
+    return f"{lam:g} × {seen.relevance:.3f} − {1 - lam:g} × {seen.similarity:.3f} = {seen.value:z.3f}"
 
 
 def other_vectors(row: Row, trace: Trace) -> str:

@@ -56,7 +56,10 @@ def test_a_change_that_the_agent_has_no_key_for_says_so(call: Call) -> None:
     for change in changes:
         ((name, value),) = change["set"].items()
         mark = ", not in openclaw.json" if change["onlyHere"] else ""
-        assert f"{name}={value}: rank {change['rank']}{mark}, " in out
+        how = f"; {change['how']}\n" if change["how"] else "\n"
+        assert f"{name}={value}: rank {change['rank']}{mark}, " in out and how in out
+    rescued = {name for change in changes if "by keyword rescue" in change["how"] for name in change["set"]}
+    assert rescued == {"keyword_rescue"}
 
 
 def test_a_note_that_is_not_there_is_refused_with_suggestions(call: Call) -> None:

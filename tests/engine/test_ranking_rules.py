@@ -53,6 +53,37 @@ def test_an_exact_id_may_still_be_lost_behind_a_good_vector_hit_unless_slots_are
     assert set(returned(rank(pool, WORKBENCH))) >= {"near", "id"}
 
 
+@pytest.mark.parametrize(("rescue", "below"), [("when-empty", ""), ("fill", " below it")])
+def test_what_keyword_rescue_does_not_take_says_why(rescue: str, below: str) -> None:
+    pool = pool_of(FILLER, [("id", 9.5), ("next", 9.0)])
+    trace = rank(pool, DOCUMENTED.set({"max_results": 1, "keyword_rescue": rescue}))
+    first, other, late = (row(trace, chunk_id).outcome for chunk_id in ("id", "v0", "next"))
+    assert first.rescued
+    assert other.reason == (
+        "0.210 is below 0.35, short by 0.140; "
+        "no keyword match in the pool, and keyword rescue returns only these"
+    )
+    assert late.reason == (
+        "0.100 is below 0.35, short by 0.250; BM25 only reaches 0.15 at most; "
+        f"keyword rescue kept the first keyword match{below}, this is number 2 of 2"
+    )
+    causes = other.cause, late.cause
+    assert causes == ("without a keyword match", "beyond the first keyword match")
+    assert trace.dropped[0].chunk_id == "v0", "nearest to being returned first, whatever the cause"
+    off = rank(pool, DOCUMENTED.set({"keyword_rescue": "off"}))
+    assert row(off, "v0").outcome.cause == "" and "rescue" not in (row(off, "v0").outcome.reason or "")
+
+
+def test_one_list_alone_is_not_fused() -> None:
+    for pool, label in (
+        (pool_of([("a", 0.8)], [("b", 2.0)]), "fused"),
+        (pool_of([("a", 0.8)], []), "scored"),
+        (pool_of(None, [("b", 2.0)]), "scored"),
+    ):
+        stage = rank(pool, DOCUMENTED).stage("fusion")
+        assert stage is not None and stage.label == label
+
+
 def test_bm25_hits_keep_their_differences() -> None:
     """openclaw#20994: clamped ranks gave every keyword hit the same score."""
     pool = pool_of(None, [("a", 7.0), ("b", 3.5), ("c", 0.0)])

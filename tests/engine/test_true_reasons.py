@@ -23,6 +23,7 @@ from openclaw_mem_engine.ranking.profiles import DOCUMENTED, OPENCLAW_2026_2, WO
 from openclaw_mem_engine.ranking.stages.packing import WEAK_SHARE
 from openclaw_mem_engine.ranking.trace import Row, Trace
 from openclaw_mem_engine.stores.sqlite.schema import FULL_TEXT_TABLES
+from support import textbook
 from support.memories import backend_of, open_memory, write_notes
 
 NOTES = 420
@@ -141,15 +142,56 @@ def _pool_cut(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
     )
 
 
+def _mmr(oracle: Oracle, row: Row, chosen: list[Row]) -> tuple[float, dict[str, float]]:
+    """The value of a row beside those chosen before, from the texts, and its similarity to each of them."""
+    finals = [r.final for r in oracle.trace.rows if r.final is not None]
+    spread = max(finals) - min(finals)
+    relevance = ((row.final or 0.0) - min(finals)) / spread if spread else 1.0
+    tokens = {r.chunk_id: textbook.words(oracle.texts[r.chunk_id], "unicode") for r in (row, *chosen)}
+    alike = {r.location: textbook.jaccard(tokens[row.chunk_id], tokens[r.chunk_id]) for r in chosen}
+    lam = oracle.knobs.mmr_lambda
+    return lam * relevance - (1 - lam) * max(alike.values(), default=0.0), alike
+
+
 def _displaced(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
-    """By score alone it was among the first, and the named hit was chosen and holds a word of it."""
+    """By score alone it was among the first, and both values that were compared are those of the texts."""
     passed = [r for r in oracle.trace.rows if r.final is not None and r.outcome.stage != "min_score"]
     better = sum(r.final > row.final for r in passed)  # type: ignore[operator]
-    near = next(r for r in oracle.trace.rows if r.location == found[1] and r.diversity is not None)
-    shared = set(oracle.texts[near.chunk_id].split()) & set(oracle.texts[row.chunk_id].split())
-    return (
-        better < oracle.knobs.depth and near.diversity is not None and near.diversity.picked and bool(shared)
-    )
+    picked = [r for r in oracle.trace.rows if r.diversity is not None and r.diversity.picked]
+    *before, last = sorted(picked, key=lambda r: r.ranks["mmr"])
+    mine, alike = _mmr(oracle, row, before)
+    theirs, _ = _mmr(oracle, last, before)
+    many = len(found[1].partition(".")[2])
+    values = float(found[1]), float(found[3])
+    true = values == pytest.approx((mine, theirs), abs=0.6 * 10**-many)
+    true &= (values[0] < values[1]) if found[2] == "<" else mine == pytest.approx(theirs)
+    if found[4] is not None:  # none of the kept is renumbered where no lines are packed
+        true &= oracle.trace.returned[int(found[4]) - 1] is last
+    else:
+        true &= oracle.knobs.snippet == "packed"
+    if found[7] is not None:
+        near = alike[found[7]]
+        true &= near == max(alike.values()) and float(found[5]) == pytest.approx(near, abs=0.0051)
+    if found[6] is not None:
+        true &= oracle.trace.returned[int(found[6]) - 1].location == found[7]
+    return better < oracle.knobs.depth and true
+
+
+def _unmatched(oracle: Oracle, row: Row, _: re.Match[str]) -> bool:
+    """It is no keyword match of the pool, and every result below the minimum is one."""
+    known = oracle.scores["bm25"]
+    rank = row.ranks.get("bm25", OVERFETCH + 1)
+    rescued = [r for r in oracle.trace.returned if r.outcome.rescued]
+    assert row.outcome.cause == "without a keyword match"
+    missing = row.chunk_id not in known or rank > oracle.knobs.candidates
+    return missing and bool(rescued) and all(r.chunk_id in known for r in rescued)
+
+
+def _past_the_kept(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
+    rescued = [r for r in oracle.trace.returned if r.outcome.rescued]
+    assert row.outcome.cause == f"beyond {found[1]}"
+    is_match = row.chunk_id in oracle.scores["bm25"]
+    return is_match and len(rescued) == int(found[2] or 1) < int(found[3]) <= int(found[4])
 
 
 def _late(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
@@ -203,7 +245,11 @@ SENTENCES: dict[str, Check] = {
         not any(row.chunk_id in lst.ranks for lst in oracle.trace.lists)
     ),
     r"rank (\d+), only the top (\d+) (?:is|are) (?:returned|packed)": _late,
-    r"too similar to (\S+) \(similarity [\d.]+\); by score alone it would be kept": _displaced,
+    r"MMR ([-\d.]+) ([<=]) ([-\d.]+) of (?:#(\d+)|the last of \d+)"
+    r"(?:; similarity ([\d.]+) to (?:#(\d+), )?(\S+))?; by score alone it would be kept": _displaced,
+    r"no keyword match in the pool, and keyword rescue returns only these": _unmatched,
+    r"keyword rescue kept (the first(?: (\d+))? keyword match(?:es)?)(?: below it)?, "
+    r"this is number (\d+) of (\d+)": _past_the_kept,
     r"evergreen": lambda oracle, row, _: oracle.pool.candidates[row.chunk_id].date is None,
     r"age from the file's mtime": lambda oracle, row, _: (
         oracle.pool.candidates[row.chunk_id].date_kind == "mtime"
@@ -247,7 +293,8 @@ def knob_settings(draw: st.DrawFn) -> Knobs:
             "decay": draw(st.booleans()),
             "mmr": draw(st.booleans()),
             "mmr_lambda": draw(st.sampled_from([0.3, 0.7])),
-            "min_score": draw(st.sampled_from([0.0, 0.35, 0.6])),
+            "min_score": draw(st.sampled_from([0.0, 0.35, 0.6, 0.95])),
+            "keyword_rescue": draw(st.sampled_from(["when-empty", "fill", "off"])),
             "max_results": draw(st.sampled_from([3, 6, 50])),
             "candidate_multiplier": draw(st.sampled_from([1, 4])),
         }

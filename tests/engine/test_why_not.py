@@ -148,9 +148,9 @@ def smaller(knobs: Knobs, change: Mapping[str, KnobValue]) -> Iterator[dict[str,
         yield {**change, name: int(near) if spec.kind == "int" else round(near, 6)}
 
 
-def size(knobs: Knobs, found: Change) -> tuple[bool, int, int, float]:
-    """What changes are ordered by: those that ask for more last, then by the results that are lost, by rank,
-    and by the part of the ranges."""
+def size(knobs: Knobs, found: Change) -> tuple[bool, bool, int, int, float]:
+    """What changes are ordered by: those that do not work by the score last, before them those that ask for
+    more, then by the results that are lost, by rank, and by the part of the ranges."""
     change = found.set
     parts = []
     for name, value in change.items():
@@ -166,7 +166,22 @@ def size(knobs: Knobs, found: Change) -> tuple[bool, int, int, float]:
         "candidate_limit",
         "rerank_top",
     }
-    return bool({*change} & more), len(found.lost), found.rank, sum(parts)
+    return bool(found.how), bool({*change} & more), len(found.lost), found.rank, sum(parts)
+
+
+def true_how(trace: Trace, rank: int, chunks: set[str], before: Trace) -> str:
+    """What returns a passage as result ``rank`` where its own score does not."""
+    in_result = {*trace.results[rank - 1].chunk_ids} & chunks
+    row = next(row for row in trace.returned if row.chunk_id in in_result)
+    if any(old.chunk_id in chunks and old.outcome.rescued for old in before.returned):
+        return ""
+    if row.outcome.rescued:
+        return "keyword rescue"
+    late = [other for other in trace.rows if other.outcome.stage in ("max_results", "mmr")]
+    first = min(late, key=lambda other: other.ranks["final"], default=None)
+    keys = [key for key in ("mmr", "final") if key in row.scores]
+    equal = first is not None and all(row.scores[key] == pytest.approx(first.scores[key]) for key in keys)
+    return "tie-break" if equal else ""
 
 
 def locations(rows: tuple[Row, ...], without: set[str]) -> dict[str, str]:
@@ -244,6 +259,8 @@ def check(memory: Memory, seed: int) -> WhyNot:
         assert change.rank in numbers
         assert change.lost == tuple(text for key, text in before.items() if key not in after)
         assert change.gained == tuple(text for key, text in after.items() if key not in before)
+        how = true_how(answer.trace, change.rank, chunks, trace)
+        assert how in change.how and bool(how) == bool(change.how), change
         for less in smaller(knobs, change.set):
             nearer = memory.search(query, knobs.set(less)).trace
             assert not shows(memory, nearer, chunks, line), (change, less)
@@ -423,7 +440,10 @@ def test_mmr_names_what_displaced_a_passage(tmp_path: Path) -> None:
         out = next(row for row in rows if row.outcome.stage == "mmr")
         found = memory.why_not("router house cellar", out.path, None, knobs)
         assert found.stage == "mmr" and out.diversity is not None
-        assert f"too similar to {out.diversity.nearest}" in found.verdict
+        values = f"MMR {out.diversity.value:.3f} < "
+        assert values in found.verdict and f", {out.diversity.nearest}; by score alone" in found.verdict
+        first = memory.why_not("router house cellar", rows[0].path, None, knobs)
+        assert next(step.text for step in first.steps if step.name == "mmr") == "MMR 0.100, rank 1 → 1"
         assert {"mmr": False} in [dict(change.set) for change in found.changes]
 
 

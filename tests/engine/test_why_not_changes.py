@@ -63,6 +63,40 @@ def test_no_higher_minimum_score_and_no_space_that_is_not_there_is_proposed() ->
     assert {"vector_space": "second"} in [dict(change.set) for change in changes]
 
 
+def test_a_change_that_works_by_keyword_rescue_says_so_and_comes_last() -> None:
+    changes = searched((vector_list([("a", 0.55), ("b", 0.1)]), bm25_list([("b", 3.0)])))[0].singles()
+    how = {name: change.how for change in changes for name in change.set}
+    assert how["min_score"] == "" == how["fusion"]
+    assert how["vector_weight"] == "works by keyword rescue: no score reaches min score 0.35"
+    assert how["keyword_rescue"] == "works by keyword rescue: 0.220 is below min score 0.35"
+    assert [bool(change.how) for change in changes] == sorted(bool(change.how) for change in changes)
+    assert changes[-1].to_dict()["how"] == changes[-1].how
+
+
+def test_a_change_that_works_by_a_tie_says_so_unless_the_next_has_another_score() -> None:
+    def how(last: float) -> str:
+        pool = pool_of_lists(vector_list([("a", 0.9), ("b", 0.5), ("c", last), ("d", 0.4)]))
+        state = ranked(pool, profile("documented").set({"max_results": 1}))
+        changes = Search(state, {"b"}, None, "max_results", OnePool(pool), lambda: None).singles()
+        return next(change.how for change in changes if change.set == {"max_results": 2})
+
+    assert how(0.5) == "works by a tie-break: 1 candidate with the same score is not returned"
+    assert how(0.49) == ""
+
+
+def test_of_two_directions_the_one_with_the_score_is_named_though_it_is_farther() -> None:
+    pool = pool_of_lists(vector_list([("a", 0.6), ("b", 0.5)]), bm25_list([("b", 3.0)]))
+    days = {"a": 6, "b": 60}
+    aged = {i: pool.candidates[i]._replace(date=pool.now - 86_400 * days[i]) for i in days}
+    pool = replace(pool, candidates={**pool.candidates, **aged})
+    state = ranked(pool, profile("documented").set({"decay": True}))
+    shorter = ranked(pool, state.knobs.set({"half_life_days": 20}))
+    assert [item.chunk_id for item in shorter.ranked] == ["b"], "by keyword rescue"
+    changes = Search(state, {"b"}, None, "min_score", OnePool(pool), lambda: None).singles()
+    found = next(change for change in changes if "half_life_days" in change.set)
+    assert (found.set, found.how) == ({"half_life_days": 120.0}, "")
+
+
 @pytest.mark.parametrize(
     ("rank", "says"),
     [

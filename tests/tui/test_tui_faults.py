@@ -188,7 +188,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         assert "returned without faults, not by this run" in screen.hits.text
         assert "No candidate list could be made" in screen.hits.text
         assert "no retriever (static failed)" in screen.notes.text and screen.funnel.text.startswith(
-            " stages   fused 0"
+            " stages   scored 0"
         )
         row = screen.hits.selected
         assert (

@@ -66,6 +66,8 @@ def test_columns_join_with_the_stages_that_ran() -> None:
     assert "decay" not in row_texts(world.view(), 100)[0]
     titles = row_texts(world.view(EVERYTHING, Knobs()), 100)[0]
     assert titles.split()[-7:] == ["vec", "bm25", "fused", "decay", "mmr", "sent", "final"]
+    ranks = row_texts(world.view(EVERYTHING, Knobs()), 100, "ranks")[0]
+    assert "mmr" not in ranks, "the final rank is that of MMR"
 
 
 def test_columns_are_shed_in_order() -> None:
@@ -97,6 +99,13 @@ def test_dropped_rows_carry_their_stage_and_in_wide_panes_their_best_line() -> N
     _, left = groups.groups(below, True)
     assert "not returned: 1 past max 1 · 1 below min score .00" in spans.text_of(groups.rule(left, True, 70))
     assert "not returned: 2 ─" in spans.text_of(groups.rule(left, True, 40))
+    rescued = Knobs().set({"max_results": 1, "min_score": 0.9})
+    view = world.view(rescued, rescued, vector=((0, 0.3), (1, 0.2), (2, 0.1)), bm25=((0, 3.0), (1, 2.0)))
+    _, left = groups.groups(view, True)
+    low = "1 below min score .90"
+    whole = f"not returned: {low} beyond the first keyword match · {low} without a keyword match ─"
+    assert whole in spans.text_of(groups.rule(left, True, 140))
+    assert "not returned: 2 below min score .90 ─" in spans.text_of(groups.rule(left, True, 60))
     exact = world.view(Knobs().set({"min_score": 0.375}))
     assert row_texts(exact, 60)[-1].split()[-2] == "<.375", "whole, whatever its digits"
     assert ("<.375", "out: below min score") in legend.legend(exact.trace)
@@ -183,7 +192,12 @@ def test_waterfall_states_operands_and_final() -> None:
     drawn = texts(waterfall(view, row, 60))
     assert "×.70" in drawn and "#1 .500 ×.30" in drawn and "12 d ×.758" in drawn
     assert f"{recompute(row.operands):.3f}"[1:] in drawn
-    assert "picked" in drawn and "baseline (default)" in drawn
+    assert row.diversity is not None
+    mmr = re.search(r"mmr +\.70 × ([.\d]+) − \.30 × ([.\d]+) = ([.\d]+) picked", drawn)
+    assert mmr is not None and "baseline (default)" in drawn
+    relevance, similarity, value = map(float, mmr.groups())
+    assert 0.7 * relevance - 0.3 * similarity == pytest.approx(value, abs=0.002)
+    assert value == pytest.approx(row.diversity.value, abs=0.0005)
     (change,) = (text for text in texts(waterfall(view, row, 24)).splitlines() if "baseline" in text)
     assert change.startswith("baseline: #"), "whole rather than with a name"
 

@@ -10,9 +10,10 @@ from lab_world import LARGE, SMALL, frame, lab, press, settled, until
 from test_tui_lab import DRILL, running
 from textual.pilot import Pilot
 
-from openclaw_mem_engine.api import KNOBS, Change, Expected, Passage, WhyNot
+from openclaw_mem_engine.api import KNOBS, Change, Expected, Knobs, Passage, WhyNot
+from openclaw_mem_tui.features.search.render.knobs import knob
 from openclaw_mem_tui.features.why_not.picker import MemoryLine, lines_of, matching
-from openclaw_mem_tui.features.why_not.render import around_changes
+from openclaw_mem_tui.features.why_not.render import around_changes, change_lines, setting
 from openclaw_mem_tui.features.why_not.screen import WhyNotScreen
 from openclaw_mem_tui.render.spans import text_of, width
 from openclaw_mem_tui.widgets.dialogs import HelpScreen, PickScreen
@@ -319,6 +320,23 @@ def test_where_no_setting_was_tried_it_says_why() -> None:
     said = " ".join(text_of(row).strip() for row in head)
     assert said == "no setting was tried: the step marked ✗ comes before the ranking" and not foot
     assert all(width(row) < 60 for row in head)
+
+
+def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
+    knobs = Knobs()
+    for name, value, says in (
+        ("candidate_limit", 5, "candidate limit none → 5"),
+        ("list_rows", 10, "list rows auto → 10"),
+        ("min_score", 0.0, "min score .35 → .00"),
+        ("half_life_days", 335.0, "half life days 30 → 335"),
+        ("decay", True, "decay off → on"),
+    ):
+        assert setting(Change({name: value}, 1), knobs) == says
+        panel = text_of(knob(name, getattr(knobs, name), value, False, 60, False))
+        assert f"was {says.rpartition(' ')[2]}" in panel, "the panel shows the same values"
+    how = "works by keyword rescue: no score reaches min score 0.35"
+    rows = change_lines(knobs, Change({"decay": True}, 3, how=how), 140, False)
+    assert text_of(rows[0]).endswith(" · works by keyword rescue: no score reaches min score .35")
 
 
 async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) -> None:

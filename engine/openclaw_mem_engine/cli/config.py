@@ -17,10 +17,10 @@ from openclaw_mem_engine.cli.terminal import (
     aligned,
     dim,
     hanging,
+    knob_text,
     one_line,
     out,
     say,
-    setting_text,
     show,
     strong,
 )
@@ -251,7 +251,7 @@ def _with_knob(settings: Settings, row: Row, knobs: Mapping[str, KnobValue]) -> 
             # The profile of the backend in use; what the configuration says may be for the builtin index.
             where = f"profile {knobs['profile']}" + ("" if own else ", memory.qmd.limits")
             origin = Origin("default", where)
-    return row._replace(value_text=setting_text(knobs[name]), allowed=_allowed(name), origin=origin)
+    return row._replace(value_text=knob_text(name, knobs[name]), allowed=_allowed(name), origin=origin)
 
 
 def _allowed(knob: str) -> str:

@@ -16,10 +16,10 @@ from openclaw_mem_engine.cli.terminal import (
     dim,
     hanging,
     indented,
+    knob_text,
     marked,
     matched,
     one_line,
-    setting_text,
     strong,
 )
 from openclaw_mem_engine.cli.text_format import duration, fallback_words
@@ -129,8 +129,10 @@ def _dropped_lines(answer: Answer) -> Iterator[str]:
     for row in dropped[:DROPPED_SHOWN]:
         score, reason = final_score(row, answer.trace.knobs), one_line(row.outcome.reason or "")
         rows.append((score, _location(row), (row.outcome.stage or "").replace("_", " "), reason))
-    for line in indented(aligned(rows)):
+    for row, line in zip(dropped, indented(aligned(rows)), strict=False):
         yield from hanging(line, 11)
+        if row.outcome.stage == "mmr" and (compared := diversity(row, answer.trace.knobs)):
+            yield from map(dim, hanging(_INDENT + one_line(compared), len(_INDENT) + 2))
     if len(dropped) > DROPPED_SHOWN:
         yield dim(f"  {len(dropped) - DROPPED_SHOWN:,} more; --json --explain lists them all")
     yield ""
@@ -186,7 +188,9 @@ def _profile(answer: Answer) -> str:
 
     knobs = answer.trace.knobs
     changes = knobs.changes_from(profile(knobs.profile))
-    listed = ", ".join(f"{name.replace('_', ' ')} {setting_text(value)}" for name, value in changes.items())
+    listed = ", ".join(
+        f"{name.replace('_', ' ')} {knob_text(name, value)}" for name, value in changes.items()
+    )
     return f"{knobs.profile} with {listed}" if listed else knobs.profile
 
 

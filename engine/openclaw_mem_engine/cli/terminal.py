@@ -12,11 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import FrameType
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from openclaw_mem_engine.commands import advice, advised
 from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.sanitize import inert_json, visible
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.ranking.knobs import KnobValue
 
 #: Columns of text that goes to a pipe or a file: what they receive does not depend on a window.
 PIPE_WIDTH = 100
@@ -236,3 +239,11 @@ def setting_text(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def knob_text(name: str, value: KnobValue) -> str:
+    """The same with what it means where the number does not say it: ``0 (none)``."""
+    from openclaw_mem_engine.ranking.knobs import KNOBS
+
+    means = KNOBS[name].meaning(value) if name in KNOBS else ""
+    return f"{setting_text(value)} ({means})" if means else setting_text(value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
 from openclaw_mem_engine.cli.search import brought_up_to_date, knobs_of, query_of, refused
-from openclaw_mem_engine.cli.terminal import hanging, one_line, setting_text, show, stoppable, strong, width
+from openclaw_mem_engine.cli.terminal import hanging, knob_text, one_line, show, stoppable, strong, width
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import PathRefused
 
@@ -56,7 +56,7 @@ def _lines(answer: WhyNot) -> Iterator[str]:
     if answer.changes:
         yield from ("", strong("each of these returns it"))
         for change in answer.changes:
-            settings = " ".join(f"{name}={setting_text(value)}" for name, value in change.set.items())
+            settings = " ".join(f"{name}={knob_text(name, value)}" for name, value in change.set.items())
             yield from _entry(f"  {settings}:", _effect(change))
     if answer.text_changes:
         yield from ("", strong("in the notes"))
@@ -69,12 +69,16 @@ def _lines(answer: WhyNot) -> Iterator[str]:
 
 
 def _effect(change: Change) -> str:
-    rank = f"rank {change.rank}{', not in openclaw.json' if change.only_here else ''}"
-    if not change.lost:
-        return f"{rank}, {change.effect}"
     named = ", ".join(change.lost[:_LOST_NAMED])
     more = len(change.lost) - _LOST_NAMED
-    return f"{rank}, {change.effect}: {named}{f' and {more} more' if more > 0 else ''}"
+    parts = [
+        f"rank {change.rank}",
+        ", not in openclaw.json" if change.only_here else "",
+        f", {change.effect}",
+        f": {named}{f' and {more} more' if more > 0 else ''}" if change.lost else "",
+        f"; {change.how}" if change.how else "",
+    ]
+    return "".join(parts)
 
 
 def _entry(name: str, text: str) -> list[str]:

@@ -23,7 +23,8 @@ _SWITCH = dict.fromkeys(("on", "true", "yes", "1"), True) | dict.fromkeys(("off"
 class KnobSpec:
     """Range, steps and meaning of one knob. ``low``/``high`` are inclusive; ``step``/``leap`` are the small
     and large change of a key press; ``free`` is True where a change needs no new retrieval. ``needs`` are
-    settings of other knobs without which this one has no effect: ``knob=value`` or ``knob=one|other``."""
+    settings of other knobs without which this one has no effect: ``knob=value`` or ``knob=one|other``;
+    ``zero`` is what 0 means where that is no number: ``none``, ``auto``."""
 
     name: str
     kind: Literal["choice", "int", "float", "switch"]
@@ -35,6 +36,7 @@ class KnobSpec:
     leap: float = 0.2
     free: bool = True
     needs: tuple[str, ...] = ()
+    zero: str = ""
 
     @property
     def allowed(self) -> str:
@@ -43,6 +45,10 @@ class KnobSpec:
         if self.kind == "choice":
             return ", ".join(self.choices)
         return f"{self.low:g} to {self.high:g}" + (", a whole number" if self.kind == "int" else "")
+
+    def meaning(self, value: KnobValue) -> str:
+        """What a value means where the number does not say it; empty for any other."""
+        return "" if value else self.zero
 
     def parse(self, value: object) -> KnobValue:
         """The typed value of a setting. Raises UsageError."""

@@ -90,7 +90,7 @@ class Knobs:
     )
     bonus_next: float = knob(0.0, "added for a second or third rank in a list", step=0.01, needs=_BY_RANK)
     candidate_limit: int = knob(
-        0, "how many fused candidates continue; 0: all of them", low=0, high=400, step=5, leap=20
+        0, "how many fused candidates continue; 0: all of them", high=400, step=5, leap=20, zero="none"
     )
     rerank: bool = knob(False, "a reranker scores the first candidates again", free=False)
     rerank_top: int = knob(
@@ -106,7 +106,7 @@ class Knobs:
         6, "make the pool large enough for this many results", low=1, high=200, step=1, leap=5, needs=_SIZED
     )
     list_rows: int = knob(
-        0, "candidates of a list; 0: by max results", low=0, high=OVERFETCH, step=5, leap=20
+        0, "candidates of a list; 0: by max results", high=OVERFETCH, step=5, leap=20, zero="auto"
     )
     text_score: Literal["rank", "one", "max", "ratio"] = knob(
         "rank", "bm25 as 1/(1+rank), 1, share of the best, or bm25/(1+bm25)", needs=("fusion=weighted",)
@@ -143,11 +143,11 @@ class Knobs:
     snippet_budget: int = knob(
         0,
         "characters of a packed answer; 0: max results × snippet chars",
-        low=0,
         high=1_000_000,
         step=700,
         leap=4_200,
         needs=("snippet=packed",),
+        zero="auto",
     )
 
     @property

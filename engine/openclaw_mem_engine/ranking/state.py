@@ -58,13 +58,14 @@ class Wanted(NamedTuple):
 
 
 class _Dropped(NamedTuple):
-    """What a stage dropped for one cause. ``order`` sorts all that it dropped."""
+    """What a stage dropped for one cause. ``order`` sorts all that it dropped; ``cause``: see ``Outcome``."""
 
     items: Sequence[Ranked]
     stage: str
     label: str
     why: Callable[[Ranked], str]
     order: Callable[[Ranked], float]
+    cause: str
 
 
 _BY_RANK: Callable[[Ranked], float] = attrgetter("rank")
@@ -85,12 +86,12 @@ class RankingState:
 
     Stages tell later cuts what they know: ``why_low`` and ``why_late`` hold functions that explain a low
     score or a late rank (an empty text: not the cause); the latest stage is asked first. ``why_displaced``
-    are stage, label and reason of drops that the score alone would not have caused. ``fused`` makes the
-    operands of the fusion for a chunk, ``outside`` gives the candidates that no stage scored: operands,
-    reasons and rows of what is dropped are made when they are read. ``no_cut`` says why a score cut
-    has no meaning for these scores, None when it has one. Unless ``explained`` only scores, order and results
-    are wanted: stages keep nothing for a trace, and there is none. With ``wanted`` only what the agent
-    receives of that.
+    are stage, label and reason (of an item beside those ``kept``) of drops that the score alone would not
+    have caused. ``fused`` makes the operands of the fusion for a chunk, ``outside`` gives the candidates that
+    no stage scored: operands, reasons and rows of what is dropped are made when they are read. ``no_cut``
+    says why a score cut has no meaning for these scores, None when it has one. Unless ``explained`` only
+    scores, order and results are wanted: stages keep nothing for a trace, and there is none. With ``wanted``
+    only what the agent receives of that.
     """
 
     def __init__(
@@ -104,13 +105,14 @@ class RankingState:
         self.lists: list[RankedList] = []
         self.shown_lists: list[RankedList] = []
         self.ranked: list[Ranked] = []
-        #: Chunks that hold words of the query, and candidates below the score cut: for keyword rescue.
+        #: Chunks that hold words of the query, candidates below the score cut, and why: for keyword rescue.
         self.by_words: frozenset[str] = frozenset()
         self.low: list[Ranked] = []
+        self.why_below: Callable[[Ranked], str] = lambda _: ""
         self.no_cut: str | None = None
         self.why_low: list[Callable[[Ranked], str]] = []
         self.why_late: list[Callable[[Ranked], str]] = []
-        self.why_displaced: tuple[str, str, Callable[[Ranked], str]] | None = None
+        self.why_displaced: tuple[str, str, Callable[..., str]] | None = None
         self.fused: Callable[[str], tuple[Operand, ...]] = lambda _: ()
         self.outside: Callable[[RankingState], Outside] = lambda _: ((), dict[str, Row]().__getitem__)
         #: What the agent receives, and what of each returned chunk; the snippet stage makes both.
@@ -182,11 +184,13 @@ class RankingState:
         label: str,
         why: Callable[[Ranked], str],
         order: Callable[[Ranked], float] = _BY_RANK,
+        cause: str = "",
     ) -> None:
         """Candidates are not returned: the reason is shown, ``order`` sorts what one stage dropped. The stage
-        takes them out of ``ranked`` itself. Nothing may change what ``why`` reads."""
+        takes them out of ``ranked`` itself. Nothing may change what ``why`` reads. A later drop of the same
+        candidate replaces this one."""
         if self.explained:
-            self._drops[-1].append(_Dropped(items, stage, label, why, order))
+            self._drops[-1].append(_Dropped(items, stage, label, why, order, cause))
 
     def restore(self, item: Ranked) -> None:
         """A dropped candidate is returned after all, behind those that passed."""
@@ -242,7 +246,9 @@ class RankingState:
             if chunk_id not in dropped:
                 return row_outside(chunk_id)
             item, drop = dropped[chunk_id]
-            return self.row(chunk_id, Outcome("dropped", None, drop.stage, drop.why(item), False, drop.label))
+            why = drop.why(item)
+            outcome = Outcome("dropped", None, drop.stage, why, label=drop.label, cause=drop.cause)
+            return self.row(chunk_id, outcome)
 
         return Others([*dropped], outside, row)
 

@@ -93,7 +93,8 @@ class Operand(NamedTuple):
 
 class Outcome(NamedTuple):
     """Returned at a rank, or dropped at a stage for a reason. ``rescued``: kept though below the cut;
-    ``label`` is the short name of the stage."""
+    ``label`` is the short name of the stage; ``cause`` tells what it dropped for other causes apart, in a few
+    words, empty where there is one cause."""
 
     kind: Literal["returned", "dropped"]
     rank: int | None = None
@@ -101,12 +102,14 @@ class Outcome(NamedTuple):
     reason: str | None = None
     rescued: bool = False
     label: str = ""
+    cause: str = ""
 
 
 class Diversity(NamedTuple):
     """The numbers of MMR: ``value = λ·relevance − (1 − λ)·similarity``, where ``similarity`` is the largest
-    one to a hit chosen before and ``nearest`` the location of that hit (None for the first pick). ``picked``
-    is False for what remained when enough hits had been chosen."""
+    one to a hit chosen before and ``nearest`` the location of that hit (None: there was none). ``picked`` is
+    False for what remained when enough hits had been chosen; its numbers are those with which it lost to the
+    last one."""
 
     picked: bool
     relevance: float

@@ -188,7 +188,7 @@ class Lookup(ABC, Generic[F, C]):
     def _fact(self, found: F, chunk_id: str, at: int, trace: Trace) -> ListFact:
         """What the list number ``at`` says of a chunk."""
 
-    # What counterfactuals are tried with: see ``why_not.changes.Pools``.
+    # What counterfactuals are tried with: see ``why_not.steps.Pools``.
     def pool(self, knobs: Knobs) -> Pool:
         key = self._key(knobs)
         if key not in self._pools:

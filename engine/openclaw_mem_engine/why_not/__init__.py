@@ -79,13 +79,15 @@ class Step:
 class Change:
     """Knobs that bring the passage in when they are set so and nothing else is: the smallest such change.
     ``rank`` is that of the result which then holds it, from 1; ``lost`` and ``gained`` are the other
-    passages (``path:line``) that are returned no more, and now. ``only_here``: ``openclaw.json`` has no key
-    for one of the knobs, so the agent cannot be configured so."""
+    passages (``path:line``) that are returned no more, and now. ``how``: what returns it where its own score
+    does not (keyword rescue, a tie), empty where that does: such a change is fragile. ``only_here``:
+    ``openclaw.json`` has no key for one of the knobs, so the agent cannot be configured so."""
 
     set: Mapping[str, KnobValue]
     rank: int
     lost: tuple[str, ...] = ()
     gained: tuple[str, ...] = ()
+    how: str = ""
     only_here: bool = False
 
     @property
@@ -98,8 +100,8 @@ class Change:
         return f"{comes}, {lost or 'none'} {'are' if lost > 1 else 'is'} lost"
 
     def to_dict(self) -> dict[str, Any]:
-        lost = list(self.lost)
-        return {"set": dict(self.set), "rank": self.rank, "lost": lost, "onlyHere": self.only_here}
+        of = {"set": dict(self.set), "rank": self.rank, "lost": list(self.lost)}
+        return {**of, "how": self.how, "onlyHere": self.only_here}
 
 
 #: ``undated``: an evergreen file instead of a dated one; ``word``: words of the query that the passage lacks;
@@ -122,8 +124,8 @@ class TextChange:
 class WhyNot:
     """The answer. ``returned``: the agent receives something of the passage, as result ``rank`` (from 1).
     ``stage`` is the step that said no, or ``returned``; ``verdict`` is one sentence. ``steps`` end with the
-    first no. ``changes``, the smallest part of a knob's range first, are empty when none of the settings
-    tried brings it in (a note names the knobs), and when the passage needs none."""
+    first no. ``changes``, those that cost the least first and those that are fragile last, are empty when
+    none of the settings tried brings it in (a note names the knobs), and when the passage needs none."""
 
     query: str
     passage: Passage

@@ -13,7 +13,6 @@ from functools import partial
 from itertools import chain, product
 from math import ceil
 from operator import attrgetter
-from typing import Protocol
 
 from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue, Rescue
@@ -22,7 +21,8 @@ from openclaw_mem_engine.ranking.pool import CandidateList, Pool
 from openclaw_mem_engine.ranking.profiles import PROFILES
 from openclaw_mem_engine.ranking.state import RankingState, Wanted
 from openclaw_mem_engine.why_not import Change
-from openclaw_mem_engine.why_not.steps import Grid, first_that, is_scored, returned, ways
+from openclaw_mem_engine.why_not.means import means
+from openclaw_mem_engine.why_not.steps import Grid, Pools, first_that, is_scored, returned, ways
 from openclaw_mem_engine.why_not.walk import Fate, fate_of
 
 #: Knobs that candidate lists are made with, for which a backend is searched again; each has its own of them.
@@ -50,19 +50,6 @@ _MORE = (*_SIZES, "candidate_limit", "rerank_top")
 _LEVERS = ("min_score", "max_results", "mode", "fusion", "keyword_rescue", "vector_weight", "decay", "mmr")
 #: Knobs that choose what is shown of a chunk.
 _SHOWING = ("snippet", "snippet_chars", "snippet_budget")
-
-
-class Pools(Protocol):
-    """The pools of one query. All methods may read an index and raise Cancelled."""
-
-    def pool(self, knobs: Knobs) -> Pool:
-        """The lists for knobs, the same object for the same lists, and no signals."""
-
-    def complete(self, knobs: Knobs) -> Pool:
-        """The same pool with its signals."""
-
-    def same(self, knobs: Knobs) -> Knobs:
-        """Other knobs that are known to give the same answer, or these."""
 
 
 class Search:
@@ -109,11 +96,13 @@ class Search:
         # Settings that would ask the reranker for scores that are not known: what they do cannot be said.
         self._unknown: set[tuple[tuple[str, KnobValue], ...]] = set()
         self._before = returned(state)
+        self._rescued = any(item.rescued and item.chunk_id in self._wanted for item in state.ranked)
 
     def singles(self) -> list[Change]:
         """For every knob alone the smallest change that helps. What costs the fewest other results is
         first, then the best rank, then the smallest part of a knob's range (a switch or another choice is the
-        whole range); those that only ask for more are last."""
+        whole range); those that only ask for more are last, behind them those where the passage is not
+        returned by its own score."""
         values = ((name, self._nearest(name, {})) for name in self._names())
         found = [self._change({name: value}) for name, value in values if value is not None]
         return sorted(found, key=self._cost)
@@ -263,24 +252,25 @@ class Search:
     def _holds_with(self, name: str, value: KnobValue) -> bool:
         return self._holds(self._knobs.set({name: value}))
 
-    def _cost(self, change: Change) -> tuple[bool, int, int, float]:
+    def _cost(self, change: Change) -> tuple[bool, bool, int, int, float]:
         sizes = []
         for name, value in change.set.items():
             spec = KNOBS[name]
             number = spec.kind in ("int", "float")
             sizes.append(abs(float(value) - self._start(name)) / (spec.high - spec.low) if number else 1.0)
         more = any(name in _MORE for name in change.set)
-        return more, len(change.lost), change.rank, sum(sizes)
+        return bool(change.how), more, len(change.lost), change.rank, sum(sizes)
 
     def _nearest(self, name: str, others: Mapping[str, KnobValue]) -> KnobValue | None:
-        """The value of a knob nearest to the present one that helps beside ``others``."""
+        """The value of a knob nearest to the present one that helps beside ``others``. Of the nearest in each
+        direction, and of choices, a single knob takes one with which the passage has the score."""
         spec, now = KNOBS[name], getattr(self._knobs, name)
         if spec.kind == "switch":
             return (not now) if self._helps({**others, name: not now}) else None
         if spec.kind == "choice":
             helping = (value for value in self._choices(name) if self._helps({**others, name: value}))
-            return next(helping, None)
-        found = []
+            return next(helping, None) if others else self._by_score(name, list(enumerate(helping)))
+        found = list[tuple[int, KnobValue]]()
         for direction in ways(name):
             steps = self._steps(name, direction)
             tries = partial(self._helps_at, steps, name, others)
@@ -290,7 +280,15 @@ class Search:
                 at = first_that(len(steps), tries)
             if at is not None:
                 found.append((at, steps[at]))
-        return min(found)[1] if found else None
+        if others:
+            return min(found)[1] if found else None
+        return self._by_score(name, found)
+
+    def _by_score(self, name: str, found: Sequence[tuple[int, KnobValue]]) -> KnobValue | None:
+        """Of values of a knob, each with its distance, the nearest that does not work by other means."""
+        if len(found) < 2:
+            return found[0][1] if found else None
+        return min(found, key=lambda each: (bool(self._change({name: each[1]}).how), each[0]))[1]
 
     def _helps_at(
         self, steps: Sequence[KnobValue], name: str, others: Mapping[str, KnobValue], at: int
@@ -335,10 +333,12 @@ class Search:
     def _change(self, settings: Mapping[str, KnobValue]) -> Change:
         knobs = self._knobs.set(settings)
         complete = partial(self._pools.complete, knobs)
-        after = ranked(self._pools.pool(knobs), knobs, explained=False, complete=complete)
+        after = ranked(self._pools.pool(knobs), knobs, complete=complete)
         now = returned(after)
         lost = (text for i, text in self._before.items() if i not in now and i not in self._wanted)
         known = {*self._wanted, *self._before}
         gained = (text for chunk_id, text in now.items() if chunk_id not in known)
         rank_now = fate_of(after, self._wanted, self._line).rank or 0
-        return Change(dict(settings), rank_now, tuple(lost), tuple(gained))
+        # What is kept by keyword rescue already has no score to lose.
+        how = "" if self._rescued else means(after.trace(), self._wanted, rank_now)
+        return Change(dict(settings), rank_now, tuple(lost), tuple(gained), how)

@@ -1,10 +1,12 @@
-"""The values of a number knob in one direction, and the first of them that helps; tries without pauses."""
+"""What tries are made with: pools, the values of a number knob in one direction and the first of them that
+helps; tries without pauses."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 from openclaw_mem_engine.ranking.knobs import Knobs, KnobSpec, KnobValue
 from openclaw_mem_engine.ranking.pipeline import to_rerank
@@ -13,6 +15,19 @@ from openclaw_mem_engine.ranking.state import RankingState
 
 #: Values before the first that helps, which are tried to see that none of them does.
 _CHECKED = 5
+
+
+class Pools(Protocol):
+    """The pools of one query. All methods may read an index and raise Cancelled."""
+
+    def pool(self, knobs: Knobs) -> Pool:
+        """The lists for knobs, the same object for the same lists, and no signals."""
+
+    def complete(self, knobs: Knobs) -> Pool:
+        """The same pool with its signals."""
+
+    def same(self, knobs: Knobs) -> Knobs:
+        """Other knobs that are known to give the same answer, or these."""
 
 
 class Grid(Sequence[KnobValue]):

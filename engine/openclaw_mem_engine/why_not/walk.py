@@ -152,7 +152,7 @@ def _steps(
         numbers = {"score": row.scores.get(name), "rank": row.ranks.get(name)}
         facts = {key: value for key, value in numbers.items() if value is not None}
         if out.stage == name:
-            yield Step(name, False, (out.reason or "") + _not_rescued(row, trace), facts)
+            yield Step(name, False, out.reason or "", facts)
             return
         if stage.kind == "snippet":
             shows = ", ".join(f"{a}–{b}" if a < b else f"{a}" for a, b in dict.fromkeys(fate.lines))
@@ -217,8 +217,9 @@ def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> s
         why = f"{age:.0f} days old" if age is not None else factor.note
         return f"× {factor.value:.3f} ({why}) = {score}, {ranks}"
     if name == "mmr" and row.diversity is not None:
-        near = f", nearest chosen: {row.diversity.nearest}" if row.diversity.nearest else ""
-        return f"value {row.diversity.value:.3f}, rank {row.ranks[name]}{near}"
+        seen = row.diversity
+        near = f", similarity {seen.similarity:.2f} to {seen.nearest}" if seen.nearest else ""
+        return f"MMR {seen.value:z.3f}{near}, {ranks}"
     if name == "min_score":
         stage = trace.stage(name)
         if stage is not None and stage.note:
@@ -240,23 +241,6 @@ def _rank_before(name: str, row: Row, trace: Trace) -> int | None:
     names = [stage.name for stage in trace.stages if stage.kind != "list"]
     before = names[: names.index(name)] if name in names else []
     return next((row.ranks[stage] for stage in reversed(before) if stage in row.ranks), None)
-
-
-def _not_rescued(row: Row, trace: Trace) -> str:
-    """Where a keyword match below the minimum score is among those of which keyword rescue kept the first."""
-    stage, least = trace.stage("rescue"), trace.knobs.min_score
-    if row.outcome.stage != "min_score" or stage is None or not stage.changed:
-        return ""
-    terms = {lst.term for lst in trace.lists if lst.kind.by_words}
-    below = [other for other in trace.rows if other.final is not None and other.final < least]
-    ranks = sorted(other.ranks["final"] for other in below if not terms.isdisjoint(other.scores))
-    if terms.isdisjoint(row.scores):
-        return ""
-    matches = "keyword matches" + " below it" * (trace.knobs.keyword_rescue == "fill")
-    number = ranks.index(row.ranks["final"]) + 1
-    return (
-        f"; keyword rescue kept the first {stage.changed} {matches}, this is number {number} of {len(ranks)}"
-    )
 
 
 def _quoted(words: Sequence[str], begun: Sequence[str] = ()) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from openclaw_mem_engine.model import Note
@@ -16,8 +16,8 @@ def cut_by_score(state: RankingState) -> None:
     if no_cut is None:
         state.ranked = [item for item in before if item.score >= minimum]
         state.low = [item for item in before if item.score < minimum]
-        why = partial(_why_below, minimum, state.knobs.digits, state.why_low[::-1])
-        state.drop(state.low, "min_score", "min", why, lambda item: -item.score)
+        state.why_below = partial(_why_below, minimum, state.knobs.digits, state.why_low[::-1])
+        _drop_low(state, state.low, state.why_below)
     elif minimum > 0:
         state.notes.append(Note("cut-not-applied", no_cut + "."))
     state.record(
@@ -32,6 +32,12 @@ def cut_by_score(state: RankingState) -> None:
     )
 
 
+def _drop_low(
+    state: RankingState, items: Sequence[Ranked], why: Callable[[Ranked], str], cause: str = ""
+) -> None:
+    state.drop(items, "min_score", "min", why, lambda item: -item.score, cause)
+
+
 def _why_below(minimum: float, digits: int, causes: Iterable[Callable[[Ranked], str]], item: Ranked) -> str:
     many = decimals(item.score, minimum, digits)
     reason = f"{item.score:.{many}f} is below {minimum:g}, short by {minimum - item.score:.{many}f}"
@@ -40,15 +46,18 @@ def _why_below(minimum: float, digits: int, causes: Iterable[Callable[[Ranked], 
 
 def rescue_keyword_hits(state: RankingState) -> None:
     """Take back keyword hits below the score cut: all of them when nothing passed (``when-empty``), or to
-    fill free result slots (``fill``)."""
+    fill free result slots (``fill``). Where it takes any, it is this that decides about the others."""
     knobs, passed = state.knobs, len(state.ranked)
     if knobs.keyword_rescue == "off" or state.no_cut is not None:
         return
     fills = knobs.keyword_rescue == "fill"
-    saved = [item for item in state.low if item.chunk_id in state.by_words] if fills or not passed else []
-    saved = saved[: max(0, knobs.max_results - passed)]
+    free = max(0, knobs.max_results - passed) if fills or not passed else 0
+    matches = [item for item in state.low if item.chunk_id in state.by_words] if free else []
+    saved = matches[:free]
     for item in saved:
         state.restore(item)
+    if saved and state.explained:
+        _drop_unrescued(state, matches, len(saved))
     state.record(
         "rescue",
         "keyword hits fill free results" if fills else "keyword hits kept when nothing passes",
@@ -58,6 +67,24 @@ def rescue_keyword_hits(state: RankingState) -> None:
         label="rescue",
         heading="keyword hits below min score that are kept",
     )
+
+
+def _drop_unrescued(state: RankingState, matches: Sequence[Ranked], kept: int) -> None:
+    """Drop again what keyword rescue did not take, with the reason for that."""
+    below, numbers = state.why_below, {item.chunk_id: at for at, item in enumerate(matches, 1)}
+    first = f"the first {kept} keyword matches" if kept > 1 else "the first keyword match"
+    which = first + " below it" * (state.knobs.keyword_rescue == "fill")
+
+    def why_late(item: Ranked) -> str:
+        number = f"this is number {numbers[item.chunk_id]} of {len(numbers)}"
+        return f"{below(item)}; keyword rescue kept {which}, {number}"
+
+    def why_not(item: Ranked) -> str:
+        return f"{below(item)}; no keyword match in the pool, and keyword rescue returns only these"
+
+    _drop_low(state, matches[kept:], why_late, f"beyond {first}")
+    others = [item for item in state.low if item.chunk_id not in numbers]
+    _drop_low(state, others, why_not, "without a keyword match")
 
 
 def cut_by_count(state: RankingState) -> None:
@@ -72,7 +99,8 @@ def cut_by_count(state: RankingState) -> None:
         passed = sorted((i for i in before if not i.rescued), key=lambda item: -item.score)
         by_score = {item.chunk_id for item in passed[:most]}
         stage, label, why = why_displaced
-        state.drop([item for item in beyond if item.chunk_id in by_score], stage, label, why)
+        displaced = [item for item in beyond if item.chunk_id in by_score]
+        state.drop(displaced, stage, label, partial(why, kept=tuple(state.ranked)))
         beyond = [item for item in beyond if item.chunk_id not in by_score]
 
     def why_late(item: Ranked) -> str:

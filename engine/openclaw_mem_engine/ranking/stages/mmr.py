@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from openclaw_mem_engine.model import snippet_of
@@ -53,8 +54,9 @@ def bitsets(token_sets: Iterable[frozenset[str]], positions: dict[str, int] | No
 
 
 class Selection(NamedTuple):
-    """One candidate after selection. ``value`` is ``λ·relevance − (1 − λ)·similarity`` when it was picked (or
-    when selection stopped); ``nearest`` is the position of the picked candidate it resembles most, or -1."""
+    """One candidate after selection. ``value`` is ``λ·relevance − (1 − λ)·similarity`` when it was picked, or
+    when the last one was and it was not: the two values that were compared. ``nearest`` is the position of
+    the candidate it resembles most of those picked before, or -1."""
 
     position: int
     picked: bool
@@ -73,8 +75,8 @@ def mmr_order(
     """All candidates in MMR order; ties go to the larger score, then to the earlier candidate.
 
     ``scores`` and ``sets`` are parallel. ``enough(index)`` is called after each pick and ends the selection
-    when true; the rest follow by their value at that moment. A candidate's value can only fall while picks
-    are made, so a heap of upper bounds finds each maximum without comparing all pairs.
+    when true; the rest follow by the value with which they lost to this pick. A candidate's value can only
+    fall while picks are made, so a heap of upper bounds finds each maximum without comparing all pairs.
     """
     lam = min(1.0, max(0.0, lam))
     if not scores:
@@ -112,8 +114,9 @@ def mmr_order(
             continue
         heapq.heappop(heap)
         ordered.append(Selection(index, True, relevance[index], similarity[index], nearest[index], -bound))
-        picked.append(index)
         done = enough is not None and enough(index)
+        if not done:
+            picked.append(index)
     rest = [(-refresh(index) if lam < 1.0 else bound, tie, index) for bound, tie, index in heap]
     ordered.extend(
         Selection(index, False, relevance[index], similarity[index], nearest[index], -bound)
@@ -145,14 +148,16 @@ def diversify(state: RankingState) -> None:
         return wanted <= 0
 
     order = mmr_order([item.score for item in before], sets, knobs.mmr_lambda, enough)
+    near_of: dict[str, str] = {}
     for chosen in order if state.explained else ():
-        item = before[chosen.position]
-        near = before[chosen.nearest].chunk_id if chosen.nearest >= 0 else None
-        nearest = None if near is None else state.pool.candidates[near].location
+        item, nearest = before[chosen.position], None
+        if chosen.nearest >= 0:
+            near = near_of[item.chunk_id] = before[chosen.nearest].chunk_id
+            nearest = state.pool.candidates[near].location
         item.scores["mmr"] = chosen.value
         item.diversity = Diversity(chosen.picked, chosen.relevance, chosen.similarity, nearest, chosen.value)
     state.reorder("mmr", [before[chosen.position] for chosen in order])
-    state.why_displaced = "mmr", "mmr", _why_displaced
+    state.why_displaced = "mmr", "mmr", partial(_why_displaced, near_of, numbered=knobs.snippet != "packed")
     moved = sum(1 for at, chosen in enumerate(order) if chosen.picked and chosen.position != at)
     state.record(
         "mmr",
@@ -177,12 +182,24 @@ def _order_is_idle(state: RankingState) -> bool:
     return count <= knobs.depth or (unused and passing <= knobs.depth)
 
 
-def _why_displaced(item: Ranked) -> str:
-    seen = item.diversity
-    if seen is None or seen.nearest is None:
-        return "MMR preferred hits that differ more; by score alone it would be kept"
-    near = f"too similar to {seen.nearest} (similarity {seen.similarity:.2f})"
-    return f"{near}; by score alone it would be kept"
+def _why_displaced(
+    near_of: Mapping[str, str], item: Ranked, kept: Sequence[Ranked], *, numbered: bool
+) -> str:
+    """What was compared: its value with that of the last hit ``kept``, which no earlier one is below, and the
+    similarity that lowered it. ``numbered``: hits are returned by the numbers that they have here."""
+    seen, last = item.diversity, kept[-1].diversity
+    if seen is None or last is None:
+        return ""
+    many = next((n for n in range(3, 9) if round(seen.value, n) < round(last.value, n)), 3)
+    sign = "<" if seen.value < last.value else "="
+    of = f"#{len(kept)}" if numbered else f"the last of {len(kept)}"
+    text = f"MMR {seen.value:z.{many}f} {sign} {last.value:z.{many}f} of {of}"
+    if seen.nearest is not None and seen.similarity > 0:
+        numbers = (n for n, hit in enumerate(kept, 1) if hit.chunk_id == near_of[item.chunk_id])
+        number = next(numbers, None) if numbered else None
+        where = f"#{number}, {seen.nearest}" if number is not None else seen.nearest
+        text += f"; similarity {seen.similarity:.2f} to {where}"
+    return f"{text}; by score alone it would be kept"
 
 
 def token_bitsets(pool: Pool, kind: str, ids: Sequence[str]) -> list[int]:

@@ -159,13 +159,14 @@ def fuse(state: RankingState) -> None:
     state.no_cut = _why_no_cut(state)
     state.why_low.append(partial(_ceiling, terms, knobs))
     formula, constants = _formula(state, weights)
+    fuses = sum(bool(lst.ranks) for lst in lists) > 1
     state.record(
         "fusion",
         formula,
         constants,
         kind="fusion",
-        label="fused",
-        heading="the lists weighted, or reciprocal ranks added (rrf)",
+        label="fused" if fuses else "scored",
+        heading="the lists weighted, or reciprocal ranks added (rrf)" if fuses else "by one list alone",
         entered=sum(min(len(lst.ranks), lst.cut) for lst in lists),
     )
 

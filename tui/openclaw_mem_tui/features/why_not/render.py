@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from openclaw_mem_engine.api import KNOBS, Change, Knobs, Step, WhyNot
+from openclaw_mem_tui.features.search.render.knobs import value_text
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
 
@@ -87,10 +88,10 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
     text = setting(change, knobs)
     wide = max(_SETTING, fmt.width_of(text) + 2)
     effect = f"  {change.effect}{' · not in openclaw.json' if change.only_here else ''}"
+    how = f" · {sentence(change.how)}" if change.how else ""
+    rank = (f"rank {change.rank}", "warn" if how else "good")
     made = wrapped(
-        line(mark, (fmt.left(text, wide), "strong"), (f"rank {change.rank}", "good"), (effect, "dim")),
-        cells - 1,
-        4,
+        line(mark, (fmt.left(text, wide), "strong"), rank, (effect, "dim"), (how, "warn")), cells - 1, 4
     )
     if selected and cells >= _EXPLAINED:
         about = [f"{name.replace('_', ' ')}: {KNOBS[name].help}" for name in change.set]
@@ -103,16 +104,10 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
 def setting(change: Change, knobs: Knobs) -> str:
     """``half life days 30 → 338``; of several knobs joined."""
     parts = [
-        f"{name.replace('_', ' ')} {_value(getattr(knobs, name))} → {_value(value)}"
+        f"{name.replace('_', ' ')} {value_text(name, getattr(knobs, name))} → {value_text(name, value)}"
         for name, value in change.set.items()
     ]
     return ", ".join(parts)
-
-
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return fmt.numbers(f"{value:.10g}") if isinstance(value, float) else str(value)
 
 
 def _others(change: Change) -> list[str]:

@@ -43,6 +43,7 @@ READING: Reading = (
         ("rank", "rank of the passage with that change alone"),
         ("come in", "other results that the change also returns"),
         ("lost", "results that the change removes"),
+        ("works by", "what returns it though its own score does not"),
         ("note", "a change of the text, not of a knob"),
     ),
 )

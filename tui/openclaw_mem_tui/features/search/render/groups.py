@@ -23,7 +23,7 @@ class Group(NamedTuple):
     title: str
     rows: Sequence[Row]
     of: int = 0  # how many there are, where a filter shows some of them
-    reasons: str = ""  # how many of them what dropped
+    reasons: Sequence[str] = ()  # how many of them what dropped, in full and shorter
 
 
 def groups(view: View, dropped: bool) -> list[Group]:
@@ -51,15 +51,21 @@ def groups(view: View, dropped: bool) -> list[Group]:
     return [first, *(group for group in others if group.rows)]
 
 
-def _reasons(rows: Sequence[Row], trace: Trace) -> str:
-    """``3 past max 6 · 24 below min score .20``: how many of the rows each stage dropped."""
-    many = Counter(row.outcome.stage or "" for row in rows)
-    of = {row.outcome.stage or "": row for row in rows}
-    return " · ".join(f"{count} {_dropped_by(of[name], trace)}" for name, count in many.items())
+def _reasons(rows: Sequence[Row], trace: Trace) -> list[str]:
+    """``3 past max 6 · 24 below min score .20``: how many of the rows each stage dropped, and for what cause
+    where it has several; the same without the causes."""
+    caused = Counter((_dropped_by(row, trace), row.outcome.cause) for row in rows)
+    by_stage = Counter[str]()
+    for (text, _), count in caused.items():
+        by_stage[text] += count
+    full = {fmt.join((text, cause), " "): count for (text, cause), count in caused.items()}
+    return [" · ".join(f"{count} {text}" for text, count in many.items()) for many in (full, by_stage)]
 
 
 def _dropped_by(row: Row, trace: Trace) -> str:
     stage = trace.stage(row.outcome.stage or "")
+    if stage is not None and stage.kind == "order":
+        return f"too similar ({stage.label})"
     if stage is None or stage.kind not in LIMITS:
         return tag(row, trace)
     if stage.kind == "cut":
@@ -72,9 +78,8 @@ def rule(group: Group, hint: bool, cells: int) -> Line:
     and there is room for that."""
     many = f"{len(group.rows)} of {group.of}" if group.of else str(len(group.rows))
     text = f"── {group.title}: {many} "
-    full = f"── {group.title}: {group.reasons} "
-    if group.reasons and not group.of and fmt.width_of(full) < cells:
-        text = full
+    full = (f"── {group.title}: {reasons} " for reasons in group.reasons if not group.of)
+    text = next((each for each in full if fmt.width_of(each) < cells), text)
     key = f" {key_of('dropped')} hides ──" if hint else ""
     if fmt.width_of(text) + fmt.width_of(key) >= cells:
         key = ""

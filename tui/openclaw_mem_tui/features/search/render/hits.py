@@ -120,16 +120,18 @@ def _numbers(trace: Trace, mode: Columns) -> list[Column]:
     ]
     later = (*trace.of_kind("score"), *trace.of_kind("order"))
     if later and len(columns) > 1:
-        columns.extend(Column(stage.name, stage.label, "fusion") for stage in trace.of_kind("fusion"))
-    columns.extend(
-        Column(s.name, s.label, "score", width=max(5, len(s.label))) for s in trace.of_kind("score")
-    )
-    if mode != "contributions":
-        columns.extend(Column(stage.name, stage.label, "order") for stage in trace.of_kind("order"))
+        columns.extend(_of_stage(stage, "fusion") for stage in trace.of_kind("fusion"))
+    columns.extend(_of_stage(stage, "score") for stage in trace.of_kind("score"))
+    if mode == "scores":  # it adds nothing to a score, and the last ranks are those that it made
+        columns.extend(_of_stage(stage, "order") for stage in trace.of_kind("order"))
     wide = max([5, *map(len, _tags(trace)), *(len(shown(row)) for row in trace.returned)])
     snippets = trace.of_kind("snippet")
     columns.extend(Column(stage.name, stage.label, "snippet", width=wide) for stage in snippets)
     return [*columns, Column("final", "final", "final")]
+
+
+def _of_stage(stage: Stage, kind: Literal["fusion", "score", "order"]) -> Column:
+    return Column(stage.name, stage.label, kind, width=max(5, len(stage.label)))
 
 
 def shown(row: Row) -> str:

@@ -30,7 +30,7 @@ def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int
     track = _TRACK if cells >= _ROOMY else min(_TRACK, cells - 2 - _NAME - _NUMBER - 1 - _WAS) * number
     wide = max(_VALUE, cells - 2 - _NAME - 1) if name == PROFILE and not changed else _VALUE
     wide = _NUMBER if number and 4 <= track < _TRACK else wide
-    shown = _value(name, value)
+    shown = value_text(name, value)
     if selected:
         role = "strong accent" if changed else "strong"
         parts += [Span("◂", "accent", "do('less')"), Span(shown, role), Span("▸", "accent", "do('more')")]
@@ -42,7 +42,7 @@ def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int
         parts.append(Span(" " + _track(name, value, track), "dim"))
         room -= track + 1
     if changed:
-        was = _value(name, default)
+        was = value_text(name, default)
         text = f"was {was}" if fmt.width_of(was) + 4 <= room else was
         parts.append(Span(" " + fmt.crop(text, room), "dim"))
     elif room >= 10 and name != PROFILE and not KNOBS[name].free:
@@ -58,15 +58,19 @@ def changed_words(before: Knobs, after: Knobs) -> str:
     if len(names) > _NAMED:
         named = f", profile {after.profile}" if after.profile != before.profile else ""
         return f"{len(names)} knobs{named}"
-    return ", ".join(f"{name.replace('_', ' ')} {_value(name, getattr(after, name))}" for name in names)
+    return ", ".join(f"{name.replace('_', ' ')} {value_text(name, getattr(after, name))}" for name in names)
 
 
-def _value(name: str, value: KnobValue) -> str:
+def value_text(name: str, value: KnobValue) -> str:
+    """A value as all screens show it: ``.35``, ``on``, ``none`` for a limit of 0."""
+    if name == PROFILE:
+        return str(value)
+    spec = KNOBS[name]
+    if isinstance(value, float) and spec.step < 1:
+        return fmt.setting(value)
     if isinstance(value, bool):
         return "on" if value else "off"
-    if isinstance(value, float):
-        return f"{value:g}" if name == "half_life_days" else fmt.score(value, 2)
-    return str(value)
+    return spec.meaning(value) or (f"{value:g}" if isinstance(value, float) else str(value))
 
 
 def _track(name: str, value: KnobValue, cells: int) -> str:

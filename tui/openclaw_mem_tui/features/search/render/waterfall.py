@@ -124,7 +124,7 @@ def waterfall(
     total = 0.0
     fused = {lst.term: lst for lst in trace.lists}
     labels = {stage.name: stage.label for stage in trace.stages if stage.kind != "list"}
-    several, unmatched = len(fused) > 1, list[Line]()
+    several, unmatched = len(fused) > 1 and "fusion" in labels, list[Line]()
     adding = sum(operand.label in fused and bool(operand.product) for operand in row.operands)
     folded = marker is not None and adding > _LOW_LISTS
     for operand, before, total, change in steps(row):
@@ -146,7 +146,7 @@ def waterfall(
             if marker is None or axis.parted:
                 made.append(
                     step(
-                        "fused",
+                        labels["fusion"],
                         f"{adding} lists" if folded else "",
                         axis.bar(0, before, "sum"),
                         fmt.score(before, digits),
@@ -240,11 +240,10 @@ def _diversity(trace: Trace, row: Row, cells: int) -> list[Line]:
     stage = next((stage for stage in trace.of_kind("order") if "lambda" in stage.constants), None)
     if seen is None or stage is None:
         return []
-    lam = float(stage.constants["lambda"])
-    chosen = f"picked {_ordinal(row.ranks[stage.name])}" if seen.picked else "not picked"
-    text = f"λ {fmt.score(lam, 2)} · rel {fmt.score(seen.relevance, 2)} · sim {fmt.score(seen.similarity, 2)}"
-    made = [spread(line((fmt.left(stage.label, _LABEL), "dim"), text), line((chosen, "dim")), cells)]
-    if seen.nearest is not None and seen.similarity > 0:
+    chosen = f" picked {_ordinal(row.ranks[stage.name])}" if seen.picked else ""
+    text = fmt.numbers(api.diversity_sum(seen, float(stage.constants["lambda"])))
+    made = wrapped(line((fmt.left(stage.label, _LABEL), "dim"), text, (chosen, "dim")), cells, _LABEL)
+    if seen.nearest is not None and seen.similarity > 0 and row.outcome.stage != stage.name:
         nearest = fmt.crop_left(fmt.inert(seen.nearest), cells - _LABEL - 8)
         made.append(line((" " * _LABEL + "nearest ", "dim"), (nearest, "dim")))
     return made
