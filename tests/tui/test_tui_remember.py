@@ -257,8 +257,9 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
     assert kept["screen"] == "index" and kept["theme"] == "claw-light" and kept["query"] == "router cellar"
 
     async with running(tmp_path) as (pilot, screen):
-        assert pilot.app.screen is not screen and pilot.app.theme == "claw-light"
-        await press(pilot, "1", ":")
+        assert pilot.app.focused is screen.query_line and pilot.app.theme == "claw-light"
+        assert "last screen: index (esc 3)" in screen.search.continued
+        await press(pilot, "escape", ":")
         assert "recent     Pin this run as the baseline" in pilot.app.screen.query_one(Choices).text
         await press(pilot, "escape")
         view = screen.search.view
