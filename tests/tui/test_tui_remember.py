@@ -176,6 +176,21 @@ async def test_a_heading_of_the_start_page_is_asked_with_enter(tmp_path: Path, s
         assert "Outside of it:" in screen.hits.text and screen.hits.size.height > height
 
 
+async def test_markdown_that_is_no_memory_is_counted_where_it_may_be_missed(tmp_path: Path) -> None:
+    note = settings_in(tmp_path).workspace / "plans" / "roof.md"
+    note.parent.mkdir()
+    note.write_text("Slates for the roof.\n")
+    said = "1 Markdown file here is not memory: your agent does not search it."
+    async with running(tmp_path, (80, 24)) as (pilot, screen):
+        assert said in " ".join(screen.hits.text.split())
+        await press(pilot, *"router", "enter", "W")
+        rows = pilot.app.screen.query_one(Choices)
+        assert said in " ".join(rows.text.split())
+        await press(pilot, *"qqqq")
+        drawn = "\n".join(rows.render_line(y).text for y in range(rows.size.height))
+        assert "path:line names a line of any file of the workspace" in " ".join(drawn.split()), "not cut"
+
+
 def test_a_note_without_a_heading_suggests_its_first_line(tmp_path: Path) -> None:
     notes = {
         "MEMORY.md": "# Memory\n\n---\n- The key is sk-abcdefghijklmnopqrstuvwxyz0123456789\n",
@@ -211,13 +226,22 @@ def test_what_the_doctor_found_in_an_index_ends_with_its_rebuild(tmp_path: Path)
 def test_suggestions_are_of_daily_and_other_notes_and_differ_in_more_than_numbers(tmp_path: Path) -> None:
     daily = {f"memory/2026-03-0{n}.md": f"# Log 2026-03-0{n}\n- Batch {n} of panes.\n" for n in range(1, 8)}
     notes = {**daily, "MEMORY.md": "# Memory\n## People\n## House\n", "memory/2026-03-09.md": "# Boiler\n"}
+    template = "# Stand-up\n- Mood: good\n"
+    notes |= {f"memory/2026-04-0{n}.md": f"{template}- {text}\n" for n, text in ((1, ""), (2, "New mast."))}
     settings = settings_for(
         write_notes(tmp_path / "ws", notes), tmp_path / "home", OPENCLAW_MEM_PROVIDER="none"
     )
     with Memory.open(settings) as memory:
         memory.sync()
         found = start_page.read(memory, 0.0).suggestions
-    assert [query for query, _ in found] == ["Boiler", "Batch 7 of panes.", "People", "House"]
+    assert [query for query, _ in found] == [
+        "New mast.",
+        "Boiler",
+        "People",
+        "House",
+        "Stand-up",
+        "Batch 7 of panes.",
+    ], "lines of templates are last"
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,8 @@ class Activity:
     index; ``noted`` are the notes of the last sync, until the next query; ``unused`` says what of the
     configuration the workbench does not use; ``errors`` are those that the doctor found last, until the
     index is built anew; ``damage`` is the last error that showed that the index is damaged, until it is
-    built anew or a check finds no error."""
+    built anew or a check finds no error; ``unlisted`` is a sentence on Markdown of the workspace that is no
+    memory, or empty."""
 
     phase: Phase = "opening"
     task: Task = "sync"
@@ -61,6 +62,7 @@ class Activity:
     freshness: Freshness | None = None
     files: int = 0
     chunks: int = 0
+    unlisted: str = ""
 
     @property
     def busy(self) -> bool:

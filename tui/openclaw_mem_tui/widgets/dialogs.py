@@ -69,9 +69,10 @@ class PickScreen(Dialog[str | None]):
         *,
         filtered: bool = False,
         empty: str = "nothing here",
+        about: str = "",
         start: int = 0,
     ) -> None:
-        self._find, self._filtered, self._empty = find, filtered, empty
+        self._find, self._filtered, self._empty, self._about = find, filtered, empty, about
         self._choices: Sequence[Choice] = ()
         self._list = Choices()
         self._list.cursor = start
@@ -84,7 +85,11 @@ class PickScreen(Dialog[str | None]):
 
     def _show(self, typed: str) -> None:
         self._choices = choices = self._find(typed)
-        self._list.show(lambda cells, cursor: Rows(*choice_rows(choices, self._empty, cells, cursor)))
+
+        def rows(cells: int, cursor: int) -> Rows:
+            return Rows(*choice_rows(choices, self._empty, cells, cursor, self._about))
+
+        self._list.show(rows)
         self.call_after_refresh(self._label)
 
     def on_resize(self) -> None:

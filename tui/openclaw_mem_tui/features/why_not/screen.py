@@ -245,5 +245,6 @@ async def pick(screen: WorkbenchScreen, then: Callable[[Expected], None]) -> Non
     except OpenClawMemError as error:
         screen.search.say(str(error))
         return
-    dialog, passage = picker(lines, screen.search.service.settings.workspace)
+    search = screen.search
+    dialog, passage = picker(lines, search.service.settings.workspace, search.activity.unlisted)
     screen.app.push_screen(dialog, lambda key: None if key is None else then(passage(key)))
