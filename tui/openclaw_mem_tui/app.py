@@ -61,9 +61,9 @@ class Workbench(App[int]):
     #: Those of other screens are read with the screen.
     CSS_PATH = ["base.tcss", "features/search/styles.tcss"]  # noqa: RUF012
     BINDINGS = [  # noqa: RUF012
-        Binding("ctrl+q", "quit", "quits", show=False, priority=True),
-        Binding("ctrl+c", "help_quit", "copies selected text", show=False, system=True),
-        Binding("ctrl+z", "suspend_process", "suspends; fg resumes", show=False),
+        Binding("ctrl+q", "quit", "quit", show=False, priority=True),
+        Binding("ctrl+c", "help_quit", "copy selected text", show=False, system=True),
+        Binding("ctrl+z", "suspend_process", "suspend; fg resumes", show=False),
         Binding("f1", "screen.help", "help", show=False),
     ]
 

@@ -23,7 +23,9 @@ class QueryLine(Input):
         Binding("up", "screen.previous_query", "previous query", show=False),
         # The app itself handles these, so that keys of the list may be typed right behind them. Enter is
         # ctrl+j where it was typed before the first frame: the terminal made a line feed of it.
-        Binding("enter,ctrl+j,down,escape", "screen.leave_query", "to the hits", show=False, priority=True),
+        Binding(
+            "enter,ctrl+j,down,escape", "screen.leave_query", "go to the hits", show=False, priority=True
+        ),
         Binding("ctrl+r", "screen.history", "query history", show=False),
     ]
 

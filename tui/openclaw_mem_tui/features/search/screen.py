@@ -238,7 +238,7 @@ class SearchScreen(WorkbenchScreen):
 
     def draw_keys(self) -> None:
         super().draw_keys()
-        does = "closes" if self.focused is self.knob_panel else "goes here"
+        does = "close" if self.focused is self.knob_panel else "go here"
         self.label(self.frame_of(self.knob_panel), "knobs", key_hint("knobs", does))
 
     def label_hits(self) -> None:
