@@ -91,7 +91,7 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
     tui.shows("rebuilt with 4 files", "healthy", without="1 error")
     tui.press("1")
     tui.shows("enter note", "p knobs")
-    tui.press("/", " and beans")
+    tui.press("i", " and beans")
     tui.shows("vegetables and beans", "1 result", "#1 at")
     tui.press("enter", "q")  # typed ahead: enter leaves the line before q is read
     assert tui.exit_code() == 0

@@ -269,9 +269,9 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         assert screen.query_line.value == "", "the key that the page names goes to the line, also from there"
         await press(pilot, "ctrl+r", *"nas", "enter")
         assert screen.search.view.query == "Backup of the NAS" and screen.search.view.answers
-        await press(pilot, "/", "ctrl+u")
-        await press(pilot, *"router", "enter")
-        await press(pilot, "b", "/", "end", *" cellar", "enter")
+        await press(pilot, "/", *"router", "enter")
+        assert screen.search.view.query == "router", "a new query, not more of the last one"
+        await press(pilot, "b", "i", *" cellar", "enter")
         screen.tune(screen.search.view.knobs.set({"decay": True, "vector_weight": 0.6}))
         pilot.app.theme = "claw-light"
         await press(pilot, ":", *"pin this", "enter", "3")

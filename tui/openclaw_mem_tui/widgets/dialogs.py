@@ -297,7 +297,7 @@ class HelpScreen(Dialog[str | None]):
         signs = self._reading[1]
         rows = [sign for sign in signs if has_words(" ".join(sign).lower(), self._rows.wanted)]
         wide = max((fmt.width_of(sign) for sign, _ in rows), default=0)
-        made = [line(("How to read this screen", "strong accent"))]
+        made = [line(("How to read this screen", "strong accent"))] if rows else []
         for sign, text in rows:
             made += wrapped(line((fmt.left(sign, wide) + " ", "dim"), text), cells - 1, wide + 1)
         return made

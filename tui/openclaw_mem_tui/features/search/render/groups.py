@@ -75,7 +75,7 @@ def rule(group: Group, hint: bool, cells: int) -> Line:
     full = f"── {group.title}: {group.reasons} "
     if group.reasons and not group.of and fmt.width_of(full) < cells:
         text = full
-    key = f" {key_of('dropped')} hides ──" if hint else ""
+    key = f" {key_of('dropped')} hide ──" if hint else ""
     if fmt.width_of(text) + fmt.width_of(key) >= cells:
         key = ""
     filling = max(0, cells - 1 - fmt.width_of(text) - fmt.width_of(key))
