@@ -157,6 +157,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.why_not import Step as Step
     from openclaw_mem_engine.why_not import TextChange as TextChange
     from openclaw_mem_engine.why_not import WhyNot as WhyNot
+    from openclaw_mem_engine.workspace.listing import unlisted_notes as unlisted_notes
     from openclaw_mem_engine.workspace.reading import BUDGET_LINES as BUDGET_LINES
 
 else:  # a type checker that saw this would accept any name

@@ -167,7 +167,7 @@ async def test_the_providers_screen_shows_the_external_qmd(tmp_path: Path) -> No
         assert "command   /" in screen.link_pane.text
         assert "version   1.0.7" in screen.link_pane.text and "updated" in screen.link_pane.text
         made.qmd.answers(search={"code": 3, "stderr": "no disk"})
-        await press(pilot, "1", "slash", *" grey", "enter")
+        await press(pilot, "1", "i", *" grey", "enter")
         assert "fallback: built-in index (qmd failed)" in lab(app).notes.text
         view = lab(app).search.view
         assert view.trace is not None and view.pool is not None and view.pool.fallback is not None

@@ -79,14 +79,24 @@ def test_files_are_never_overwritten(tmp_path: Path) -> None:
         (None, {"EDITOR": "nano -w"}, ["nano", "-w", "+12", "n.md"]),
         (None, {"EDITOR": "nano", "VISUAL": "hx"}, ["hx", "n.md:12"]),
         ("code", {}, ["code", "--wait", "--goto", "n.md:12"]),
+        ("/snap/bin/code-insiders -w", {}, ["/snap/bin/code-insiders", "-w", "--goto", "n.md:12"]),
         ("/opt/own/editor", {}, ["/opt/own/editor", "n.md"]),
         ("'/path with space/vim'", {}, ["/path with space/vim", "+12", "n.md"]),
+        ("/usr/bin/vim.basic -n", {}, ["/usr/bin/vim.basic", "-n", "+12", "n.md"]),
+        ("emacsclient -t", {}, ["emacsclient", "-t", "+12", "n.md"]),
+        ("emacs-29.1", {}, ["emacs-29.1", "+12", "n.md"]),
+        ("gvim", {}, ["gvim", "-f", "+12", "n.md"]),
+        ("nvim-qt", {}, ["nvim-qt", "--nofork", "+12", "n.md"]),
+        ("visual-of-my-own", {}, ["visual-of-my-own", "n.md"]),
     ],
 )
 def test_editors_open_at_the_line(
     configured: str | None, environ: dict[str, str], command: list[str]
 ) -> None:
-    assert editor_command(configured, environ, "n.md", 12) == command
+    at_line = any("12" in word for word in command)
+    assert editor_command(configured, environ, "n.md", 12) == (command, at_line)
+    path = "a {line} b/n.md"
+    assert path in editor_command(configured, environ, path, 12)[0][-1]
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

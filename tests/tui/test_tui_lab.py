@@ -82,8 +82,13 @@ async def test_typing_searches_and_the_history_is_kept(tmp_path: Path) -> None:
         await press(pilot, "slash", "ctrl+u")
         await press(pilot, *"qpbdvxs?")
         assert screen.query_line.value == "qpbdvxs?"
-        await press(pilot, "escape")
+        await press(pilot, "escape", "slash", *"heron", "escape")
+        assert screen.search.view.query == "heron", "a new query replaces the last one"
         assert screen.hits.has_focus
+        await press(pilot, "ctrl+f")
+        assert screen.hits.cursor > 1
+        await press(pilot, "ctrl+b")
+        assert screen.hits.cursor == 0
 
         await press(pilot, "escape")
         # What is typed in one burst after it must not be taken for keys of the hit list.
@@ -320,7 +325,7 @@ async def test_no_key_asks_for_a_new_layout(tmp_path: Path, monkeypatch: pytest.
                 asked.append(f"{self!r}")
             return refresh(self, *regions, layout=layout, **rest)
 
-        await press(pilot, "down", "up", "p", "left", "right", "escape", "slash", "a")
+        await press(pilot, "down", "up", "p", "left", "right", "escape", "i", "a")
         monkeypatch.setattr(Widget, "refresh", counting)
         await press(pilot, "b", "escape", "j", "k", "v", "v", "v", "t", "t", "t")
         assert asked == []
@@ -368,7 +373,7 @@ async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
         await pilot.pause()
         assert isinstance(pilot.app.screen, PickScreen)
         await settled(pilot)
-        assert pilot.app.screen._box.border_subtitle == "enter picks · esc closes", "all rows are in sight"
+        assert pilot.app.screen._box.border_subtitle == "enter pick · esc close", "all rows are in sight"
         rows = pilot.app.screen.query_one(CursorList)
         for key, at in (("G", 14), ("ctrl+u", 4), ("g", 0), ("ctrl+d", 10), ("home", 0)):
             await pilot.press(key)
@@ -376,7 +381,7 @@ async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
         await pilot.press("down", "down")
         await pilot.resize_terminal(60, 20)
         await settled(pilot)
-        assert pilot.app.screen._box.border_subtitle == "3 of 15 · enter picks · esc closes"
+        assert pilot.app.screen._box.border_subtitle == "3 of 15 · enter pick · esc close"
         picker = pilot.app.screen.query_one("Choices")
         said = " ".join(picker.text.split())  # type: ignore[attr-defined]
         assert pilot.app.screen._box.content_region.contains_region(picker.region), "each row can be seen"
@@ -406,7 +411,7 @@ async def test_one_key_swaps_the_run_and_its_baseline(tmp_path: Path) -> None:
         assert screen.search.view.knobs.decay and not screen.search.view.baseline_knobs.decay
         await press(pilot, "z")
         assert not screen.search.view.knobs.decay, "a step that is undone as any"
-        await press(pilot, "slash", *" x")
+        await press(pilot, "i", *" x")
         assert screen.search.view.knobs == screen.search.view.defaults, "of a lesson, whichever was shown"
 
         await press(pilot, "escape", "space")

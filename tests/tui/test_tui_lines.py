@@ -764,4 +764,4 @@ def test_texts_that_give_way_stay_apart_from_what_is_beside_them() -> None:
     assert "…  its detail" in spans.text_of(row)
     group = groups.Group("returned by the baseline, not by this run", [])
     texts_of = [spans.text_of(groups.rule(group, True, cells)).rstrip() for cells in (48, 80)]
-    assert "hides" not in texts_of[0] and "…" not in texts_of[0] and "d hides" in texts_of[1]
+    assert "d hide" not in texts_of[0] and "…" not in texts_of[0] and "d hide ─" in texts_of[1]

@@ -150,7 +150,7 @@ async def test_a_letter_asks_the_widgets_that_have_a_line_to_paint(
         asked[widget.id or type(widget).__name__] += 1
         return render_lines(widget, crop)
 
-    async with shown(tmp_path, counted, "escape", "slash") as pilot:
+    async with shown(tmp_path, counted, "escape", "i") as pilot:
         monkeypatch.setattr(Widget, "render_lines", note)
         await press(pilot, "space")
         assert set(asked) == {"query"}, "lines without an edge need none of Textual's work"
@@ -246,7 +246,7 @@ async def test_the_next_list_styles_the_two_lists_and_not_the_screen(
 async def test_a_letter_with_the_same_answer_paints_no_pane_but_the_status(
     tmp_path: Path, counted: Counter[str]
 ) -> None:
-    async with shown(tmp_path, counted, "escape", "slash") as pilot:
+    async with shown(tmp_path, counted, "escape", "i") as pilot:
         screen = lab(pilot.app)  # type: ignore[arg-type]
         await press(pilot, "space")
         assert screen.search.view.query == f"{DRILL} " and screen.search.view.answers
@@ -256,7 +256,7 @@ async def test_a_letter_with_the_same_answer_paints_no_pane_but_the_status(
 async def test_a_letter_paints_each_line_once_and_what_it_found_is_not_dimmed(
     tmp_path: Path, counted: Counter[str]
 ) -> None:
-    async with shown(tmp_path, counted, "escape", "slash") as pilot:
+    async with shown(tmp_path, counted, "escape", "i") as pilot:
         screen = lab(pilot.app)  # type: ignore[arg-type]
         panes = [screen.hits, screen.waterfall, screen.preview, screen.verdict, screen.funnel]
         before = {pane: [strip.text for strip in painted(pane)] for pane in panes}

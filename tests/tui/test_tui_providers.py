@@ -232,7 +232,7 @@ async def test_asking_blocks_nothing_and_leaving_stops_waiting(remote: World) ->
             await pilot.press("r")
             await pilot.pause(0.1)
             assert len([one for one in server.requests if one.body["input"] in ("memory", ["memory"])]) == 1
-            await press(pilot, "escape", "slash", *" ghent")
+            await press(pilot, "escape", "i", *" ghent")
             assert lab(app).search.view.query == "red bicycle ghent" and lab(app).search.view.answers
             await press(pilot, "escape", "2")
             assert "asking" not in screen.query_one("#status").text  # type: ignore[attr-defined]

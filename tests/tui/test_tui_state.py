@@ -176,6 +176,7 @@ def test_fuzzy_has_the_key_then_the_start_of_a_word_then_what_has_blanks_between
     assert fuzzy("memo", titles) == [titles[0]], "no letters of words in another order"
     assert fuzzy("m", titles, {"Theme": "M", titles[0]: "m ctrl+m"})[:2] == [titles[0], "Mode"]
     assert fuzzy("", titles) == titles
+    assert fuzzy("wl", titles) == [] and fuzzy("wlm", titles) == titles[:1], "two letters are in any title"
 
 
 def test_a_presenter_publishes_changes_and_only_those() -> None:

@@ -199,7 +199,7 @@ async def test_a_failing_search_keeps_the_rows_and_says_why(tmp_path: Path) -> N
         for error in (ProviderError("The provider answered 401: check the key."), ValueError("a [defect]")):
             rows = screen.hits.text
             kind.error = error  # type: ignore[attr-defined]
-            await press(pilot, "slash", "end", *" gull")
+            await press(pilot, "i", *" gull")
             assert str(error).split(":")[0] in screen.notes.text
             assert screen.hits.text.splitlines()[1] == rows.splitlines()[1]
             kind.error = None  # type: ignore[attr-defined]
@@ -225,7 +225,7 @@ async def test_a_slow_search_never_blocks_typing_and_can_be_cancelled(tmp_path: 
         screen = lab(app)
         kind.delay = 30.0  # type: ignore[attr-defined]
         start = time.monotonic()
-        await pilot.press("slash", *" router")
+        await pilot.press("i", *" router")
         await until(pilot, lambda: "searching" in screen.status_line.text and screen.hits.stale)
         assert time.monotonic() - start < 20, "less than the search takes"
         assert screen.query_line.value == "heron router"

@@ -158,14 +158,14 @@ async def test_changes_that_do_not_fit_are_reached_with_both_keys(tmp_path: Path
         await press(pilot, "j", "j", "w")
         screen = opened(pilot)
         assert not screen.query_one("#passage", Pane).display
-        assert "scrolls" in frame(screen.changes)
+        assert "scroll" in frame(screen.changes)
         last = screen.changes.text.splitlines()[-1].rstrip()
         assert last not in seen(screen.changes)
         await press(pilot, "J", "J", "J")
         assert last in seen(screen.changes)
         await pilot.resize_terminal(80, 44)
         await settled(pilot)
-        assert screen.query_one("#passage", Pane).display and "scrolls" not in frame(screen.changes)
+        assert screen.query_one("#passage", Pane).display and "scroll" not in frame(screen.changes)
 
 
 async def test_x_writes_the_change_as_configuration(tmp_path: Path) -> None:

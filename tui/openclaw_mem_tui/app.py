@@ -61,9 +61,9 @@ class Workbench(App[int]):
     #: Those of other screens are read with the screen.
     CSS_PATH = ["base.tcss", "features/search/styles.tcss"]  # noqa: RUF012
     BINDINGS = [  # noqa: RUF012
-        Binding("ctrl+q", "quit", "quits", show=False, priority=True),
-        Binding("ctrl+c", "help_quit", "copies selected text", show=False, system=True),
-        Binding("ctrl+z", "suspend_process", "suspends; fg resumes", show=False),
+        Binding("ctrl+q", "quit", "quit", show=False, priority=True),
+        Binding("ctrl+c", "help_quit", "copy selected text", show=False, system=True),
+        Binding("ctrl+z", "suspend_process", "suspend; fg resumes", show=False),
         Binding("f1", "screen.help", "help", show=False),
     ]
 
@@ -111,9 +111,8 @@ class Workbench(App[int]):
         self.search.sync.update(unused=unused)
         #: Titles of the actions that were picked in the palette, the last one first.
         self._recent = left.recent
-        #: What was configured, and what that gave; the screen that is shown first.
+        #: What was configured, and what that gave.
         self._usual_theme, self._first_theme = usual, "" if again else self.theme
-        self._first_screen = left.screen if any(entry.name == left.screen for entry in SCREENS[1:]) else ""
         #: The screen of the table that is over the search lab.
         self._at = ""
         #: Whether all threads have ended: else the process has to be ended.
@@ -167,11 +166,12 @@ class Workbench(App[int]):
             # Not a handler of the loop: that waits for ever when a terminal that is gone takes no output.
             signal.signal(number, end)
 
-    def on_mount(self) -> None:
+    async def on_mount(self) -> None:
+        # Keys that were typed before the first frame are in the queue of this application: without a focus
+        # they would be lost. The event is also set where the screen fails.
+        await self.search_screen._mounted_event.wait()
         # Textual draws nothing when ``fg`` resumes the process, over what the shell has left.
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
-        if self._first_screen:
-            self.call_after_refresh(self.action_show, self._first_screen)
         if self._memo is not None:
             self.search.listen(self._save_soon)
             self.theme_changed_signal.subscribe(self, lambda _: self._save_soon())

@@ -26,7 +26,7 @@ TABS = tuple(entry.name for entry in SCREENS)
 IN_TURN = frozenset({"clear_faults", "reset_all"})
 
 #: Actions that open a line in which is typed.
-TYPED = frozenset({"focus_query", "filter", "find"})
+TYPED = frozenset({"focus_query", "edit_query", "filter", "find"})
 
 
 class Action(NamedTuple):
@@ -90,6 +90,9 @@ _COMMANDS = {
     "examine_deep": "examine(True)",
     "suspend": "app.suspend_process",
 }
+_DOWN = "half a page down (also ctrl+f, pagedown)"
+_UP = "half a page up (also ctrl+b, pageup)"
+_SEARCH = "search: what is typed replaces the query"
 _FILTERED = "providers index chunks timeline curate why_not"
 _LEFT = "providers index chunks timeline curate why_not"
 _SEVERAL = "providers index timeline curate"
@@ -123,7 +126,8 @@ _SUSPEND = "suspend the workbench; fg in the shell resumes it"
 _PANE = "scroll the text or details"
 
 ACTIONS: tuple[Action, ...] = (
-    Action("focus_query", "slash,i", "/ i", "edit the query", "Search", footer="search", rank=1),
+    Action("focus_query", "slash", "/", _SEARCH, "Search", footer="search", rank=1),
+    Action("edit_query", "i", "i", "edit the query", "Search"),
     Action("previous_query", "less_than_sign", "<", "previous query of the history", "Search"),
     Action("next_query", "greater_than_sign", ">", "next query of the history", "Search"),
     Action("history", "ctrl+r,Q", "ctrl+r Q", "search the query history", "Search", "search", "history", 14),
@@ -140,8 +144,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("up", "k,up", "k ↑", "up the list", "Lists", "lists"),
     Action("first", "g,home", "gg home", "the first row", "Lists", "lists"),
     Action("last", "G,shift+g,end", "G end", "the last row", "Lists", "lists"),
-    Action("page_down", "ctrl+d,pagedown", "ctrl+d", "half a page down", "Lists", "lists"),
-    Action("page_up", "ctrl+u,pageup", "ctrl+u", "half a page up", "Lists", "lists"),
+    Action("page_down", "ctrl+d,ctrl+f,pagedown", "ctrl+d", _DOWN, "Lists", "lists"),
+    Action("page_up", "ctrl+u,ctrl+b,pageup", "ctrl+u", _UP, "Lists", "lists"),
     Action("next_list", "tab", "tab", "next list", "Lists", _SEVERAL, "next list", 4),
     Action("previous_list", "shift+tab", "shift+tab", "previous list", "Lists", _SEVERAL),
     Action("next_pane", "tab", "tab", "next pane (narrow), next focus (wide)", "Lists"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.api import Settings
 from openclaw_mem_tui.render import format as fmt
@@ -16,30 +17,49 @@ from openclaw_mem_tui.render import format as fmt
 if TYPE_CHECKING:
     from textual.app import App
 
-_PLUS_LINE = frozenset(
-    "vi vim nvim view nano pico emacs emacsclient micro kak joe jed ne mg mcedit kate gedit less".split()
-)
-_COLON_LINE = frozenset("hx helix subl sublime_text zed zeditor".split())
-_GOTO = frozenset("code code-insiders codium cursor windsurf".split())
+
+class _Form(NamedTuple):
+    """``asks`` are the arguments that name a file and a line. ``waits`` is the option with which a program
+    with a window of its own ends when the file is closed, in the forms that it takes."""
+
+    asks: str
+    waits: str = ""
 
 
-def editor_command(configured: str | None, environ: Mapping[str, str], path: str, line: int) -> list[str]:
-    """The command that opens ``path`` at ``line`` (from 1). An unknown editor gets the file alone.
+_PLUS, _COLON = "+{line} {path}", "{path}:{line}"
+#: By the whole name of a program, or the letters that it begins with: ``vim`` also of ``vim.basic``.
+_FORMS = {
+    **dict.fromkeys("vi vim vimx rvim nvim view ex nano rnano pico".split(), _Form(_PLUS)),
+    **dict.fromkeys("emacs emacsclient micro kak joe jed jove ne mg mcedit zile less".split(), _Form(_PLUS)),
+    **dict.fromkeys("gvim rgvim gview mvim".split(), _Form(_PLUS, "-f --nofork")),
+    "nvim-qt": _Form(_PLUS, "--nofork"),
+    "gedit": _Form(_PLUS, "--wait -w"),
+    "kate": _Form("--line {line} {path}", "--block -b"),
+    **dict.fromkeys("hx helix".split(), _Form(_COLON)),
+    **dict.fromkeys("subl sublime_text zed zeditor".split(), _Form(_COLON, "--wait -w")),
+    **dict.fromkeys("code codium vscodium cursor windsurf".split(), _Form(f"--goto {_COLON}", "--wait -w")),
+}
+
+
+def editor_command(
+    configured: str | None, environ: Mapping[str, str], path: str, line: int
+) -> tuple[list[str], bool]:
+    """The command that opens ``path`` at ``line`` (from 1), and whether it names the line: an unknown editor
+    gets the file alone.
 
     ``configured`` comes first, then ``$VISUAL``, ``$EDITOR``, and ``vi``. Raises ValueError for a setting
     with unbalanced quotes.
     """
     text = configured or environ.get("VISUAL") or environ.get("EDITOR") or ""
     command = shlex.split(text) or ["vi"]
-    name = PurePath(command[0]).name.removesuffix(".exe")
-    if name in _PLUS_LINE:
-        return [*command, f"+{line}", path]
-    if name in _COLON_LINE:
-        return [*command, f"{path}:{line}"]
-    if name in _GOTO:
-        wait = [] if "--wait" in command or "-w" in command else ["--wait"]
-        return [*command, *wait, "--goto", f"{path}:{line}"]
-    return [*command, path]
+    name = PurePath(command[0]).name.lower().removesuffix(".exe")
+    form = _FORMS.get(name) or _FORMS.get(re.split(r"[^a-z_]", name)[0])
+    if form is None:
+        return [*command, path], False
+    wait = form.waits.split()
+    given = not wait or any(option in command for option in wait)
+    asks = [word.format(line=line, path=path) for word in form.asks.split()]
+    return [*command, *([] if given else wait[:1]), *asks], True
 
 
 def edit(app: App[int], settings: Settings, path: str, line: int) -> tuple[str, bool]:
@@ -52,14 +72,16 @@ def edit(app: App[int], settings: Settings, path: str, line: int) -> tuple[str, 
         return f"{fmt.inert(path)} is not a file in the workspace", False
     try:
         before = _content(on_disk)
-        command = editor_command(settings.editor, os.environ, str(on_disk), line)
+        command, at_line = editor_command(settings.editor, os.environ, str(on_disk), line)
         with app.suspend():
             code = subprocess.run(command, check=False).returncode
     except SuspendNotSupported:
         return "this terminal cannot run an editor", False
     except (OSError, ValueError) as error:
         return f"the editor did not start: {error}", False
-    outcome = f"{Path(command[0]).name} closed" + (f" with exit code {code}" if code else "")
+    outcome = f"{fmt.inert(Path(command[0]).name)} closed" + (f" with exit code {code}" if code else "")
+    if line > 1 and not at_line:
+        outcome += "; opened without a line number (unknown editor)"
     is_note = not Path(path).is_absolute()
     if is_note and _content(on_disk) != before and app.search.pin_run("before the edit"):  # type: ignore[attr-defined]
         kept = "the run before the edit is the baseline (B: as configured)"

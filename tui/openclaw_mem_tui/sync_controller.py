@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
-from openclaw_mem_engine.api import Cancelled, IndexDamaged, OpenClawMemError
+from openclaw_mem_engine.api import Cancelled, IndexDamaged, OpenClawMemError, WorkspaceError
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
@@ -22,7 +22,16 @@ from openclaw_mem_tui.render.status import Activity, Header, Task
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import DoctorReport, FollowEvent, Freshness, Pool, SyncReport, SyncTrigger
+    from openclaw_mem_engine.api import (
+        DoctorReport,
+        FollowEvent,
+        Freshness,
+        Memory,
+        Pool,
+        Status,
+        SyncReport,
+        SyncTrigger,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +140,7 @@ class SyncController(Presenter[Activity]):
     async def read_status(self) -> None:
         """Read sizes, provider and freshness for the edges of the screen."""
         try:
-            status = await self.service.read_sound(lambda memory: memory.status())
+            status, unlisted = await self.service.read_sound(_state)
         except OpenClawMemError as error:
             self.update(trouble=str(error), freshness=None)
             return
@@ -148,6 +157,7 @@ class SyncController(Presenter[Activity]):
             freshness=status.freshness,
             files=status.files,
             chunks=status.chunks,
+            unlisted=unlisted,
             trouble=" ".join(warnings[:2]),
         )
         self.publish()
@@ -283,6 +293,14 @@ def _names(paths: frozenset[str], workspace: Path) -> str:
     first = Path(min(paths))
     name = first.relative_to(workspace).as_posix() if first.is_relative_to(workspace) else first.name
     return name if len(paths) < 2 else f"{name} and {len(paths) - 1} more"
+
+
+def _state(memory: Memory) -> tuple[Status, str]:
+    """The state of the memory, and a sentence on Markdown of the workspace that is no memory."""
+    unlisted = ""
+    with suppress(WorkspaceError):  # the state of the index is known without the workspace
+        unlisted = api.unlisted_notes(memory.settings)
+    return memory.status(), unlisted
 
 
 def _outcome(report: SyncReport) -> str:

@@ -26,13 +26,15 @@ class Choice(NamedTuple):
 
 
 def choice_rows(
-    choices: Sequence[Choice], empty: str, cells: int, cursor: int
+    choices: Sequence[Choice], empty: str, cells: int, cursor: int, about: str = ""
 ) -> tuple[list[Line], list[list[Line]]]:
-    """What is above the rows, and the lines of each."""
+    """What is above the rows, with what there is to know ``about`` them, and the lines of each."""
+    said = [about, *([] if choices else [empty])]
+    above = [row for text in said if text for row in wrapped(line((f"  {text}", "dim")), cells - 1, 2)]
     if not choices:
-        return [line((f"  {empty}", "dim"))], []
+        return above, []
     if any(choice.section for choice in choices):
-        return [], [[row] for row in _sectioned(choices, cells, cursor)]
+        return above, [[row] for row in _sectioned(choices, cells, cursor)]
     letters = 3 if any(choice.letter for choice in choices) else 0
     wide = min(max(fmt.width_of(choice.title) for choice in choices) + 2, cells * 3 // 5)
     room, name = cells - 2 - letters - wide, wide - 2
@@ -52,7 +54,7 @@ def choice_rows(
         shown = f"{fmt.left(title, name)}  " if detail else fmt.crop(title, cells - 3)
         return [line(*head, shown, (fmt.crop(detail, room), "dim"))]
 
-    return [], [drawn(choice, at == cursor) for at, choice in enumerate(choices)]
+    return above, [drawn(choice, at == cursor) for at, choice in enumerate(choices)]
 
 
 def _sectioned(choices: Sequence[Choice], cells: int, cursor: int) -> Iterator[Line]:

@@ -42,7 +42,8 @@ class Activity:
     index; ``noted`` are the notes of the last sync, until the next query; ``unused`` says what of the
     configuration the workbench does not use; ``errors`` are those that the doctor found last, until the
     index is built anew; ``damage`` is the last error that showed that the index is damaged, until it is
-    built anew or a check finds no error."""
+    built anew or a check finds no error; ``unlisted`` is a sentence on Markdown of the workspace that is no
+    memory, or empty."""
 
     phase: Phase = "opening"
     task: Task = "sync"
@@ -61,6 +62,7 @@ class Activity:
     freshness: Freshness | None = None
     files: int = 0
     chunks: int = 0
+    unlisted: str = ""
 
     @property
     def busy(self) -> bool:
@@ -107,7 +109,7 @@ def fault_banner(faults: frozenset[str], cells: int) -> Line:
         return ()
     names = [*(name for name in api.FAULTS if name in faults), *sorted(faults - api.FAULTS.keys())]
     head = f" ✗ SIMULATED FAULT{'S' * (len(names) > 1)}: "
-    for end in (f"{key('clear_faults')} clears ", ""):
+    for end in (f"{key('clear_faults')} clear ", ""):
         for count in range(len(names), 0, -1):
             more = f" +{len(names) - count}" if count < len(names) else ""
             text = head + ", ".join(names[:count]) + more
@@ -283,7 +285,7 @@ def _answered(view: View, activity: Activity, frame: int) -> Line:
     """The search that runs, or what the last one took."""
     if activity.searching and view.pending:
         spin = SPINNER[frame % len(SPINNER)]
-        return line((f" {spin} ", "accent"), ("searching", "dim"), (f"  {key('cancel')} cancels", "faint"))
+        return line((f" {spin} ", "accent"), ("searching", "dim"), (f"  {key('cancel')} cancel", "faint"))
     # The sign is the state, whatever the last message is: the worst that holds.
     degraded = activity.trouble or (view.pool is not None and view.pool.fallback is not None)
     failed = view.error or activity.damage or activity.errors

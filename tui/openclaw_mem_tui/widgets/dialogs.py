@@ -52,14 +52,14 @@ class PickScreen(Dialog[str | None]):
     """Returns the key of the chosen row, or None. ``find`` gives the rows for what is typed."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        Binding("enter", "choose", "picks", show=False),
+        Binding("enter", "choose", "pick", show=False),
         Binding("up,ctrl+p,k", "step(-1)", "up", show=False),
         Binding("down,ctrl+n,j", "step(1)", "down", show=False),
         Binding("pageup,ctrl+u", "step(-10)", "ten up", show=False),
         Binding("pagedown,ctrl+d", "step(10)", "ten down", show=False),
         Binding("g,home", "step(-1_000_000)", "the first row", show=False),
         Binding("G,end", "step(1_000_000)", "the last row", show=False),
-        Binding("escape,q", "dismiss(None)", "closes", show=False),
+        Binding("escape,q", "dismiss(None)", "close", show=False),
     ]
 
     def __init__(
@@ -69,9 +69,10 @@ class PickScreen(Dialog[str | None]):
         *,
         filtered: bool = False,
         empty: str = "nothing here",
+        about: str = "",
         start: int = 0,
     ) -> None:
-        self._find, self._filtered, self._empty = find, filtered, empty
+        self._find, self._filtered, self._empty, self._about = find, filtered, empty, about
         self._choices: Sequence[Choice] = ()
         self._list = Choices()
         self._list.cursor = start
@@ -84,7 +85,11 @@ class PickScreen(Dialog[str | None]):
 
     def _show(self, typed: str) -> None:
         self._choices = choices = self._find(typed)
-        self._list.show(lambda cells, cursor: Rows(*choice_rows(choices, self._empty, cells, cursor)))
+
+        def rows(cells: int, cursor: int) -> Rows:
+            return Rows(*choice_rows(choices, self._empty, cells, cursor, self._about))
+
+        self._list.show(rows)
         self.call_after_refresh(self._label)
 
     def on_resize(self) -> None:
@@ -97,7 +102,7 @@ class PickScreen(Dialog[str | None]):
     def _label(self) -> None:
         hidden = self._list.max_scroll_y > 0
         at = f"{self._list.cursor + 1:,} of {len(self._choices):,}" if hidden else ""
-        self._box.border_subtitle = fmt.join((at, "enter picks" if self._choices else "", "esc closes"))
+        self._box.border_subtitle = fmt.join((at, "enter pick" if self._choices else "", "esc close"))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._list.cursor = 0
@@ -134,8 +139,8 @@ class ConfirmScreen(Dialog[bool]):
     """Shows what is about to be done; returns whether to go ahead."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        Binding("enter,y", "dismiss(True)", "goes ahead", show=False),
-        Binding("escape,n,q", "dismiss(False)", "cancels", show=False),
+        Binding("enter,y", "dismiss(True)", "go ahead", show=False),
+        Binding("escape,n,q", "dismiss(False)", "cancel", show=False),
     ]
 
     def __init__(self, title: str, drawer: Drawer, verb: str) -> None:
@@ -171,13 +176,13 @@ class TextScreen(Dialog[None]):
     """A text to read."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        Binding("escape,q,question_mark,exclamation_mark,f1,enter", "dismiss(None)", "closes", show=False),
-        Binding("j", "scroll(1)", "scrolls down", show=False),
-        Binding("k", "scroll(-1)", "scrolls up", show=False),
+        Binding("escape,q,question_mark,exclamation_mark,f1,enter", "dismiss(None)", "close", show=False),
+        Binding("j", "scroll(1)", "scroll down", show=False),
+        Binding("k", "scroll(-1)", "scroll up", show=False),
     ]
 
     def __init__(self, title: str, drawer: Drawer) -> None:
-        super().__init__(HelpText(drawer), title, "j k scroll · esc closes")
+        super().__init__(HelpText(drawer), title, "j k scroll · esc close")
 
     def action_scroll(self, step: int) -> None:
         self._box.scroll_relative(y=step, animate=False)
@@ -269,11 +274,11 @@ class HelpScreen(Dialog[str | None]):
     """The keys that work on a screen, and how to read it; returns the id of the action that was chosen."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        Binding("enter", "choose", "runs the action", show=False),
-        Binding("escape,q,question_mark,f1", "back", "clears the filter, closes", show=False),
-        Binding("f,slash", "filter", "filters", show=False, priority=True),
-        Binding("J", "scroll_legend(3)", "scrolls the legend down", show=False),
-        Binding("K", "scroll_legend(-3)", "scrolls it up", show=False),
+        Binding("enter", "choose", "run the action", show=False),
+        Binding("escape,q,question_mark,f1", "back", "clear the filter, close", show=False),
+        Binding("f,slash", "filter", "filter", show=False, priority=True),
+        Binding("J", "scroll_legend(3)", "scroll the legend down", show=False),
+        Binding("K", "scroll_legend(-3)", "scroll it up", show=False),
     ]
 
     def __init__(
@@ -292,7 +297,7 @@ class HelpScreen(Dialog[str | None]):
         signs = self._reading[1]
         rows = [sign for sign in signs if has_words(" ".join(sign).lower(), self._rows.wanted)]
         wide = max((fmt.width_of(sign) for sign, _ in rows), default=0)
-        made = [line(("How to read this screen", "strong accent"))]
+        made = [line(("How to read this screen", "strong accent"))] if rows else []
         for sign, text in rows:
             made += wrapped(line((fmt.left(sign, wide) + " ", "dim"), text), cells - 1, wide + 1)
         return made
@@ -312,7 +317,7 @@ class HelpScreen(Dialog[str | None]):
 
     @on(CursorList.Moved)
     def _label(self) -> None:
-        keys = f"{f} · esc clears" if (f := self._rows.filtered) else "enter runs it · f filters · esc closes"
+        keys = f"{f} · esc clear" if (f := self._rows.filtered) else "enter run · f filter · esc close"
         keys += " · J K scroll the legend" if self._legend.max_scroll_y > 0 else ""
         self._box.border_subtitle = Content(keys).markup
         self._legend.changed()

@@ -15,13 +15,12 @@ from openclaw_mem_tui.widgets.line_view import Lines, Pane
 #: The keys of lines that are typed in.
 _TYPED = {
     "query": (
-        ("enter ↓", "to the hits"),
+        ("enter ↓ esc", "go to the hits"),
         ("↑", "previous query"),
-        ("esc", "hits"),
         ("ctrl+r", "history"),
         ("ctrl+p", "palette"),
     ),
-    "filter": (("enter ↓", "to the rows"), ("esc", "show all rows")),
+    "filter": (("enter ↓", "go to the rows"), ("esc", "show all rows")),
 }
 
 #: Those of ``enter`` whose text depends on the selected row.

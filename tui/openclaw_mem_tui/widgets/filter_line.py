@@ -15,8 +15,8 @@ class FilterLine(Input):
 
     HELP = "Type words: a row stays when it has all of them. The help has the row of a key first."
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        Binding("enter,down,up", "close(False)", "back to the list", show=False),
-        Binding("escape", "close(True)", "shows every row", show=False),
+        Binding("enter,down,up", "close(False)", "go back to the list", show=False),
+        Binding("escape", "close(True)", "show every row", show=False),
     ]
     target: CursorList | None = None
 

@@ -26,8 +26,8 @@ class RememberScreen(Dialog[str | None]):
     nothing is written before enter."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        Binding("escape", "dismiss(None)", "closes", show=False),
-        Binding("tab", "switch", "MEMORY.md or the daily log", show=False, priority=True),
+        Binding("escape", "dismiss(None)", "close", show=False),
+        Binding("tab", "switch", "switch between MEMORY.md and the daily log", show=False, priority=True),
     ]
 
     def __init__(self, search: SearchPresenter) -> None:
@@ -41,7 +41,7 @@ class RememberScreen(Dialog[str | None]):
         super().__init__(
             Vertical(typed, Pane(self._lines, id="remembered")),
             "remember",
-            "enter writes · tab MEMORY.md or daily log · esc closes",
+            "enter write · tab other file · esc close",
         )
 
     @property

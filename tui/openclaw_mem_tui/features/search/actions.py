@@ -36,6 +36,10 @@ class QueryActions(Actions):
 
     def action_focus_query(self) -> None:
         # At once: focus() waits its turn, and keys sent in one burst would overtake it.
+        self._screen.set_focus(self._screen.query_line)
+        self._screen.query_line.select_all()
+
+    def action_edit_query(self) -> None:
         query_line = self._screen.query_line
         self._screen.set_focus(query_line)
         query_line.cursor_position = len(query_line.value)

@@ -88,8 +88,9 @@ class Steps:
 
 def fuzzy(text: str, items: Iterable[str], keys: Mapping[str, str] = MappingProxyType({})) -> list[str]:
     """The items that hold all characters of the text in order: the one with this key, those of which a word
-    starts with the text, that hold it, that hold it but for the blanks; then scattered letters, compact ones
-    first. Else in the given order. An underscore is a blank. ``keys`` of an item, as they are displayed."""
+    starts with the text, that hold it, that hold it but for the blanks; then three or more scattered letters,
+    compact ones first: most titles hold any two. Else in the given order. An underscore is a blank. ``keys``
+    of an item, as they are displayed."""
     typed = " ".join(text.replace("_", " ").split())
     wanted = typed.lower()
     packed = wanted.replace(" ", "")
@@ -106,6 +107,6 @@ def fuzzy(text: str, items: Iterable[str], keys: Mapping[str, str] = MappingProx
             found.append((1.0, order, item))
         elif packed in low.replace(" ", ""):
             found.append((2.0, order, item))
-        elif all(char in letters for char in packed):
+        elif len(packed) > 2 and all(char in letters for char in packed):
             found.append((4 - SequenceMatcher(None, packed, low).ratio(), order, item))
     return [item for _, _, item in sorted(found)]

@@ -21,8 +21,11 @@ class QueryLine(Input):
     HELP = "Type to search. Every word counts; there are no operators."
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("up", "screen.previous_query", "previous query", show=False),
-        # The app itself handles these, so that keys of the list may be typed right behind them.
-        Binding("enter,down,escape", "screen.leave_query", "to the hits", show=False, priority=True),
+        # The app itself handles these, so that keys of the list may be typed right behind them. Enter is
+        # ctrl+j where it was typed before the first frame: the terminal made a line feed of it.
+        Binding(
+            "enter,ctrl+j,down,escape", "screen.leave_query", "go to the hits", show=False, priority=True
+        ),
         Binding("ctrl+r", "screen.history", "query history", show=False),
     ]
 

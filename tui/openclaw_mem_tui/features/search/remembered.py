@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.api import Knobs, UsageError, profile
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.baseline import Pin
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
@@ -25,7 +26,8 @@ class Remembered:
     """``knobs`` and ``baseline`` are those that differ from the configuration, by name, with their profile
     (None: as configured, a baseline that is not pinned); ``baseline_name`` says what that is. ``recent`` are
     the titles of actions picked in the palette. ``theme`` was chosen where ``usual_theme`` was configured.
-    ``trouble`` says why nothing could be read."""
+    ``screen`` is the name of the last one in the table, "" for the search lab. ``trouble`` says why nothing
+    could be read."""
 
     queries: tuple[str, ...] = ()
     recent: tuple[str, ...] = ()
@@ -94,8 +96,9 @@ def changed(defaults: Knobs, saved: Mapping[str, Any] | None) -> Knobs:
 
 
 def continued(view: View, remembered: Remembered) -> tuple[View, str]:
-    """The view with the knobs and the baseline of the last session, and a sentence that says what continues;
-    "" when nothing does."""
+    """The view with the knobs and the baseline of the last session, and a sentence that says what continues
+    and on which screen that session ended; "" when nothing does. A session begins in the lab: on another
+    screen a query that is typed at once would be keys."""
     knobs = changed(view.defaults, remembered.knobs) if view.knobs == view.defaults else view.knobs
     said = (
         [f"“{fmt.crop(fmt.inert(view.query), 40)}”"] if view.query and view.query == remembered.query else []
@@ -107,12 +110,11 @@ def continued(view: View, remembered: Remembered) -> tuple[View, str]:
         name = remembered.baseline_name
         pin = Pin("", changed(view.defaults, remembered.baseline), None, backend=view.backend, name=name)
         said.append(f"baseline {fmt.inert(pin.knobs_name)}")
-    shown = (
-        f"continued: {fmt.join(said)} ({key('cancel')} {key('start_anew')} starts over)"
-        if said
-        else remembered.trouble
-    )
-    return replace(view, knobs=knobs, pin=pin), shown
+    leave = key("cancel")
+    shown = [f"continued: {fmt.join(said)} ({leave} {key('start_anew')} starts over)"] if said else []
+    last = (entry for entry in SCREENS[1:] if entry.name == remembered.screen)
+    shown += [f"last screen: {entry.tab} ({leave} {key(f'show_{entry.name}')})" for entry in last]
+    return replace(view, knobs=knobs, pin=pin), fmt.join((*shown, remembered.trouble))
 
 
 def start_anew(search: SearchPresenter) -> None:

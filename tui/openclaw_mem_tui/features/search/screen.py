@@ -57,7 +57,7 @@ class SearchScreen(WorkbenchScreen):
         self.notes, self.status_line = Brief(4, id="notes"), Pane(id="status")
         self.status_line.show(lambda cells: [status.status(search.view, search.activity, cells, self._frame)])
         self.add_actions(*(group(self) for group in GROUPS))
-        self._looks = bool(search.guide or initial_query or search.remembered.screen)  # before typing
+        self._looks = bool(search.guide or initial_query)  # at hits, before typing
         self._initial_query, self._frame = initial_query or search.remembered.query, 0
         self._clock: Timer | None = None
         self._stale_timer: Timer | None = None
@@ -83,7 +83,8 @@ class SearchScreen(WorkbenchScreen):
             with self.prevent(Input.Changed):
                 self.query_line.value = self._initial_query
             self.search.ask(self._initial_query)
-        (self.hits if self._looks else self.query_line).focus()
+        # At once: keys that were typed before wait for it (``Workbench.on_mount``).
+        self.set_focus(self.hits if self._looks else self.query_line)
         self.query_line.select_all()  # what is typed replaces the query of the last session
         # Loading the engine would take half of the time to the first frame, which says that it is loaded.
         self.call_after_refresh(self.run_in, self._start, "start")
@@ -237,7 +238,7 @@ class SearchScreen(WorkbenchScreen):
 
     def draw_keys(self) -> None:
         super().draw_keys()
-        does = "closes" if self.focused is self.knob_panel else "goes here"
+        does = "close" if self.focused is self.knob_panel else "go here"
         self.label(self.frame_of(self.knob_panel), "knobs", key_hint("knobs", does))
 
     def label_hits(self) -> None:

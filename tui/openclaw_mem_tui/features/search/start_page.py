@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -65,21 +66,23 @@ class StartPage(NamedTuple):
 
 
 def read(memory: Memory, now: float) -> StartPage:
-    """Headings of the most recent daily notes and of others, of a note without one its first line, of those
-    that differ in numbers only the first; and the last examination of
-    the log, unless the index was rebuilt since. Reads a few notes; raises
+    """Headings of the most recent daily notes and of others, of a note without one its first line. Lines that
+    other notes have too, as those of a template, come last; of lines that differ in numbers there is the
+    first. And the last examination of the log, unless the index was rebuilt since. Reads a few notes; raises
     OpenClawMemError."""
     paths = memory.paths()
     dated = sorted((path for path in paths if re.search(r"\d{4}-\d\d-\d\d", path)), reverse=True)
     recent, older = dated[: _MOST // 2], dated[_MOST // 2 : _MOST]
     chosen = [*recent, *[path for path in paths if path not in dated][: _NOTES - _MOST], *older]
     found: dict[str, tuple[str, str]] = {}
-    each = [list(_queries(memory, path)) for path in chosen]
-    for turn in range(max(map(len, each), default=0)):  # one heading of each note first
-        for path, headings in zip(chosen, each, strict=True):
-            if turn < len(headings) and len(found) < _MOST:
-                alike = re.sub(r"\d+", "#", headings[turn].casefold())
-                found.setdefault(alike, (headings[turn], path))
+    rows = [_rows(memory, path) for path in chosen]
+    notes_with = Counter(alike for note in rows for alike in {_alike(row) for row in note})
+    own = [[row for row in note if notes_with[_alike(row)] == 1] for note in rows]
+    for each in (list(map(_queries, own)), list(map(_queries, rows))):
+        for turn in range(max(map(len, each), default=0)):  # one heading of each note first
+            for path, headings in zip(chosen, each, strict=True):
+                if turn < len(headings) and len(found) < _MOST:
+                    found.setdefault(_alike(headings[turn]), (headings[turn], path))
     # A rebuild that was done ends what was found before it; one that was not has no counts.
     kinds = ("doctor", "rebuild")
     last = next((event for event in memory.events(200) if event.kind in kinds and event.counts), None)
@@ -94,15 +97,21 @@ def read(memory: Memory, now: float) -> StartPage:
     return StartPage(tuple(found.values()), doctor, errors)
 
 
-def _queries(memory: Memory, path: str) -> Iterator[str]:
+def _rows(memory: Memory, path: str) -> list[str]:
     try:
-        text = memory.get(path, 1, _LINES).text
+        return memory.get(path, 1, _LINES).text.split("\n")
     except OpenClawMemError:  # one that may not be read is no suggestion
-        return
-    rows = text.split("\n")
+        return []
+
+
+def _alike(text: str) -> str:
+    return re.sub(r"\d+", "#", text.strip().casefold())
+
+
+def _queries(rows: Sequence[str]) -> list[str]:
     says = [found[1] for row in rows if (found := _HEADING.fullmatch(row)) and _is_query(found[1])]
     plain = (found[1] for row in rows if (found := _PLAIN.fullmatch(row)) and _is_query(found[1]))
-    yield from says or islice(plain, 1)
+    return says or list(islice(plain, 1))
 
 
 def _is_query(text: str) -> bool:
@@ -207,7 +216,8 @@ def what(view: View, activity: Activity, workspace: str) -> list[Line]:
     else:
         files, chunks = fmt.count(activity.files, "file"), fmt.count(activity.chunks, "chunk")
         text, more = f"{files}, {chunks} to search.", _PURPOSE
-    return [(), line("  ", (text, "strong")), *([line("  ", (more, "dim"))] if more else [])]
+    others = (more, activity.unlisted) if more else ()
+    return [(), line("  ", (text, "strong")), *(line("  ", (said, "dim")) for said in others if said)]
 
 
 def _in_short() -> Line:

@@ -95,8 +95,11 @@ def _near(words: Sequence[str], lines: Sequence[MemoryLine]) -> list[MemoryLine]
     return [left[at] for at in best[:_SHOWN]]
 
 
-def picker(lines: Sequence[MemoryLine], workspace: Path) -> tuple[PickScreen, Callable[[str], Expected]]:
-    """The dialog, and the passage of a key that it returns."""
+def picker(
+    lines: Sequence[MemoryLine], workspace: Path, unlisted: str
+) -> tuple[PickScreen, Callable[[str], Expected]]:
+    """The dialog, which says what of the workspace is ``unlisted``, and the passage of a key that it
+    returns."""
     found: list[MemoryLine] = []
 
     def find(typed: str) -> list[Choice]:
@@ -113,5 +116,6 @@ def picker(lines: Sequence[MemoryLine], workspace: Path) -> tuple[PickScreen, Ca
         find,
         filtered=True,
         empty="no line of the memory contains this; path:line names a line of any file of the workspace",
+        about=unlisted,
     )
     return screen, lambda key: found[int(key)].passage

@@ -184,7 +184,7 @@ class WhyNotScreen(WorkbenchScreen):
 
     def _mark_cut(self) -> None:
         cut = self.changes.max_scroll_y > 0
-        self.label(self.changes, subtitle=key_hint("down", "scrolls") if cut else "")
+        self.label(self.changes, subtitle=key_hint("down", "scroll") if cut else "")
 
     def idle_keys(self) -> frozenset[str]:
         idle = {"apply_change", "export_change"} if self._change() is None else set()
@@ -246,5 +246,6 @@ async def pick(screen: WorkbenchScreen, then: Callable[[Expected], None]) -> Non
     except OpenClawMemError as error:
         screen.search.say(str(error))
         return
-    dialog, passage = picker(lines, screen.search.service.settings.workspace)
+    search = screen.search
+    dialog, passage = picker(lines, search.service.settings.workspace, search.activity.unlisted)
     screen.app.push_screen(dialog, lambda key: None if key is None else then(passage(key)))

@@ -80,7 +80,7 @@ def rule(group: Group, hint: bool, cells: int) -> Line:
     text = f"── {group.title}: {many} "
     full = (f"── {group.title}: {reasons} " for reasons in group.reasons if not group.of)
     text = next((each for each in full if fmt.width_of(each) < cells), text)
-    key = f" {key_of('dropped')} hides ──" if hint else ""
+    key = f" {key_of('dropped')} hide ──" if hint else ""
     if fmt.width_of(text) + fmt.width_of(key) >= cells:
         key = ""
     filling = max(0, cells - 1 - fmt.width_of(text) - fmt.width_of(key))
