@@ -108,7 +108,10 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) ->
         for cells, most in ((46, 2), (78, 1)):
             rows = [item_rows(item, cells, False) for item in screen.presenter.state.findings]
             assert max(map(len, rows)) == most and text_of(rows[0][-1]).endswith("4\xa0timeline")
-            assert "…" in text_of(rows[-1][-1]), "a row that is cut says so"
+            assert text_of(rows[-1][-1]).rstrip().endswith(" …"), (
+                "a row that is cut says so, after a whole word"
+            )
+            assert "…" not in text_of(part for row in rows[:-1] for part in row[-1]), "findings fit"
         assert "sync" in screen.events.text and "87 files new" in screen.events.text
         assert len(screen.events.text.splitlines()) == 2, "the second line of an event has the whole width"
         state, wrong = screen.presenter.state, Finding("full-text-lost", "error", "2 chunks are not found.")
