@@ -148,7 +148,7 @@ class WorkbenchScreen(Screen[None]):
     def label(self, widget: Widget, title: str | None = None, subtitle: str | None = None) -> None:
         """Set what is on the frame of a widget; that of a filtered list says so instead of its subtitle."""
         words = next((markup(table.filtered) for table in framed(widget) if table.filtered), "")
-        said = f"{words} · {key_hint('leave', 'clears')}" if words else ""
+        said = f"{words} · {key_hint('leave', 'clear')}" if words else ""
         self._frames.label(widget, title, subtitle, instead=said, one_edge=self.low)
 
     @staticmethod

@@ -143,7 +143,7 @@ def check_files(disk: Disk, out: Outcome) -> None:
     excluded = [file.text for file in skipped if not file.of_workspace]
     excluded += [f"{state.path}: {state.refusal}" for state in known.values() if state.refusal]
     if excluded:
-        text = f"{counted_are(len(excluded), 'file or folder', 'files or folders')} excluded from the index."
+        text = f"{counted_are(len(excluded), 'file or folder', 'files or folders')} excluded."
         out.add("files-left-out", "info", text, excluded)
     partly = [f"{file.path}: {file.reason}" for file in cut_files(known.values())]
     if partly:

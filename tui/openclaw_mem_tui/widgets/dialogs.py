@@ -97,7 +97,7 @@ class PickScreen(Dialog[str | None]):
     def _label(self) -> None:
         hidden = self._list.max_scroll_y > 0
         at = f"{self._list.cursor + 1:,} of {len(self._choices):,}" if hidden else ""
-        self._box.border_subtitle = fmt.join((at, "enter picks" if self._choices else "", "esc closes"))
+        self._box.border_subtitle = fmt.join((at, "enter pick" if self._choices else "", "esc close"))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._list.cursor = 0
@@ -177,7 +177,7 @@ class TextScreen(Dialog[None]):
     ]
 
     def __init__(self, title: str, drawer: Drawer) -> None:
-        super().__init__(HelpText(drawer), title, "j k scroll · esc closes")
+        super().__init__(HelpText(drawer), title, "j k scroll · esc close")
 
     def action_scroll(self, step: int) -> None:
         self._box.scroll_relative(y=step, animate=False)
@@ -312,7 +312,7 @@ class HelpScreen(Dialog[str | None]):
 
     @on(CursorList.Moved)
     def _label(self) -> None:
-        keys = f"{f} · esc clears" if (f := self._rows.filtered) else "enter runs it · f filters · esc closes"
+        keys = f"{f} · esc clear" if (f := self._rows.filtered) else "enter run · f filter · esc close"
         keys += " · J K scroll the legend" if self._legend.max_scroll_y > 0 else ""
         self._box.border_subtitle = Content(keys).markup
         self._legend.changed()

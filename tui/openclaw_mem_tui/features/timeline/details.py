@@ -42,7 +42,7 @@ def moment_detail(state: TimelineState, moment: Moment | None, cells: int) -> li
     if moment.tokens is not None:
         after = f" → {moment.tokens_after:,}" if moment.tokens_after is not None else ""
         threshold = session.flush_threshold if session is not None else 0
-        limit = f" (flush threshold {threshold:,})" if threshold > 0 else ""
+        limit = f" (threshold {threshold:,})" if threshold > 0 else ""
         say("tokens", f"{moment.tokens:,}{after}", (limit, "dim"))
     if moment.session:
         name = session.name if session is not None else moment.session
