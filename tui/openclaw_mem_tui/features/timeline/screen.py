@@ -108,7 +108,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         self.query_one("#facts", Pane).show(lambda cells: render.facts(state, cells))
         rows, titles = state.sessions, render.session_head
         self.fill(self.sessions, "sessions", rows, render.session_row, render.session_words, titles)
-        self.label(self.sessions, subtitle=f"[$warning]{render.PAST}[/] above the flush threshold")
+        self.label(self.sessions, subtitle="[$warning]■[/] above the flush threshold")
         names = {one.id: one.name for one in state.whole.sessions} if state.whole and not state.chosen else {}
         if state.whole is not None and not self._opened:
             self._opened = True  # on an event with a curve: the last one is often a sync
@@ -141,7 +141,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         chart.show(lambda cells: render.chart(state, moment, session, rows, cells))
         name = markup(fmt.crop(f"tokens · {fmt.inert(session.name)}", 40)) if session else "tokens"
         limit = session.flush_threshold if session is not None else 0
-        line = f"[$warning]┄[/] flush threshold {limit:,} · [$warning]█[/] above" if limit > 0 else ""
+        line = f"[$warning]┄[/] flush threshold {limit:,} · [$warning]■[/] above" if limit > 0 else ""
         self.label(chart, name, line)
         write = details.first_write(moment)
         if moment is not None and (write is not None or moment.kind == "compaction"):
