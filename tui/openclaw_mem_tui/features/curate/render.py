@@ -156,7 +156,7 @@ def candidate_detail(state: CurateState, candidate: NoteCandidate | None, cells:
     material = state.material
     after = material.budget_after(candidate.edits) if material is not None else None
     if after is not None:
-        say("size", budget_after(after))
+        say("MEMORY.md", budget_after(after))
     say("effect", *_effect(state, candidate))
     lines = details.lines
     if candidate.edits:
@@ -166,8 +166,9 @@ def candidate_detail(state: CurateState, candidate: NoteCandidate | None, cells:
 
 def budget_after(after: Budget) -> tuple[str, str]:
     """The size of MEMORY.md after a change, in words."""
-    size = f"{after.lines:,} of {BUDGET_LINES} lines, {after.characters:,} of {after.limit:,} characters"
-    return f"MEMORY.md then has {size}", "bad" if after.exceeded else "good"
+    lines = f"{after.lines:,} lines ({BUDGET_LINES} advised)"
+    size = f"then has {lines}, {after.characters:,} of {after.limit:,} characters"
+    return size, "bad" if after.exceeded else "good"
 
 
 def _effect(state: CurateState, candidate: NoteCandidate) -> list[tuple[str, str]]:

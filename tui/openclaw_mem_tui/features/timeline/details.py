@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import takewhile
 
 from openclaw_mem_engine.api import FileDay, Moment, Session, Write
 from openclaw_mem_tui.bindings import key
@@ -39,6 +40,8 @@ def moment_detail(state: TimelineState, moment: Moment | None, cells: int) -> li
         say("why", fmt.message(moment.why))
     if moment.is_missed:
         say("effect", ("what was said since the last flush and is in no note may be lost", "warn"))
+    if moment.kind == "compaction" and session is not None:
+        _say_kept(details, state, moment, session)
     if moment.tokens is not None:
         after = f" → {moment.tokens_after:,}" if moment.tokens_after is not None else ""
         threshold = session.flush_threshold if session is not None else 0
@@ -48,8 +51,6 @@ def moment_detail(state: TimelineState, moment: Moment | None, cells: int) -> li
         name = session.name if session is not None else moment.session
         where = f", line {moment.line:,} of its transcript" if moment.line else ""
         say("session", fmt.inert(name), (fmt.inert(where), "dim"))
-    if moment.kind == "compaction" and session is not None:
-        _say_kept(details, state, moment, session)
     for number, result in enumerate(moment.results, 1):
         score = (f"  {fmt.score(result.score)}" if result.score is not None else "", "dim")
         say("returned" if number == 1 else "", f"{number} {fmt.inert(result.location)}", score)
@@ -64,7 +65,7 @@ def moment_detail(state: TimelineState, moment: Moment | None, cells: int) -> li
 def _say_kept(details: Details, state: TimelineState, moment: Moment, session: Session) -> None:
     """What a compaction leaves: the notes that were written before it, and the summary."""
     writes: list[Write] = []
-    for other in session.moments[: session.moments.index(moment)]:
+    for other in takewhile(lambda other: other != moment, session.moments):
         writes = [] if other.kind == "compaction" else [*writes, *other.writes]
     for number, write in enumerate(writes):
         details.say("" if number else "saved", fmt.inert(write.text))
@@ -78,7 +79,7 @@ def _say_kept(details: Details, state: TimelineState, moment: Moment, session: S
     for number, text in enumerate(fmt.inert_lines(change.text.strip()) if change and change.text else ()):
         details.say("" if number else "summary", text)
     if change is not None and change.text:
-        details.say("", ("The session goes on with this summary and its latest messages.", "dim"))
+        details.say("", ("the session goes on with this and its latest messages", "dim"))
 
 
 def _change(state: TimelineState, cells: int, *, named: bool) -> list[Line]:

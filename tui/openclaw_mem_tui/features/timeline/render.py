@@ -77,7 +77,6 @@ def facts(state: TimelineState, cells: int) -> list[Line]:
     chosen = fmt.inert(state.chosen.name) if state.chosen is not None else "all"
     second: list[Span] = []
     shown = (
-        ("events", state.group, "kinds"),
         ("sessions", chosen, "this_session"),
         ("curve", state.zoom, "zoom"),
     )
