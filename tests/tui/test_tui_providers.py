@@ -244,6 +244,12 @@ async def test_asking_blocks_nothing_and_leaving_stops_waiting(remote: World) ->
 
 async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> None:
     async with opened(world.workbench(tmp_path, initial_query="heron"), SMALL) as (pilot, screen):
+        pane = screen.link_pane
+        for rows in (pane.size.height, 6):
+            assert f"{rows} of {len(pane.drawn)} rows" in frame(pane), "also after a list above it has grown"
+            pane.styles.height = 7  # with its frame
+            await settled(pilot)
+        pane.styles.height = "1fr"
         assert screen.chain.region and screen.link_pane.region
         assert not screen.faults.region
         await press(pilot, "tab")
