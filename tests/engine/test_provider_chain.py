@@ -14,13 +14,14 @@ from test_config_providers import KEYS, planted_everywhere
 from test_config_world import World, world
 
 from openclaw_mem_engine.config.secret import Secret
-from openclaw_mem_engine.config.settings import PROVIDER_NAMES, ProviderSettings, Settings
+from openclaw_mem_engine.config.settings import PROVIDER_NAMES, Endpoint, ProviderSettings, Settings
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.registry import EmbedderSpec
 from openclaw_mem_engine.providers.resolve import (
     ORDER,
     Choice,
     choices,
+    prospects,
 )
 
 __all__ = ["world"]
@@ -165,6 +166,7 @@ class TestNamed:
         assert spec.api_key == "" and "NO_KEY, which is not set" in spec.key_missing
         assert f"{path}: agents.defaults.memorySearch.remote.apiKey needs" in whys(settings)["voyage"]
         assert link(settings, "voyage").key_origin == ""
+        assert "remote.apiKey needs" in prospects(settings)["voyage"]
         planted_everywhere(world, "logins")
         assert "is a chat login" in primary_spec(world.load(provider="mistral")).key_missing
 
@@ -173,6 +175,13 @@ class TestNamed:
         found = link(world.load(), "openai")
         assert found.host == "" and found.why.endswith("at 127.0.0.1:8911 on this machine")
         assert "your own server may need none" in found.why and "pw" not in repr(found)
+        known = prospects(world.load())
+        assert known["openai"] == "this machine (127.0.0.1:8911); may need OPENAI_API_KEY"
+        assert known["voyage"] == "api.voyageai.com; set VOYAGE_API_KEY"
+        assert known["local"] == "this machine; default model" and "none" not in known
+        wrong = ProviderSettings(provider="static", endpoints={"openai": Endpoint("ftp://heron")})
+        said = prospects(replace(world.load(), provider=wrong))["openai"]
+        assert said.startswith("The base URL of the openai provider must look like"), "it raises nothing"
         headers = {"authorization": "Bearer planted"}
         world.memory_search({"provider": "openai", "remote": {"headers": headers}})
         assert link(world.load(), "openai").key_origin == "the headers"

@@ -20,6 +20,7 @@ from openclaw_mem_engine.config.settings import (
     Settings,
 )
 from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.registry import EmbedderSpec, provider_named
 
 Role = Literal["primary", "fallback", "also", "skipped"]
@@ -71,13 +72,18 @@ def choices(settings: Settings) -> tuple[Choice, ...]:
 
 def prospects(settings: Settings) -> dict[str, str]:
     """By provider, in a few words for people: the host that note text would go to if it were selected, and
-    what it needs. Sends nothing. Raises ConfigError for a base URL that cannot be used."""
+    what it needs, or why it cannot be used. Sends nothing."""
     found = {}
     for name in ORDER:
-        if name != "none":
+        if name == "none":
+            continue
+        try:
             host, is_here = _host(_spec(settings, name))
-            where = (f"this machine ({host})" if host else "this machine") if is_here else host
-            found[name] = printable(f"{where}; {_need(settings, name)}")
+        except ConfigError as error:
+            found[name] = printable(str(error))
+            continue
+        where = (f"this machine ({host})" if host else "this machine") if is_here else host
+        found[name] = printable(f"{where}; {_need(settings, name)}")
     return found
 
 
@@ -89,8 +95,11 @@ def _need(settings: Settings, name: str) -> str:
         return f"model {without_credentials(model)}" if model else "default model"
     if origin := _key(settings, name):
         return f"key from {origin}"
+    endpoint = endpoint_of(settings, name)
+    if endpoint.api_key is not None and endpoint.api_key.problem:
+        return endpoint.api_key.problem
     variables = next((found for known, found in KEY_VARIABLES.items() if known == name), ())
-    may = "may need" if endpoint_of(settings, name).base_url else "set"
+    may = "may need" if endpoint.base_url else "set"
     return f"{may} {variables[0]}" if variables else "needs no key"
 
 
