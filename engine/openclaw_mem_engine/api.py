@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.providers.prices import Spent as Spent
     from openclaw_mem_engine.providers.prices import summed as summed
     from openclaw_mem_engine.providers.records import DayUsage as DayUsage
+    from openclaw_mem_engine.providers.resolve import prospects as prospects
     from openclaw_mem_engine.providers.services import ServiceState as ServiceState
     from openclaw_mem_engine.qmd.scope import session_scope as session_scope
     from openclaw_mem_engine.ranking.kinds import RankedList as RankedList

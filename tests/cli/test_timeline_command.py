@@ -30,7 +30,7 @@ def test_sessions_with_missed_flushes(call: Call, world: World) -> None:
     lines = said.out.splitlines()
     assert lines[0] == "main  Ines  2026-02-14"
     assert set(lines[1].strip()) <= set("▁▂▃▄▅▆▇█ ") and "█" in lines[1]
-    assert lines[2] == "  peak 190,000 of 200,000 tokens, soft line 176,000 (█)"
+    assert lines[2] == "  peak 190,000 of 200,000 tokens, flush threshold 176,000 (█)"
     texts = [line[20:] for line in lines[3:]]
     assert "compaction     190,000 → 177,000 tokens, compacted without a flush" in texts
     assert "flush          wrote memory/2026-02-14.md +1 line (at 177,000 tokens)" in texts

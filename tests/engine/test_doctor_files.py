@@ -214,7 +214,7 @@ def test_a_memory_file_beyond_the_limit_is_told_with_the_line(tmp_path: Path) ->
     lines = [f"Fact {number:04} " + "x" * 39 for number in range(600)]  # 50 characters with the line end
     settings = indexed(tmp_path, {"MEMORY.md": "\n".join(lines)})
     found = named(looked(settings), "bootstrap-cut")
-    assert "29,999 characters, 20,000 is the limit" in found.text
+    assert "29,999 characters; the limit is 20,000" in found.text
     assert "lines 1-280 and from line 521 on" in found.text  # 14,000 and the last 4,000 characters
     assert found.repair == "openclaw-mem get MEMORY.md:280"
 
@@ -263,7 +263,7 @@ def test_text_beyond_every_snippet_is_a_warning_with_advice(tmp_path: Path) -> N
     assert 'chunking = {"tokens": 175, "overlap": 35}' in found.text and "query.snippet" in found.text
     (line,) = found.evidence
     hidden = report.unshown["memory/long.md"]
-    assert " % of the text of your notes is in no search result, whatever the query. " in found.text
+    assert " % of the text of your notes is in no search result. " in found.text
     assert line == f"memory/long.md: {hidden.text}" and hidden.hidden_lines > 40
     assert report.to_dict()["unshown"]["files"] == {"memory/long.md": hidden.to_dict()}
 

@@ -24,7 +24,7 @@ def settings(tmp_path: Path) -> Settings:
 def test_a_long_memory_is_said(settings: Settings) -> None:
     (settings.workspace / "MEMORY.md").write_text("".join(f"- fact {number}\n" for number in range(201)))
     found = named(looked(settings), "memory-long")
-    assert found.text.startswith("MEMORY.md has 201 lines, 200 are advised")
+    assert found.text.startswith("MEMORY.md has 201 lines; 200 are advised.")
     (settings.workspace / "MEMORY.md").write_text("".join(f"- fact {number}\n" for number in range(200)))
     assert "memory-long" not in codes(looked(settings))
 
@@ -33,7 +33,7 @@ def test_the_limit_of_the_configuration_counts(settings: Settings) -> None:
     (settings.workspace / "MEMORY.md").write_text("x" * 60 + "\n")
     assert "bootstrap-cut" not in codes(looked(settings))
     short = replace(settings, bootstrap=replace(settings.bootstrap, max_chars=50))
-    assert "50 is the limit" in named(looked(short), "bootstrap-cut").text
+    assert "the limit is 50" in named(looked(short), "bootstrap-cut").text
 
 
 def test_credentials_are_counted_and_never_repeated(settings: Settings) -> None:
@@ -97,5 +97,5 @@ def test_missed_flushes_are_counted(tmp_path: Path) -> None:
     with world.session().file.open("a") as file:
         file.write(json.dumps(compaction) + "\n")
     found = named(looked(world.settings()), "flush-missed")
-    assert found.text.startswith("1 compaction without a flush before it, in 1 session")
+    assert found.text.startswith("1 compaction ran without a flush, in 1 session.")
     assert found.repair == "openclaw-mem timeline --kind compaction"

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from openclaw_mem_engine.config.secret import Secret
-from openclaw_mem_engine.config.settings import PROVIDER_NAMES, ProviderSettings, Settings
+from openclaw_mem_engine.config.settings import PROVIDER_NAMES, Endpoint, ProviderSettings, Settings
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.registry import EmbedderSpec
 from openclaw_mem_engine.providers.resolve import (
     ORDER,
     Choice,
     choices,
+    prospects,
 )
 from support.config_world import KEYS, World, planted_everywhere
 
@@ -162,6 +163,7 @@ class TestNamed:
         assert spec.api_key == "" and "NO_KEY, which is not set" in spec.key_missing
         assert f"{path}: agents.defaults.memorySearch.remote.apiKey needs" in whys(settings)["voyage"]
         assert link(settings, "voyage").key_origin == ""
+        assert "remote.apiKey needs" in prospects(settings)["voyage"]
         planted_everywhere(world, "logins")
         assert "is a chat login" in primary_spec(world.load(provider="mistral")).key_missing
 
@@ -170,6 +172,13 @@ class TestNamed:
         found = link(world.load(), "openai")
         assert found.host == "" and found.why.endswith("at 127.0.0.1:8911 on this machine")
         assert "your own server may need none" in found.why and "pw" not in repr(found)
+        known = prospects(world.load())
+        assert known["openai"] == "this machine (127.0.0.1:8911); may need OPENAI_API_KEY"
+        assert known["voyage"] == "api.voyageai.com; set VOYAGE_API_KEY"
+        assert known["local"] == "this machine; default model" and "none" not in known
+        wrong = ProviderSettings(provider="static", endpoints={"openai": Endpoint("ftp://heron")})
+        said = prospects(replace(world.load(), provider=wrong))["openai"]
+        assert said.startswith("The base URL of the openai provider must look like"), "it raises nothing"
         headers = {"authorization": "Bearer planted"}
         world.memory_search({"provider": "openai", "remote": {"headers": headers}})
         assert link(world.load(), "openai").key_origin == "the headers"

@@ -62,7 +62,7 @@ def test_a_flush_that_wrote_is_no_missed_one(settings: Settings) -> None:
     flush, compaction = session.moments
     assert flush.summary == "wrote memory/2026-02-14.md +2 lines (at 176,400 tokens)"
     assert (compaction.tokens, compaction.tokens_after) == (178_000, 20_000)
-    assert (session.missed, session.soft_line, session.curve.peak) == (0, LINE, 178_000)
+    assert (session.missed, session.flush_threshold, session.curve.peak) == (0, LINE, 178_000)
     assert list(session.curve.tokens) == [176_400, 178_000, 20_000, 20_000] and not session.curve.estimated
 
 
@@ -89,9 +89,9 @@ def test_no_reply_stores_nothing(settings: Settings) -> None:
         (
             (150_000,),
             191_000,
-            "one turn went from 150,000 to 191,000 tokens, past the soft line of 176,000",
+            "one turn went from 150,000 to 191,000 tokens, above the flush threshold of 176,000",
         ),
-        ((40_000,), 41_000, "compacted at 41,000 tokens, below the soft line of 176,000"),
+        ((40_000,), 41_000, "compacted at 41,000 tokens, below the flush threshold of 176,000"),
         ((176_500, 177_000), 178_000, "no reason is recorded"),
     ],
 )
@@ -166,7 +166,7 @@ def test_a_flush_that_was_due_and_did_not_run(settings: Settings) -> None:
     )
     save_index(folder(settings), agent__main__main={"sessionId": talk.id, "contextTokens": 16_000})
     session = the_session(settings)
-    assert (session.soft_line, session.moments) == (-8_000, ())
+    assert (session.flush_threshold, session.moments) == (-8_000, ())
 
 
 def test_the_configuration_says_why_none_ran(settings: Settings) -> None:
@@ -482,7 +482,7 @@ def test_the_demo_has_one_of_each(tmp_path: Path, settings: Settings) -> None:
     assert (session.title, missed.tokens, found.missed) == ("Network day", 192_406, 1)
     assert [moment.session[:4] for moment in found.moments if moment.kind == "snapshot"] == ["5b0f"]
     assert not any(session.curve.estimated for session in found.sessions)
-    # A flush runs at the soft line or above, never below.
+    # A flush runs at the flush threshold or above, never below.
     assert all(m.tokens >= LINE for m in found.moments if m.kind == "flush" and m.tokens)
     assert all(session.curve.peak < session.window for session in found.sessions)
 

@@ -42,7 +42,7 @@ def commit(settings: Settings, text: str, at: float) -> None:
 
 def shown(settings: Settings, found: Timeline, moment: Moment) -> Difference:
     session = next((session for session in found.sessions if session.id == moment.session), None)
-    return difference(settings, moment.writes[0], moment, session)
+    return difference(settings, moment.writes[0] if moment.writes else None, moment, session)
 
 
 def lines(found: Difference) -> list[str]:
@@ -52,17 +52,19 @@ def lines(found: Difference) -> list[str]:
 def test_without_git_the_call_says_what_a_flush_wrote(settings: Settings) -> None:
     talk = Talk().answer("a", 177_000).flush("- one\n- SECRET_KEY=abcdefghijk\n")
     talk.user("go on").call("edit", path="MEMORY.md", old_string="old\n", new_string="new\n")
-    talk.call("exec", command="echo x >> memory/x.md").save(settings.openclaw.sessions_dir)
+    talk.call("exec", command="echo x >> memory/x.md").compaction().save(settings.openclaw.sessions_dir)
     found = read_timeline(settings)
-    shell, edit, flush = found.moments
+    compaction, shell, edit, flush = found.moments
     written = shown(settings, found, flush)
     assert lines(written) == ["+- one", "+- SECRET_KEY=***"]
-    assert written.source == "from the call of the tool write in the transcript"
+    assert written.source == "written by the agent's write tool"
     assert lines(shown(settings, found, edit)) == ["-old", "+new"]
     assert shown(settings, found, shell).text == "echo x >> memory/x.md"
+    assert shown(settings, found, compaction) == Difference("What was said.", "")
     for path in settings.openclaw.sessions_dir.iterdir():
         path.write_text("{}\n" * 400)
     assert "is not there any more" in shown(settings, found, flush).source
+    assert shown(settings, found, compaction).source == "The transcript does not hold the summary."
     path.unlink()
     assert "cannot be shown" in shown(settings, found, flush).source
 

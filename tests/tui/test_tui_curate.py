@@ -82,7 +82,7 @@ async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path:
     async with opened(demo(tmp_path, own_notes=True)) as (pilot, screen):
         facts = shown(screen, "#facts")
         assert "lines 203/200 ━" in facts and "3 candidates · 87 notes · 2 agent searches recorded" in facts
-        assert "39 % of MEMORY.md in no search result" in facts
+        assert "no search result shows 39 % of MEMORY.md" in facts
         gauges = re.findall("([0-9,]+)/[0-9,]+ (━+)(─*)┃(━*)", facts)
         assert [(len(used + free), over, said) for said, used, free, over in gauges] == [
             (24, "━", "203"),
@@ -277,11 +277,14 @@ async def test_remember_routes_shows_and_writes(tmp_path: Path) -> None:
         await press(pilot, "enter", *"NAS is heron")
         text = dialog.query_one("#remembered").text  # type: ignore[attr-defined]
         assert "To be saved as a fact in MEMORY.md" in text and "(the text fits no rule)" in text
-        assert f"budget    {MEMORY.count(chr(10)) + 1} of 200 lines, " in text and "+ - NAS is heron" in text
+        assert (
+            f"MEMORY.md then has {MEMORY.count(chr(10)) + 1} lines (200 advised), " in text
+            and "+ - NAS is heron" in text
+        )
         assert (tmp_path / "ws/MEMORY.md").read_text() == MEMORY
         await press(pilot, "tab")
         text = " ".join(dialog.query_one("#remembered").text.split())  # type: ignore[attr-defined]
-        assert "chosen by hand" in text and "budget" not in text, "it is that of MEMORY.md"
+        assert "chosen by hand" in text and "then has" not in text, "it is that of MEMORY.md"
         assert "+++ b/memory/2026-03-20.md" in text
         await press(pilot, "tab", "enter")
         assert pilot.app.screen is screen and "NAS is heron" in (tmp_path / "ws/MEMORY.md").read_text()

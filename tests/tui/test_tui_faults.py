@@ -132,10 +132,10 @@ def first_status(app: Workbench) -> str:
 @pytest.mark.parametrize(
     ("lost", "new", "said"),
     [
-        (0, 0, "same 3 chunks as the baseline"),
-        (0, 5, "the baseline's 3 chunks are kept, 5 are new"),
-        (2, 2, "3 of the baseline's 5 chunks are kept, 2 are lost, 2 are new"),
-        (2, 0, "3 of the baseline's 5 chunks are kept, 2 are lost"),
+        (0, 0, "the same 3 chunks as the baseline"),
+        (0, 5, "all 3 baseline chunks are returned, and 5 new ones"),
+        (2, 2, "3 of 5 baseline chunks are returned, and 2 new ones"),
+        (2, 0, "3 of 5 baseline chunks are returned"),
     ],
 )
 def test_only_what_is_lost_is_bad(lost: int, new: int, said: str) -> None:
@@ -166,7 +166,7 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         assert screen.last.border_title == "last query with this fault"
         chain = screen.chain.text.splitlines()
         assert any("static" in row and "✗ paused" in row for row in chain)
-        assert any("keywords" in row and "● active" in row for row in chain)
+        assert any("BM25" in row and "● active" in row for row in chain)
         await press(pilot, "space")
         assert app.screen is screen, "switching off stays"
         assert "[x]" not in screen.faults.text and not screen.query_one(Banner).display

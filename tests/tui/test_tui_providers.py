@@ -93,23 +93,26 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
     async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, screen):
         rows = screen.chain.text.splitlines()
         assert any("static" in row and "primary" in row and "● active" in row for row in rows)
-        assert any("keywords" in row and "● active" in row for row in rows)
+        assert any("BM25" in row and "● active" in row for row in rows)
         assert len(rows) == 3 and rows[2].split("·")[1].strip() == "not selected", "the pane says why"
         assert [row.split()[-1] for row in rows[:2]] == ["local", "local"]
         assert screen.selected[0].name == "static"
         drawn = screen.link_pane.text
-        assert "data      local only" in drawn and "102 of 102 chunks" in drawn and "free" in drawn
+        assert "data      stays on this machine" in drawn and "102 of 102 chunks" in drawn and "free" in drawn
         returned = screen.last.text.splitlines()
         first = next(at for at, row in enumerate(returned) if row.startswith("returned"))
         assert "#1" in returned[first] and "heron" in returned[first + 1], "its best line is below it"
         assert "took" in screen.last.text and "bm25" in screen.last.text
-        assert "fallback BM25 only: no other provider is configured" in " ".join(drawn.split())
+        assert "fallback BM25 only; no other provider is set no use in the event log" in " ".join(
+            drawn.split()
+        )
         assert "102 entries" in screen.query_one("#cache").text  # type: ignore[attr-defined]
         assert "vectors of static-minilm-256-int8 and BM25" in " ".join(screen.last.text.split())
         await press(pilot, "G")
         assert "· not selected" in screen.link_pane.text
         said = " ".join(screen.link_pane.text.split())
-        assert "not selected: local, openai, gemini, voyage, mistral, ollama (provider = static" in said
+        assert "openai api.openai.com; set OPENAI_API_KEY gemini " in said
+        assert "ollama this machine (127.0.0.1:11434); needs no key select provider.name" in said
         await press(pilot, "r")
         assert "is not in use" in screen.query_one("#status").text  # type: ignore[attr-defined]
         await press(pilot, "k", "r")
@@ -185,7 +188,7 @@ async def test_a_provider_that_refuses_is_shown_with_reason_and_next_try(remote:
             assert "✗ paused since" in drawn and "; retry at" in drawn and "401" in drawn
             assert "openai did not answer" in screen.query_one("#status").text  # type: ignore[attr-defined]
             rows = screen.chain.text.splitlines()
-            assert any("keywords" in row and "● active" in row for row in rows)
+            assert any("BM25" in row and "● active" in row for row in rows)
             assert SECRET not in every_text(screen) and SECRET not in app.export_screenshot()
             await press(pilot, "escape", "slash", "x", "enter")
             notes = lab(app).notes.text
@@ -241,6 +244,12 @@ async def test_asking_blocks_nothing_and_leaving_stops_waiting(remote: World) ->
 
 async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> None:
     async with opened(world.workbench(tmp_path, initial_query="heron"), SMALL) as (pilot, screen):
+        pane = screen.link_pane
+        for rows in (pane.size.height, 6):
+            assert f"{rows} of {len(pane.drawn)} rows" in frame(pane), "also after a list above it has grown"
+            pane.styles.height = 7  # with its frame
+            await settled(pilot)
+        pane.styles.height = "1fr"
         assert screen.chain.region and screen.link_pane.region
         assert not screen.faults.region
         await press(pilot, "tab")
@@ -269,9 +278,9 @@ async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> No
 
 async def test_both_lists_are_filtered(tmp_path: Path) -> None:
     async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, screen):
-        await press(pilot, "f", *"keywords", "enter")
+        await press(pilot, "f", *"bm25", "enter")
         assert screen.selected[0].name == "keywords" and "static" not in screen.chain.text
-        assert "filter keywords · 1 of 3" in str(screen.frame_of(screen.chain).border_subtitle)
+        assert "filter bm25 · 1 of 3" in str(screen.frame_of(screen.chain).border_subtitle)
         await press(pilot, "tab", "slash", *"no-fts", "enter", "space")
         assert screen.search.view.faults == {"no-fts5"}
         await press(pilot, "f", *"nothing has this", "enter", "space")
@@ -322,10 +331,14 @@ async def test_the_fallback_provider_answers_and_is_named(remote: World) -> None
             assert "401" in providers(app).last.text
 
 
-def test_a_state_or_reason_of_several_is_said_once() -> None:
+def test_each_provider_that_is_not_selected_says_where_text_would_go() -> None:
     reasons = (("openai", "no key for OpenAI"), ("voyage", "no key for OpenAI"), ("local", "no model file"))
     group = [ProviderState(name, "skipped", "skipped", why) for name, why in reasons]
-    assert [text_of(row) for row in render.detail(group, ChainState(), 80)] == [
-        "others    · not selected: openai, voyage (no key for OpenAI)",
-        "          local (no model file)",
+    chain = ChainState(prospects={"voyage": "api.voyageai.com; set VOYAGE_API_KEY"})
+    assert [text_of(row) for row in render.detail(group, chain, 80)] == [
+        "others    · not selected; text would go to:",
+        "openai    no key for OpenAI",
+        "voyage    api.voyageai.com; set VOYAGE_API_KEY",
+        "local     no model file",
+        "select    provider.name in config.toml, or --provider NAME",
     ]

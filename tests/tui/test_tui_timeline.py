@@ -89,15 +89,15 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         assert len(screen.events.drawn) == 1 and "✗ MISSED" in screen.events.text, "none that was skipped"
         assert screen.days.max_scroll_y == 0, "few events leave their lines to the files by day"
         detail = shown(screen, "#moment")
-        assert "one turn went from 148,212 to 192,406 tokens, past" in detail
+        assert "one turn went from 148,212 to 192,406 tokens, above" in detail
         assert "effect what was said since the last flush" in detail and "compacted without" not in detail
-        assert "soft line 176,000" in str(screen.query_one("#chart").border_subtitle)
+        assert "flush threshold 176,000" in str(screen.query_one("#chart").border_subtitle)
         await press(pilot, "S")  # its session alone
         assert screen.presenter.state.chosen is not None and "✗ 1" in screen.sessions.text
         await press(pilot, "v", "w", "G")
         await press(pilot, "e")  # no editor in a test: said, not raised
         detail = shown(screen, "#moment")
-        assert "from the call of the tool write" in detail
+        assert "written by the agent's write tool" in detail
         assert "+ ## Order of work" in detail
         await press(pilot, "S")
         assert screen.presenter.state.chosen is None
@@ -129,7 +129,7 @@ async def test_lists_zoom_and_help(tmp_path: Path) -> None:
         await press(pilot, "plus", "shift+tab")
         assert screen.presenter.state.zoom == "hour" and screen.days.has_focus
         assert "2026-03-30 memory/2026-03-30.md" in screen.days.text
-        assert "calls of tools in transcripts" in shown(screen, "#moment")
+        assert "tool calls in transcripts" in shown(screen, "#moment")
         await press(pilot, "question_mark")
         assert isinstance(pilot.app.screen, HelpScreen)
         await press(pilot, "escape", "escape")
@@ -144,6 +144,8 @@ async def test_an_event_without_a_file_opens_in_full_where_its_details_are_hidde
         await press(pilot, "enter")
         drawn = pilot.app.screen.query_one(HelpText).text
         assert "177,310 → 24,180" in drawn and "session   main" in drawn
+        assert "saved     memory/2026-03-30.md +3 lines" in drawn, "what was written before it"
+        assert "summary   All three kiosks on 3.3." in drawn, "what the session goes on with"
         await press(pilot, "escape", "j", "exclamation_mark")
         assert "wrote memory/" in pilot.app.screen.query_one(HelpText).text, "! does for every row"
 
@@ -171,7 +173,7 @@ async def test_a_mark_is_under_each_fall_of_the_curve(tmp_path: Path) -> None:
         rows = [" ".join(row.split()) for row in screen.sessions.text.split("\n")]
         assert screen.sessions.painted(-1).text.split() == titles.split() and rows[0] == "all sessions"
         assert shown(screen, "#status").strip() == "event 3 of 19"
-        assert "past the soft line" in str(screen.sessions.border_subtitle)
+        assert "above the flush threshold" in str(screen.sessions.border_subtitle)
         assert rows[1].startswith("main 03-25 – 03-31 ") and rows[2].startswith("cron:morning-status 03-30 ")
         assert "█" not in screen.sessions.text, "the bars of neighbouring rows do not touch"
         head, events = screen.events.painted(-1).text, screen.events.text.splitlines()
@@ -242,7 +244,7 @@ async def test_what_is_appended_is_shown_after_r(tmp_path: Path) -> None:
         assert "✗ MISSED" in screen.events.text and "1 missed flush" in shown(screen, "#facts")
 
 
-async def test_bars_past_the_soft_line_end_above_it_and_others_do_not(tmp_path: Path) -> None:
+async def test_bars_past_the_flush_threshold_end_above_it_and_others_do_not(tmp_path: Path) -> None:
     talk = Talk().answer("a", 175_900).answer("b", 176_100).compaction()
     async with opened(of_talks(tmp_path, [talk]), (120, 36)) as (_pilot, screen):
         lines = [row for row in shown_lines(screen, "#chart") if "176k" in row]

@@ -93,6 +93,9 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
     def mark_more(self) -> None:
         self.label(self.detail, subtitle=self.more(self.detail))
 
+    def on_pane_sized(self) -> None:
+        self.mark_more()
+
     def more(self, pane: Pane) -> str:
         """What the frame of a pane says that is too low for its text: how many of the rows on screen that it
         takes are shown, and the keys that scroll it."""

@@ -78,13 +78,14 @@ def _session(session: Session, columns: int) -> Iterator[str]:
     days = " to ".join(dict.fromkeys(clock_text(at, "%Y-%m-%d") for at in (session.start, session.end)))
     title = f"  {one_line(session.title)}" if session.title else ""
     yield f"{strong(one_line(session.name))}{title}  {dim(days)}"
-    line = session.soft_line if session.soft_line > 0 else session.window
+    threshold = session.flush_threshold
+    line = threshold if threshold > 0 else session.window
     bars = sparkline(session.curve.columns(session.start, session.end, min(60, columns - 2)), line)
     about = "about " if session.curve.estimated else ""
     facts = [
         f"peak {about}{session.curve.peak:,} of {session.window:,} tokens",
-        f"soft line {session.soft_line:,} (█)" if session.soft_line > 0 else "no flush is ever due",
-        "estimated: no answer says its tokens" if session.curve.estimated else "",
+        f"flush threshold {threshold:,} (█)" if threshold > 0 else "a flush is never due",
+        "estimated: no answer has a count" if session.curve.estimated else "",
         count(session.broken, "broken line") if session.broken else "",
     ]
     yield f"  {bars.rstrip()}"

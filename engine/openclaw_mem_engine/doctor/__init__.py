@@ -271,7 +271,7 @@ def _check_fingerprint(run: Examination, out: Outcome) -> None:
     out.detail = f"built with {known.space.label or 'no provider'}"
     if needs_rebuild(known, wanted):
         differences = "; ".join(known.differences(wanted))
-        text = f"The index was built with other settings ({differences}): the next sync rebuilds it."
+        text = f"The index was built with other settings. The next sync rebuilds it: {differences}."
         out.add("other-fingerprint", "warning", text, repair=INDEX)
 
 

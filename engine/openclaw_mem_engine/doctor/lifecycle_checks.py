@@ -10,7 +10,7 @@ from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.lifecycle.decision import threshold_of
 from openclaw_mem_engine.lifecycle.sessions import read_sessions
 from openclaw_mem_engine.redact import credentials
-from openclaw_mem_engine.stores.findings import counted
+from openclaw_mem_engine.stores.findings import counted, counted_have
 from openclaw_mem_engine.timeline.merge import missed_flushes
 from openclaw_mem_engine.workspace.listing import notes_of
 from openclaw_mem_engine.workspace.opening import NoteRefused
@@ -37,21 +37,21 @@ def check_flush(settings: Settings, out: Outcome) -> None:
     never = [entry for entry in entries if flush.enabled and threshold_of(entry, settings).line <= 0]
     if never:
         text = (
-            f"The window of {counted(len(never), 'session')} is smaller than reserve and soft threshold "
-            "together: a flush is never due."
+            f"A flush is never due in {counted(len(never), 'session')}. The context window is smaller than "
+            "reserve and soft threshold together."
         )
         evidence = [f"{entry.label}: {threshold_of(entry, settings).formula}" for entry in never]
         out.add("flush-never-due", "warning", text, evidence)
     missing = [entry for entry in entries if entry.key and not entry.file.is_file()]
     if missing:
-        text = f"{counted(len(missing), 'session')} in sessions.json without a transcript."
+        text = f"{counted_have(len(missing), 'session')} no transcript, but an entry in sessions.json."
         out.add("no-transcript", "info", text, [entry.label for entry in missing])
     missed = missed_flushes(settings)
     compactions = sum(len(moments) for _, moments in missed)
     if compactions:
         text = (
-            f"{counted(compactions, 'compaction')} without a flush before it, in "
-            f"{counted(len(missed), 'session')}: what was only in the conversation may be lost."
+            f"{counted(compactions, 'compaction')} ran without a flush, in "
+            f"{counted(len(missed), 'session')}. What was only in the conversation may be lost."
         )
         evidence = [f"{session.name}: {counted(len(moments), 'compaction')}" for session, moments in missed]
         out.add("flush-missed", "warning", text, evidence, _TIMELINE)
@@ -76,12 +76,11 @@ def check_credentials(settings: Settings, out: Outcome) -> None:
         found += [f"{file.path}:{number}" for number, _ in credentials(text)]
     out.detail = f"{counted(len(found), 'line')} of {counted(len(listing.files), 'note')}"
     if linked:
-        text = f"{counted(len(linked), 'note')} with a further name (hard link), whose text is indexed."
+        text = f"{counted_have(len(linked), 'note')} a second name (hard link). The text is indexed."
         out.add("hard-links", "info", text, linked)
     if found:
         text = (
-            f"{counted(len(found), 'line of the notes looks', 'lines of the notes look')} like credentials: "
-            "every search may show them. "
-            "Embedding and rerank services get them masked."
+            f"{counted(len(found), 'line of the notes looks', 'lines of the notes look')} like credentials. "
+            "Every search may show them. Embedding and rerank services get them masked."
         )
         out.add("credentials", "warning", text, found, "openclaw-mem curate")

@@ -125,7 +125,7 @@ def _check_access(settings: Settings, out: Outcome) -> None:
     if closed:
         number = counted(len(closed), "file or folder", "files or folders")
         out.detail = f"{number} cannot be written"
-        text = f"{number} of ours cannot be written by this user: no sync can work."
+        text = f"This user cannot write {number} of openclaw-mem. No sync can run."
         out.add("not-writable", "error", text, map(_described, closed), _opening(settings, closed))
 
 
@@ -248,7 +248,7 @@ def check_size(settings: Settings, snap: Snapshot, out: Outcome) -> None:
     size, unused = page * pages / 1e6, page * free / 1e6
     out.detail = f"index {size:.1f} MB, {unused:.1f} MB of it unused; log {waiting / 1e6:.1f} MB"
     if waiting > max(_LARGE_LOG, page * pages):
-        text = "The write-ahead log is larger than the index: every search reads through it."
+        text = "The write-ahead log is larger than the index. Every search reads through it."
         out.add("log-large", "info", text, (out.detail,), FIX)
 
 

@@ -20,6 +20,7 @@ from openclaw_mem_engine.config.settings import (
     Settings,
 )
 from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.registry import EmbedderSpec, provider_named
 
 Role = Literal["primary", "fallback", "also", "skipped"]
@@ -67,6 +68,49 @@ def choices(settings: Settings) -> tuple[Choice, ...]:
         used = [_choice(settings, role, spec) for role, spec in uses if spec.provider == name]
         found += used or [Choice(name, "skipped", _why_not(settings, name), key_origin=_key(settings, name))]
     return tuple(found)
+
+
+def prospects(settings: Settings) -> dict[str, str]:
+    """By provider, in a few words for people: the host that note text would go to if it were selected, and
+    what it needs, or why it cannot be used. Sends nothing."""
+    found = {}
+    for name in ORDER:
+        if name == "none":
+            continue
+        try:
+            host, is_here = _host(_spec(settings, name))
+        except ConfigError as error:
+            found[name] = printable(str(error))
+            continue
+        where = (f"this machine ({host})" if host else "this machine") if is_here else host
+        found[name] = printable(f"{where}; {_need(settings, name)}")
+    return found
+
+
+def _need(settings: Settings, name: str) -> str:
+    if name == "static":
+        return "needs no key"
+    if name == "local":
+        model = settings.provider.local_model_path
+        return f"model {without_credentials(model)}" if model else "default model"
+    if origin := _key(settings, name):
+        return f"key from {origin}"
+    endpoint = endpoint_of(settings, name)
+    if endpoint.api_key is not None and endpoint.api_key.problem:
+        return endpoint.api_key.problem
+    variables = next((found for known, found in KEY_VARIABLES.items() if known == name), ())
+    may = "may need" if endpoint.base_url else "set"
+    return f"{may} {variables[0]}" if variables else "needs no key"
+
+
+def _host(spec: EmbedderSpec) -> tuple[str, bool]:
+    """The host that text is sent to, and whether that is this machine; "" when it stays in the process."""
+    base_url = "" if spec.provider == "none" else provider_named(spec.provider).base_url(spec.base_url)
+    if not base_url:
+        return "", True
+    from openclaw_mem_engine.providers.remote.endpoint import host_of
+
+    return host_of(base_url, spec.provider)
 
 
 def _uses(settings: Settings) -> Iterator[tuple[Role, EmbedderSpec]]:
@@ -136,12 +180,7 @@ def _model(spec: EmbedderSpec) -> str:
 
 def _choice(settings: Settings, role: Role, spec: EmbedderSpec) -> Choice:
     name = spec.provider
-    base_url = "" if name == "none" else provider_named(name).base_url(spec.base_url)
-    host, is_here = "", True
-    if base_url:
-        from openclaw_mem_engine.providers.remote.endpoint import host_of
-
-        host, is_here = host_of(base_url, name)
+    host, is_here = _host(spec)
     auto, primary = settings.provider.provider == "auto", settings.provider.chosen
     why = [_state(settings, spec)]
     sent = "" if is_here else f"note text is sent to {host}"

@@ -55,8 +55,8 @@ class Unshown:
 
     @property
     def text(self) -> str:
-        """``38 % of the characters, 41 % of the lines (cut ones included)``"""
-        lines = f"{percent(self.line_share)} of the lines (cut ones included)"
+        """``38 % of the characters, 41 % of the lines in whole or part``"""
+        lines = f"{percent(self.line_share)} of the lines in whole or part"
         return f"{percent(self.share)} of the characters, {lines}"
 
     def to_dict(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ class Facts:
     why none can run ("": it can), why that is not known ("": it is), when the last one ran by sessions.json
     (epoch seconds), when flushes of our own ran, and whether flushes leave no trace in the transcript."""
 
-    soft_line: int
+    flush_threshold: int
     skipped: str = ""
     unread: str = ""
     flushed_at: float | None = None
@@ -84,7 +84,9 @@ class _Walk:
         return tuple(sorted(self._moments, key=lambda moment: moment.at))
 
     def _moment(self, kind: Any, record: Record, text: str, **more: Any) -> Moment:
-        return Moment(record.at, kind, text, session=self._session, line=record.line, **more)
+        return Moment(
+            record.at, kind, text, session=self._session, line=record.line, offset=record.offset, **more
+        )
 
     def _end_turn(self, *, last: bool = False) -> None:
         turn, self._turn = self._turn, None
@@ -140,7 +142,7 @@ class _Walk:
 
     def _why(self, at: float, tokens: int | None) -> str:
         """Why no flush ran, as far as it can be seen."""
-        line, failed = self._facts.soft_line, self._cycle.flushes
+        line, failed = self._facts.flush_threshold, self._cycle.flushes
         if failed:
             return f"the flush before it {failed[-1].text}"
         if self._facts.skipped:
@@ -148,10 +150,12 @@ class _Walk:
         if self._facts.unread:
             return self._facts.unread
         if tokens and tokens < line:
-            return f"compacted at {tokens:,} tokens, below the soft line of {line:,}"
+            return f"compacted at {tokens:,} tokens, below the flush threshold of {line:,}"
         before = self._curve.before(at)
         if tokens and before is not None and before < line and before >= 0 and not self._curve.estimated:
-            return f"one turn went from {before:,} to {tokens:,} tokens, past the soft line of {line:,}"
+            return (
+                f"one turn went from {before:,} to {tokens:,} tokens, above the flush threshold of {line:,}"
+            )
         return "no reason is recorded"
 
     def _recorded(self, start: float, end: float) -> bool:
@@ -172,7 +176,7 @@ class _Walk:
     def _skipped(self, end: float, *, closed: bool) -> None:
         """A flush that was due in this cycle and did not run: with its reason, and without one as long as no
         compaction says the same."""
-        line, curve = self._facts.soft_line, self._curve
+        line, curve = self._facts.flush_threshold, self._curve
         if self._cycle.flushes or line <= 0 or curve.estimated or (closed and not self._facts.skipped):
             return
         over = [

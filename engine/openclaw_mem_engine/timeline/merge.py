@@ -70,7 +70,7 @@ class TimelineReader:
             entry = entries.get(file.name) or SessionEntry("", file.name.partition(".jsonl")[0], file)
             unread = _UNREAD if trouble else ""
             facts = Facts(
-                soft_line=threshold_of(entry, settings).line,
+                flush_threshold=threshold_of(entry, settings).line,
                 skipped=skipped_because(entry, settings),
                 unread=unread,
                 flushed_at=entry.flush_at,
@@ -171,7 +171,7 @@ def _session(path: str, scan: Scan, entry: SessionEntry, facts: Facts, window: i
         start=scan.start or scan.at,
         end=scan.at,
         window=window,
-        soft_line=facts.soft_line,
+        flush_threshold=facts.flush_threshold,
         curve=curve,
         moments=moments,
         model=scan.model,

@@ -85,7 +85,7 @@ class Moment:
     """Something that happened at ``at`` (epoch seconds). ``session`` is the id of a session, "" for what
     belongs to none; ``text`` and ``why`` are one line each, redacted and printable. ``tokens`` is the size of
     the window's content then, ``tokens_after`` that after a compaction. ``line`` is the line of the
-    transcript, from 1, 0 for what is in none."""
+    transcript, from 1, 0 for what is in none; ``offset`` is the byte at which that line begins."""
 
     at: float
     kind: Kind
@@ -99,6 +99,7 @@ class Moment:
     query: str = ""
     results: tuple[Found, ...] = ()
     line: int = 0
+    offset: int = 0
 
     @property
     def is_missed(self) -> bool:
@@ -183,8 +184,8 @@ class Curve:
 @dataclass(frozen=True, slots=True)
 class Session:
     """One transcript. ``key`` and ``title`` are "" when sessions.json no longer names it; ``path`` is
-    relative to the agent's folder. ``start`` and ``end`` are epoch seconds; ``soft_line`` is the count at
-    which a flush is due (0 or less: never), ``window`` the size of the window that it was computed from.
+    relative to the agent's folder. ``start`` and ``end`` are epoch seconds; ``flush_threshold`` is the count
+    at which a flush is due (0 or less: never), ``window`` the size of the window that it was computed from.
     ``broken`` counts lines that are no JSON object, ``missed`` the compactions without a flush. ``moments``
     are oldest first."""
 
@@ -195,7 +196,7 @@ class Session:
     start: float
     end: float
     window: int
-    soft_line: int
+    flush_threshold: int
     curve: Curve
     moments: tuple[Moment, ...]
     model: str = ""
@@ -218,7 +219,7 @@ class Session:
             "end": self.end,
             "model": self.model,
             "contextTokens": self.window,
-            "softLine": self.soft_line,
+            "flushThreshold": self.flush_threshold,
             "peakTokens": self.curve.peak,
             "estimated": self.curve.estimated,
             "missedFlushes": self.missed,

@@ -1,5 +1,5 @@
 """What was written into memory files: from git where it keeps them, from the texts before our own edits, and
-from calls of tools; and the difference that one write made."""
+from calls of tools; the difference that one write made, and the summary that a compaction left."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import OpenClawMemError
@@ -21,7 +21,7 @@ from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.state.events import printable
 from openclaw_mem_engine.timeline.model import Moment, Session, Write
 from openclaw_mem_engine.timeline.reading import line_at
-from openclaw_mem_engine.timeline.records import LATEST, calls_of, change_of
+from openclaw_mem_engine.timeline.records import LATEST, calls_of, change_of, text_of
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES
 
 #: How long git may take, seconds, and how many commits are read.
@@ -36,8 +36,9 @@ _NOTES = ("--", MEMORY_FOLDER, *ROOT_FILES)
 
 
 class Difference(NamedTuple):
-    """The lines that a write added and removed, as a unified diff or what the call of a tool says; ``source``
-    is a sentence about where that comes from. Without lines it says why."""
+    """The lines that a write added and removed, as a unified diff or what the call of a tool says, or the
+    summary of a compaction; ``source`` is a sentence about where that comes from. Without a text it says why.
+    """
 
     text: str
     source: str
@@ -99,10 +100,14 @@ def edit_moments(edits: Iterable[Written]) -> dict[int, Moment]:
     }
 
 
-def difference(settings: Settings, write: Write, moment: Moment, session: Session | None) -> Difference:
-    """The lines of one write. Reads a line of the transcript, a kept text, or asks git. Never raises because
-    of what it reads."""
+def difference(
+    settings: Settings, write: Write | None, moment: Moment, session: Session | None
+) -> Difference:
+    """The lines of one write; None: the summary that the compaction ``moment`` left. Reads a line of the
+    transcript, a kept text, or asks git. Never raises because of what it reads."""
     try:
+        if write is None:
+            return _of_compaction(settings, moment, session)
         if write.origin == "git":
             return _of_commit(settings.workspace, write)
         if write.origin == "pre-image":
@@ -120,7 +125,7 @@ def difference(settings: Settings, write: Write, moment: Moment, session: Sessio
                 return found._replace(source=f"{found.source}, the first after this write")
         return _of_call(settings, write, session)
     except (OpenClawMemError, OSError, ValueError) as error:
-        return Difference("", f"What was written cannot be shown: {printable(str(error))}")
+        return Difference("", f"The text cannot be shown: {printable(str(error))}")
 
 
 def _of_commit(workspace: Path, write: Write) -> Difference:
@@ -144,19 +149,32 @@ def _of_call(settings: Settings, write: Write, session: Session | None) -> Diffe
     if session is None:
         return Difference("", "The transcript of this write is not there any more.")
     offset, _, number = write.ref.partition(":")
-    raw = line_at(settings.openclaw.sessions_dir / Path(session.path).name, int(offset))
-    found = json.loads(raw.decode("utf-8", "replace")) if raw else {}
+    found = _record_at(settings, session, int(offset))
     calls = calls_of(found["message"]["content"]) if isinstance(found.get("message"), dict) else []
     if int(number) >= len(calls):
         return Difference("", "The transcript was modified since: the call is not there any more.")
     name, _, arguments = calls[int(number)]
     old, new = change_of(arguments)
-    source = f"from the call of the tool {printable(name)} in the transcript"
+    source = f"written by the agent's {printable(name)} tool"
     if new is None:
         text = str(arguments.get("command") or arguments.get("input") or arguments.get("patch") or "")
-        return Difference(_shown(text), source if text else f"{source}, which does not hold the text")
+        return Difference(
+            _shown(text), source if text else f"{source}; the transcript does not hold the text"
+        )
     lines = [f"-{line}" for line in (old or "").splitlines()] + [f"+{line}" for line in new.splitlines()]
     return Difference(_shown("\n".join(lines)), source)
+
+
+def _of_compaction(settings: Settings, moment: Moment, session: Session | None) -> Difference:
+    found = _record_at(settings, session, moment.offset) if session is not None else {}
+    text = text_of(found.get("summary")) if found.get("type") == "compaction" else ""
+    return Difference(_shown(text), "" if text.strip() else "The transcript does not hold the summary.")
+
+
+def _record_at(settings: Settings, session: Session, offset: int) -> dict[str, Any]:
+    raw = line_at(settings.openclaw.sessions_dir / Path(session.path).name, offset)
+    found = json.loads(raw.decode("utf-8", "replace")) if raw else {}
+    return found if isinstance(found, dict) else {}
 
 
 def by_file_and_day(moments: Iterable[Moment]) -> list[FileDay]:

@@ -109,14 +109,15 @@ def hanging(spans: Sequence[Span], cells: int) -> list[Line]:
 
 def diff_lines(diff: str, cells: int, most: int) -> list[Line]:
     """The first ``most`` lines of a unified diff, each coloured by its sign, which a blank separates from the
-    text; long ones are wrapped."""
+    text; long ones are wrapped. Lines that name the files have no sign."""
     texts = inert_lines(diff.rstrip("\n"))
     roles, made = {"+": "good", "-": "bad", "@": "text"}, list[Line]()
     # A removed "-- text" is a line "--- text" too.
     heads = [at for at in range(len(texts)) if [t[:3] for t in texts[at : at + 3]] == ["---", "+++", "@@ "]]
     named = {*heads, *(at + 1 for at in heads)}
     for at, text in enumerate(texts[:most]):
-        role, signed = roles.get(text[:1], "dim"), text[:1] in ("+", "-", " ") and at not in named
+        signed = text[:1] in ("+", "-", " ") and at not in named
+        role = "dim" if at in named else roles.get(text[:1], "dim")
         first = Span(f"{text[:1]} " if signed else "", role)
         for row in hanging(line((text[signed:], role)), max(8, cells - 3)):
             made.append((first, *row))

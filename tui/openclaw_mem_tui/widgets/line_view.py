@@ -259,6 +259,9 @@ def nothing(cells: int) -> Sequence[Line]:  # noqa: ARG001 - the shape of every 
 class Pane(Lines):
     """Draws whatever function it was given last."""
 
+    class Sized(Message):
+        """The pane has another size: how much of its text it shows is other than before."""
+
     def __init__(
         self, drawer: Drawer = nothing, *, id: str | None = None, classes: str | None = None
     ) -> None:
@@ -297,6 +300,7 @@ class Pane(Lines):
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
+        self.post_message(self.Sized())
         if self._anchor is not None:
             self.call_after_refresh(self._bring_anchor_into_sight)
 

@@ -41,7 +41,7 @@ class RememberScreen(Dialog[str | None]):
         super().__init__(
             Vertical(typed, Pane(self._lines, id="remembered")),
             "remember",
-            "enter write · tab other file · esc close",
+            "enter write · tab MEMORY.md or daily log · esc close",
         )
 
     @property
@@ -115,13 +115,15 @@ class RememberScreen(Dialog[str | None]):
             return wrapped(line(("The index is not open; the screen below shows the reason.", "warn")), cells)
         proposal = self.proposal if self.is_mounted else None
         if proposal is None:
-            return wrapped(line(("The target is chosen by the words of the text.", "dim")), cells)
+            return wrapped(
+                line(("Type a text. Its words choose the file: MEMORY.md or the daily log.", "dim")), cells
+            )
         if proposal.known:
             said = f"{proposal.route.path}:{proposal.known} contains that already: nothing to write."
             return wrapped(line((fmt.inert(said), "warn")), cells)
         made = wrapped(line((fmt.inert(proposal.route.sentence), "strong")), cells)
         details = Details(cells)
         if self._proposed is not None and self._proposed[2] is not None:
-            details.say("budget", render.budget_after(self._proposed[2]))
+            details.say("MEMORY.md", render.budget_after(self._proposed[2]))
         warned = wrapped(line((proposal.warning, "warn")), cells) if proposal.warning else []
         return [*made, *details.lines, *warned, (), *render.change([proposal.edit], cells)]

@@ -64,7 +64,7 @@ def facts(state: CurateState, cells: int) -> list[Line]:
         lines = [(*head, *(s for one in gauges for s in _gauge(*one, bars)), *cut) for bars in sizes]
         first = next((made for made in lines if width(made) < cells), lines[-1])
     share = f"{material.hidden_share * 100:.0f} %"
-    hidden = f" · {share} of MEMORY.md in no search result" if material.hidden_share else ""
+    hidden = f" · no search result shows {share} of MEMORY.md" if material.hidden_share else ""
     count = fmt.count(len(state.found), "candidate")
     shown = f" ({state.group}, f)" if state.group else ""
     second = f" {count}{shown} · {fmt.count(len(state.files), 'note')} · {material.searches_sentence}"
@@ -156,7 +156,7 @@ def candidate_detail(state: CurateState, candidate: NoteCandidate | None, cells:
     material = state.material
     after = material.budget_after(candidate.edits) if material is not None else None
     if after is not None:
-        say("budget", budget_after(after))
+        say("MEMORY.md", budget_after(after))
     say("effect", *_effect(state, candidate))
     lines = details.lines
     if candidate.edits:
@@ -166,8 +166,9 @@ def candidate_detail(state: CurateState, candidate: NoteCandidate | None, cells:
 
 def budget_after(after: Budget) -> tuple[str, str]:
     """The size of MEMORY.md after a change, in words."""
-    size = f"{after.lines:,} of {BUDGET_LINES} lines, {after.characters:,} characters"
-    return f"{size} afterwards", "bad" if after.exceeded else "good"
+    lines = f"{after.lines:,} lines ({BUDGET_LINES} advised)"
+    size = f"then has {lines}, {after.characters:,} of {after.limit:,} characters"
+    return size, "bad" if after.exceeded else "good"
 
 
 def _effect(state: CurateState, candidate: NoteCandidate) -> list[tuple[str, str]]:
@@ -205,7 +206,11 @@ def file_detail(state: CurateState, file: FileUse | None, cells: int) -> list[Li
         say("decay", f"a daily log of {file.day}: temporal decay counts from there")
     else:
         say("decay", "evergreen: temporal decay does not apply")
-    say("searches", fmt.count(file.searches, "search", "searches"), " of the agent returned a part of it")
+    say(
+        "searches",
+        fmt.count(file.searches, "search", "searches"),
+        " of the agent returned a part of this note",
+    )
     of_it = [recall for recall, _, _ in material.recalled.get(file.path, ())]
     for recall in list(dict.fromkeys(reversed(of_it)))[:5]:
         say("", (f"{recall.day}  ", "dim"), fmt.inert(recall.query))

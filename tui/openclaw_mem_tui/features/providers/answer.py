@@ -75,7 +75,7 @@ def last_query(view: View, rows: int, cells: int) -> list[Line]:
         made.extend(
             wrapped(
                 line(
-                    (key("toggle_fault"), "key"), (" on a fault searches this again with the fault.", "dim")
+                    (key("toggle_fault"), "key"), (" on a fault repeats this search with the fault.", "dim")
                 ),
                 cells - 1,
             )
@@ -94,7 +94,7 @@ def _more_without_cut(view: View) -> str:
     gone = {row.chunk_id for row in before.dropped if row.outcome.stage == before.cut.name}
     if not any(row.chunk_id in gone for row in now.returned):
         return ""
-    return f"{more} results instead of {fewer}: without vectors min score does not apply"
+    return f"min score does not apply without vectors: {more} results instead of {fewer}"
 
 
 def _hits(

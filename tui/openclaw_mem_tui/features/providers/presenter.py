@@ -7,15 +7,17 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import CacheSize, OpenClawMemError, Spent, known_of, summed
+from openclaw_mem_engine.api import CacheSize, OpenClawMemError, Spent, known_of, prospects, summed
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import DayUsage, Fallback, Memory, ProviderState, QmdFacts
+    from openclaw_mem_engine.api import DayUsage, Event, Fallback, Memory, ProviderState, QmdFacts
 
+#: Events that are looked at for the last fallback.
+_EVENTS = 500
 #: Name, role and model: one provider may be there twice.
 LinkKey = tuple[str, str, str]
 
@@ -37,6 +39,10 @@ class ChainState:
     #: The external qmd, where one is configured or its fault is simulated: what is known of it.
     qmd: QmdFacts | None = None
     qmd_command: str = ""
+    #: By provider: where note text would go, and what is known of its key or model file.
+    prospects: Mapping[str, str] = field(default_factory=dict)
+    #: The last answer of a fallback in the event log.
+    fallback: Event | None = None
 
     def used(self, link: ProviderState, days: int) -> Spent | None:
         """What a link was used for today (1) or in more days; None when it was not."""
@@ -52,6 +58,10 @@ def key_of(link: ProviderState) -> LinkKey:
 
 def _qmd(memory: Memory) -> tuple[QmdFacts | None, Fallback | None]:
     return known_of(memory.settings), memory.fallback()
+
+
+def _last_fallback(memory: Memory) -> Event | None:
+    return next((event for event in memory.events(_EVENTS) if event.kind == "fallback"), None)
 
 
 def _caches(memory: Memory) -> tuple[CacheSize, ...] | None:
@@ -87,7 +97,10 @@ class ProvidersPresenter(Presenter[ChainState]):
         try:
             links = await service.read(lambda memory: memory.chain(), answering=True)
             # No usage is recorded under a simulated fault.
-            usage, caches = await service.read_sound(lambda memory: (memory.usage(30), _caches(memory)))
+            usage, caches, last = await service.read_sound(
+                lambda memory: (memory.usage(30), _caches(memory), _last_fallback(memory))
+            )
+            known = await service.read(lambda memory: prospects(memory.settings))
             qmd, fallback = await service.read(_qmd, answering=True)
         except OpenClawMemError as error:
             self.update(trouble=str(error))
@@ -104,6 +117,8 @@ class ProvidersPresenter(Presenter[ChainState]):
             trouble="",
             qmd=qmd,
             qmd_command=service.settings.qmd.command or "",
+            prospects=known,
+            fallback=last,
         )
 
     async def probe(self, link: ProviderState) -> None:

@@ -25,8 +25,8 @@ _STATES = {
     "skipped": ("·", "faint"),
 }
 _PROBING = ("◐", "probing", "accent")
-#: Roles that are shown in another word.
-_ROLES = {"skipped": "", "keywords": "BM25"}
+#: Roles that are not shown.
+_UNNAMED = ("skipped",)
 #: Cells of the columns.
 _NAME, _ROLE, _STATE, _INDENT = 9, 9, 14, 4
 #: The column of vectors, and from how many cells there is room for it.
@@ -76,7 +76,7 @@ def link_row(
     row = line(
         ("▌ " if selected else "  ", "accent"),
         (fmt.left(_name(group), _NAME) + " ", quiet or "strong"),
-        (fmt.left(_ROLES.get(link.role, link.role), _ROLE) + " ", "dim"),
+        (fmt.left("" if link.role in _UNNAMED else link.role, _ROLE) + " ", "dim"),
         (fmt.left(f"{mark} {words}", _STATE) + " ", role),
     )
     vectors = f"{link.vectors:,} of {link.chunks:,}" if link.in_use else ""
@@ -88,7 +88,12 @@ def link_row(
 
 
 def _name(group: Sequence[ProviderState]) -> str:
-    return f"{len(group)} more" if group[1:] else fmt.inert(group[0].name)
+    return f"{len(group)} more" if group[1:] else name_of(group[0])
+
+
+def name_of(link: ProviderState) -> str:
+    """The name of a provider as it is shown."""
+    return "BM25" if link.role == "keywords" else fmt.inert(link.name)
 
 
 def _names(group: Sequence[ProviderState]) -> str:
@@ -105,10 +110,10 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
     say, link = details.say, group[0]
     mark, role = _STATES["serving" if link.label == "active" else link.state]
     if group[1:]:
-        for number, why in enumerate(dict.fromkeys(one.why for one in group)):
-            names = _names([one for one in group if one.why == why])
-            start = ("", "") if number else (f"{mark} {link.label}: ", role)
-            say("" if number else "others", start, names, (f" ({fmt.message(why)})", "dim"))
+        say("others", (f"{mark} {link.label}", role), ("; text would go to:", "dim"))
+        for one in group:
+            say(fmt.inert(one.name), fmt.message(chain.prospects.get(one.name, one.why)))
+        say("select", "provider.name", (" in config.toml, or ", "dim"), "--provider", (" NAME", "dim"))
         return details.lines
     say("state", (f"{mark} {link.label}", f"strong {role}".strip()), *_when(link, chain))
     say("why", fmt.message(link.why))
@@ -121,7 +126,7 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
         _say_qmd(details, chain)
         return details.lines
     if link.role == "keywords":
-        say("location", "this machine: SQLite's full-text search, no vectors")
+        say("data", "stays on this machine; SQLite's full-text search, no vectors")
         return details.lines
     if link.model:
         say("model", fmt.inert(link.model))
@@ -129,7 +134,7 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
         say("host", fmt.inert(link.host), (" receives queries and notes" if link.in_use else "", "dim"))
     elif link.in_use:
         faulty = "; the simulated fault fails it as if it were a remote provider"
-        local = "local only" if link.name in IN_PROCESS else "sent to a server on this machine"
+        local = "stays on this machine" if link.name in IN_PROCESS else "sent to a server on this machine"
         say("data", local, (faulty if "(simulated fault)" in link.why else "", "warn"))
     if link.key_origin:
         say("key", fmt.inert(link.key_origin))
@@ -145,9 +150,10 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
     if link.last_ok is not None:  # at most one in a minute is recorded
         spent = f" in {fmt.milliseconds(link.last_ms)}" if link.last_ms is not None else ""
         at = fmt.clock(link.last_ok, chain.at, True)
-        say("answered", f"at {at}{spent}", ("; recorded once a minute at most", "dim"))
+        say("answered", f"at {at}{spent}", (" (last record)", "dim"))
     if link.role == "primary":
         say("fallback", *_fallbacks(chain))
+        say("", *_last_fallback(chain))
     month = chain.used(link, 30)
     if link.host or month is not None:
         say("today", *_used(chain.used(link, 1)))
@@ -173,8 +179,16 @@ def _say_qmd(details: Details, chain: ChainState) -> None:
 def _fallbacks(chain: ChainState) -> list[tuple[str, str]]:
     """What answers when the primary does not, in this order."""
     names = [fmt.inert(link.name) for link in chain.links if link.role == "fallback" and link.in_use]
-    none = "" if names else ": no other provider is configured for it"
+    none = "" if names else "; no other provider is set"
     return [(", then ".join([*names, "BM25 only"]), ""), (none, "dim")]
+
+
+def _last_fallback(chain: ChainState) -> list[tuple[str, str]]:
+    """When a fallback answered last, and why."""
+    if (event := chain.fallback) is None:
+        return [("no use in the event log", "dim")]
+    why = f": {fmt.message(event.reason)}" if event.reason else ""
+    return [("last used ", "dim"), (fmt.clock(event.at, chain.at), ""), (why, "dim")]
 
 
 def _when(link: ProviderState, chain: ChainState) -> list[tuple[str, str]]:
@@ -233,13 +247,13 @@ def title(group: Sequence[ProviderState]) -> str:
     if not group or group[1:]:
         return "not selected" if group else "provider"
     role = group[0].role
-    return fmt.join((fmt.inert(group[0].name), "" if role in ("keywords", "skipped") else role))
+    return fmt.join((name_of(group[0]), "" if role in _UNNAMED else role))
 
 
 def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Line:
     """What runs, or what has just happened; the active provider at the right."""
     active = next((link for link in chain.links if link.state == "serving"), None)
-    end = line((f"{fmt.inert(active.name)} active ", "dim")) if active is not None else ()
+    end = line((f"{name_of(active)} active ", "dim")) if active is not None else ()
     if chain.trouble or activity.phase == "failed":
         return spread(line((" ✗ ", "bad"), fmt.message(chain.trouble or activity.trouble)), (), cells)
     if chain.probing:
@@ -251,7 +265,7 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
         start = line((" ◐ ", "accent"), ("reading the chain", "dim"))
     else:
         links = [link for link in chain.links if link.state in ("failed", "idle")]
-        trouble = ", ".join(f"{fmt.inert(link.name)} {link.label}" for link in links)
+        trouble = ", ".join(f"{name_of(link)} {link.label}" for link in links)
         summary = trouble or "no provider in use has failed"
         if view.shown_faults:
             asked = bool(view.query.strip())

@@ -38,7 +38,7 @@ READING: Reading = (
         ("primary", "whose vectors are searched"),
         ("fallback", "used when the primary fails"),
         ("also", "its vectors are kept too, for comparison"),
-        ("keywords", "BM25, with vectors or alone"),
+        ("BM25", "keyword search, with vectors or alone"),
         ("backend", "the external qmd, with its own vectors"),
     ),
 )
@@ -118,7 +118,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
             self.chain.point_at(next((row for row in rows if row[0].role in wanted), ()))
         other = (f" · {key_hint('next_list', name)}" * self.narrow for name in ("faults", "chain"))
         box = self.query_one("#chain-box")
-        self.label(box, "chain", key_hint("probe", "probe now") + next(other))
+        self.label(box, "providers", key_hint("probe", "probe now") + next(other))
         clears = key_hint("clear_faults", "clear all") if view.shown_faults else ""
         faults = fmt.join((key_hint("toggle_fault", "switch"), clears))
         self.label(self.faults, "simulated faults", faults + next(other))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import takewhile
 
 from openclaw_mem_engine.api import FileDay, Moment, Session, Write
 from openclaw_mem_tui.bindings import key
@@ -17,7 +18,7 @@ _SOURCES = {
     "git": "commits",
     "pre-image": "texts kept before edits of openclaw-mem",
     "file": "note of a session",
-    "tool call": "calls of tools in transcripts",
+    "tool call": "tool calls in transcripts",
 }
 
 
@@ -39,9 +40,12 @@ def moment_detail(state: TimelineState, moment: Moment | None, cells: int) -> li
         say("why", fmt.message(moment.why))
     if moment.is_missed:
         say("effect", ("what was said since the last flush and is in no note may be lost", "warn"))
+    if moment.kind == "compaction" and session is not None:
+        _say_kept(details, state, moment, session)
     if moment.tokens is not None:
         after = f" → {moment.tokens_after:,}" if moment.tokens_after is not None else ""
-        limit = f" (soft line {session.soft_line:,})" if session is not None and session.soft_line > 0 else ""
+        threshold = session.flush_threshold if session is not None else 0
+        limit = f" (threshold {threshold:,})" if threshold > 0 else ""
         say("tokens", f"{moment.tokens:,}{after}", (limit, "dim"))
     if moment.session:
         name = session.name if session is not None else moment.session
@@ -58,10 +62,30 @@ def moment_detail(state: TimelineState, moment: Moment | None, cells: int) -> li
     return details.lines
 
 
+def _say_kept(details: Details, state: TimelineState, moment: Moment, session: Session) -> None:
+    """What a compaction leaves: the notes that were written before it, and the summary."""
+    writes: list[Write] = []
+    for other in takewhile(lambda other: other != moment, session.moments):
+        writes = [] if other.kind == "compaction" else [*writes, *other.writes]
+    for number, write in enumerate(writes):
+        details.say("" if number else "saved", fmt.inert(write.text))
+    if not writes:
+        details.say("saved", ("no write in this transcript since the previous compaction", "dim"))
+    change = state.change if state.shown == moment else None
+    if change is None:
+        details.say("summary", ("is being read …", "dim"))
+    elif not change.text:
+        details.say("summary", (fmt.inert(change.source), "dim"))
+    for number, text in enumerate(fmt.inert_lines(change.text.strip()) if change and change.text else ()):
+        details.say("" if number else "summary", text)
+    if change is not None and change.text:
+        details.say("", ("the session goes on with this and its latest messages", "dim"))
+
+
 def _change(state: TimelineState, cells: int, *, named: bool) -> list[Line]:
     """The difference that is shown, long lines wrapped; ``named``: below the file that it is of."""
     write, change = state.shown, state.change
-    if write is None:
+    if not isinstance(write, Write):
         return []
     details = Details(cells)
     if named:
@@ -80,7 +104,7 @@ def session_detail(state: TimelineState, session: Session | None, cells: int) ->
     if session is None:
         if state.whole is None or not state.whole.sessions:
             return _nothing(state, cells)
-        text = "All events, of all sessions and of none: enter shows them."
+        text = "This row stands for all sessions. enter shows all events."
         return wrapped(line((text, "dim")), cells - 1)
     details = Details(cells)
     say = details.say
@@ -93,11 +117,11 @@ def session_detail(state: TimelineState, session: Session | None, cells: int) ->
     if session.curve.estimated:
         say("", ("estimated from the length of the transcript: no response has a token count", "warn"))
     due = (
-        f"{session.soft_line:,}: a flush is due there"
-        if session.soft_line > 0
-        else "none: no flush is ever due"
+        f"{session.flush_threshold:,} tokens; a flush is due there"
+        if session.flush_threshold > 0
+        else "none; a flush is never due"
     )
-    say("soft line", due)
+    say("threshold", due)
     missed = f"{session.missed:,} before a compaction" if session.missed else "none"
     say("missed", (missed, "bad" if session.missed else "good"))
     if session.broken:
@@ -114,7 +138,7 @@ def day_detail(state: TimelineState, row: FileDay | None, cells: int) -> list[Li
     details.say("file", (fmt.inert(row.path), "strong"), f" on {row.day}")
     details.say("writes", f"{row.writes:,}", (f", known from: {_SOURCES[row.origin]}", "dim"))
     removed = f", {row.removed:,} removed" if row.removed else ""
-    details.say("lines", f"{row.added:,} written{removed}" if row.added or row.removed else "not said")
+    details.say("lines", f"{row.added:,} written{removed}" if row.added or row.removed else "not known")
     label = "events"
     for moment in state.chosen.moments[::-1] if state.chosen else state.whole.moments if state.whole else ():
         if row.path in (w.path for w in moment.writes) and row.day == time.strftime(

@@ -46,7 +46,8 @@ ZOOMS: tuple[Zoom, ...] = ("session", "day", "hour")
 class TimelineState:
     """``sessions`` are rows, None stands for all. ``moments`` and ``days`` are those of the session
     ``chosen`` (None: all) and the kinds of ``group``, newest first. ``shown`` is the write whose difference
-    is ``change``. ``at`` is when it was read, ``missed`` counts the missed flushes of all sessions."""
+    is ``change``, or the compaction whose summary it is. ``at`` is when it was read, ``missed`` counts the
+    missed flushes of all sessions."""
 
     whole: Timeline | None = None
     sessions: tuple[Session | None, ...] = (None,)
@@ -56,7 +57,7 @@ class TimelineState:
     zoom: Zoom = "session"
     moments: tuple[Moment, ...] = ()
     days: tuple[FileDay, ...] = ()
-    shown: Write | None = None
+    shown: Write | Moment | None = None
     change: Difference | None = None
     reading: bool = False
     at: float = 0.0
@@ -105,11 +106,13 @@ class TimelinePresenter(Presenter[TimelineState]):
         if self._reader is not None:
             self._reader.close()
 
-    async def read_change(self, moment: Moment, write: Write, delay: float) -> None:
-        """Read the difference that a write made, after a quiet moment."""
-        if write == self.state.shown and self.state.change is not None:
+    async def read_change(self, moment: Moment, write: Write | None, delay: float) -> None:
+        """Read the difference that a write made, or without one the summary that the compaction ``moment``
+        left, after a quiet moment."""
+        shown = write or moment
+        if shown == self.state.shown and self.state.change is not None:
             return
-        self.update(shown=write, change=None)
+        self.update(shown=shown, change=None)
         await asyncio.sleep(delay)
         session = self.state.session_of(moment)
         try:
@@ -118,7 +121,7 @@ class TimelinePresenter(Presenter[TimelineState]):
             )
         except OpenClawMemError as error:
             change = Difference("", str(error))
-        if self.state.shown == write:
+        if self.state.shown == shown:
             self.update(change=change)
 
     def choose(self, session: Session | None) -> None:

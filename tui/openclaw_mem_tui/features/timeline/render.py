@@ -35,13 +35,13 @@ _MARKS: dict[str, tuple[str, str, str]] = {
     "search-failed": ("✗", "failed", "bad"),
     "denied": ("!", "denied", "warn"),
 }
-#: The bar of a row of the sessions that is past the soft line.
+#: The bar of a row of the sessions that is above the flush threshold.
 PAST = "▇"
 #: The weight of events that share a column of the chart, the weightiest last.
 _RANK = ("dim", "", "good", "warn", "bad")
 _KIND, _PEAK, _MISSED = 11, 6, 7
 #: Bars of a row of the sessions: one less than those of ``sparkline``, so that rows do not touch. The highest
-#: is for what is past the soft line alone.
+#: is for what is above the flush threshold alone.
 _LOWER = str.maketrans("▇█", "▆▇")
 #: A session's first and last day, and the blanks after them.
 _DAYS = 15
@@ -77,7 +77,6 @@ def facts(state: TimelineState, cells: int) -> list[Line]:
     chosen = fmt.inert(state.chosen.name) if state.chosen is not None else "all"
     second: list[Span] = []
     shown = (
-        ("events", state.group, "kinds"),
         ("sessions", chosen, "this_session"),
         ("curve", state.zoom, "zoom"),
     )
@@ -104,7 +103,7 @@ def status(state: TimelineState, position: str, cells: int) -> Line:
 def chart(
     state: TimelineState, moment: Moment | None, session: Session | None, rows: int, cells: int
 ) -> list[Line]:
-    """The token curve against the soft line, the events below it, and the ends of the axis."""
+    """The token curve against the flush threshold, the events below it, and the ends of the axis."""
     start, end = window(state, moment, session)
     gutter = 6 if cells >= 40 else 0
     width = max(1, cells - gutter - 1)
@@ -124,9 +123,9 @@ def chart(
 
 
 def _bars(session: Session, start: float, end: float, rows: int, width: int, gutter: int) -> list[Line]:
-    """Bars of an eighth of a row each, up to the window of the session; the soft line where no bar is."""
+    """Bars of an eighth of a row each, up to the window of the session; the flush threshold in between."""
     counts = session.curve.columns(start, end, width)
-    limit = session.soft_line
+    limit = session.flush_threshold
     top = max(session.window, session.curve.peak, 1)
     levels = [0 if count is None else max(1, round(count / top * rows * 8)) for count in counts]
     at_line = rows - 1 - min(rows - 1, int(limit / top * rows)) if 0 < limit <= top else -1
@@ -185,13 +184,13 @@ def _marks(
 
 
 def session_row(session: Session | None, cells: int, selected: bool) -> Line:
-    """Name, first and last day, curve over that time against the soft line, peak, missed flushes; the first
-    row is for all of them."""
+    """Name, first and last day, curve over that time against the flush threshold, peak, missed flushes; the
+    first row is for all of them."""
     head = ("▌ " if selected else "  ", "accent")
     if session is None:
         return line(head, "all sessions")
     name, days, bars = _session_columns(cells)
-    limit = session.soft_line if session.soft_line > 0 else session.window
+    limit = session.flush_threshold if session.flush_threshold > 0 else session.window
     curve = session.curve
     shape = sparkline(curve.columns(session.start, session.end, bars), limit) if bars >= 4 else ""
     peak = f"{'~' if curve.estimated else ''}{thousands(curve.peak)}" if curve.times else "·"
@@ -233,7 +232,7 @@ def moment_words(moment: Moment, names: Mapping[str, str]) -> str:
 
 
 def _shape(bars: str) -> list[Span]:
-    """A sparkline whose highest bars, past the soft line, have another colour."""
+    """A sparkline whose highest bars, above the flush threshold, have another colour."""
     return [Span(run, "warn" if run[0] == PAST else "dim") for run in re.findall(f"{PAST}+|[^{PAST}]+", bars)]
 
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 READING: Reading = (
     "Legend",
     (
-        ("▁▄▇", "tokens in the window, over the time of the session; yellow: past the soft line"),
-        ("┄", "the soft line, at which a flush is due"),
+        ("▁▄▇", "tokens in the window, over the time of the session; yellow: above the flush threshold"),
+        ("┄", "the flush threshold: the number of tokens at which a flush is due"),
         ("● flush", "wrote to a note"),
         ("○ no reply", "NO_REPLY: the model stored nothing"),
         ("! skipped", "was due and did not run; the details show the reason"),
@@ -39,7 +39,7 @@ READING: Reading = (
         ("~", "estimated from the length of the transcript"),
     ),
 )
-_SESSIONS = "The sessions, the latest first, each with its tokens against the soft line."
+_SESSIONS = "The sessions, the latest first, each with its tokens against the flush threshold."
 _EVENTS = "What happened, the newest first."
 _DAYS = "Memory files by day, with the lines that were added and removed."
 #: With fewer lines one column has no room for chart and details both; up to the other, for a small chart.
@@ -108,7 +108,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         self.query_one("#facts", Pane).show(lambda cells: render.facts(state, cells))
         rows, titles = state.sessions, render.session_head
         self.fill(self.sessions, "sessions", rows, render.session_row, render.session_words, titles)
-        self.label(self.sessions, subtitle=f"[$warning]{render.PAST}[/] past the soft line")
+        self.label(self.sessions, subtitle="[$warning]■[/] above the flush threshold")
         names = {one.id: one.name for one in state.whole.sessions} if state.whole and not state.chosen else {}
         if state.whole is not None and not self._opened:
             self._opened = True  # on an event with a curve: the last one is often a sync
@@ -140,13 +140,11 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         chart = self.query_one("#chart", Pane)
         chart.show(lambda cells: render.chart(state, moment, session, rows, cells))
         name = markup(fmt.crop(f"tokens · {fmt.inert(session.name)}", 40)) if session else "tokens"
-        limit = session.soft_line if session is not None else 0
-        line = (
-            f"[$warning]┄[/] soft line {limit:,}: a flush is due · [$warning]█[/] past" if limit > 0 else ""
-        )
+        limit = session.flush_threshold if session is not None else 0
+        line = f"[$warning]┄[/] flush threshold {limit:,} · [$warning]■[/] above" if limit > 0 else ""
         self.label(chart, name, line)
         write = details.first_write(moment)
-        if moment is not None and write is not None:
+        if moment is not None and (write is not None or moment.kind == "compaction"):
             self.run_in(partial(self.presenter.read_change, moment, write, _QUIET_S), "change")
         if (idle := self.idle_keys()) != self._idle:
             self._idle = idle

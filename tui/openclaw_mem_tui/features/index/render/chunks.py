@@ -112,7 +112,7 @@ def facts(
         texts = [at for at in whole if anatomy.lines[at].text.strip()]
         hidden = sum(at in anatomy.hidden for at in texts)
         if hidden:
-            many = f"{hidden} of {fmt.count(len(texts), 'non-blank line')} (cut ones included)"
+            many = f"{hidden} of {fmt.count(len(texts), 'non-blank line')}, in whole or part"
             details.say("hidden", (many, "warn"))
         else:
             details.say("shown", "some search shows each line whole")

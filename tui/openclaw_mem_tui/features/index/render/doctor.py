@@ -56,9 +56,7 @@ def item_rows(item: Item, cells: int, selected: bool) -> list[Line]:
     bar = ("▌ " if selected else "  ", "accent")
     cells -= 1  # the scroll bar touches no text
     if isinstance(item, tuple):
-        names = ", ".join(fmt.inert(check.name) for check in item)
-        text = line(bar, ("✓ ", "good"), f"{fmt.count(len(item), 'check')} passed: ", (names, "dim"))
-        return _cut(text, (), cells)
+        return [line(bar, ("✓ ", "good"), f"{fmt.count(len(item), 'check')} passed")]
     if isinstance(item, Finding):
         mark, role = _SEVERITIES[item.severity]
         text = line(bar, (f"{mark} ", f"strong {role}"), _short(fmt.message_here(item.text)))
@@ -73,15 +71,19 @@ _WIDE = 60
 
 
 def _cut(text: Line, end: Line, cells: int) -> list[Line]:
-    """``text``, cut with an ellipsis where it has no room, and all of ``end``."""
+    """As many whole words of ``text`` as there is room for, with an ellipsis where some are left, and all of
+    ``end``."""
     rows = wrapped((*text, *end), cells, 4)
-    if len(rows) <= 1 or (len(rows) == 2 and cells < _WIDE):
+    if len(rows) <= (1 if cells >= _WIDE else 2):
         return rows
-    if cells >= _WIDE:
-        return [(*fit(text, max(5, cells - width(end))), *end)]
-    first, *more = wrapped(text, cells, 4)
-    rest = tuple(part for row in more for part in (Span(" "), *row[1:]))
-    return [first, (*fit((Span("   "), *rest), max(5, cells - width(end))), *end)]
+    room = max(8, cells - width(end))
+    made = list[Line]()
+    if cells < _WIDE:
+        first, *more = wrapped(text, cells, 4)
+        made.append(first)
+        text = (Span("   "), *(part for row in more for part in (Span(" "), *row[1:])))
+    kept = wrapped(text, room - 2)[0]
+    return [*made, (*fit((*kept, Span(" …", "dim")), room), *end)]
 
 
 def _repair(finding: Finding) -> Line:

@@ -28,12 +28,12 @@ STATES = {
 #: The same where the index is damaged.
 UNKNOWN = "?", "not known", "warn"
 _MEANING: dict[FileState, str] = {
-    "changed": "differs from the index: searches find the old text until the next sync",
-    "new": "not indexed yet: no search finds it until the next sync",
-    "gone": "deleted on disk: searches still find it until the next sync",
-    "unlisted": "the settings no longer list it: searches still find it until the next sync",
-    "refused": "excluded from the index: no search finds it",
-    "left-out": "excluded from the index: no search finds it",
+    "changed": "searches find the old text until the next sync",
+    "new": "no search finds it until the next sync",
+    "gone": "searches still find it until the next sync",
+    "unlisted": "the settings no longer list it; searches find it until the next sync",
+    "refused": "no search finds it",
+    "left-out": "no search finds it",
     "indexed": "index matches disk",
 }
 _CHUNKS, _SIZE, _STATE, _TIME = 6, 8, 18, 10
@@ -137,7 +137,7 @@ def _chunks(row: FileRow, state: IndexState) -> tuple[str, tuple[str, str]]:
     built = state.overview.present if state.overview is not None else None
     if built is not None and not built.chunk_tokens:
         return "1", (": the whole document", "dim")
-    return f"{row.chunks:,}", ("; enter draws them on the text" if row.chunks else "", "dim")
+    return f"{row.chunks:,}", ("; enter shows them in the text" if row.chunks else "", "dim")
 
 
 # -- events -----------------------------------------------------------------------------------------------

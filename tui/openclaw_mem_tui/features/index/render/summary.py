@@ -241,7 +241,7 @@ def _space(space: PlannedSpace) -> Line:
     target = ("", "")
     if not space.place:
         target = (
-            "; data: local only"
+            "; no text leaves this machine"
             if space.space.provider in IN_PROCESS
             else "; sent to a server on this machine",
             "dim",

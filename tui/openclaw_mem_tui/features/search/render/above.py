@@ -138,19 +138,16 @@ def overlap(seen: Compared) -> Line:
     """How much of the baseline the shown answer still has."""
     same, lost, new = seen.same, len(seen.lost), len(seen.new)
     if not seen.of:
-        return line(("no hit", "strong"), ", and none in the baseline")
+        return line(("no result", "strong"), ", and none in the baseline")
     if not same + lost:
-        return line((f"{new} new", "strong warn"), ", and none in the baseline")
+        return line((f"{fmt.count(new, seen.unit)}", "strong warn"), ", and none in the baseline")
+    moved = f" ({seen.moved} at another rank)" if seen.moved else ""
     if not lost + new:
-        moved = f", {seen.moved} at another rank" if seen.moved else ""
-        return line((f"same {fmt.count(same, seen.unit)}", "strong good"), f" as the baseline{moved}")
-    role, moved = "bad" if lost else "warn", f" ({seen.moved} at another rank)" if seen.moved else ""
-    whose = f"{same} of the baseline's" if lost else "the baseline's"
-    rest = [
-        f"{number} {'is' if number == 1 else 'are'} {what}"
-        for number, what in ((lost, "lost"), (new, "new"))
-        if number
-    ]
-    kept = "is kept" if (same if lost else same + lost) == 1 else "are kept"
-    counted = fmt.count(same + lost, seen.unit)
-    return line((whose, f"strong {role}"), f" {counted} {kept}{moved}, {', '.join(rest)}")
+        return line((f"the same {fmt.count(same, seen.unit)}", "strong good"), f" as the baseline{moved}")
+    baseline = fmt.count(same + lost, f"baseline {seen.unit}")
+    returned = f"{'is' if same + lost == 1 else 'are'} returned{moved}"
+    if lost:
+        start = line((f"{same} of {baseline}", "strong bad"), f" {returned}")
+    else:
+        start = line((f"{'' if same == 1 else 'all '}{baseline}", "strong warn"), f" {returned}")
+    return line(*start, f", and {new} new one{'s' * (new > 1)}" if new else "")
