@@ -116,7 +116,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
             self._pointed = len(state.links)
             wanted = ("backend", "primary")
             self.chain.point_at(next((row for row in rows if row[0].role in wanted), ()))
-        other = (f" · {key_hint('next_list', name)}" * self.narrow for name in ("faults", "chain"))
+        other = (f" · {key_hint('next_list', name)}" * self.narrow for name in ("faults", "providers"))
         box = self.query_one("#chain-box")
         self.label(box, "providers", key_hint("probe", "probe now") + next(other))
         clears = key_hint("clear_faults", "clear all") if view.shown_faults else ""
