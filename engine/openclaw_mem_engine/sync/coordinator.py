@@ -157,7 +157,7 @@ class SyncCoordinator:
             changes, skipped = scan(self._settings, store, how, listing)
             # What the index itself excludes, a listing does not show.
             if files and changes.proven and len(skipped) == len(listing.skipped):
-                store.settle(files, digest_of(listing))
+                store.settle(files, digest_of(listing, store))
             primary = self._embedders.primary
             filled = [*([primary] if primary else []), *beside_of(self._embedders)]
             if request.knobs is not None and lacking(store, request.knobs, primary):
