@@ -132,9 +132,9 @@ def test_the_state_of_a_damaged_index_is_not_fresh(bare: Call, world: World) -> 
         assert "index fresh" in bare("search", "subject7").out
 
 
-def test_an_index_run_with_nothing_to_do_repairs_damaged_pages(bare: Call, world: World) -> None:
+def test_an_index_run_with_nothing_to_do_repairs_damaged_pages(call: Call, bare: Call, world: World) -> None:
     """It reads hardly a page of the file: it said that the index was up to date."""
-    assert bare("index").code == 0
+    assert call("index").code == 0
     (index,) = world.indexes
     sound = index.read_bytes()
 
@@ -145,18 +145,18 @@ def test_an_index_run_with_nothing_to_do_repairs_damaged_pages(bare: Call, world
         index.write_bytes(sound[: (page - 1) * size] + bytes(size) + sound[page * size :])
 
     zero_a_page()
-    said = bare("index", "--json")
+    said = call("index", "--json")
     assert said.code == 0 and said.json["rebuilt"] and "is damaged" in said.err
     (note,) = said.json["notes"]
     kept = index.with_name(f"{index.name}.damaged")
     assert note["code"] == "damaged-replaced" and f"is kept as {kept}; you can delete it." in note["text"]
-    assert kept.is_file() and bare("doctor").code == 0
-    assert bare("index").out.startswith("Up to date: ")
+    assert kept.is_file() and call("doctor").code == 0
+    assert call("index").out.startswith("Up to date: ")
     zero_a_page()
     (world.root / "agents").write_text(f"main {world.workspace}\n")
     said = bare("index", "--agents", str(world.root / "agents"), "--json")
     assert said.code == 0 and "is damaged" in said.err
-    assert bare("doctor").code == 0
+    assert call("doctor").code == 0
 
 
 def test_files_that_an_index_has_lost_are_indexed_again(call: Call, world: World) -> None:

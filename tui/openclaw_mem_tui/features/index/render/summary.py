@@ -101,7 +101,8 @@ def _agrees(overview: Overview) -> Line:
         return ()
     if not overview.differences:
         return line((" = ", "good"), ("matches the configuration", "dim"))
-    return line((" ≠ ", "bad"), ("built with other settings: the next sync rebuilds (y) ", "warn"))
+    text = f"built with other settings: the next sync rebuilds ({key('sync_now')}) "
+    return line((" ≠ ", "bad"), (text, "warn"))
 
 
 def _unsure(state: IndexState, activity: Activity) -> Line:
@@ -199,8 +200,8 @@ def rebuild_plan(plan: Plan | IndexDamaged, hosts: Sequence[str] | None, cells: 
     """What a rebuild reads, embeds and costs, as far as the index can be read. ``hosts`` are those that text
     may be sent to; None where that is not known."""
     if isinstance(plan, IndexDamaged):
-        text = "The index is damaged. It is renamed; a new one is built from the notes and the embeddings"
-        made = wrapped(line(f"{text} that can be read."), cells)
+        text = "The index is damaged. A new one is built from the notes and the embeddings that can be read."
+        made = wrapped(line(f"{text} The damaged file is kept beside it; you can delete it then."), cells)
         rest = "The number of new embeddings is unknown"
         if hosts == ():
             rest = "The other embeddings are made on this machine, free of charge"
