@@ -611,7 +611,11 @@ async def test_a_damaged_index_is_rebuilt_from_here(damage: Callable[[Path], Non
                 "F builds a new one from them and keeps the damaged file" in said
                 and "openclaw-mem" not in said.partition("File:")[0]
             )
-        assert "F repair" in index_screen(app).query_one(KeyBar).text
+        bottom = index_screen(app).query_one(KeyBar).text
+        assert "F repair" in bottom and "sync" not in bottom and "rebuild" not in bottom
+        await press(pilot, "c", "R")
+        assert "reading the index" not in shown(index_screen(app), "#status")
+        assert "is damaged" in shown(index_screen(app), "#facts")
         await pilot.press("F")
         await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
         await pilot.press("enter")

@@ -322,7 +322,8 @@ def _index(activity: Activity, short: bool = False) -> Line:
     if activity.files and not short:
         size = f"{fmt.count(activity.files, 'file')} · {fmt.count(activity.chunks, 'chunk')} · "
     if activity.damage is not None:
-        return line((size, "dim"), ("damaged", "strong bad"), (" · ", "dim"), *RESCUE, " ")
+        rescue = line((" · ", "dim"), *RESCUE) if activity.said != DAMAGED else ()  # once in the line
+        return line((size, "dim"), ("damaged", "strong bad"), *rescue, " ")
     return line((size, "dim"), *worst_first(damage if activity.errors else (), line((state, role))), " ")
 
 

@@ -161,12 +161,11 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self.call_after_refresh(self.mark_more)
 
     def idle_keys(self) -> frozenset[str]:
-        report = self.presenter.state.report
+        report, damaged = self.presenter.state.report, self.search.activity.damage is not None
         if self.search.activity.phase == "failed":
-            return _WITH_INDEX - {"repair"} if self.search.activity.damage is not None else _WITH_INDEX
-        repairs = self.search.activity.damage is not None or doctor.repairable(report)
-        idle = set() if repairs else {"repair"}
-        idle |= _NOT_DAMAGED if self.search.activity.damage is not None else set()
+            return (_WITH_INDEX | _NOT_DAMAGED) - {"repair"} if damaged else _WITH_INDEX
+        idle = set() if damaged or doctor.repairable(report) else {"repair"}
+        idle |= _NOT_DAMAGED if damaged else set()
         if self.presenter.emptied is None:
             idle.add("prune")
         elsewhere = _OF_FILES if self.at is not self.files else {"examine", "examine_deep"}
