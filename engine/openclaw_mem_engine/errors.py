@@ -7,10 +7,7 @@ returns; docs/json.md lists the codes, so they are stable.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from typing import Any
 
 
 class OpenClawMemError(Exception):
@@ -59,7 +56,7 @@ class IndexDamaged(IndexUnavailable):
     """The index file is not what it should be. It is derived data: it can be set aside and built anew.
     ``replace`` does that for an index that could not be opened (see ``sync.coordinator.set_aside``)."""
 
-    replace: Callable[[], tuple[Path, int]] | None = None
+    replace: Callable[[], tuple[Any, int]] | None = None
 
 
 class IndexLocked(IndexUnavailable):

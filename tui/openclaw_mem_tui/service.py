@@ -263,7 +263,7 @@ class Service:
 
         replace = damage.replace or partial(set_aside, self.settings, damage)
         damaged, _ = await self._examinations.run(lambda _: replace())
-        return damaged.name
+        return str(damaged.name)
 
     async def probe(self, name: str) -> float:
         """Send one request to a provider; milliseconds. It may take seconds and has a thread of its own,

@@ -81,7 +81,7 @@ def scan(
     Raises WorkspaceError for a workspace that cannot be listed."""
     listing = listing or listed(settings)
     hollow = store.is_hollow()
-    if not (hollow or how.verify) and (kept := store.settled()[1]) and kept == digest_of(listing, store):
+    if not (hollow or how.verify) and (kept := store.settled()[1]) and kept == compared(listing, store):
         return Changes(), list(listing.skipped)
     known = store.files()
     listing = listing if how.prune else keeping(settings, listing, known)
@@ -100,12 +100,17 @@ def scan(
     return changes, skipped
 
 
-def digest_of(listing: Listing, store: IndexStore) -> str:
+def compared(listing: Listing, store: IndexStore) -> str:
+    """What is kept of a comparison that found no change: the number of files that the index has, because it
+    may lose rows, and the digest of the listing."""
+    return f"{store.counts().files} {digest_of(listing)}"
+
+
+def digest_of(listing: Listing) -> str:
     """A digest of all that a comparison goes by, the same in every process while folders name their files in
-    the same order, with the number of files that the index has: rows that it lost are not up to date. Takes
-    0.3 µs a file."""
+    the same order. Takes 0.2 µs a file."""
     # Version 2 has no references to equal objects: later ones tell which strings are shared.
-    return f"{store.counts().files} {sha256(marshal.dumps(listing.found, 2)).hexdigest()}"
+    return sha256(marshal.dumps(listing.found, 2)).hexdigest()
 
 
 def keeping(settings: Settings, listing: Listing, known: Mapping[str, FileState]) -> Listing:
