@@ -7,6 +7,7 @@ returns; docs/json.md lists the codes, so they are stable.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 
 class OpenClawMemError(Exception):
@@ -55,7 +56,7 @@ class IndexDamaged(IndexUnavailable):
     """The index file is not what it should be. It is derived data: it can be set aside and built anew.
     ``replace`` does that for an index that could not be opened (see ``sync.coordinator.set_aside``)."""
 
-    replace: Callable[[], object] | None = None
+    replace: Callable[[], tuple[Any, int]] | None = None
 
 
 class IndexLocked(IndexUnavailable):

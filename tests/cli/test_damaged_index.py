@@ -64,9 +64,9 @@ def damage(index: Path, first: int = 10) -> None:
 
 
 def saved_by(said: Said) -> int:
-    """How many embeddings ``index --force`` says that it has saved."""
-    found = re.search(r"(\d+) embeddings were saved from the damaged index", said.err)
-    assert said.code == 0 and found is not None, said.err
+    """How many embeddings ``index`` says that it has saved."""
+    found = re.search(r"The new one took (\d+) embeddings from it", said.out)
+    assert said.code == 0 and found is not None, said.out
     return int(found[1])
 
 
@@ -75,8 +75,9 @@ def test_a_damaged_index_gives_its_embeddings_to_the_new_one(bare: Call, world: 
     with many_indexed(bare, world) as (server, index):
         damage(index)
         before = len(server.requests)
-        said = bare("index", "--force")
+        said = bare("index")
         saved = saved_by(said)
+        assert said.out.startswith("Rebuilt: ") and "a new one is built from your notes" in said.err
         assert 540 < saved < 604
         assert f"{saved} taken from the cache" in said.out
         sent = [text for inputs in server.inputs[before:] for text in inputs if "subject" in text]
@@ -117,7 +118,7 @@ def test_the_state_of_a_damaged_index_is_not_fresh(bare: Call, world: World) -> 
         said = bare("status").out
         assert re.search(r"^state +damaged", said, re.M) and "vectors not known" in said
         assert "with a vector" not in said and "with its vectors" not in said
-        assert "`openclaw-mem doctor --fix` makes a new one" in " ".join(said.split())
+        assert "`openclaw-mem doctor --fix` builds a new one" in " ".join(said.split())
         assert "in database main" not in said
         assert [note["code"] for note in bare("status", "--json").json["notes"]] == ["index-damaged"]
         files = bare("files")
@@ -129,6 +130,42 @@ def test_the_state_of_a_damaged_index_is_not_fresh(bare: Call, world: World) -> 
         assert "index damaged" in bare("search", "subject7").out
         assert bare("doctor", "--fix").code == 0
         assert "index fresh" in bare("search", "subject7").out
+
+
+def test_an_index_run_with_nothing_to_do_repairs_damaged_pages(call: Call, bare: Call, world: World) -> None:
+    """It reads hardly a page of the file: it said that the index was up to date."""
+    assert call("index").code == 0
+    (index,) = world.indexes
+    sound = index.read_bytes()
+
+    def zero_a_page() -> None:
+        with closing(apsw.Connection(str(index))) as connection:
+            sql = "SELECT pageno, pgsize FROM dbstat WHERE name = 'embedding_cache' AND pagetype = 'leaf'"
+            ((page, size),) = connection.execute(sql)
+        index.write_bytes(sound[: (page - 1) * size] + bytes(size) + sound[page * size :])
+
+    zero_a_page()
+    said = call("index", "--json")
+    assert said.code == 0 and said.json["rebuilt"] and "is damaged" in said.err
+    (note,) = said.json["notes"]
+    kept = index.with_name(f"{index.name}.damaged")
+    assert note["code"] == "damaged-replaced" and f"is kept as {kept}; you can delete it." in note["text"]
+    assert kept.is_file() and call("doctor").code == 0
+    assert call("index").out.startswith("Up to date: ")
+    zero_a_page()
+    (world.root / "agents").write_text(f"main {world.workspace}\n")
+    said = bare("index", "--agents", str(world.root / "agents"), "--json")
+    assert said.code == 0 and "is damaged" in said.err
+    assert call("doctor").code == 0
+
+
+def test_files_that_an_index_has_lost_are_indexed_again(call: Call, world: World) -> None:
+    assert call("index").code == 0
+    (index,) = world.indexes
+    with closing(apsw.Connection(str(index))) as connection:
+        connection.execute("DELETE FROM files WHERE path = 'MEMORY.md'")
+    assert call("index", "--json").json["changed"] == ["MEMORY.md"]
+    assert call("doctor", "--deep").code == 0
 
 
 def test_a_second_damage_is_saved_from_too(bare: Call, world: World) -> None:

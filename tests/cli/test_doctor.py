@@ -11,6 +11,7 @@ from typing import Any
 import apsw
 import pytest
 
+from openclaw_mem_engine.errors import IndexLocked
 from openclaw_mem_engine.providers.factory import RECORDS_FILE
 from openclaw_mem_engine.providers.records import ProviderRecords
 from support.commands import Call, World
@@ -63,12 +64,13 @@ def test_a_damaged_index_is_one_finding_and_its_rebuild_does_not_advise_itself(
     found = call("doctor")
     assert found.code == 6 and found.out.count("error damaged: ") == 1, found.out
     said = call("doctor", "--fix")
-    assert said.code == 0 and f"the damaged index is now {index.name}.damaged" in said.out, said.out
-    assert said.out.endswith("not repaired: files-unlisted: `openclaw-mem index`.\n")
+    assert said.code == 0 and "a new index replaces the damaged one" in said.out, said.out
+    assert f"is kept as {index}.damaged; you can delete it." in said.out
+    assert "the index was synced: it has 4 files" in said.out and "not repaired" not in said.out
     index.write_bytes(b"nothing of the kind" * 500)
-    rebuilt = call("index", "--force")
+    rebuilt = call("index")
     assert rebuilt.code == 0 and "a new one is built from your notes" in rebuilt.err
-    assert "index --force" not in rebuilt.err
+    assert "openclaw-mem index" not in rebuilt.err
 
 
 def test_damage_leaves_with_6_and_its_repair(call: Call, world: World) -> None:
@@ -190,38 +192,42 @@ def test_a_change_counts_on_from_a_generation_that_cannot_be_read(call: Call, wo
     assert call("doctor").code == 0
 
 
-def test_fix_leaves_with_6_when_errors_are_left(call: Call, world: World) -> None:
+def test_fix_syncs_where_that_repairs(call: Call, world: World) -> None:
     call("index")
     damage(
         world,
         "DELETE FROM chunks_fts_stemmed WHERE rowid = 1",
         "UPDATE chunks SET end_line = 99 WHERE seq = 2",
     )
+    found = call("doctor")
+    assert found.code == 6 and "`openclaw-mem doctor --fix` repairs 2 of them." in found.out
     said = call("doctor", "--fix", "--json")
-    assert said.code == 6 and said.json["fixed"] == [], "full text of altered chunks is not made anew"
-    assert {finding["code"] for finding in said.json["findings"]} == {
-        "altered-chunks",
-        "full-text-missing",
-    }
-    assert call("index", "--force").code == 0
+    assert (said.code, said.err) == (0, "") and said.json["findings"] == []
+    assert said.json["fixed"] == ["the index was rebuilt: it has 4 files"], "no full text of altered chunks"
     assert call("doctor", "--deep").code == 0
 
 
-def test_fix_makes_no_full_text_of_altered_chunks(call: Call, world: World) -> None:
+def test_what_fix_cannot_repair_is_said_with_what_to_do(
+    call: Call, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from openclaw_mem_engine.memory import Memory
+
+    def busy(*_: object) -> None:
+        raise IndexLocked("Another process is writing to the index.")
+
     call("index")
     damage(world, "UPDATE chunks SET text = 'hacked'")
+    monkeypatch.setattr(Memory, "sync", busy)
     said = call("doctor", "--fix")
-    assert said.code == 6 and "repaired\n" not in said.out and "--fix" not in said.out
+    assert said.code == 6 and "Another process is writing" in said.err and "repaired\n" not in said.out
     assert "not repaired: altered-chunks, full-text-lost" in said.out
-    assert said.out.endswith(": `openclaw-mem index --force`.\n")
-    assert call("index", "--force").code == 0 and call("doctor", "--deep").code == 0
+    assert said.out.endswith("To do: `openclaw-mem index --force`.\n")
 
 
 def test_lost_chunks_are_noticed_by_a_search_and_indexed_again(call: Call, world: World) -> None:
     call("index")
     damage(world, "DELETE FROM chunks WHERE rowid % 2")
-    said = call("doctor", "--fix")
-    assert "2 chunks are lost, of 4 that were written" in said.out and "not repaired: chunks-lost" in said.out
+    assert "2 chunks are lost, of 4 that were written" in call("doctor").out
     said = call("search", "VLAN", "--no-sync")
     assert "index damaged" in said.out and "The index is stale" in said.out
     said = call("search", "VLAN")
@@ -256,11 +262,11 @@ def test_a_file_that_is_no_database_is_told_with_a_way_out(call: Call, world: Wo
     assert said.code == 6 and "repair: openclaw-mem doctor --fix\n" in said.out
     plan = call("index", "--dry-run", "--force", "--json")
     assert plan.code == 0 and plan.json["chunks"] == 4, "a plan of what repairs the index"
-    assert call("index", "--dry-run").code == 6 and index.read_bytes().startswith(b"nothing")
+    plan = call("index", "--dry-run")
+    assert plan.code == 0 and "`openclaw-mem index` would replace it" in plan.err
+    assert index.read_bytes().startswith(b"nothing")
     said = call("doctor", "--fix")
-    assert said.code == 0 and "the damaged index is now main.sqlite.damaged; the new one has 0" in said.out
-    assert said.out.endswith("not repaired: files-unlisted: `openclaw-mem index`.\n")
-    assert call("index").code == 0
+    assert said.code == 0 and "replaces the damaged one and has 0 embeddings of it" in said.out
     assert call("doctor", "--json").json["findings"][0]["code"] == "damaged-aside"
 
 

@@ -84,9 +84,9 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
         with file.open("r+b") as stream:
             stream.write(os.urandom(file.stat().st_size))
     tui.press("3")
-    tui.shows("F makes a new one", "is damaged: results", "F repair")
+    tui.shows("F builds a new one", "is damaged: results", "F repair")
     tui.press("F")
-    tui.shows("The index is damaged. It is renamed;", "enter rebuild")
+    tui.shows("The index is damaged. A new one is built", "enter repair")
     tui.press("enter")
     tui.shows("rebuilt with 4 files", "healthy", without="1 error")
     tui.press("1")
@@ -183,10 +183,10 @@ def test_the_end_over_a_damaged_index(call: Call, world: World, how: str, code: 
         opened.press("escape")
         opened.shows("q quit")
         opened.press("3")
-        opened.shows("R rebuild")
-        opened.press("R")
-        opened.shows("The index is damaged. It is renamed;", "enter rebuild")
+        opened.shows("F repair")
+        opened.press("F")
+        opened.shows("The index is damaged. A new one is built", "enter repair")
         if how == "q":
             opened.press("q")  # the dialog
-            opened.shows("q quit", without="enter rebuild")
+            opened.shows("q quit", without="enter repair")
         assert end(opened, how) == code

@@ -476,7 +476,8 @@ def test_an_index_with_damaged_pages_is_set_aside_as_it_is(settings: Settings) -
     assert codes(report) == {"damaged"}, "what else such an index says of itself is not asked"
     (done,) = fix(settings, report)
     entries = looked_up(settings, "SELECT count(*) FROM embedding_cache")[0][0]
-    assert done == f"the damaged index is now main.sqlite.damaged; the new one has {entries} embeddings of it"
+    assert f"a new index replaces the damaged one and has {entries} embeddings of it." in done
+    assert done.endswith(f"is kept as {settings.index_path}.damaged; you can delete it.")
     assert settings.index_path.with_name("main.sqlite.damaged").read_bytes() == before
     with Memory.open(settings) as memory:
         assert memory.sync().embedded == 0 < entries

@@ -219,7 +219,13 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         assert "U" not in screen.strip.text and "U reset" not in screen.query_one(KeyBar).text
         await press(pilot, "p", "U")
         assert not screen.query_one(Banner).display and screen.search.view.answers
-        assert "simulated faults: none" in screen.status_line.text
+        assert "simulated faults: none; z undoes it" in screen.status_line.text
+        await press(pilot, "z")
+        assert screen.search.view.faults == view.faults and screen.query_one(Banner).display
+        said = f"undo: simulated faults: {', '.join(sorted(view.faults))}; Z redoes it"
+        assert said in screen.status_line.text and screen.search.view.knobs == tuned
+        await press(pilot, "Z")
+        assert screen.search.view.faults == frozenset() and screen.search.view.answers
         assert screen.search.view.knobs == tuned != view.defaults, "one thing at a time: first the faults"
         assert "U resets" in screen.strip.text and "U reset all" in screen.query_one(KeyBar).text
         await press(pilot, "U")

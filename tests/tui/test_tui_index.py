@@ -379,7 +379,7 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
             notes(tmp_path).mkdir()
             await press(pilot, "1", "r")
             said = lab(pilot.app).notes.text  # type: ignore[arg-type]
-            assert "3 then P: The index is stale: the workspace holds no notes any more" in said
+            assert "P on screen 3: The index is stale: the workspace holds no notes any more" in said
             await press(pilot, "3")
             facts = " ".join(shown(screen, "#facts").split())
             assert "kept (P removes it): the workspace holds no notes any more" in facts
@@ -562,14 +562,16 @@ async def test_damage_that_no_query_met_is_known_from_the_start(tmp_path: Path) 
         await until(pilot, lambda: lab(app).search.activity.damage is not None)
         await settled(pilot)
         screen = lab(app)
-        assert "The index is damaged" in screen.hits.text and "3 then F repairs" in screen.hits.text
+        assert "The index is damaged" in screen.hits.text and "F on screen 3 repairs" in screen.hits.text
         screen.search.ask("zzyzx")
         await screen.search.search(0.0)
         await settled(pilot)
         bottom = screen.query_one("#status").text  # type: ignore[attr-defined]
-        assert "damaged · 3 then F repairs" in bottom and "fresh" not in bottom
+        assert "damaged · F on screen 3 repairs" in bottom and "fresh" not in bottom
         assert "The index is damaged: notes that match may be missing." in screen.hits.text
         assert "no passage" not in screen.hits.text
+        await press(pilot, "escape", "r")  # which has nothing to sync
+        assert screen.search.activity.said == "the index is damaged: F on screen 3 repairs it"
 
 
 async def test_damaged_vectors_are_said_once_and_repaired_with_the_key_that_is_named(tmp_path: Path) -> None:
@@ -583,7 +585,7 @@ async def test_damaged_vectors_are_said_once_and_repaired_with_the_key_that_is_n
         await settled(pilot)
         screen = lab(app)
         assert " ".join(screen.notes.text.split()).count("cannot all be read") == 1
-        assert "3 then F" in screen.notes.text and "R" not in screen.notes.text.partition(":")[0]
+        assert "F on screen 3" in screen.notes.text and "R" not in screen.notes.text.partition(":")[0]
         await press(pilot, "j")
         assert screen.hits.cursor == 1
         await press(pilot, "3", "c", "F")
@@ -609,10 +611,14 @@ async def test_a_damaged_index_is_rebuilt_from_here(damage: Callable[[Path], Non
             assert nothing == "The index cannot be opened: there is nothing to check."
             said = " ".join(shown(index_screen(app), "#facts").split())
             assert (
-                "F makes a new one with the embeddings" in said
+                "F builds a new one from them and keeps the damaged file" in said
                 and "openclaw-mem" not in said.partition("File:")[0]
             )
-        assert "F repair" in index_screen(app).query_one(KeyBar).text
+        bottom = index_screen(app).query_one(KeyBar).text
+        assert "F repair" in bottom and "sync" not in bottom and "rebuild" not in bottom
+        await press(pilot, "c", "R")
+        assert "reading the index" not in shown(index_screen(app), "#status")
+        assert "is damaged" in shown(index_screen(app), "#facts")
         await pilot.press("F")
         await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
         await pilot.press("enter")
@@ -639,18 +645,31 @@ async def test_the_key_of_repairs_rebuilds_an_index_that_the_checks_found_damage
         await settled(pilot)
         assert "up to date" in shown(screen, "#status")
         app.search.sync.update(damage=IndexDamaged("The index is damaged."))
-        await press(pilot, "r")  # finds nothing to do
-        assert "up to date" not in app.search.activity.said
-        app.search.sync.update(damage=None)
-        app.search.say("the index is up to date")
-        damaged_pages(app.search.service.settings.index_path)
+        await press(pilot, "r")
+        assert app.search.activity.damage is None, "another process may have repaired it"
+        assert "the index is up to date" in shown(screen, "#status")
+        damaged_pages(index := app.search.service.settings.index_path)
         await press(pilot, "c")
         assert "up to date" not in shown(screen, "#status"), "that was before"
+        bottom = screen.query_one(KeyBar).text
+        assert "F repair" in bottom and not {"sync", "rebuild", "verify"} & set(bottom.split())
+        for refused in ("R", "P", "V", "r"):
+            app.search.say("")
+            screen.presenter.say("")
+            await press(pilot, refused)
+            assert "the index is damaged: F on screen 3 repairs it" in shown(screen, "#status"), refused
         report = screen.presenter.state.report
         assert report is not None and "damaged" in {finding.code for finding in report.findings}
         await press(pilot, "F")
         await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
-        assert app.screen._box.border_title == "rebuild the index"  # type: ignore[attr-defined]
+        assert app.screen._box.border_title == "repair the index"  # type: ignore[attr-defined]
+        plan = " ".join(app.screen.query_one("Pane").text.split())  # type: ignore[attr-defined]
+        assert "The damaged file is kept beside it; you can delete it then." in plan
+        await press(pilot, "enter")
+        await until(pilot, lambda: index.with_name("main.sqlite.damaged").exists())
+        await until(pilot, lambda: app.search.activity.damage is None)
+        await settled(pilot)
+        assert "main.sqlite.damaged is kept, you can delete it" in shown(screen, "#status")
 
 
 async def test_an_index_that_cannot_be_opened_says_so_here_too(tmp_path: Path) -> None:
@@ -699,7 +718,9 @@ async def test_damage_while_it_runs_is_said_everywhere_until_a_rebuild(tmp_path:
         assert lab(pilot.app).search.view.error and activity.damage is not None  # type: ignore[arg-type]
         await settled(pilot)
         bottom = lab(pilot.app).query_one("#status").text  # type: ignore[arg-type, attr-defined]
-        assert "✗ no answer" in bottom and "damaged · 3 then F repairs" in bottom and "fresh" not in bottom
+        assert (
+            "✗ no answer" in bottom and "damaged · F on screen 3 repairs" in bottom and "fresh" not in bottom
+        )
         lab(pilot.app).search.trouble(lab(pilot.app).search.view.error)  # type: ignore[arg-type]
         drawn = soundness(lab(pilot.app).search.view, lab(pilot.app).search.activity, 120)  # type: ignore[arg-type]
         assert sum("file is damaged: " in text_of(row) for row in drawn) == 1, "the same message once"

@@ -13,7 +13,7 @@ from openclaw_mem_engine.api import Knobs
 from openclaw_mem_tui import bindings
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
-from openclaw_mem_tui.features.search.history import Steps
+from openclaw_mem_tui.features.search.history import Steps, Tried
 from openclaw_mem_tui.features.search.state import KNOB_NAMES, View
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.render import format as fmt
@@ -439,8 +439,8 @@ def test_keys_of_every_kind_are_taken_and_the_way_back_has_the_key_of_the_way_in
 
 def test_messages_name_the_keys_of_the_user() -> None:
     take_keys({"rebuild": "f9", "repair": "f8", "show_index": "f3"})
-    assert fmt.message("Run `openclaw-mem index --force`.").startswith("f3 then f9: ")
-    assert fmt.message("The index is damaged: `openclaw-mem index --force`.").startswith("f3 then f8: ")
+    assert fmt.message("Run `openclaw-mem index --force`.").startswith("f9 on screen f3: ")
+    assert fmt.message("The index is damaged: `openclaw-mem index --force`.").startswith("f8 on screen f3: ")
     said = fmt.message_here(
         "Run `openclaw-mem index --force`: `openclaw-mem index --force` builds it; run it."
     )
@@ -516,7 +516,8 @@ async def test_q_leaves_a_view_and_quits_on_the_main_screens(tmp_path: Path) -> 
 
 
 def test_steps_are_undone_and_redone_in_order() -> None:
-    one, two, three = (Knobs().set({"max_results": number}) for number in (1, 2, 3))
+    knobs = (Knobs().set({"max_results": number}) for number in (1, 2, 3))
+    one, two, three = (Tried(each, frozenset()) for each in knobs)
     steps = Steps(limit=2)
     assert steps.undo(one) is None
     steps.made(one)

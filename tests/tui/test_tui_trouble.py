@@ -167,7 +167,7 @@ async def test_a_damaged_index_is_repaired_from_the_first_screen(tmp_path: Path)
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
         screen = lab(app)
-        assert "3 then F repairs." in screen.hits.text and "tries again" not in screen.hits.text
+        assert "F on screen 3 repairs." in screen.hits.text and "tries again" not in screen.hits.text
         keys = screen.query_one(KeyBar).text
         assert "help" in keys and "why not" not in keys and "baseline" not in keys, "they would do nothing"
 
@@ -185,7 +185,7 @@ async def test_a_message_that_is_cut_says_so_and_a_key_opens_it(tmp_path: Path) 
             await press(pilot, *keys)
             assert isinstance(app.screen, TextScreen)
             opened = "".join(app.screen.query_one(HelpText).text.split())
-            assert "".join(str(error).split()) in opened and opened.startswith("!3thenc:")
+            assert "".join(str(error).split()) in opened and opened.startswith("!conscreen3:")
         await press(pilot, "escape")
         assert not isinstance(app.screen, TextScreen)
 

@@ -178,7 +178,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("copy_snippet", "Y", "Y", "copy the snippet as the agent receives it", "Note"),
     Action("citations", "t", "t", "citations: auto, on, off", "Note"),
     Action("knobs", "p", "p", "open the knob panel, go to it, or close it", "Knobs", footer="knobs", rank=2),
-    Action("undo_knob", "z", "z", "undo the last step of a knob", "Knobs"),
+    Action("undo_knob", "z", "z", "undo the last step of a knob or a fault", "Knobs"),
     Action("redo_knob", "Z", "Z", "redo the step", "Knobs"),
     Action("less", "left,h", "← →", "change the selected knob by a small step", "Knobs", "knobs", "step", 1),
     Action("more", "right,l", "", "a small step up", "Knobs", "knobs"),

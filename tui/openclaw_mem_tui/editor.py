@@ -86,7 +86,7 @@ def edit(app: App[int], settings: Settings, path: str, line: int) -> tuple[str, 
     if is_note and _content(on_disk) != before and app.search.pin_run("before the edit"):  # type: ignore[attr-defined]
         kept = "the run before the edit is the baseline (B: as configured)"
         outcome += f"; {kept}"
-        app.search.sync.of_edit = kept  # type: ignore[attr-defined]
+        app.search.sync.done = kept  # type: ignore[attr-defined]
     return outcome, True
 
 

@@ -257,12 +257,13 @@ class Service:
             lambda token: memory.why_not(query, passage.path, passage.line, knobs, token, session_key)
         )
 
-    async def set_aside(self, damage: IndexDamaged) -> object:
-        """Replace a damaged index by one that holds its embeddings: what ``set_aside`` returns."""
+    async def set_aside(self, damage: IndexDamaged) -> str:
+        """Replace a damaged index by one that holds its embeddings: the name of the damaged file now."""
         from openclaw_mem_engine.api import set_aside  # loads the index, which the first frame does not need
 
         replace = damage.replace or partial(set_aside, self.settings, damage)
-        return await self._examinations.run(lambda _: replace())
+        damaged, _ = await self._examinations.run(lambda _: replace())
+        return str(damaged.name)
 
     async def probe(self, name: str) -> float:
         """Send one request to a provider; milliseconds. It may take seconds and has a thread of its own,

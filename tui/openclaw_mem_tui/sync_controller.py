@@ -18,7 +18,7 @@ from openclaw_mem_engine.api import Cancelled, IndexDamaged, OpenClawMemError, W
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.status import Activity, Header, Task
+from openclaw_mem_tui.render.status import DAMAGED, Activity, Header, Task
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ class SyncController(Presenter[Activity]):
         self._outcome: SyncReport | OpenClawMemError | None = None
         self._again: Job | None = None  # asked for while another ran
         self._synced_at_start = False
-        #: What an edit has changed beside its note: said once more with what the next sync found.
-        self.of_edit = ""
+        #: What was done before a sync (an edit, a repair): said once more with what the next sync found.
+        self.done = ""
         #: Whether changes on disk are noticed by now, or watching is switched off.
         self.follows = False
 
@@ -182,10 +182,10 @@ class SyncController(Presenter[Activity]):
         finally:
             self._idle.set()
             self.update(phase="ready", label="", left=None)
-        if outcome and self.of_edit:
-            outcome, self.of_edit = f"{outcome}; {self.of_edit}", ""
+        if outcome and self.done:
+            outcome, self.done = f"{outcome}; {self.done}", ""
         calm = before if quietly else "the index is up to date"
-        self.say(outcome or ("" if self.state.damage is not None else calm))
+        self.say(outcome or (DAMAGED if self.state.damage is not None else calm))
 
     async def _sync_once(self, job: Job) -> str:
         """What changed, as a sentence; empty when nothing did."""

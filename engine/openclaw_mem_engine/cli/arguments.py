@@ -239,7 +239,7 @@ COMMANDS = (
         (
             flag(
                 "--fix",
-                "repair what can be repaired without sending anything; notes do not change",
+                "repair it, and sync where that repairs; notes do not change",
             ),
             flag(
                 "--deep",

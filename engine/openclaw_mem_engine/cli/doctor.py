@@ -17,13 +17,14 @@ from openclaw_mem_engine.cli.terminal import (
     indented,
     marked,
     one_line,
+    say,
     show,
     stoppable,
     strong,
     table,
 )
 from openclaw_mem_engine.cli.text_format import byte_size, count, moment
-from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError
+from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, OpenClawMemError, UsageError
 from openclaw_mem_engine.stores import is_there
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ def run(arguments: Namespace) -> int:
 
     with closing(Journal(settings)) as journal:
         report, done = _examined(settings, journal, deep=arguments.deep, fix=arguments.fix)
+        if arguments.fix and report.synced:
+            done += _synced(settings, report)
+            report, _ = _examined(settings, journal, deep=arguments.deep, fix=False)
     if refused := wrong_keys(settings):
         findings = (*report.findings, *(Finding("keys", "warning", text) for text in refused))
         report = replace(report, findings=tuple(sorted(findings, key=lambda f: SEVERITIES.index(f.severity))))
@@ -86,6 +90,25 @@ def _examined(
         lineup.close()
 
 
+def _synced(settings: Settings, report: DoctorReport) -> list[str]:
+    """Sync, or rebuild where that is the repair of a finding: what was done; why not is printed."""
+    from openclaw_mem_engine.cli.index import sync
+    from openclaw_mem_engine.stores.findings import REBUILD
+    from openclaw_mem_engine.sync.report import SyncRequest
+
+    force = any(finding.repair == REBUILD for finding in report.synced)
+    try:
+        done = sync(settings, SyncRequest(force, tails=True))
+    except Cancelled:
+        raise
+    except OpenClawMemError as error:
+        say(str(error))
+        return []
+    for note in done.incomplete:
+        say(note.text)
+    return [f"the index was {'rebuilt' if done.rebuilt else 'synced'}: it has {count(done.files, 'file')}"]
+
+
 def _report_lines(report: DoctorReport, done: Sequence[str], asked: bool) -> Iterator[str]:
     """Checks, findings with evidence and repair, and their number; what a repair that was ``asked`` for has
     left."""
@@ -112,9 +135,9 @@ def _report_lines(report: DoctorReport, done: Sequence[str], asked: bool) -> Ite
     if asked and left:
         repairs = dict.fromkeys(f"`{finding.repair}`" for finding in left)
         names = dict.fromkeys(finding.code for finding in left)
-        total += f"\nnot repaired: {', '.join(names)}: {', '.join(repairs)}."
-    elif report.fixable:
-        total += f" `openclaw-mem doctor --fix` repairs {len(report.fixable):,} of them."
+        total += f"\nnot repaired: {', '.join(names)}. To do: {', '.join(repairs)}."
+    elif fixed := len({*report.fixable, *report.synced}):
+        total += f" `openclaw-mem doctor --fix` repairs {fixed:,} of them."
     yield from ("", total)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import looking, open_memory, say_warnings, settings_of
@@ -11,10 +12,12 @@ from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import one_line, say, show, stoppable
 from openclaw_mem_engine.cli.text_format import count, duration, excluded_lines
 from openclaw_mem_engine.errors import IndexDamaged, ProviderError, UsageError
-from openclaw_mem_engine.model import WHOLE
+from openclaw_mem_engine.model import WHOLE, Note
 from openclaw_mem_engine.sync.report import SyncRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.sync.plan import Plan
     from openclaw_mem_engine.sync.report import SyncReport
@@ -34,17 +37,7 @@ def run(arguments: Namespace) -> int:
         raise UsageError("--dry-run reads only what its time or size says has changed: leave --verify out.")
     if arguments.dry_run:
         return _dry_run(settings, arguments)
-    try:
-        report = _sync(settings, SyncRequest(arguments.force, arguments.verify, arguments.prune, tails=True))
-    except IndexDamaged as error:
-        if not arguments.force:
-            raise
-        from openclaw_mem_engine.sync.coordinator import set_aside
-
-        damaged, saved = set_aside(settings, error)
-        say(f"The damaged index was renamed to {damaged.name}; a new one is built from your notes.")
-        say(f"{count(saved, 'embedding was', 'embeddings were')} saved from the damaged index.")
-        report = _sync(settings, SyncRequest(tails=True))
+    report = sync(settings, SyncRequest(arguments.force, arguments.verify, arguments.prune, tails=True))
     lines = report_lines(report, chunks=not settings.qmd_in_process)
     show(report.to_dict(), lines, as_json=arguments.json)
     # Keywords find the new text already, but what was asked for is not done.
@@ -57,10 +50,10 @@ def _dry_run(settings: Settings, arguments: Namespace) -> int:
     """Print what the command would do. Sends nothing, and leaves nothing behind."""
     request = SyncRequest(arguments.force, prune=arguments.prune, tails=True)
     try:
+        check_file(settings)
         plan = _plan(settings, request)
     except IndexDamaged:
-        if not arguments.force:
-            raise
+        say("The index file is damaged: `openclaw-mem index` would replace it.")
         plan = _plan(settings, request, damaged=True)
     lines = plan_lines(plan, chunks=not settings.qmd_in_process)
     show(plan.to_dict(), lines, as_json=arguments.json)
@@ -72,11 +65,48 @@ def _plan(settings: Settings, request: SyncRequest, damaged: bool = False) -> Pl
         return memory.plan(request, token)
 
 
-def _sync(settings: Settings, request: SyncRequest) -> SyncReport:
-    with open_memory(settings) as memory, stoppable() as token:
-        announce(memory, token, request)
-        with ProgressLine() as progress:
-            return memory.sync(request, progress, token)
+def sync(settings: Settings, request: SyncRequest) -> SyncReport:
+    """Bring the index up to date, with a line of progress; a damaged one is replaced (see ``replacing``)."""
+
+    def once(request: SyncRequest) -> SyncReport:
+        with open_memory(settings) as memory, stoppable() as token:
+            announce(memory, token, request)
+            with ProgressLine() as progress:
+                return memory.sync(request, progress, token)
+
+    return replacing(settings, request, once)
+
+
+def replacing(
+    settings: Settings, request: SyncRequest, once: Callable[[SyncRequest], SyncReport]
+) -> SyncReport:
+    """The report of ``once``, which does a sync. An index file that is damaged is renamed first, and replaced
+    by one that holds its embeddings; then the report has a note."""
+    try:
+        check_file(settings)
+        return once(request)
+    except IndexDamaged as error:
+        if settings.store.location:  # a server repairs its own files
+            raise
+        from openclaw_mem_engine.stores.damage import kept
+        from openclaw_mem_engine.sync.coordinator import set_aside
+
+        say("The index file is damaged: a new one is built from your notes.")
+        damaged, saved = set_aside(settings, error)
+    report = once(replace(request, force=False))  # all of it is new
+    report.rebuilt = True
+    text = f"The index was damaged. The new one took {count(saved, 'embedding')} from it. {kept(damaged)}"
+    report.notes.append(Note("damaged-replaced", text, "warning"))
+    return report
+
+
+def check_file(settings: Settings) -> None:
+    """Raise IndexDamaged for an index file with a damaged page: a sync with little to do does not read it."""
+    from openclaw_mem_engine.stores.damage import file_damage
+
+    with stoppable() as token:
+        if (damage := file_damage(settings, token)) is not None:
+            raise damage
 
 
 def report_lines(report: SyncReport, *, chunks: bool = True) -> list[str]:

@@ -6,10 +6,12 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 from threading import Event, Lock
 from typing import Any, NamedTuple
 
+from openclaw_mem_engine.cli.index import replacing
 from openclaw_mem_engine.cli.opening import open_memory, settings_of
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.planning import announce
@@ -18,7 +20,7 @@ from openclaw_mem_engine.cli.terminal import indented, one_line, say, show, stop
 from openclaw_mem_engine.cli.text_format import count, duration
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, ConfigError, OpenClawMemError, ProviderError, UsageError
-from openclaw_mem_engine.sync.report import SyncRequest
+from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 
 #: How many agents are worked on at a time unless --jobs says otherwise.
 JOBS = 4
@@ -101,9 +103,7 @@ class _Work:
             own = vars(self._arguments) | {"agent": agent.id, "workspace": agent.workspace}
             settings = settings_of(Namespace(**own))
             self._claim(agent, settings)
-            with open_memory(settings) as memory:
-                announce(memory, token, self._request)
-                report = memory.sync(self._request, None, token)
+            report = replacing(settings, self._request, partial(self._sync, settings, token))
         except OpenClawMemError as error:
             return {"agent": agent.id, "error": str(error), "exitCode": error.exit_code}
         row: dict[str, Any] = {
@@ -119,6 +119,11 @@ class _Work:
         if report.incomplete:  # keywords find the new text, but what was asked for is not done
             row |= {"error": report.incomplete[0].text, "exitCode": ProviderError.exit_code}
         return row
+
+    def _sync(self, settings: Settings, token: Event, request: SyncRequest) -> SyncReport:
+        with open_memory(settings) as memory:
+            announce(memory, token, request)
+            return memory.sync(request, None, token)
 
     def _claim(self, agent: _Agent, settings: Settings) -> None:
         """Two entries that wrote one index would undo each other's work."""

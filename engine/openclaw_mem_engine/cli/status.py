@@ -79,7 +79,8 @@ def run(arguments: Namespace) -> int:
     if unlisted := unlisted_notes(settings):
         notes.append(Note("unlisted-notes", unlisted))
     status = dataclasses.replace(status, notes=tuple(notes))
-    data = status.to_dict() | {"unshown": by_file(unshown)}
+    # Not made in vain: with thousands of files it takes as long as all else.
+    data = status.to_dict() | {"unshown": by_file(unshown)} if arguments.json else {}
     lines = _status_lines(status, total(unshown.values()), can)
     show(data, lines, as_json=arguments.json)
     return 0

@@ -28,6 +28,7 @@ from openclaw_mem_engine.errors import (
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.ranking.unshown import Unshown
+from openclaw_mem_engine.stores.damage import kept
 from openclaw_mem_engine.stores.findings import (
     FIX,
     INDEX,
@@ -113,8 +114,8 @@ def fix(
         done += locations.repair_locations(settings, codes)
         if codes & _REPLACED:
             damaged, saved = replace_damaged(settings.index_path)
-            embeddings = counted(saved, "embedding")
-            done.append(f"the damaged index is now {damaged.name}; the new one has {embeddings} of it")
+            text = f"a new index replaces the damaged one and has {counted(saved, 'embedding')} of it."
+            done.append(f"{text} {kept(damaged)}")
         elif codes - locations.LOCATION_CODES:
             done += repair_index(settings.index_path)
         return done

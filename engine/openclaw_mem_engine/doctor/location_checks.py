@@ -211,7 +211,7 @@ def check_left_overs(settings: Settings, out: Outcome) -> None:
         text = f"{counted_are(len(left), 'file')} left by rebuilds that were killed ({_megabytes(left)})."
         out.add("left-overs", "warning", text, (path.name for path in left), FIX)
     if damaged:
-        text = f"A renamed damaged index is in the folder of this one ({_megabytes(damaged)})."
+        text = f"A damaged index that was replaced is kept ({_megabytes(damaged)}); you can delete it."
         out.add("damaged-aside", "info", text, (path.name for path in damaged), f"rm -- {_quoted(damaged)}")
 
 

@@ -16,6 +16,8 @@ from openclaw_mem_engine.stores.base import IndexStore, SearchStore
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.providers.base import Floats
 
@@ -155,6 +157,11 @@ def file_damage(settings: Settings, cancel: CancelToken | None = None) -> IndexD
     except IndexDamaged as damage:
         return damage
     return None
+
+
+def kept(damaged: Path) -> str:
+    """Where a damaged index is after a new one has replaced it."""
+    return f"The damaged file is kept as {damaged}; you can delete it."
 
 
 def damage_note(damage: IndexDamaged) -> Note:

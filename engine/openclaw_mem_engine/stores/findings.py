@@ -32,8 +32,8 @@ UPGRADE = "git pull && uv tool install --force ."
 class Finding:
     """Something that is not as it should be. ``code`` is stable. An ``error`` makes answers wrong or
     incomplete without a word, a ``warning`` makes them less than they could be, ``info`` is worth knowing.
-    ``repair`` is the command to type, "" when nothing need be done. ``fixable``: ``doctor --fix`` does it.
-    """
+    ``repair`` is the command to type, "" when nothing need be done. ``fixable``: ``doctor --fix`` repairs it
+    without a sync."""
 
     code: str
     severity: Severity
@@ -81,6 +81,12 @@ class DoctorReport:
     @property
     def fixable(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.fixable)
+
+    @property
+    def synced(self) -> tuple[Finding, ...]:
+        """Those that a sync repairs."""
+        wrong = (finding for finding in self.findings if finding.severity != "info")
+        return tuple(finding for finding in wrong if finding.repair in (INDEX, REBUILD))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as ``openclaw-mem doctor --json`` prints it."""

@@ -81,7 +81,7 @@ def scan(
     Raises WorkspaceError for a workspace that cannot be listed."""
     listing = listing or listed(settings)
     hollow = store.is_hollow()
-    if not (hollow or how.verify) and (kept := store.settled()[1]) and kept == digest_of(listing):
+    if not (hollow or how.verify) and (kept := store.settled()[1]) and kept == compared(listing, store):
         return Changes(), list(listing.skipped)
     known = store.files()
     listing = listing if how.prune else keeping(settings, listing, known)
@@ -98,6 +98,12 @@ def scan(
 
         skipped += cut_files(talks, fresh)
     return changes, skipped
+
+
+def compared(listing: Listing, store: IndexStore) -> str:
+    """What is kept of a comparison that found no change: the number of files that the index has, because it
+    may lose rows, and the digest of the listing."""
+    return f"{store.counts().files} {digest_of(listing)}"
 
 
 def digest_of(listing: Listing) -> str:

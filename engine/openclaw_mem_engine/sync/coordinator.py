@@ -21,7 +21,7 @@ from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.sqlite.files import has_leftovers, make_folder, sweep
-from openclaw_mem_engine.sync.changes import Comparison, digest_of, listed, scan
+from openclaw_mem_engine.sync.changes import Comparison, compared, listed, scan
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.fingerprint import beside_of, fingerprint_of, lacking, needs_rebuild
 from openclaw_mem_engine.sync.lock import Owner, SyncLock
@@ -157,7 +157,7 @@ class SyncCoordinator:
             changes, skipped = scan(self._settings, store, how, listing)
             # What the index itself excludes, a listing does not show.
             if files and changes.proven and len(skipped) == len(listing.skipped):
-                store.settle(files, digest_of(listing))
+                store.settle(files, compared(listing, store))
             primary = self._embedders.primary
             filled = [*([primary] if primary else []), *beside_of(self._embedders)]
             if request.knobs is not None and lacking(store, request.knobs, primary):

@@ -65,7 +65,7 @@ def message(text: str, limit: int = LINE_LIMIT) -> str:
     """A message of the engine, inert: first the keys that do here what commands in it do, so that no cut of a
     line hides them; the commands with the options that chose this index."""
     keys = dict.fromkeys(key(name) for command, name in _actions(text).items() if f"`{command}`" in text)
-    first = f"{key('show_index')} then {' or '.join(keys)}: " if keys else ""
+    first = f"{' or '.join(keys)} on screen {key('show_index')}: " if keys else ""
     return inert(first + advice(text), limit)
 
 

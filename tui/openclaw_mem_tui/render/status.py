@@ -119,7 +119,9 @@ def fault_banner(faults: frozenset[str], cells: int) -> Line:
 
 
 #: What to do about a damaged index, on the screens that lack the key.
-RESCUE = line((key("show_index"), "key"), (" then ", "dim"), (key("repair"), "key"), (" repairs", "dim"))
+RESCUE = line((key("repair"), "key"), (" on screen ", "dim"), (key("show_index"), "key"), (" repairs", "dim"))
+#: The answer to a key that needs an index that is not damaged.
+DAMAGED = f"the index is damaged: {key('repair')} on screen {key('show_index')} repairs it"
 #: What that means for an answer; what SQLite says is among the messages, and on the screen of the index.
 _DAMAGED = "Index damaged: results may be missing or wrong. "
 _FAILED, _WARNING, _INFO = Span(" ✗ ", "bad"), Span(" ! ", "warn"), Span(" i ", "accent")
@@ -322,7 +324,8 @@ def _index(activity: Activity, short: bool = False) -> Line:
     if activity.files and not short:
         size = f"{fmt.count(activity.files, 'file')} · {fmt.count(activity.chunks, 'chunk')} · "
     if activity.damage is not None:
-        return line((size, "dim"), ("damaged", "strong bad"), (" · ", "dim"), *RESCUE, " ")
+        rescue = line((" · ", "dim"), *RESCUE) if activity.said != DAMAGED else ()  # once in the line
+        return line((size, "dim"), ("damaged", "strong bad"), *rescue, " ")
     return line((size, "dim"), *worst_first(damage if activity.errors else (), line((state, role))), " ")
 
 

@@ -63,7 +63,7 @@ class QmdStore(Updating, Maintenance):
             return cls._open_ours(path, extension, is_new=owner == "nothing")
         except IndexDamaged as error:
             if owner != "qmd":
-                error.replace = lambda: set_aside(path)
+                error.replace = lambda: (set_aside(path), 0)
             raise
 
     @classmethod

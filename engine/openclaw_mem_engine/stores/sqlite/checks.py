@@ -147,7 +147,7 @@ def _check_awaited(snap: Snapshot, out: Outcome, without: set[int]) -> None:
         out.add("vectors-awaited", "warning", text, some, INDEX)
     else:
         text += " The index has no record of that: no sync would make them."
-        out.add("vectors-forgotten", "error", text, some, f"{FIX} && {INDEX}")
+        out.add("vectors-forgotten", "error", text, some, FIX)
 
 
 # -- the cache ------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def check_cache(snap: Snapshot, out: Outcome, in_use: Sequence[Space] = ()) -> N
     }
     for code, bad in bad_vectors(snap.connection).items():
         text = f"{counted(len(bad), 'vector')} of the cache: {faults[code]}."
-        out.add(code, "error", text, _numbers(bad), f"{FIX} && {INDEX}")
+        out.add(code, "error", text, _numbers(bad), FIX)
     primary = snap.space()
     sizes = snap.rows(
         f"""SELECT {NAMES}, count(*), sum(coalesce(length(embedding), 0)),

@@ -38,10 +38,7 @@ class Advice(NamedTuple):
     """What the messages of one kind of index advise; the defaults are those of the builtin index."""
 
     again: str = "run `openclaw-mem index` again"
-    replace: str = (
-        "`openclaw-mem doctor --fix` makes a new one with the embeddings that can be read; the next sync "
-        "fills it."
-    )
+    replace: str = "`openclaw-mem doctor --fix` builds a new one from them and keeps the damaged file."
     rebuild: str = "`openclaw-mem index --force` builds a new one from them."
     check: str = "`openclaw-mem doctor` checks it."
     repair: str = IndexUnavailable.repair

@@ -199,10 +199,10 @@ class IndexPresenter(Presenter[IndexState]):
             return None
         return await self.service.read(lambda memory: memory.hosts)
 
-    async def set_aside(self, damage: IndexDamaged) -> bool:
-        """Replace a damaged index by one that holds its embeddings; whether that was done."""
+    async def set_aside(self, damage: IndexDamaged) -> str:
+        """Replace a damaged index by one that holds its embeddings: its name now; "" when that failed."""
         doing = "saving the embeddings of the damaged index"
-        return await self._with_doctor(doing, partial(self.service.set_aside, damage)) is not None
+        return await self._with_doctor(doing, partial(self.service.set_aside, damage)) or ""
 
     async def _with_doctor(self, doing: str, work: Callable[[], Awaitable[T]]) -> T | None:
         self.progress = ""

@@ -17,6 +17,7 @@ from openclaw_mem_tui.features.index.render import doctor, files, summary
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render.spans import Line, Reading
+from openclaw_mem_tui.render.status import DAMAGED
 from openclaw_mem_tui.screen import key_hint, markup
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
@@ -34,6 +35,8 @@ _OF_FILES = {"order", "edit"}
 _WITH_INDEX = frozenset(
     _OF_FILES | {"chunks", "rebuild", "verify", "examine", "examine_deep", "repair", "prune"}
 )
+#: Actions that a damaged index does not allow.
+_NOT_DAMAGED = {"sync_now", "verify", "rebuild", "prune"}
 #: Seconds between frames of the spinner while something runs.
 _FRAME = 0.12
 
@@ -158,11 +161,11 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self.call_after_refresh(self.mark_more)
 
     def idle_keys(self) -> frozenset[str]:
-        report = self.presenter.state.report
+        report, damaged = self.presenter.state.report, self.search.activity.damage is not None
         if self.search.activity.phase == "failed":
-            return _WITH_INDEX - {"repair"} if self.search.activity.damage is not None else _WITH_INDEX
-        repairs = self.search.activity.damage is not None or doctor.repairable(report)
-        idle = set() if repairs else {"repair"}
+            return (_WITH_INDEX | _NOT_DAMAGED) - {"repair"} if damaged else _WITH_INDEX
+        idle = set() if damaged or doctor.repairable(report) else {"repair"}
+        idle |= _NOT_DAMAGED if damaged else set()
         if self.presenter.emptied is None:
             idle.add("prune")
         elsewhere = _OF_FILES if self.at is not self.files else {"examine", "examine_deep"}
@@ -172,7 +175,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         return frozenset(idle | elsewhere | chunks | no_files)
 
     def first_keys(self) -> frozenset[str]:
-        return frozenset({"repair", "rebuild"} if self.search.activity.damage is not None else {"repair"})
+        return frozenset({"repair"})
 
     def draw_keys(self) -> None:
         self.query_one(KeyBar).rename("" if self.at is self.files else "open")
@@ -202,7 +205,15 @@ class IndexScreen(ListScreen[IndexPresenter]):
     # -- sync, rebuild, checks, repairs -------------------------------------------------------------------
 
     def action_sync_index(self, verify: bool = False) -> None:
-        self._sync(Job(verify=verify, tails=True))
+        job = Job(verify=verify, tails=True)
+        damaged = self.search.activity.damage is not None and self.search.service.is_open
+        self._run_doctor(partial(self._check_again, job)) if damaged else self._sync(job)
+
+    async def _check_again(self, job: Job) -> None:
+        """Sync what was damaged, should another process have repaired it."""
+        await self.presenter.examine()
+        if self._is_free(whole=True):
+            self._sync(job)
 
     def _sync(self, job: Job) -> None:
         running = self.search.activity.phase == "syncing"
@@ -210,23 +221,26 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self.lab.resync(job)
 
     def action_rebuild(self) -> None:
-        async def ask() -> None:
-            damage = self.search.activity.damage
-            plan = damage or await self.presenter.plan(SyncRequest(force=True), "a rebuild takes")
-            if plan is not None:
-                hosts = await self.presenter.hosts()
-                self.app.push_screen(
-                    ConfirmScreen("rebuild the index", partial(summary.rebuild_plan, plan, hosts), "rebuild"),
-                    lambda sure: self.run_in(partial(self._rebuild, plan), "doctor") if sure else None,
-                )
+        if self._is_free(whole=True):
+            self.run_in(partial(self._ask_rebuild, "rebuild"), "doctor")
 
-        closed = not self.search.service.is_open
-        if (closed and self.search.activity.damage is not None) or self._is_free():
-            self.run_in(ask, "doctor")
+    async def _ask_rebuild(self, verb: str) -> None:
+        damage = self.search.activity.damage
+        plan = damage or await self.presenter.plan(SyncRequest(force=True), "a rebuild takes")
+        if plan is not None:
+            verb = "repair" if isinstance(plan, IndexDamaged) else verb
+            drawer = partial(summary.rebuild_plan, plan, await self.presenter.hosts())
+            self.app.push_screen(
+                ConfirmScreen(f"{verb} the index", drawer, verb),
+                lambda sure: self.run_in(partial(self._rebuild, plan), "doctor") if sure else None,
+            )
 
     async def _rebuild(self, plan: Plan | IndexDamaged) -> None:
-        if not isinstance(plan, IndexDamaged) or await self.presenter.set_aside(plan):
-            self._sync(Job(force=True, tails=True))
+        if isinstance(plan, IndexDamaged):
+            if not (kept := await self.presenter.set_aside(plan)):
+                return
+            self.search.sync.done = f"{kept} is kept, you can delete it"
+        self._sync(Job(force=True, tails=True))
 
     def action_prune(self) -> None:
         async def ask() -> None:
@@ -238,7 +252,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
                     lambda sure: self._sync(Job(prune=True, tails=True)) if sure else None,
                 )
 
-        if self._is_free():
+        if self._is_free(whole=True):
             if self.presenter.emptied is None:
                 self.presenter.say("nothing to remove: the workspace has notes, or the index has none")
             else:
@@ -251,7 +265,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         report, damage = self.presenter.state.report, self.search.activity.damage
         fixable = doctor.repairable(report)
         if doctor.rebuilds(fixable) or (damage is not None and not fixable):
-            self.action_rebuild()
+            if (damage is not None and not self.search.service.is_open) or self._is_free():
+                self.run_in(partial(self._ask_rebuild, "repair"), "doctor")
             return
         if not self._is_free():
             return
@@ -276,12 +291,14 @@ class IndexScreen(ListScreen[IndexPresenter]):
         if self._is_free():
             self.run_in(work, "doctor")
 
-    def _is_free(self) -> bool:
-        """Whether checks can run now; says why not."""
+    def _is_free(self, *, whole: bool = False) -> bool:
+        """Whether checks can run now, or what needs a ``whole`` index; says why not."""
         if not self.search.service.is_open:
             damaged = self.search.activity.damage is not None
             again = f"{key('repair')} repairs it" if damaged else f"{key('sync_now')} tries again"
             self.presenter.say(f"the index cannot be opened, the reason is above; {again}")
+        elif whole and self.search.activity.damage is not None:
+            self.presenter.say(DAMAGED)
         elif self.search.activity.phase == "syncing":
             self.presenter.say("not possible during a sync; esc stops it")
         elif self.presenter.state.doing:

@@ -19,7 +19,8 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.screen import key_hint
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Candidate, Knobs, Row
+    from openclaw_mem_engine.api import Candidate, Row
+    from openclaw_mem_tui.features.search.history import Tried
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 
@@ -170,13 +171,18 @@ class HitActions(Actions):
     def action_redo_knob(self) -> None:
         self._step(self._search.steps.redo, "redo", "", f"{key_of('undo_knob')} undoes it")
 
-    def _step(self, move: Callable[[Knobs], Knobs | None], word: str, back: str, other: str) -> None:
-        before = self._search.view.knobs
-        if (knobs := move(before)) is None:
+    def _step(self, move: Callable[[Tried], Tried | None], word: str, back: str, other: str) -> None:
+        before = self._search.view.tried
+        if (after := move(before)) is None:
             self._search.say(f"nothing to {word}")
             return
-        self._screen.tune(knobs, by_step=True)
-        self._search.say(f"{word}: {back}{changed_words(before, knobs)}; {other}")
+        if after.faults != before.faults:
+            self._screen.switch_faults(after.faults, by_step=True)
+            changed = f"simulated faults: {', '.join(sorted(after.faults)) or 'none'}"
+        else:
+            self._screen.tune(after.knobs, by_step=True)
+            changed = back + changed_words(before.knobs, after.knobs)
+        self._search.say(f"{word}: {changed}; {other}")
 
     def action_knob(self, name: str) -> None:
         """Open the panel on one knob."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from difflib import SequenceMatcher
 from types import MappingProxyType
+from typing import NamedTuple
 
 from openclaw_mem_engine.api import Knobs
 from openclaw_mem_engine.dataclass import dataclass
@@ -51,31 +52,38 @@ class History:
         return fuzzy(text, reversed(self.queries))
 
 
+class Tried(NamedTuple):
+    """What a step changes: the knobs, or the simulated faults."""
+
+    knobs: Knobs
+    faults: frozenset[str]
+
+
 @dataclass(slots=True)
 class Steps:
-    """Knobs as they were before each step, and those that were taken back. Bounded. ``written``: what was
-    configured before and after this session wrote its knobs there, until it took that back."""
+    """Knobs and faults as they were before each step, and those that were taken back. Bounded. ``written``:
+    what was configured before and after this session wrote its knobs there, until it took that back."""
 
     limit: int = 100
-    done: list[Knobs] = field(default_factory=list)
-    undone: list[Knobs] = field(default_factory=list)
+    done: list[Tried] = field(default_factory=list)
+    undone: list[Tried] = field(default_factory=list)
     written: tuple[Knobs, Knobs] | None = None
 
-    def made(self, before: Knobs) -> None:
+    def made(self, before: Tried) -> None:
         """A step was made from these."""
         self.done.append(before)
         del self.done[: -self.limit]
         self.undone.clear()
 
-    def undo(self, now: Knobs) -> Knobs | None:
-        """The knobs before the last step; None without one."""
+    def undo(self, now: Tried) -> Tried | None:
+        """What was before the last step; None without one."""
         return self._move(self.done, self.undone, now)
 
-    def redo(self, now: Knobs) -> Knobs | None:
+    def redo(self, now: Tried) -> Tried | None:
         return self._move(self.undone, self.done, now)
 
     @staticmethod
-    def _move(source: list[Knobs], target: list[Knobs], now: Knobs) -> Knobs | None:
+    def _move(source: list[Tried], target: list[Tried], now: Tried) -> Tried | None:
         if not source:
             return None
         target.append(now)

@@ -136,7 +136,7 @@ class SearchPresenter(Presenter[View]):
         ``by_step``: they are those of a step that was undone or redone, and no step of their own."""
         self.sync.update(said="")
         if knobs != self.view.knobs and not by_step:
-            self.steps.made(self.view.knobs)
+            self.steps.made(self.view.tried)
         self._show(state.tuned(self.view, knobs))
         view = self.view
         return state.needs_retrieval(view) or (view.baseline is None and state.needs_baseline_pool(view))
@@ -161,7 +161,7 @@ class SearchPresenter(Presenter[View]):
         if self.view.shown_faults:
             self.say(_FAULT_BASELINE)
             return False
-        self.sync.of_edit = ""
+        self.sync.done = ""
         self._show(state.unpinned(self.view))
         self.say("the configured defaults are the baseline")
         return state.needs_baseline_pool(self.view)
@@ -306,13 +306,14 @@ class SearchPresenter(Presenter[View]):
         return self.guide is not None and self._backend_of(number) != self.view.backend
 
     def _backend_of(self, number: int) -> str:
-        named = self.guide[number].backend if self.guide is not None else ""
-        return named or self.service.configured_backend
+        return (self.guide[number].backend if self.guide else "") or self.service.configured_backend
 
     # -- simulated faults ---------------------------------------------------------------------------------
 
-    def switch_faults(self, faults: frozenset[str]) -> None:
-        """Simulate these faults; they take effect with the next search."""
+    def switch_faults(self, faults: frozenset[str], *, by_step: bool = False) -> None:
+        """Simulate these faults; they take effect with the next search. ``by_step``: as for ``tune``."""
+        if faults != self.view.faults and not by_step:
+            self.steps.made(self.view.tried)
         self.sync.update(said="", noted="", trouble="")
         self._show(state.with_faults(self.view, faults))
 

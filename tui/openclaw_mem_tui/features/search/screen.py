@@ -137,9 +137,10 @@ class SearchScreen(WorkbenchScreen):
             return False
         return True
 
-    def switch_faults(self, faults: frozenset[str]) -> None:
-        """Simulate these faults, and answer the last query again; without one, that of the first lesson."""
-        self.search.switch_faults(faults)
+    def switch_faults(self, faults: frozenset[str], *, by_step: bool = False) -> None:
+        """Simulate these faults, and answer the last query again; without one, that of the first lesson.
+        ``by_step``: as for ``tune``."""
+        self.search.switch_faults(faults, by_step=by_step)
         self._fault_opens = True
         if faults and not self.search.view.query.strip():
             if self.search.guide is not None:

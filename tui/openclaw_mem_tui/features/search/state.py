@@ -12,6 +12,7 @@ from openclaw_mem_engine import api
 from openclaw_mem_engine.api import KNOBS, PROFILES, profile
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.features.search.baseline import Baseline, Pin, edited
+from openclaw_mem_tui.features.search.history import Tried
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Candidate, Expected, Knobs, KnobValue, Pool, Result, Settings, Trace
@@ -70,6 +71,10 @@ class View:
     def shown_faults(self) -> frozenset[str]:
         """What the banner must name: also while the rows of a fault that was switched off are still there."""
         return self.faults | self.pool_faults
+
+    @property
+    def tried(self) -> Tried:
+        return Tried(self.knobs, self.faults)
 
     @property
     def baseline_knobs(self) -> Knobs:

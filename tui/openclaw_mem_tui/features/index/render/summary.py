@@ -16,7 +16,7 @@ from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, width, wrapped
-from openclaw_mem_tui.render.status import SPINNER, Activity, doing, worst_first
+from openclaw_mem_tui.render.status import DAMAGED, SPINNER, Activity, doing, worst_first
 
 _LABEL = 9
 
@@ -26,6 +26,7 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
     overview = state.overview
     if overview is None:
         trouble = state.trouble or (activity.trouble if activity.phase == "failed" else "")
+        trouble = trouble or str(activity.damage or "")
         mark = (" ✗ ", "bad") if trouble else (" ◐ ", "accent")
         return wrapped(line(mark, fmt.message_here(trouble or "The index is being read.")), cells - 1, 3)
     unsure, damaged = _unsure(state, activity), activity.damage is not None
@@ -101,7 +102,8 @@ def _agrees(overview: Overview) -> Line:
         return ()
     if not overview.differences:
         return line((" = ", "good"), ("matches the configuration", "dim"))
-    return line((" ≠ ", "bad"), ("built with other settings: the next sync rebuilds (y) ", "warn"))
+    text = f"built with other settings: the next sync rebuilds ({key('sync_now')}) "
+    return line((" ≠ ", "bad"), (text, "warn"))
 
 
 def _unsure(state: IndexState, activity: Activity) -> Line:
@@ -181,14 +183,15 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         if width(shown) > cells:
             end = line((" … ", "dim"), (key("messages"), "key"), (" shows all ", "dim"))
             return (*fit(shown, cells - width(end)), *end)
-    elif state.overview is None:
+    elif state.overview is None and activity.damage is None:
         shown = line((" ◐ ", "accent"), ("reading the index", "dim"))
     else:
         # The last message says nothing about the present state of the index.
         errors = activity.damage or activity.errors or (state.report and state.report.errors)
-        sound = state.overview.freshness.state == "fresh" and not errors
+        sound = not errors and state.overview is not None and state.overview.freshness.state == "fresh"
         mark = (" ● ", "good") if sound else (" · ", "warn")
-        shown = line(mark, fmt.inert(state.said or activity.said or "idle"))
+        idle = DAMAGED if activity.damage is not None else "idle"
+        shown = line(mark, fmt.inert(state.said or activity.said or idle))
     return spread(shown, (), cells)
 
 
@@ -199,8 +202,8 @@ def rebuild_plan(plan: Plan | IndexDamaged, hosts: Sequence[str] | None, cells: 
     """What a rebuild reads, embeds and costs, as far as the index can be read. ``hosts`` are those that text
     may be sent to; None where that is not known."""
     if isinstance(plan, IndexDamaged):
-        text = "The index is damaged. It is renamed; a new one is built from the notes and the embeddings"
-        made = wrapped(line(f"{text} that can be read."), cells)
+        text = "The index is damaged. A new one is built from the notes and the embeddings that can be read."
+        made = wrapped(line(f"{text} The damaged file is kept beside it; you can delete it then."), cells)
         rest = "The number of new embeddings is unknown"
         if hosts == ():
             rest = "The other embeddings are made on this machine, free of charge"
