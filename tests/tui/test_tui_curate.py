@@ -277,7 +277,10 @@ async def test_remember_routes_shows_and_writes(tmp_path: Path) -> None:
         await press(pilot, "enter", *"NAS is heron")
         text = dialog.query_one("#remembered").text  # type: ignore[attr-defined]
         assert "To be saved as a fact in MEMORY.md" in text and "(the text fits no rule)" in text
-        assert f"budget    {MEMORY.count(chr(10)) + 1} of 200 lines, " in text and "+ - NAS is heron" in text
+        assert (
+            f"budget    then {MEMORY.count(chr(10)) + 1} lines (200 advised), " in text
+            and "+ - NAS is heron" in text
+        )
         assert (tmp_path / "ws/MEMORY.md").read_text() == MEMORY
         await press(pilot, "tab")
         text = " ".join(dialog.query_one("#remembered").text.split())  # type: ignore[attr-defined]

@@ -244,7 +244,7 @@ class RankingState:
             item, drop = dropped[chunk_id]
             return self.row(chunk_id, Outcome("dropped", None, drop.stage, drop.why(item), False, drop.label))
 
-        return Others([*dropped], outside, row)
+        return Others({i: drop.stage for i, (_, drop) in dropped.items()}, outside, row)
 
     def row(self, chunk_id: str, outcome: Outcome, weak: bool = False) -> Row:
         """The row of a candidate in the trace."""

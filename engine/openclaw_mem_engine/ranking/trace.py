@@ -191,10 +191,10 @@ Rows = InOrder[Row]
 
 
 class Others(NamedTuple):
-    """Ids of the candidates that were ranked and dropped, nearest to being returned first; of those outside
-    of the pool, best first; and what makes the row of one."""
+    """Ids of the candidates that were ranked and dropped, nearest to being returned first, each with the name
+    of the stage that dropped it; ids of those outside of the pool, best first; what makes the row of one."""
 
-    unreturned: Sequence[str]
+    unreturned: Mapping[str, str]
     outside: Sequence[str]
     make: Callable[[str], Row]
 
@@ -256,6 +256,11 @@ class Trace:
     def unreturned(self) -> Rows:
         """Those of them that were ranked."""
         return self.dropped[: len(self._others.unreturned)]
+
+    @property
+    def dropped_by(self) -> Mapping[str, str]:
+        """By the chunk id of each of them, the name of the stage that dropped it."""
+        return self._others.unreturned
 
     @cached_property
     def outside(self) -> Rows:

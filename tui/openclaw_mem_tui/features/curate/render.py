@@ -166,8 +166,8 @@ def candidate_detail(state: CurateState, candidate: NoteCandidate | None, cells:
 
 def budget_after(after: Budget) -> tuple[str, str]:
     """The size of MEMORY.md after a change, in words."""
-    size = f"{after.lines:,} of {BUDGET_LINES} lines, {after.characters:,} characters"
-    return f"{size} afterwards", "bad" if after.exceeded else "good"
+    size = f"then {after.lines:,} lines ({BUDGET_LINES} advised), {after.characters:,} characters"
+    return size, "bad" if after.exceeded else "good"
 
 
 def _effect(state: CurateState, candidate: NoteCandidate) -> list[tuple[str, str]]:

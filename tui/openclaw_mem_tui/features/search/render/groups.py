@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_tui.bindings import key as key_of
-from openclaw_mem_tui.features.search.comparison import lost
-from openclaw_mem_tui.features.search.render.hits import LIMITS, tag
+from openclaw_mem_tui.features.search.comparison import GONE, lost
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit
@@ -24,11 +23,13 @@ class Group(NamedTuple):
     rows: Sequence[Row]
     of: int = 0  # how many there are, where a filter shows some of them
     reasons: str = ""  # how many of them what dropped
+    compared: bool = False  # what the baseline returned
 
 
 def groups(view: View, dropped: bool) -> list[Group]:
     """What the list shows: returned rows, then those that the baseline returned and this run does not, then
-    the rest that was ranked, nearest to being returned first, then what no list sent into the pool."""
+    the rest that was ranked, a group for each stage that dropped some, nearest to being returned first, then
+    what no list sent into the pool."""
     trace = view.trace
     if trace is None:
         return []
@@ -38,33 +39,40 @@ def groups(view: View, dropped: bool) -> list[Group]:
     left = lost(view)
     gone = {row.chunk_id for row in left}
     run = view.baseline_name if view.pool_faults else f"by {view.other_backend or 'the baseline'}"
-    others = (
-        *(
-            Group(title, rows, reasons=_reasons(rows, trace))
-            for title, rows in (
-                (f"returned {run}, not by this run", left),
-                ("not returned", trace.unreturned.without(gone)),
-            )
-        ),
-        Group("outside the pool", trace.outside.without(gone)),
-    )
+    title = f"returned only {run}"
+    by = Counter(row.outcome.stage or "" for row in left)
+    reasons = " · ".join(f"{many} {dropped_by(stage, trace)}" for stage, many in by.items())
+    others = [Group(title, left, reasons=reasons, compared=True)]
+    ids = dict[str, list[str]]()
+    for chunk_id, stage in trace.dropped_by.items():
+        if chunk_id not in gone:
+            ids.setdefault(stage, []).append(chunk_id)
+    for stage, of_stage in ids.items():
+        reason = f"{len(of_stage)} {dropped_by(stage, trace)}"
+        others.append(Group("not returned", trace.unreturned.only(of_stage), reasons=reason))
+    others.append(Group("outside the pool", trace.outside.without(gone)))
     return [first, *(group for group in others if group.rows)]
 
 
-def _reasons(rows: Sequence[Row], trace: Trace) -> str:
-    """``3 past max 6 · 24 below min score .20``: how many of the rows each stage dropped."""
-    many = Counter(row.outcome.stage or "" for row in rows)
-    of = {row.outcome.stage or "": row for row in rows}
-    return " · ".join(f"{count} {_dropped_by(of[name], trace)}" for name, count in many.items())
+#: What is said of rows that were dropped elsewhere than by a limit or by the order.
+_DROPPED = {
+    "snippet": "without a line to send",
+    "pool": "outside the pool",
+    "scope": "only in lists that are not fused",
+    GONE: "not found",
+}
 
 
-def _dropped_by(row: Row, trace: Trace) -> str:
-    stage = trace.stage(row.outcome.stage or "")
-    if stage is None or stage.kind not in LIMITS:
-        return tag(row, trace)
+def dropped_by(name: str, trace: Trace) -> str:
+    """Why rows are not returned, in words: ``past max 6``, ``below min score .20``."""
+    stage = trace.stage(name)
+    if name in _DROPPED or stage is None:
+        return _DROPPED.get(name, name)
     if stage.kind == "cut":
-        return f"below {stage.name.replace('_', ' ')} {fmt.setting(stage.limit or 0.0)}"
-    return f"past {stage.label} {stage.limit:g}"
+        return f"below {name.replace('_', ' ')} {fmt.setting(stage.limit or 0.0)}"
+    if stage.kind == "count":
+        return f"past {stage.label} {stage.limit:g}"
+    return f"displaced by {stage.label}"
 
 
 def rule(group: Group, hint: bool, cells: int) -> Line:
