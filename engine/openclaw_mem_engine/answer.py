@@ -236,10 +236,10 @@ _ENDINGS = ("ingly", "edly", "ings", "ing", "ies", "ied", "ed", "es", "ly", "s",
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Marks the terms of one query. ``stems`` are word stems, ``pieces`` are substrings of scripts written
-    without spaces."""
+    """Marks the terms of one query, in its order. ``stems`` are word stems, ``pieces`` are substrings of
+    scripts written without spaces."""
 
-    stems: frozenset[str]
+    stems: tuple[str, ...]
     pieces: tuple[str, ...]
 
     @classmethod
@@ -253,8 +253,8 @@ class Matches:
         searched = tuple(dict.fromkeys(word for lst in used for word in lst.words)) or (pool.query,)
         words = [word for text in searched for word in _WORD.findall(text)]
         pieces = [word for word in words if not word.isascii() and re.search(_CJK, word)]
-        stems = frozenset(stem(word) for word in words if word not in pieces)
-        return cls(stems, tuple(dict.fromkeys(pieces)))
+        stems = (stem(word) for word in words if word not in pieces)
+        return cls(tuple(dict.fromkeys(stems)), tuple(dict.fromkeys(pieces)))
 
     def ranges(self, line: str) -> list[tuple[int, int]]:
         """Start and stop of every match in a line, in order, without overlaps."""
@@ -276,7 +276,17 @@ class Matches:
 
     def distinct(self, line: str) -> int:
         """How many different terms a line holds."""
-        return len({stem(line[start:stop]) for start, stop in self.ranges(line)})
+        return len(self._terms(line))
+
+    def fit(self, line: str) -> tuple[int, int]:
+        """How well a line fits the query, greater is better: its different terms, then how early the query
+        names the first of them."""
+        terms = self._terms(line)
+        named = (at for at, term in enumerate((*self.stems, *self.pieces)) if term in terms)
+        return len(terms), -next(named, 0)
+
+    def _terms(self, line: str) -> set[str]:
+        return {stem(line[start:stop]) for start, stop in self.ranges(line)}
 
 
 @lru_cache(maxsize=4096)

@@ -90,12 +90,14 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.knobs import KnobSpec as KnobSpec
     from openclaw_mem_engine.ranking.knobs import KnobValue as KnobValue
     from openclaw_mem_engine.ranking.knobs import parse_settings as parse_settings
+    from openclaw_mem_engine.ranking.lines import NoteLine as NoteLine
     from openclaw_mem_engine.ranking.lines import note_lines as note_lines
     from openclaw_mem_engine.ranking.pipeline import rank as rank
     from openclaw_mem_engine.ranking.pool import Candidate as Candidate
     from openclaw_mem_engine.ranking.pool import Pool as Pool
     from openclaw_mem_engine.ranking.profiles import PROFILES as PROFILES
     from openclaw_mem_engine.ranking.profiles import profile as profile
+    from openclaw_mem_engine.ranking.trace import Drop as Drop
     from openclaw_mem_engine.ranking.trace import Operand as Operand
     from openclaw_mem_engine.ranking.trace import Outcome as Outcome
     from openclaw_mem_engine.ranking.trace import Result as Result

@@ -64,6 +64,10 @@ class InOrder(Sequence[T]):
     def __getitem__(self, at: int | slice) -> T | InOrder[T]:
         return InOrder(self.ids[at], self.of) if isinstance(at, slice) else self.of[self.ids[at]]
 
+    def only(self, ids: Sequence[str]) -> InOrder[T]:
+        """Those with these ids, in the order of these."""
+        return InOrder(ids, self.of)
+
     def without(self, ids: Collection[str]) -> InOrder[T]:
         """Those with other ids."""
         return InOrder([i for i in self.ids if i not in ids], self.of) if ids else self

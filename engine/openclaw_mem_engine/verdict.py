@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from openclaw_mem_engine.model import Note, says_damage
+from openclaw_mem_engine.ranking.digits import apart
 from openclaw_mem_engine.ranking.kinds import evidence
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import CandidateList, Pool
-from openclaw_mem_engine.ranking.trace import Trace, apart, touches
+from openclaw_mem_engine.ranking.trace import Trace, touches
 
 #: What an answer from a damaged index is about.
 READABLE = "the part of the index that can be read"
@@ -165,7 +166,7 @@ def _shortened(trace: Trace) -> tuple[str, bool]:
 
 def _below(trace: Trace) -> str:
     """How many candidates ``min_score`` drops."""
-    below = sum(row.outcome.stage == "min_score" for row in trace.unreturned)
+    below = sum(drop.stage == "min_score" for drop in trace.dropped_by.values())
     return (
         f"{below:,} more {'is' if below == 1 else 'are'} below min score {trace.knobs.min_score:g}"
         if below
@@ -177,13 +178,14 @@ def would_add(trace: Trace) -> str:
     """Keyword matches that ``min_score`` drops though results are free for them, and that a newer default
     returns; empty where there are none, and with the profiles of QMD, which has no keyword rescue."""
     knobs = trace.knobs
-    if trace.cut is None or knobs.keyword_rescue == "fill" or knobs.profile.startswith("qmd"):
+    free = knobs.max_results - len(trace.returned)
+    if free <= 0 or trace.cut is None or knobs.keyword_rescue == "fill" or knobs.profile.startswith("qmd"):
         return ""
     terms = {lst.term for lst in trace.lists if lst.kind.by_words}
     below = (row for row in trace.unreturned if row.outcome.stage == "min_score")
     cut = sum(not terms.isdisjoint(row.scores) for row in below)
-    filled = min(cut, knobs.max_results - len(trace.returned))
-    if filled <= 0:
+    filled = min(cut, free)
+    if not filled:
         return ""
     more = f"{filled} more" if trace.returned else str(filled)
     return f"keyword rescue is {knobs.keyword_rescue}: fill (OpenClaw since mid-2026) would return {more}"

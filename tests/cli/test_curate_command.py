@@ -23,7 +23,7 @@ def ids(call: Call, world: World) -> dict[str, str]:
 def test_nothing_to_curate_is_said(call: Call, world: World) -> None:
     said = call("curate")
     assert said.out.splitlines() == [
-        "MEMORY.md: 4 of 200 lines, 80 of 20,000 characters",
+        "MEMORY.md: 4 lines (200 advised), 80 of 20,000 characters",
         "no agent search is recorded: the transcripts hold none that returned something",
         "",
         "no candidates",
@@ -50,7 +50,7 @@ def test_a_candidate_is_written_after_a_yes_and_undone(call: Call, world: World,
     assert refused.code == 2 and "add --yes" in refused.err and note.read_text() == MEMORY
     shown = call("curate", "--effect", ids["duplicate"])
     assert shown.code == 0 and "effect: no query is known" in shown.out and note.read_text() == MEMORY
-    assert "budget after the change: MEMORY.md: 5 of 200 lines" in shown.out
+    assert "budget after the change: MEMORY.md: 5 lines (200 advised)" in shown.out
     done = call("curate", "--apply", ids["duplicate"][:5], "--yes")
     assert done.out.endswith("written: MEMORY.md +0 -1 line\n`openclaw-mem undo 1` takes it back.\n")
     assert "grey box behind the door\n" not in note.read_text()
@@ -82,7 +82,7 @@ def test_the_cut_line_is_named_and_a_long_diff_is_cut(call: Call, world: World) 
         + "".join(f"- thing number {at} is on the shelf {'x' * 80}\n" for at in range(1_250)),
     )
     said = call("curate").out
-    assert "1,253 of 200 lines" in said and "the agent gets only the last part line " in said
+    assert "1,253 lines (200 advised)" in said and "the agent gets only the last part line " in said
     assert "over-budget: move section “Shelf” (1,251 lines) into memory/shelf.md" in said.replace(
         "\n          ", " "
     )

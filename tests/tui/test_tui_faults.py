@@ -185,10 +185,10 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         assert "SIMULATED FAULTS: embeddings-429, no-sqlite-vec, no-fts5" in first_line(app)
         screen = lab(app)
         assert screen.search.view.trace is not None and not screen.search.view.trace.returned
-        assert "returned without faults, not by this run" in screen.hits.text
+        assert "returned only without faults: " in screen.hits.text
         assert "No candidate list could be made" in screen.hits.text
         assert "no retriever (static failed)" in screen.notes.text and screen.funnel.text.startswith(
-            " stages   scored 0"
+            " stages   0 candidates → 0 returned "
         )
         row = screen.hits.selected
         assert (

@@ -537,7 +537,7 @@ async def test_what_is_returned_shows_its_best_line_below_it_where_there_is_room
         await settled(pilot)
         hits = lab(app).hits
         lines = hits.text.splitlines()
-        assert "restore-drill.md" in lines[1] and "drill" in lines[2].lower() and ".md" not in lines[2]
+        assert "restore-drill.md" in lines[1] and "restore" in lines[2].lower() and ".md" not in lines[2]
         await press(pilot, "j", "j")
         assert hits.selected is hits.rows[2], "a step is a row, of one line or two"
         rows = len(hits.rows)

@@ -58,7 +58,7 @@ async def test_typing_searches_and_the_history_is_kept(tmp_path: Path) -> None:
         assert screen.hits.has_focus
         assert screen.search.view.query == "restore drill"
         assert "restore-drill.md" in screen.hits.text.splitlines()[1]
-        assert "fused" in screen.funnel.text and screen.query_line.border_subtitle is None
+        assert "candidates" in screen.funnel.text and screen.query_line.border_subtitle is None
         facts, more = screen.verdict.text, screen.funnel.text
         assert screen.verdict.region.y < screen.funnel.region.y and "OpenClaw" not in facts
         below = sum(row.outcome.stage == "min_score" for row in screen.hits.rows)
@@ -181,7 +181,7 @@ async def test_knobs_rank_in_the_same_frame_retrieve_and_reset(tmp_path: Path) -
         assert screen.search.view.knobs.mode == "vector"
         assert "baseline pinned" in screen.funnel.text
         await press(pilot, "B")
-        assert "baseline default" in screen.funnel.text
+        assert "baseline mode hybrid" in screen.funnel.text
         await press(pilot, "U")
         assert screen.search.view.knobs == screen.search.view.defaults
 
@@ -192,7 +192,7 @@ async def test_knobs_rank_in_the_same_frame_retrieve_and_reset(tmp_path: Path) -
         assert screen.search.view.knobs.min_score == pytest.approx(0.15)
         assert len(screen.search.view.trace.returned) > before  # type: ignore[union-attr]
         assert "was .35" in screen.knob_panel.text
-        assert "new" in screen.hits.text and "baseline default" in screen.funnel.text
+        assert "new" in screen.hits.text and "baseline min score .35" in screen.funnel.text
         await press(pilot, "u")
         assert screen.search.view.knobs == screen.search.view.defaults
         await press(pilot, "shift+left", "U")
@@ -238,7 +238,7 @@ async def test_a_hit_is_read_copied_exported_and_the_mouse_is_enough(tmp_path: P
         await press(pilot, "escape", "t", "t")
         assert screen.preview.citations == "off" and "Source:" not in screen.preview.text
         await press(pilot, "y")
-        assert pilot.app.clipboard == "memory/runbooks/restore-drill.md:1"
+        assert pilot.app.clipboard == "memory/runbooks/restore-drill.md:12"
         await press(pilot, "t", "t", "Y")
         assert pilot.app.clipboard.endswith("Source: memory/runbooks/restore-drill.md#L1-L17")
 

@@ -23,9 +23,9 @@ from openclaw_mem_tui.features.search import start_page, state
 from openclaw_mem_tui.features.search.export import in_cells
 from openclaw_mem_tui.features.search.lessons import lesson_lines
 from openclaw_mem_tui.features.search.preview import agent_text
-from openclaw_mem_tui.features.search.render import above, funnel, groups, hits, knobs, legend, preview
+from openclaw_mem_tui.features.search.render import above, funnel, groups, hits, knobs, preview
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
-from openclaw_mem_tui.features.search.state import Citations, View
+from openclaw_mem_tui.features.search.state import COLUMNS, Citations, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import spans, status
 from openclaw_mem_tui.render.choices import Choice, choice_rows
@@ -70,10 +70,19 @@ def test_columns_join_with_the_stages_that_ran() -> None:
     assert "mmr" not in ranks, "the final rank is that of MMR"
 
 
+def test_a_list_beside_panes_at_120_has_the_columns_of_one_alone_at_80() -> None:
+    view = world.view(
+        Knobs().set({"decay": True}), Knobs(), paths=("memory/runbooks/firmware-releas.md",) * 3
+    )
+    for mode in COLUMNS:
+        beside, alone = (hits.layout(view, mode, cells).numbers for cells in (70, 79))
+        assert beside == alone and [column.title for column in alone][2:] == ["decay", "sent", "final"]
+
+
 def test_columns_are_shed_in_order() -> None:
     view = world.view(EVERYTHING, Knobs())
     shed: list[str] = []
-    for width in range(110, 30, -1):
+    for width in range(110, 20, -1):
         title = row_texts(view, width)[0]
         for word in ("sent", "decay", "mmr", "bm25", "Δ"):
             if word not in title and word not in shed:
@@ -81,24 +90,30 @@ def test_columns_are_shed_in_order() -> None:
     assert shed == ["sent", "decay", "mmr", "bm25", "Δ"]
 
 
-def test_dropped_rows_carry_their_stage_and_in_wide_panes_their_best_line() -> None:
+def test_dropped_rows_have_their_rank_and_the_rule_above_them_what_dropped_them() -> None:
     rows = row_texts(world.view(), 200)
-    assert " <.35 " in rows[-1] and "nothing to do with it" in rows[-1]
-    assert all("below" not in row for row in rows), "the waterfall has the reason: it is that of many rows"
+    assert rows[-1].split()[0] == "3" and "nothing to do with it" in rows[-1]
     long = "memory/a-name-that-is-long.md"
     narrow = row_texts(world.view(EVERYTHING, Knobs(), paths=(long,) * 3), 70)
     assert all("a-name-that-is-long.md:10" in row for row in narrow[1:] if ".md" in row)
-    assert "decay" in narrow[0] and "fused" not in narrow[0], "a sum of the lists goes first"
-    first = row_texts(world.view(Knobs().set({"max_results": 1, "min_score": 0})), 60)
-    assert [row.split()[0] for row in first[1:]] == ["1", "2", "3"], "the rule has the reason of all"
     mixed = Knobs().set({"max_results": 1, "min_score": 0})
     below = world.view(mixed, mixed, vector=((1, 0.8), (0, 0.7), (2, -0.2)))
-    assert [row.split()[0] for row in row_texts(below, 40)[2:]] == [">1", "<0"], "no column has the reasons"
-    wide = [row.split() for row in row_texts(below, 80)[2:]]
-    assert [(row[0], row[-2]) for row in wide] == [("2", ">1"), ("3", "<0")]
-    _, left = groups.groups(below, True)
-    assert "not returned: 1 past max 1 · 1 below min score .00" in spans.text_of(groups.rule(left, True, 70))
-    assert "not returned: 2 ─" in spans.text_of(groups.rule(left, True, 40))
+    for width in (40, 60, 80, 120):
+        drawn = row_texts(below, width)
+        assert [row.split()[0] for row in drawn[1:]] == ["1", "2", "3"]
+        assert all("<" not in row and ">" not in row for row in drawn)
+    _, past, low = groups.groups(below, True)
+    assert spans.text_of(groups.rule(past, True, 70)).startswith("── not returned: 1 past max 1 ──")
+    assert "not returned: 1 below min score .00 ─" in spans.text_of(groups.rule(low, False, 70))
+    assert "not returned: 1 ─" in spans.text_of(groups.rule(low, False, 30))
+    _, exact = groups.groups(world.view(Knobs().set({"min_score": 0.375})), True)
+    assert exact.reasons[0] == "1 below min score .375", "whole, whatever its digits"
+    rescued = world.view(bm25=((0, 7.0),), vector=((1, 0.2), (2, 0.1)))
+    assert [row.split()[0] for row in row_texts(rescued, 80)[1:]] == [
+        "1",
+        "memory/note-1.md:10",
+        "memory/note-2.md:10",
+    ]
     rescued = Knobs().set({"max_results": 1, "min_score": 0.9})
     view = world.view(rescued, rescued, vector=((0, 0.3), (1, 0.2), (2, 0.1)), bm25=((0, 3.0), (1, 2.0)))
     _, left = groups.groups(view, True)
@@ -106,9 +121,6 @@ def test_dropped_rows_carry_their_stage_and_in_wide_panes_their_best_line() -> N
     whole = f"not returned: {low} beyond the first keyword match · {low} without a keyword match ─"
     assert whole in spans.text_of(groups.rule(left, True, 140))
     assert "not returned: 2 below min score .90 ─" in spans.text_of(groups.rule(left, True, 60))
-    exact = world.view(Knobs().set({"min_score": 0.375}))
-    assert row_texts(exact, 60)[-1].split()[-2] == "<.375", "whole, whatever its digits"
-    assert ("<.375", "out: below min score") in legend.legend(exact.trace)
 
 
 def test_a_column_without_any_value_gives_its_room_to_cropped_locations() -> None:
@@ -144,7 +156,7 @@ def test_what_left_the_answer_is_first_among_the_dropped() -> None:
     view = world.view(texts=texts_of, vector=((0, 0.9), (1, 0.8), (2, 0.7)), bm25=(), ages=(0, 0, 900))
     view = state.tuned(view, Knobs().set({"decay": True}))
     titles = [(group.title, [row.chunk_id for row in group.rows]) for group in groups.groups(view, True)]
-    assert titles == [("", ["c0", "c1"]), ("returned by the baseline, not by this run", ["c2"])]
+    assert titles == [("", ["c0", "c1"]), ("returned only by the baseline", ["c2"])]
     assert [group.title for group in groups.groups(view, False)] == [""]
 
 
@@ -166,8 +178,8 @@ def test_a_list_that_added_nothing_shows_its_rank() -> None:
     view = world.view(few, Knobs(), vector=((1, 0.81), (0, 0.72), (2, 0.2)), bm25=((0, 7.0), (1, 4.0)))
     assert view.trace is not None
     rows = dict(zip((r.chunk_id for r in view.trace.rows), row_texts(view, 70)[1:], strict=True))
-    assert rows["c0"].split()[-4] == "#2" and ".720" not in rows["c0"]
-    assert rows["c1"].split()[-3] == "#2" and rows["c2"].split()[-4:] == ["#3", "·", "·", "·"]
+    assert rows["c0"].split()[-3] == "#2" and ".720" not in rows["c0"]
+    assert rows["c1"].split()[-3] == "#2" and rows["c2"].split()[-3:] == ["#3", "·", "·"]
     titles = [(group.title, len(group.rows)) for group in groups.groups(view, True)]
     assert titles[-1] == ("outside the pool", 1)
 
@@ -194,12 +206,10 @@ def test_waterfall_states_operands_and_final() -> None:
     assert f"{recompute(row.operands):.3f}"[1:] in drawn
     assert row.diversity is not None
     mmr = re.search(r"mmr +\.70 × ([.\d]+) − \.30 × ([.\d]+) = ([.\d]+) picked", drawn)
-    assert mmr is not None and "baseline (default)" in drawn
+    assert mmr is not None and drawn.splitlines()[-1] == "in the baseline: #2 at .654"
     relevance, similarity, value = map(float, mmr.groups())
     assert 0.7 * relevance - 0.3 * similarity == pytest.approx(value, abs=0.002)
     assert value == pytest.approx(row.diversity.value, abs=0.0005)
-    (change,) = (text for text in texts(waterfall(view, row, 24)).splitlines() if "baseline" in text)
-    assert change.startswith("baseline: #"), "whole rather than with a name"
 
 
 def test_waterfall_of_a_dropped_row_says_why() -> None:
@@ -306,7 +316,7 @@ def test_why_a_list_added_nothing_is_whole() -> None:
 
 def test_the_sentence_begins_with_what_the_baseline_has_more() -> None:
     view = state.tuned(world.view(), Knobs().set({"max_results": 1}))
-    assert texts(above.above(view, 120)).split(maxsplit=1)[1].startswith("1 baseline result is out; 1 ")
+    assert texts(above.above(view, 120)).split(maxsplit=1)[1].startswith("1 baseline result is missing; 1 ")
 
 
 def test_knobs_without_effect_are_no_difference() -> None:
@@ -317,16 +327,18 @@ def test_knobs_without_effect_are_no_difference() -> None:
 
 def test_funnel_counts_each_stage() -> None:
     drawn = spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), 140))
-    assert (
-        "vec 3 + bm25 2 → fused 3 → decay" in drawn
-        and "min score .30: 2 (−1)" in drawn
-        and "baseline default" in drawn
-    )
+    assert drawn.split(" → ")[:2] == [" vec 3 + bm25 2", "3 candidates"] and "baseline default" in drawn
+    assert " → min score .30 drops 1 → 2 returned " in drawn
 
 
 def test_funnel_is_compact_where_it_must_be() -> None:
     line = funnel.funnel(world.view(EVERYTHING, Knobs()), 60)
-    assert spans.width(line) == 60
+    assert spans.width(line) == 60 and "→ 2 returned" in spans.text_of(line)
+    late = world.view(Knobs().set({"max_results": 1, "min_score": 0, "decay": True}), Knobs())
+    for width in range(46, 140):  # whatever is left out
+        assert " → max 1 drops 2 → 1 returned " in spans.text_of(funnel.funnel(late, width))
+    against = world.view(Knobs().set({"min_score": 0.4}), Knobs())
+    assert spans.text_of(funnel.funnel(against, 90)).endswith(" baseline min score .35 "), "not its name"
 
 
 def test_strip_marks_what_differs() -> None:
@@ -342,7 +354,7 @@ def test_a_score_below_the_minimum_is_drawn_as_such() -> None:
     view = world.view(cut, vector=((0, 0.8999),), bm25=(), texts=("pump",))
     assert view.trace is not None
     drawn = row_texts(view, 80)[1].split()
-    assert drawn[0] == "1" and drawn[-2] == "<.90" and drawn[-1] == ".8999"
+    assert drawn[0] == "1" and drawn[-1] == ".8999"
     assert "final .8999" in " ".join(texts(waterfall(view, view.trace.rows[0], 60)).split())
 
 
@@ -359,9 +371,11 @@ def test_no_weights_where_one_list_answers() -> None:
 def test_the_strip_counts_what_is_configured_and_the_panel_names_it() -> None:
     configured = Knobs().set({"snippet_chars": 1000})
     drawn = spans.text_of(funnel.strip(configured, configured, 120))
-    assert "profile  documented, 1 change │" in drawn and "resets" not in drawn
+    assert "profile  documented with snippet chars 1000 │" in drawn and "resets" not in drawn
     turned = spans.text_of(funnel.strip(Knobs(), Knobs().set({"max_results": 5}), 120))
-    assert "profile  documented, 1 change │" in turned and "1 change · U resets" in turned
+    assert "profile  documented │" in turned and "1 change · U resets" in turned
+    low = spans.text_of(funnel.strip(configured, configured, 50))
+    assert "profile  documented, 1 change │" in low, "where there is no room for its name"
     assert "profile  documented │" in spans.text_of(funnel.strip(configured, Knobs(), 120))
     assert "documented with snippet chars 1000" in texts(knobs.hint("profile", 100, configured))
 
@@ -486,9 +500,23 @@ def test_a_hit_shows_the_line_that_its_snippet_marks() -> None:
     assert "router" in spans.text_of(hits.best_line(view.candidate("c0"), unscored, marker, 60))
 
 
+def test_the_best_of_several_lines_has_the_word_that_the_query_names_first() -> None:
+    marker = Marker.of(world.pool(query="backup signing key", kinds=("vector",)))
+    for text, best in (
+        ("# 2026-03-31\n\nNothing about it.\nNor here.", 3),
+        ("# Backup of the signing key\nThe key.", 2),
+        ("A key, for signing.\nA key, for the backup.\nA backup, of the key.", 2),
+        ("A backup.\nThe signing key.", 2),
+        ("# Backup", 1),
+    ):
+        assert marker.best(world.candidate(0, text)._replace(chunk_id=text, start_line=1)).number == best, (
+            text
+        )
+
+
 def test_an_excerpt_begins_with_a_word() -> None:
     marker = Marker.of(world.pool(query="vlan"))
-    text = spans.text_of(marker.best_line("magpie heron gannet dunlin 10.40.110.8 the vlan of it", 30))
+    text = spans.text_of(marker.excerpt("magpie heron gannet dunlin 10.40.110.8 the vlan of it", 30))
     assert text.startswith("…") and text[1:].split()[0] in {"dunlin", "10.40.110.8", "the"}
 
 
@@ -546,7 +574,7 @@ def test_lines_that_another_result_shows_are_not_said_to_be_lost() -> None:
 
 def test_a_chunk_that_is_not_returned_is_drawn_as_such() -> None:
     made = texts(snippet_of(world.view(Knobs().set({"min_score": 1.0, "keyword_rescue": "off"}))))
-    assert made.startswith("── 25 characters not sent\n")
+    assert "not sent" not in made and made.split()[:2] == ["10", "┊"], "the frame says that nothing is sent"
 
 
 def test_excerpt_tells_chunk_from_context() -> None:
@@ -586,7 +614,7 @@ def test_terms_are_marked_across_forms_and_scripts(query: str, text: str, marked
 def test_the_match_of_a_long_line_is_in_sight_whatever_its_script(before: str) -> None:
     marker = Marker.of(world.pool(query="納期", kinds=("vector",)))
     for repeats in range(12):
-        drawn = spans.fit(marker.best_line(before * repeats + "納期は四週間", 40), 40)
+        drawn = spans.fit(marker.excerpt(before * repeats + "納期は四週間", 40), 40)
         assert spans.width(drawn) == 40
         assert any(span.text == "納期" and "match" in span.role for span in drawn), repeats
 
@@ -762,6 +790,6 @@ def test_texts_that_give_way_stay_apart_from_what_is_beside_them() -> None:
     picked = [Choice("a", "A title that is far too long for its column", "its detail"), Choice("b", "B", "x")]
     _, ((row,), _) = choice_rows(picked, "", 40, 1)
     assert "…  its detail" in spans.text_of(row)
-    group = groups.Group("returned by the baseline, not by this run", [])
+    group = groups.Group("returned only by another backend", [])
     texts_of = [spans.text_of(groups.rule(group, True, cells)).rstrip() for cells in (48, 80)]
     assert "d hide" not in texts_of[0] and "…" not in texts_of[0] and "d hide ─" in texts_of[1]

@@ -96,12 +96,12 @@ def test_three_lists_are_drawn(settings: dict[str, object], width: int) -> None:
     if width == 120:
         titles = spans.text_of(rows[0]).split()
         assert [word for word in titles if word in ("vec", "bm25", "exp")] == ["vec", "bm25", "exp"]
-        assert "vec 3 + bm25 2 + exp 2 → fused 3" in spans.text_of(funnel.funnel(view, width))
+        assert "vec 3 + bm25 2 + exp 2 → 3 candidates" in spans.text_of(funnel.funnel(view, width))
         for pane in panes:
             labels = [line[0].text.strip() for line in pane if line]
             assert labels[1:4] == ["vec", "bm25", "exp"]
     assert [label for label, _ in legend.legend(view.trace)][:4] == ["vec", "bm25", "exp", "fused"]
-    assert marker.matches and marker.matches.stems == {"switch"}, "the words of all lists"
+    assert marker.matches and marker.matches.stems == ("switch",), "the words of all lists"
 
 
 def test_a_stage_that_no_profile_has_is_drawn_too() -> None:
@@ -130,7 +130,7 @@ def test_rank_fusion_and_reranking_are_drawn_from_the_trace() -> None:
     assert trace is not None
     plan = hits.layout(view, "scores", 160)
     titles = spans.text_of(hits.header(plan)).split()
-    assert titles[-7:] == ["exp", "fused", "bonus", "1/rank", "rerank", "sent", "final"]
+    assert titles[-7:] == ["bm25", "exp", "fused", "bonus", "rerank", "sent", "final"]
     marker = Marker.of(pool)
     scored, other = trace.row("c2"), trace.row("c1")
     assert scored is not None and other is not None

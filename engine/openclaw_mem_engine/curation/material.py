@@ -145,7 +145,7 @@ class Budget:
     def sentence(self) -> str:
         if not self.path:
             return "there is no MEMORY.md"
-        size = f"{self.path}: {self.lines:,} of {BUDGET_LINES} lines, "
+        size = f"{self.path}: {self.lines:,} lines ({BUDGET_LINES} advised), "
         size += f"{self.characters:,} of {self.limit:,} characters"
         return (
             f"{size}; the agent gets only the last part line {self.cut_after:,}" if self.cut_after else size

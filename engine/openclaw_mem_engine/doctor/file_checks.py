@@ -321,7 +321,8 @@ def check_bootstrap(settings: Settings, out: Outcome) -> None:
         cut = bootstrap_cut(text, limit)
         lines = text.rstrip().count("\n") + 1
         sizes.append(
-            f"{name} {utf16_length(text.rstrip()):,} of {limit:,} characters, {lines} of {BUDGET_LINES} lines"
+            f"{name} {utf16_length(text.rstrip()):,} of {limit:,} characters, {lines} lines "
+            f"({BUDGET_LINES} advised)"
         )
         if lines > BUDGET_LINES:
             long = (

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import Note
+from openclaw_mem_engine.ranking.digits import apart
 from openclaw_mem_engine.ranking.kinds import RankedList, evidence
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.lines import NoteLine, note_lines
@@ -18,6 +19,7 @@ from openclaw_mem_engine.ranking.pool import Candidate, Pool
 from openclaw_mem_engine.ranking.trace import (
     NOT_SHOWN,
     Diversity,
+    Drop,
     Operand,
     Others,
     Outcome,
@@ -27,7 +29,6 @@ from openclaw_mem_engine.ranking.trace import (
     Stage,
     StageKind,
     Trace,
-    apart,
 )
 
 #: Chunks whose lines are remembered, 10 kB each.
@@ -58,14 +59,12 @@ class Wanted(NamedTuple):
 
 
 class _Dropped(NamedTuple):
-    """What a stage dropped for one cause. ``order`` sorts all that it dropped; ``cause``: see ``Outcome``."""
+    """What a stage dropped for one cause. ``order`` sorts all that it dropped."""
 
     items: Sequence[Ranked]
-    stage: str
-    label: str
+    by: Drop
     why: Callable[[Ranked], str]
     order: Callable[[Ranked], float]
-    cause: str
 
 
 _BY_RANK: Callable[[Ranked], float] = attrgetter("rank")
@@ -86,7 +85,7 @@ class RankingState:
 
     Stages tell later cuts what they know: ``why_low`` and ``why_late`` hold functions that explain a low
     score or a late rank (an empty text: not the cause); the latest stage is asked first. ``why_displaced``
-    are stage, label and reason (of an item beside those ``kept``) of drops that the score alone would not
+    are stage and reason (of an item beside those ``kept``) of drops that the score alone would not
     have caused. ``fused`` makes the operands of the fusion for a chunk, ``outside`` gives the candidates that
     no stage scored: operands, reasons and rows of what is dropped are made when they are read. ``no_cut``
     says why a score cut has no meaning for these scores, None when it has one. Unless ``explained`` only
@@ -112,7 +111,7 @@ class RankingState:
         self.no_cut: str | None = None
         self.why_low: list[Callable[[Ranked], str]] = []
         self.why_late: list[Callable[[Ranked], str]] = []
-        self.why_displaced: tuple[str, str, Callable[..., str]] | None = None
+        self.why_displaced: tuple[str, Callable[..., str]] | None = None
         self.fused: Callable[[str], tuple[Operand, ...]] = lambda _: ()
         self.outside: Callable[[RankingState], Outside] = lambda _: ((), dict[str, Row]().__getitem__)
         #: What the agent receives, and what of each returned chunk; the snippet stage makes both.
@@ -181,7 +180,6 @@ class RankingState:
         self,
         items: Sequence[Ranked],
         stage: str,
-        label: str,
         why: Callable[[Ranked], str],
         order: Callable[[Ranked], float] = _BY_RANK,
         cause: str = "",
@@ -190,7 +188,7 @@ class RankingState:
         takes them out of ``ranked`` itself. Nothing may change what ``why`` reads. A later drop of the same
         candidate replaces this one."""
         if self.explained:
-            self._drops[-1].append(_Dropped(items, stage, label, why, order, cause))
+            self._drops[-1].append(_Dropped(items, Drop(stage, cause), why, order))
 
     def restore(self, item: Ranked) -> None:
         """A dropped candidate is returned after all, behind those that passed."""
@@ -247,10 +245,10 @@ class RankingState:
                 return row_outside(chunk_id)
             item, drop = dropped[chunk_id]
             why = drop.why(item)
-            outcome = Outcome("dropped", None, drop.stage, why, label=drop.label, cause=drop.cause)
+            outcome = Outcome("dropped", None, drop.by.stage, why, cause=drop.by.cause)
             return self.row(chunk_id, outcome)
 
-        return Others([*dropped], outside, row)
+        return Others({chunk_id: drop.by for chunk_id, (_, drop) in dropped.items()}, outside, row)
 
     def row(self, chunk_id: str, outcome: Outcome, weak: bool = False) -> Row:
         """The row of a candidate in the trace."""

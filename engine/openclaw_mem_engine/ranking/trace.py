@@ -33,17 +33,6 @@ def touches(shown: Iterable[Lines], line: int | None) -> bool:
     return line is not None and any(first <= line <= last for first, last in shown)
 
 
-def decimals(value: float, limit: float, least: int = 3) -> int:
-    """So many that the rounded value is on the same side of the limit; ``least`` or more."""
-    below = value < limit
-    return next((many for many in range(least, 9) if (round(value, many) < limit) is below), 9)
-
-
-def apart(value: float, limit: float, least: int = 3) -> str:
-    """The value with as many decimals as show on which side of the limit it is."""
-    return f"{value:z.{decimals(value, limit, least)}f}"
-
-
 class Later:
     """A text that is made when it is read: some take a look into the index. Equal texts are equal."""
 
@@ -91,18 +80,28 @@ class Operand(NamedTuple):
         return total * self.value if self.op == "mul" else self.value
 
 
+class Drop(NamedTuple):
+    """What dropped a candidate: the name of a stage, and what tells its drops for other causes apart, in a
+    few words, empty where there is one cause."""
+
+    stage: str
+    cause: str = ""
+
+
 class Outcome(NamedTuple):
     """Returned at a rank, or dropped at a stage for a reason. ``rescued``: kept though below the cut;
-    ``label`` is the short name of the stage; ``cause`` tells what it dropped for other causes apart, in a few
-    words, empty where there is one cause."""
+    ``cause`` is that of ``drop``."""
 
     kind: Literal["returned", "dropped"]
     rank: int | None = None
     stage: str | None = None
     reason: str | None = None
     rescued: bool = False
-    label: str = ""
     cause: str = ""
+
+    @property
+    def drop(self) -> Drop:
+        return Drop(self.stage or "", self.cause)
 
 
 class Diversity(NamedTuple):
@@ -194,10 +193,10 @@ Rows = InOrder[Row]
 
 
 class Others(NamedTuple):
-    """Ids of the candidates that were ranked and dropped, nearest to being returned first; of those outside
-    of the pool, best first; and what makes the row of one."""
+    """Ids of the candidates that were ranked and dropped, nearest to being returned first, each with what
+    dropped it; ids of those outside of the pool, best first; what makes the row of one."""
 
-    unreturned: Sequence[str]
+    unreturned: Mapping[str, Drop]
     outside: Sequence[str]
     make: Callable[[str], Row]
 
@@ -259,6 +258,11 @@ class Trace:
     def unreturned(self) -> Rows:
         """Those of them that were ranked."""
         return self.dropped[: len(self._others.unreturned)]
+
+    @property
+    def dropped_by(self) -> Mapping[str, Drop]:
+        """By the chunk id of each of them, what dropped it."""
+        return self._others.unreturned
 
     @cached_property
     def outside(self) -> Rows:

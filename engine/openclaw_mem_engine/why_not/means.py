@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from openclaw_mem_engine.ranking.trace import Row, Trace, apart
+from openclaw_mem_engine.ranking.digits import apart
+from openclaw_mem_engine.ranking.trace import Row, Trace
 
 #: Scores that differ by less are equal: only rounding tells them apart.
 _EQUAL = 1e-9

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_tui.render.format import crop, crop_left, inert_lines, width_of
+from openclaw_mem_tui.render.format import crop, crop_left, inert, inert_lines, width_of
 from openclaw_mem_tui.render.spans import Line, Span, slice_of
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Matches, Pool
+    from openclaw_mem_engine.api import Candidate, Matches, NoteLine, Pool
 
 #: Lines of one chunk that are looked at when the best one is chosen.
 _LINES_LOOKED_AT = 60
+#: Characters of a line that are looked at.
+_LONGEST = 400
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Marker:
     """Marks the terms of one query (none without a pool)."""
 
     matches: Matches | None
+    _best: dict[tuple[str, int | None], NoteLine] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, pool: Pool | None) -> Marker:
@@ -48,19 +51,29 @@ class Marker:
         """How many matches of a text are marked."""
         return sum(len(self._ranges(line)) for line in inert_lines(text))
 
-    @lru_cache(maxsize=256)  # noqa: B019 - a marker is a value
-    def best_line(self, text: str, room: int) -> Line:
-        """The line of a chunk with most distinct terms, cropped around its first, dim but for the terms."""
-        lines = (line.strip() for line in inert_lines(text[:8_000], 400)[:_LINES_LOOKED_AT])
-        distinct = self.matches.distinct if self.matches is not None else bool
-        best = max(filter(None, lines), key=distinct, default="")
-        marked = self._ranges(best)
+    def best(self, found: Candidate, number: int | None = None) -> NoteLine:
+        """The line ``number`` of a chunk. Where there is none, that with most distinct terms; of several, the
+        one with the term that the query names first. A heading only where nothing else says anything."""
+        if (found.chunk_id, number) not in self._best:
+            lines = api.note_lines(found)
+            fit = self.matches.fit if self.matches is not None else None
+            of_number = (line for line in lines if line.number == number)
+            self._best[found.chunk_id, number] = next(of_number, None) or max(
+                lines[:_LINES_LOOKED_AT],
+                key=lambda line: (line.says_something, fit(line.text[:_LONGEST]) if fit is not None else 0),
+            )
+        return self._best[found.chunk_id, number]
+
+    def excerpt(self, text: str, room: int) -> Line:
+        """A line of a note, cropped around its first term, dim but for the terms."""
+        text = inert(text.removesuffix("\r"), _LONGEST).strip()
+        marked = self._ranges(text)
         start = 0
-        if marked and width_of(best[: marked[0][1]]) > room - 2:
-            before = crop_left(best[: marked[0][0]], room // 3).removeprefix("…")
+        if marked and width_of(text[: marked[0][1]]) > room - 2:
+            before = crop_left(text[: marked[0][0]], room // 3).removeprefix("…")
             start = marked[0][0] - len(before)
-            if best[start - 1 : start].isalnum() and before[:1].isalnum() and " " in before:
+            if text[start - 1 : start].isalnum() and before[:1].isalnum() and " " in before:
                 start += before.index(" ") + 1  # not within a word
         if start > 0:
-            return (Span("…", "dim"), *slice_of(self.mark(best, "dim"), start, len(best)))
-        return self.mark(best if len(best) < room * 4 else crop(best, room * 4), "dim")
+            return (Span("…", "dim"), *slice_of(self.mark(text, "dim"), start, len(text)))
+        return self.mark(text if len(text) < room * 4 else crop(text, room * 4), "dim")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from openclaw_mem_engine.model import Note
+from openclaw_mem_engine.ranking.digits import decimals
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
-from openclaw_mem_engine.ranking.trace import decimals
 
 
 def cut_by_score(state: RankingState) -> None:
@@ -35,7 +35,7 @@ def cut_by_score(state: RankingState) -> None:
 def _drop_low(
     state: RankingState, items: Sequence[Ranked], why: Callable[[Ranked], str], cause: str = ""
 ) -> None:
-    state.drop(items, "min_score", "min", why, lambda item: -item.score, cause)
+    state.drop(items, "min_score", why, lambda item: -item.score, cause)
 
 
 def _why_below(minimum: float, digits: int, causes: Iterable[Callable[[Ranked], str]], item: Ranked) -> str:
@@ -98,15 +98,15 @@ def cut_by_count(state: RankingState) -> None:
     if why_displaced is not None:
         passed = sorted((i for i in before if not i.rescued), key=lambda item: -item.score)
         by_score = {item.chunk_id for item in passed[:most]}
-        stage, label, why = why_displaced
+        stage, why = why_displaced
         displaced = [item for item in beyond if item.chunk_id in by_score]
-        state.drop(displaced, stage, label, partial(why, kept=tuple(state.ranked)))
+        state.drop(displaced, stage, partial(why, kept=tuple(state.ranked)))
         beyond = [item for item in beyond if item.chunk_id not in by_score]
 
     def why_late(item: Ranked) -> str:
         return _joined(f"rank {item.rank}, only the top {most} {verb}", causes, item)
 
-    state.drop(beyond, "max_results", "max", why_late)
+    state.drop(beyond, "max_results", why_late)
     state.record(
         "max_results",
         f"first {most}",

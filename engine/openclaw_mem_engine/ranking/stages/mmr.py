@@ -157,7 +157,7 @@ def diversify(state: RankingState) -> None:
         item.scores["mmr"] = chosen.value
         item.diversity = Diversity(chosen.picked, chosen.relevance, chosen.similarity, nearest, chosen.value)
     state.reorder("mmr", [before[chosen.position] for chosen in order])
-    state.why_displaced = "mmr", "mmr", partial(_why_displaced, near_of, numbered=knobs.snippet != "packed")
+    state.why_displaced = "mmr", partial(_why_displaced, near_of, numbered=knobs.snippet != "packed")
     moved = sum(1 for at, chosen in enumerate(order) if chosen.picked and chosen.position != at)
     state.record(
         "mmr",

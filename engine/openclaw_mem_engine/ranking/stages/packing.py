@@ -321,7 +321,7 @@ def _record(
     def why(item: Ranked) -> str:
         return refused.get(item.chunk_id, "every line of it is a heading, markup, or in a better chunk")
 
-    state.drop(unused, "snippet", "snip", why)
+    state.drop(unused, "snippet", why)
     order = {item.chunk_id: rank for rank, item in enumerate(kept)}
     results = []
     for path, file in by_path.items():

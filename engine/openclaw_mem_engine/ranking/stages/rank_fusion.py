@@ -55,7 +55,7 @@ def limit_candidates(state: RankingState) -> None:
     def why(item: Ranked) -> str:
         return f"fused rank {item.rank}, only the top {most} continue"
 
-    state.drop(before[most:], "limit", "limit", why)
+    state.drop(before[most:], "limit", why)
     state.record(
         "limit",
         f"first {most} of the fused",

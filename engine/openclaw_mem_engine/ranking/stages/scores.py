@@ -59,9 +59,9 @@ def _outside(state: RankingState) -> Outside:
         found = sorted((ranks[chunk_id], label) for ranks, label in lists if chunk_id in ranks)
         if found:
             reason = ", ".join([f"{label} rank {rank}" for rank, label in found]) + tail
-            return state.row(chunk_id, Outcome("dropped", None, "pool", reason, False, "pool"))
+            return state.row(chunk_id, Outcome("dropped", None, "pool", reason))
         why = _why_excluded(state, chunk_id)
-        return state.row(chunk_id, Outcome("dropped", None, "scope", why, False, "mode"))
+        return state.row(chunk_id, Outcome("dropped", None, "scope", why))
 
     ids = [chunk_id for chunk_id in state.pool.candidates if chunk_id not in members]
     ids.sort(key=lambda i: min([ranks[i] for ranks, _ in lists if i in ranks], default=_LAST))

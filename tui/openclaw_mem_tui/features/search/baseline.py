@@ -55,7 +55,17 @@ class Baseline:
 
     def row(self, row: Row) -> Row | None:
         """The row of the baseline that a row of the shown run is compared with."""
-        return next((found for found in self.trace.rows if self.key(found) == self.key(row)), None)
+        before = {now: then for then, now in self.edited.items()}
+        return self._find(self.trace, before.get(row.chunk_id, row.chunk_id), row.path)
+
+    def now(self, row: Row, shown: Trace) -> Row | None:
+        """The row of the shown run that a row of the baseline is compared with."""
+        return self._find(shown, self.key(row), row.path)
+
+    def _find(self, trace: Trace, chunk_id: str, path: str) -> Row | None:
+        if self.by_file:
+            return next((row for row in trace.rows if row.path == path), None)
+        return trace.row(chunk_id)
 
 
 def edited(before: Trace, now: Trace) -> dict[str, str]:

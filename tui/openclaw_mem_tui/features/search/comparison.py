@@ -57,33 +57,21 @@ def _firsts(baseline: Baseline, trace: Trace) -> list[Row]:
     return list(firsts.values())
 
 
-def missing(view: View) -> list[Row]:
-    """Rows that the baseline returned and no retriever of the shown run found, as rows of the shown run:
-    without any score of it."""
-    if view.trace is None or view.baseline is None or not view.compares:
-        return []
-    key = view.baseline.key
-    found = {key(row) for row in view.trace.rows}
-    reason = api.unsearched(view.trace.notes) or "in no candidate list"
-    outcome = api.Outcome("dropped", stage=GONE, reason=reason)
-    return [
-        row._replace(scores={}, ranks={}, operands=(), outcome=outcome, diversity=None)
-        for row in _firsts(view.baseline, view.baseline.trace)
-        if key(row) not in found and view.candidate(row.chunk_id) is not None
-    ]
-
-
 def lost(view: View) -> list[Row]:
-    """What the baseline returned and this run does not, best first; also what this run did not find."""
-    if view.trace is None or view.baseline is None or not view.compares:
+    """What the baseline returned and this run does not, best first, as rows of this run: without any score
+    where no retriever of this run found it."""
+    seen, baseline = compared(view), view.baseline
+    if seen is None or baseline is None or view.trace is None:
         return []
-    key, ranks = view.baseline.key, view.baseline.ranks
-    returned = {key(row) for row in view.trace.returned}
-    rows: dict[str, Row] = {}
-    for row in (*view.trace.dropped, *missing(view)):
-        if key(row) in ranks and key(row) not in returned:
-            rows.setdefault(key(row), row)
-    return sorted(rows.values(), key=lambda row: ranks[key(row)])
+    rows = ((row, baseline.now(row, view.trace)) for row in seen.lost)
+    gone = api.Outcome(
+        "dropped", stage=GONE, reason=api.unsearched(view.trace.notes) or "in no candidate list"
+    )
+    return [
+        row._replace(scores={}, ranks={}, operands=(), outcome=gone, diversity=None) if now is None else now
+        for row, now in rows
+        if now is not None or view.candidate(row.chunk_id) is not None
+    ]
 
 
 def swaps(view: View) -> bool:

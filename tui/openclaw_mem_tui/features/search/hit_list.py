@@ -12,7 +12,6 @@ from textual import events
 
 from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.baseline import same_lines
-from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.render import funnel, groups, hits
 from openclaw_mem_tui.features.search.start_page import Suggestions
 from openclaw_mem_tui.features.search.state import Columns, View
@@ -201,7 +200,7 @@ class HitList(CursorList):
     @property
     def compared(self) -> int:
         """Lines that this run's answer takes, and what only that of the baseline has."""
-        groups = self._groups[:2] if self.view is not None and lost(self.view) else self._groups[:1]
+        groups = [group for group in self._groups if group.compared or not group.title]
         return len(self._above) + sum(bool(g.title) + len(g.rows) * self._lines_of(g) for g in groups)
 
     def point_at(self, rows: Sequence[Row]) -> None:

@@ -43,6 +43,8 @@ class SearchScreen(WorkbenchScreen):
     """One frozen ``View`` drives everything that is drawn; ``activity`` drives the edges."""
 
     WHERE, OPENED_BY = "search", "show_search"
+    #: Beside panes, the list has room for the columns that it has in one column of 80 cells.
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (118, "-wide")]  # noqa: RUF012
     BINDINGS = bindings("search")  # type: ignore[assignment]
 
     def __init__(self, search: SearchPresenter, initial_query: str = "") -> None:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from openclaw_mem_engine.api import Expected, Matches, OpenClawMemError, Row
+from openclaw_mem_engine.api import Expected, OpenClawMemError, Row
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
+from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.widgets.dialogs import PickScreen
 
 if TYPE_CHECKING:
@@ -36,10 +37,8 @@ def passage_of(view: View, row: Row) -> Expected:
     """The line of a row that says most about the query: its best line, else the one with most words of the
     query."""
     number, candidate = row.shown.best_line, view.candidate(row.chunk_id)
-    if number is None and candidate is not None and view.pool is not None:
-        matches, lines = Matches.of(view.pool), candidate.text.split("\n")
-        best = max(range(len(lines)), key=lambda at: (matches.distinct(lines[at]), -at))
-        number = min(row.start_line + best, row.end_line)
+    if number is None and candidate is not None:
+        number = Marker.of(view.pool).best(candidate).number
     return Expected(row.path, number or row.start_line)
 
 

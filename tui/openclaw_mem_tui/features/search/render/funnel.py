@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine import api
 from openclaw_mem_engine.api import profile
 from openclaw_mem_tui.bindings import key as key_of
+from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width
@@ -14,10 +15,14 @@ from openclaw_mem_tui.render.status import RESCUE
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Knobs, Stage, Trace
+    from openclaw_mem_tui.features.search.baseline import Baseline
+
+#: Cells for the knobs of the baseline; longer, its name stands for them.
+_BASELINE = 18
 
 
 def funnel(view: View, cells: int) -> Line:
-    """``vec 24 + bm25 24 → fused 39 → … → min score .35: 11 (−28) → max 6 (−5) → 6 returned``, and the
+    """``vec 24 + bm25 24 → 39 candidates → min score .35 drops 28 → max 6 drops 5 → 6 returned``, and the
     baseline at the right."""
     trace = view.trace
     if trace is None:
@@ -25,13 +30,21 @@ def funnel(view: View, cells: int) -> Line:
     end: Line = ()
     if view.compares and view.baseline is not None:
         role = "accent" if view.pin or view.pool_faults else ""
-        end = line(("baseline ", "dim"), (view.baseline.name, role), " ")
+        end = line(("baseline ", "dim"), (_named(view, view.baseline), role), " ")
     # What the other numbers imply is left out before the baseline, and that before the rest.
     for less, beside in ((0, end), (1, end), (2, end), (1, ()), (2, ()), (3, ())):
         parts = _parts(trace, less)
         if width(parts) + width(beside) <= cells - 3:
             break
     return _with_end([span._replace(role=span.role or "dim") for span in parts], end, cells)
+
+
+def _named(view: View, baseline: Baseline) -> str:
+    """What distinguishes the knobs of the baseline, else its name."""
+    if view.pin is not None or view.pool_faults:
+        return baseline.name
+    words = changed_words(view.knobs, view.baseline_knobs)
+    return words if len(words) <= _BASELINE else baseline.name
 
 
 def _with_end(parts: list[Span], end: Line, cells: int) -> Line:
@@ -41,9 +54,8 @@ def _with_end(parts: list[Span], end: Line, cells: int) -> Line:
 
 def _parts(trace: Trace, less: int) -> list[Span]:
     """The stages in words, all lists of an expansion in one; without those that change nothing (``less`` from
-    1 on), without what the other numbers imply (2), and at last without what stages changed in the order
-    (3)."""
-    compact, limited, parts = less > 0, False, list[Span]()
+    1 on), without how many were fused (2), and at last without what stages changed in the order (3)."""
+    parts = list[Span]()
     omitted = {"fusion"} if less == 2 else {"fusion", "score", "order"} if less > 2 else set[str]()
     variants = [lst.key for lst in trace.lists if lst.source.role != "original"]
     for stage in trace.stages:
@@ -51,14 +63,11 @@ def _parts(trace: Trace, less: int) -> list[Span]:
             last = stage.name == variants[-1]
             text = line((f"{fmt.count(len(variants), 'list')} of variants", "dim")) if last else ()
         else:
-            implied = stage.entered == stage.left and (limited or less > 1) if compact else False
-            skipped = stage.kind in omitted or (implied and stage.kind == "snippet")
-            text = () if skipped else _stage(stage, compact, api.returned_words(trace))
+            text = () if stage.kind in omitted else _stage(stage, less > 0)
         if text and parts:
             parts.append(Span(" + " if stage.kind == "list" else " → ", "faint"))
         parts.extend(text)
-        limited = stage.kind == "count" and stage.entered > stage.left
-    return parts
+    return [*parts, *line((" → ", "faint"), api.returned_words(trace))]
 
 
 def _space(stage: Stage, compact: bool) -> Line:
@@ -67,34 +76,27 @@ def _space(stage: Stage, compact: bool) -> Line:
     return line((f"({fmt.crop(fmt.inert(space), 12 if compact else 34)}) ", "warn")) if space else ()
 
 
-def _stage(stage: Stage, compact: bool, returned: str) -> Line:
+def _stage(stage: Stage, compact: bool) -> Line:
+    """What a stage did; empty where it dropped nothing, or nothing came that far."""
     if stage.kind == "list":
         return line((f"{stage.label} ", "dim"), *_space(stage, compact), str(stage.left))
-    if stage.kind == "count" and not stage.entered:
-        return ()  # nothing came that far
-    lost = stage.entered - stage.left
-    minus = Span(f" (−{lost})", "bad") if lost else Span("")
+    if stage.kind == "fusion":
+        return line(fmt.count(stage.left, "candidate"))
     if stage.kind in ("score", "order"):
         if not stage.changed:
             return () if compact else line((stage.label, "dim"), (" changed no rank", "faint"))
         picked = f"{stage.changed} of the first ranks"  # all that a stage that picks puts in order
         many = picked if stage.kind == "order" else fmt.count(stage.changed, "rank")
         return line((stage.label, "dim"), f" changed {many}")
-    if stage.kind == "cut":
-        label = stage.name.replace("_", " ")
-        if stage.note:
-            return line((f"{label} ", "dim"), ("not applied to ranks", "faint"))
-        if compact and not lost:
-            return ()
-        value = "" if compact else f" {fmt.setting(stage.limit or 0.0)}"
-        return line((f"{label}{value}: ", "dim"), str(stage.left), minus)
     if stage.kind == "rescue":
-        return line((f"{stage.label} ", "dim"), (f"+{stage.changed}", "warn")) if stage.changed else ()
-    if stage.kind == "snippet":
-        return line(returned, minus)
-    if stage.kind == "count":
-        return line((f"{stage.label} {stage.limit:g}", "dim"), minus) if lost else ()
-    return line((f"{stage.label} ", "dim"), str(stage.left))
+        return line((f"{stage.label} ", "dim"), (f"keeps {stage.changed}", "warn")) if stage.changed else ()
+    label = stage.name.replace("_", " ") if stage.kind == "cut" else stage.label
+    if stage.note:
+        return line((f"{label} ", "dim"), (f"not applied{'' if compact else ' to ranks'}", "faint"))
+    limit = f" {fmt.setting(stage.limit or 0.0)}" if stage.kind == "cut" and not compact else ""
+    limit = f" {stage.limit:g}" if stage.kind == "count" else limit
+    lost = stage.entered - stage.left
+    return line((label + limit, "dim"), (f" drops {lost}", "bad")) if lost else ()
 
 
 def _in_pool(trace: Trace) -> int:
@@ -110,9 +112,10 @@ def strip(
     taught: bool = False,
     resets: bool = True,
 ) -> Line:
-    """The knobs that matter most in one line: the profile and how many knobs are configured otherwise; what
+    """The knobs that matter most in one line: the profile and which knobs are configured otherwise; what
     differs from the configuration is bold. No weights where the ``trace`` has lists of one kind alone, whose
-    score counts in full. ``taught``: a lesson has set the knobs; ``resets``: a key resets them."""
+    score counts in full, and no reranking as configured where it reranked nothing. ``taught``: a lesson has
+    set the knobs; ``resets``: a key resets them."""
 
     named = set[str]()
 
@@ -121,9 +124,11 @@ def strip(
         changed = any(getattr(knobs, n) != getattr(defaults, n) for n in names)
         return Span(text, "strong accent" if changed else "dim", f"knob('{names[0]}')")
 
-    configured = knobs.profile == defaults.profile
-    own = len(defaults.changes_from(profile(defaults.profile))) if configured else 0
-    shown = [part(fmt.join((knobs.profile, fmt.count(own, "change") if own else ""), ", "), "profile")]
+    original = profile(defaults.profile)
+    configured = defaults.changes_from(original) if knobs.profile == defaults.profile else {}
+    kept = {name: value for name, value in configured.items() if getattr(knobs, name) == value}
+    own = changed_words(original, original.set(kept)) if kept else ""
+    shown = [part(f"{knobs.profile}{own and f' with {own}'}", "profile")]
     if knobs.vector_space != "primary":
         shown.append(part(f"{knobs.vector_space} vectors", "vector_space"))
     if knobs.mode != "hybrid":
@@ -135,7 +140,8 @@ def strip(
         vector, text = knobs.weights
         shown.append(part(f"vec {fmt.score(vector, 2)}", "vector_weight", "fusion"))
         shown.append(part(f"bm25 {fmt.score(text, 2)}", "text_weight"))
-    if knobs.rerank:
+    reranked = trace is None or any(stage.constants.get("reranked") for stage in trace.stages)
+    if knobs.rerank and (reranked or knobs.rerank != defaults.rerank):
         shown.append(part(f"rerank {knobs.rerank_top}", "rerank", "rerank_top", "blend"))
     decay = f"decay {knobs.half_life_days:g} d" if knobs.decay else "decay off"
     shown.append(part(decay, "decay", *(["half_life_days"] if knobs.decay else [])))
@@ -162,6 +168,8 @@ def strip(
     for less in (" off", " per list"):
         if not fits():
             shown = [span for span in shown if span.role != "dim" or not span.text.endswith(less)]
+    if own and not fits():
+        shown[0] = shown[0]._replace(text=f"{knobs.profile}, {fmt.count(len(kept), 'change')}")
     end = (*end, *(unseen if fits() else ()), *rest, *line(" ")) if end else ()
     return _with_end([label, *[p for span in shown for p in (Span(" │ ", "faint"), span)][1:]], end, cells)
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_tui.bindings import key as key_of
-from openclaw_mem_tui.features.search.comparison import lost
-from openclaw_mem_tui.features.search.render.hits import LIMITS, tag
+from openclaw_mem_tui.features.search.comparison import GONE, lost
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Row, Trace
+    from openclaw_mem_engine.api import Drop, Row, Trace
 
 
 class Group(NamedTuple):
@@ -24,11 +23,13 @@ class Group(NamedTuple):
     rows: Sequence[Row]
     of: int = 0  # how many there are, where a filter shows some of them
     reasons: Sequence[str] = ()  # how many of them what dropped, in full and shorter
+    compared: bool = False  # what the baseline returned
 
 
 def groups(view: View, dropped: bool) -> list[Group]:
     """What the list shows: returned rows, then those that the baseline returned and this run does not, then
-    the rest that was ranked, nearest to being returned first, then what no list sent into the pool."""
+    the rest that was ranked, a group for each stage that dropped some, nearest to being returned first, then
+    what no list sent into the pool."""
     trace = view.trace
     if trace is None:
         return []
@@ -38,39 +39,53 @@ def groups(view: View, dropped: bool) -> list[Group]:
     left = lost(view)
     gone = {row.chunk_id for row in left}
     run = view.baseline_name if view.pool_faults else f"by {view.other_backend or 'the baseline'}"
-    others = (
-        *(
-            Group(title, rows, reasons=_reasons(rows, trace))
-            for title, rows in (
-                (f"returned {run}, not by this run", left),
-                ("not returned", trace.unreturned.without(gone)),
-            )
-        ),
-        Group("outside the pool", trace.outside.without(gone)),
-    )
+    title = f"returned only {run}"
+    reasons = _reasons((row.outcome.drop for row in left), trace)
+    others = [Group(title, left, reasons=reasons, compared=True)]
+    stages: dict[str, dict[str, Drop]] = {}
+    for chunk_id, drop in trace.dropped_by.items():
+        if chunk_id not in gone:
+            stages.setdefault(drop.stage, {})[chunk_id] = drop
+    for drops in stages.values():
+        rows = trace.unreturned.only([*drops])
+        others.append(Group("not returned", rows, reasons=_reasons(drops.values(), trace)))
+    others.append(Group("outside the pool", trace.outside.without(gone)))
     return [first, *(group for group in others if group.rows)]
 
 
-def _reasons(rows: Sequence[Row], trace: Trace) -> list[str]:
-    """``3 past max 6 · 24 below min score .20``: how many of the rows each stage dropped, and for what cause
-    where it has several; the same without the causes."""
-    caused = Counter((_dropped_by(row, trace), row.outcome.cause) for row in rows)
+def _reasons(drops: Iterable[Drop], trace: Trace) -> list[str]:
+    """``3 past max 6 · 24 below min score .20``: how many rows each stage dropped, and for what cause where
+    it has several; the same without the causes."""
+    caused = Counter(drops)
     by_stage = Counter[str]()
-    for (text, _), count in caused.items():
-        by_stage[text] += count
-    full = {fmt.join((text, cause), " "): count for (text, cause), count in caused.items()}
-    return [" · ".join(f"{count} {text}" for text, count in many.items()) for many in (full, by_stage)]
+    for drop, count in caused.items():
+        by_stage[drop.stage] += count
+    full = (
+        fmt.join((f"{count} {dropped_by(stage, trace)}", why), " ") for (stage, why), count in caused.items()
+    )
+    short = (f"{count} {dropped_by(stage, trace)}" for stage, count in by_stage.items())
+    return [" · ".join(full), " · ".join(short)]
 
 
-def _dropped_by(row: Row, trace: Trace) -> str:
-    stage = trace.stage(row.outcome.stage or "")
-    if stage is not None and stage.kind == "order":
-        return f"too similar ({stage.label})"
-    if stage is None or stage.kind not in LIMITS:
-        return tag(row, trace)
+#: What is said of rows that were dropped elsewhere than by a limit or by the order.
+_DROPPED = {
+    "snippet": "without a line to send",
+    "pool": "outside the pool",
+    "scope": "only in lists that are not fused",
+    GONE: "not found",
+}
+
+
+def dropped_by(name: str, trace: Trace) -> str:
+    """Why rows are not returned, in words: ``past max 6``, ``below min score .20``."""
+    stage = trace.stage(name)
+    if name in _DROPPED or stage is None:
+        return _DROPPED.get(name, name)
     if stage.kind == "cut":
-        return f"below {stage.name.replace('_', ' ')} {fmt.setting(stage.limit or 0.0)}"
-    return f"past {stage.label} {stage.limit:g}"
+        return f"below {name.replace('_', ' ')} {fmt.setting(stage.limit or 0.0)}"
+    if stage.kind == "count":
+        return f"past {stage.label} {stage.limit:g}"
+    return f"too similar ({stage.label})"
 
 
 def rule(group: Group, hint: bool, cells: int) -> Line:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from openclaw_mem_engine import api
@@ -12,7 +12,7 @@ from openclaw_mem_tui.render.spans import Line, Span, fit, line
 from openclaw_mem_tui.render.terms import Marker
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Candidate, Operand, Row, Stage, Trace
+    from openclaw_mem_engine.api import Candidate, Knobs, Operand, Row, Trace
 
 _MIN_PATH = 14
 #: Cells of a name and its lines for which columns of later stages are omitted.
@@ -20,6 +20,10 @@ _NAME = 26
 _ROOMY_TEXT = 20
 #: The cell of a column that says nothing of a row, and its role.
 _NONE = ("·", "faint")
+_NOT_SENT = ("", "")
+
+
+ColumnKind = Literal["list", "variant", "fusion", "score", "order", "snippet", "final"]
 
 
 class Column(NamedTuple):
@@ -28,7 +32,7 @@ class Column(NamedTuple):
 
     key: str
     title: str
-    kind: Literal["list", "variant", "fusion", "score", "order", "snippet", "final"]
+    kind: ColumnKind
     term: str = ""
     width: int = 5
 
@@ -36,7 +40,7 @@ class Column(NamedTuple):
 class Layout(NamedTuple):
     """The columns for one trace and one pane width. ``path`` and ``text`` are the flexible ones, in cells;
     ``folder``: paths are shown with the ``memory/`` that they share. ``ranked``: rows that are not returned
-    have their rank in place of what dropped them."""
+    have a rank; where some are rescued, it would be that of another one."""
 
     mode: Columns
     numbers: tuple[Column, ...]
@@ -44,53 +48,57 @@ class Layout(NamedTuple):
     folder: bool
     path: int
     text: int
-    digits: int
     marks: int
     rank: int
     ranked: bool
 
 
 def layout(view: View, mode: Columns, cells: int) -> Layout:
-    """Columns of the lists and stages that ran. When the pane is narrow they go in this order: those without
-    a value in any row, how much is shown, the lists of an expansion, the fused score where it is a
-    weighted sum of the lists, those that change scores (the first ones first), those that change the order
-    with a fused score of ranks and its bonus, the lists, Δ; rank, path with its lines and the final score
-    always stay."""
+    """Columns of the lists and stages that ran. When the pane is narrow they go in this order: the fused
+    score where it is a weighted sum of the lists, those without a value in any row, how much is shown, the
+    lists of an expansion, those that change scores (the first ones first), those that change the order with a
+    fused score of ranks and its bonus, the lists, Δ; rank, path with its lines and the final score always
+    stay."""
     trace = view.trace
     assert trace is not None
     numbers = _numbers(trace, mode)
-    digits = trace.knobs.digits
-    if digits == 4 and mode != "ranks":
+    by_rank = trace.knobs.fusion != "weighted"  # whose scores have more digits
+    if by_rank and mode != "ranks":
         numbers = [c._replace(width=max(c.width, 6)) for c in numbers]
     delta = view.compares
     most = max([0, *(len(_marks(row)) for row in trace.returned)])
+    marks = most + (1 if delta and most else 2)  # what Δ ends with is a blank
     first = trace.rows[:60]
     wanted = max((fmt.width_of(row.location) for row in first), default=20)
     cells -= 1  # a blank before the scroll bar
-    rank = max([4, *map(len, _tags(trace))])
-
-    def marks() -> int:
-        return most + (1 if delta and most else 2)  # what Δ ends with is a blank
+    rank = len(str(len(trace.returned) + len(trace.unreturned)))
 
     def left() -> int:
-        fixed = 2 + rank + (5 if delta else 0) + sum(c.width + 1 for c in numbers) + marks()
+        fixed = 2 + rank + (5 if delta else 0) + sum(c.width + 1 for c in numbers) + marks
         return cells - fixed
 
+    if not by_rank and left() < wanted:  # a sum of the lists, as the waterfall shows
+        numbers = [c for c in numbers if c.kind != "fusion"]
     # The names get the room first: columns of later stages go before a name is cropped.
     names = max((fmt.width_of(row.location.rpartition("/")[2]) for row in first), default=0)
     needed, before = 18, left()
     if before < wanted or not trace.rows:
         # The first row of every list that is fused is in the pool.
-        ranked = (*trace.returned, *trace.unreturned)
-        numbers = [c for c in numbers if any(_cell(row, c, mode, digits) != _NONE for row in ranked)]
+        numbers = [
+            c
+            for c in numbers
+            if any(
+                _cell(row, c, mode, trace.knobs) not in (_NONE, _NOT_SENT)
+                for row in chain(trace.returned, trace.unreturned)
+            )
+        ]
         needed += left() - before  # what that frees is for the locations
     needed = max(min(needed, _NAME), min(names, _NAME))
     scores = [(c.key,) for c in numbers if c.kind == "score"]
-    later: tuple[tuple[str, ...], ...] = (("fusion",), *scores, ("order",))
-    if digits == 4:
-        # 1 / rank says what the rank says; fused score and bonus together make the order.
-        others = (keys for keys in scores if keys[0] not in ("position", "bonus"))
-        later = (("position",), *others, ("order", "fusion", "bonus"))
+    later: tuple[tuple[str, ...], ...] = (*scores, ("order",))
+    if by_rank:
+        # Fused score and bonus together make the order.
+        later = (*(keys for keys in scores if keys[0] != "bonus"), ("order", "fusion", "bonus"))
     for gone in (("snippet",), ("variant",), *later, ("list",)):
         if left() < min(wanted, _MIN_PATH if "list" in gone else needed):
             numbers = [c for c in numbers if c.kind not in gone and c.key not in gone]
@@ -104,34 +112,27 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     spare = room - wanted - 2
     text = spare if spare >= _ROOMY_TEXT else 0
     path = room - (text + 2 if text else 0)
-    # A rank says less where two stages drop rows and no column says which; of rescued rows it counts again.
-    told = any(c.kind == "snippet" for c in numbers)
-    dropping = [stage for stage in trace.stages if stage.kind in LIMITS and stage.entered > stage.left]
-    rescued = any(row.outcome.rescued for row in trace.returned)
-    by_rank = (told or len(dropping) < 2) and not rescued
-    return Layout(mode, tuple(numbers), delta, folder, path, text, digits, marks(), rank, by_rank)
+    ranked = not any(row.outcome.rescued for row in trace.returned)
+    return Layout(mode, tuple(numbers), delta, folder, path, text, marks, rank, ranked)
 
 
 def _numbers(trace: Trace, mode: Columns) -> list[Column]:
-    columns = [
-        Column(lst.key, lst.label, kind, lst.term, max(5, len(lst.label)))
-        for lst in trace.lists
-        for kind in ("list" if lst.source.role == "original" else "variant",)
-    ]
+    columns = list[Column]()
+    for lst in trace.lists:
+        kind: ColumnKind = "list" if lst.source.role == "original" else "variant"
+        columns.append(Column(lst.key, lst.label, kind, lst.term, max(5, len(lst.label))))
     later = (*trace.of_kind("score"), *trace.of_kind("order"))
     if later and len(columns) > 1:
-        columns.extend(_of_stage(stage, "fusion") for stage in trace.of_kind("fusion"))
-    columns.extend(_of_stage(stage, "score") for stage in trace.of_kind("score"))
+        columns.extend(Column(stage.name, stage.label, "fusion") for stage in trace.of_kind("fusion"))
+    # 1 / rank says what the rank says.
+    scoring = (stage for stage in trace.of_kind("score") if stage.name != "position")
+    columns.extend(Column(s.name, s.label, "score", width=max(5, len(s.label))) for s in scoring)
     if mode == "scores":  # it adds nothing to a score, and the last ranks are those that it made
-        columns.extend(_of_stage(stage, "order") for stage in trace.of_kind("order"))
-    wide = max([5, *map(len, _tags(trace)), *(len(shown(row)) for row in trace.returned)])
+        columns.extend(Column(stage.name, stage.label, "order") for stage in trace.of_kind("order"))
+    wide = max([5, *(len(shown(row)) for row in trace.returned)])
     snippets = trace.of_kind("snippet")
     columns.extend(Column(stage.name, stage.label, "snippet", width=wide) for stage in snippets)
     return [*columns, Column("final", "final", "final")]
-
-
-def _of_stage(stage: Stage, kind: Literal["fusion", "score", "order"]) -> Column:
-    return Column(stage.name, stage.label, kind, width=max(5, len(stage.label)))
 
 
 def shown(row: Row) -> str:
@@ -156,12 +157,11 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
     """One row. The selected one has a mark, so that it is visible without colour."""
     out = not row.returned
     tone = "dim" if out else ""
+    assert view.trace is not None
+    knobs = view.trace.knobs
     parts = [Span("▌ " if selected else "  ", "accent")]
-    rank = row.outcome.rank
-    text, role = (str(rank), "strong") if rank is not None else (tag(row, view.trace), "dim")
-    if rank is None and plan.ranked:
-        text = str(row.ranks.get("final", text))
-    parts.append(Span(fmt.right(text, plan.rank), role))
+    rank = row.outcome.rank or (row.ranks.get("final") if plan.ranked else None)
+    parts.append(Span(fmt.right(str(rank or ""), plan.rank), "dim" if out else "strong"))
     if plan.delta:
         parts.append(_delta(view, row))
     parts.append(Span(fmt.left(_marks(row) if plan.delta else f" {_marks(row)}", plan.marks), "warn"))
@@ -171,12 +171,7 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
             (Span("  "), *fit(best_line(view.candidate(row.chunk_id), row, marker, plan.text), plan.text))
         )
     for column in plan.numbers:
-        digits = plan.digits
-        if column.kind == "final" and view.trace is not None:
-            digits = min(api.final_digits(row, view.trace.knobs), column.width - 1)
-        text, role = _cell(row, column, plan.mode, digits)
-        if column.kind == "snippet" and plan.ranked and out and "final" in row.ranks:
-            text, role = tag(row, view.trace), "faint"
+        text, role = _cell(row, column, plan.mode, knobs)
         if column.kind == "final":
             role = "strong" if row.returned else "dim"
         parts.append(Span(" " + fmt.right(text, column.width), role or tone))
@@ -185,28 +180,6 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
 
 def _marks(row: Row) -> str:
     return ("*" if row.outcome.rescued else "") + ("!" if row.shown.truncated else "")
-
-
-#: What stands before the limit of a stage that drops rows.
-LIMITS = {"cut": "<", "count": ">"}
-
-
-def tag(row: Row, trace: Trace | None) -> str:
-    """What dropped a row of a trace: ``<.35`` (below the minimum), ``>6`` (past the last result), or the name
-    of the stage."""
-    stage = trace.stage(row.outcome.stage or "") if trace is not None else None
-    own = row.outcome.label or row.outcome.stage or "?"
-    return stage_tag(stage) if stage is not None and stage.kind in LIMITS else own
-
-
-def _tags(trace: Trace) -> list[str]:
-    return [stage_tag(stage) for stage in trace.stages if stage.kind in LIMITS]
-
-
-def stage_tag(stage: Stage) -> str:
-    if stage.kind == "cut":
-        return f"<{fmt.setting(stage.limit)}" if stage.limit else "<0"
-    return f">{stage.limit:g}" if stage.kind == "count" else stage.label
 
 
 def _delta(view: View, row: Row) -> Span:
@@ -231,33 +204,29 @@ def path_spans(row: Row, room: int, folder: bool = True, out: bool = False) -> L
 def best_line(found: Candidate | None, row: Row, marker: Marker, room: int) -> Line:
     """The line of a row's chunk that answers the query best, the one that the snippet marks; where no line
     has a score, that with most words of the query."""
-    return marker.best_line(_line_of(found, row.shown.best_line), room) if found is not None else ()
+    return marker.excerpt(marker.best(found, row.shown.best_line).text, room) if found is not None else ()
 
 
-@lru_cache(maxsize=256)
-def _line_of(found: Candidate, number: int | None) -> str:
-    """The text of a line of a chunk; of the whole chunk where no line has that number."""
-    lines = api.note_lines(found) if number is not None else ()
-    return next((line.text for line in lines if line.number == number), found.text)
-
-
-def _cell(row: Row, column: Column, mode: Columns, digits: int) -> tuple[str, str]:
+def _cell(row: Row, column: Column, mode: Columns, knobs: Knobs) -> tuple[str, str]:
     if column.kind == "snippet":
-        return (shown(row), "warn" if row.shown.truncated else "") if row.returned else _NONE
+        return (shown(row), "warn" if row.shown.truncated else "") if row.returned else _NOT_SENT
     if mode == "ranks":
         rank = row.ranks.get(column.key)
         return (str(rank), "") if rank is not None else _NONE
-    if mode == "contributions" and column.kind != "final":
-        return _contribution(row, column, digits)
+    if column.kind == "final":
+        digits = min(api.final_digits(row, knobs), column.width - 1)
+        return (fmt.score(row.final, digits), "") if row.final is not None else _NONE
+    if mode == "contributions":
+        return _contribution(row, column, knobs.digits)
     if column.kind == "score":
-        return _stage_cell(row, column, digits)
+        return _stage_cell(row, column, knobs.digits)
     if column.kind in ("list", "variant"):
         value = _list_score(row, column)
         return (
             (fmt.score(value), "") if value is not None else (fmt.ranked(row.ranks.get(column.key)), "faint")
         )
     value = row.scores.get(column.key)
-    return (fmt.score(value, digits), "") if value is not None else _NONE
+    return (fmt.score(value, knobs.digits), "") if value is not None else _NONE
 
 
 def _stage_cell(row: Row, column: Column, digits: int) -> tuple[str, str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclaw_mem_tui.features.search.render.hits import stage_tag
-
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Trace
 
@@ -16,7 +14,7 @@ _MARKS = (
     ("▲2 ▼2", "two ranks higher than in the baseline; two ranks lower"),
     ("=", "the same rank as in the baseline"),
     ("new", "not returned by the baseline"),
-    ("out", "returned by the baseline, not by this run"),
+    ("out", "returned only by the baseline"),
     ("*", "rescued: a keyword match below min score"),
     ("!", "shortened, without its best line or a part of it"),
     ("█ ▒", "waterfall: what a step adds; what it takes away"),
@@ -25,16 +23,12 @@ _MARKS = (
     ("│", "waterfall: min score"),
     ("9/18", "shortened: the agent gets 9 of its 18 lines or a part of them"),
 )
-_OUTSIDE = (
-    ("pool", "out: ranked too low in every candidate list"),
-    ("mode", "out: only in a candidate list that the mode excludes"),
-    ("gone", "out: in no candidate list"),
-)
 
 
 def legend(trace: Trace | None) -> list[tuple[str, str]]:
     """How to read the rows: lists and stages of a trace by their own words, then the marks of any list."""
     stages = trace.stages if trace is not None else ()
-    columns = [(s.label, s.heading) for s in stages if s.kind in ("list", "fusion", "score", "snippet")]
-    reasons = [(stage_tag(s), s.heading) for s in stages if s.kind in ("cut", "count", "order")]
-    return [*columns, *_MARKS, *reasons, *_OUTSIDE]
+    columns = [
+        (s.label, s.heading) for s in stages if s.kind in ("list", "fusion", "score", "order", "snippet")
+    ]
+    return [*columns, *_MARKS]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
-from openclaw_mem_tui.features.search.render.hits import path_spans, tag
+from openclaw_mem_tui.features.search.render.groups import dropped_by
+from openclaw_mem_tui.features.search.render.hits import path_spans
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, line, spread, text_of, width
 
@@ -28,9 +29,9 @@ def head(trace: Trace, row: Row, cells: int) -> tuple[Line, bool]:
 
 
 def on_frame(trace: Trace, row: Row) -> str:
-    """The outcome alone, with the tag of what dropped the row."""
-    dropped = row.outcome.rank is None
-    short = line(("not returned: ", "dim"), (tag(row, trace), "bad")) if dropped else _outcome(trace, row)
+    """The outcome alone, with what dropped the row."""
+    why = (dropped_by(row.outcome.stage or "", trace), "bad")
+    short = _outcome(trace, row) if row.returned else line(("not returned: ", "dim"), why)
     return text_of(_past_the_last(trace, row) or short)
 
 

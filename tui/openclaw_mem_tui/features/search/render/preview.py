@@ -53,7 +53,9 @@ def snippet(view: View, row: Row, presented: str, marker: Marker, cells: int) ->
         for n, text, *_ in api.note_lines(candidate)
         if (rest := _rest(text, here.get(n, ()))) or n not in here
     ]
-    if any(found.text for found in hidden):
+    if not result and not anywhere:
+        made = _numbered(hidden, last, marker, cells)  # the frame says that nothing of it is sent
+    elif any(found.text for found in hidden):
         made += wrapped(line((_unsent(candidate, anywhere, result), "warn")), cells - 1, 3)
         made += _numbered(hidden, last, marker, cells)
     return made

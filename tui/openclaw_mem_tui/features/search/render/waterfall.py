@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.comparison import GONE
 from openclaw_mem_tui.features.search.render import outcome
-from openclaw_mem_tui.features.search.render.hits import best_line, steps, tag
+from openclaw_mem_tui.features.search.render.groups import dropped_by
+from openclaw_mem_tui.features.search.render.hits import best_line, steps
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import ROLES, Line, Span, fit, line, spread, wrapped
@@ -287,32 +288,31 @@ def _compare(view: View, trace: Trace, row: Row, digits: int, cells: int) -> lis
         other_at = row.outcome.rank + (1 if row.outcome.rank < len(trace.returned) else -1)
         other = trace.returned[other_at - 1]
         made.extend(_difference(trace, f"#{other_at}", row, other, digits, cells))
-    if view.compares and view.baseline is not None:
-        before = view.baseline.row(row)
-        change = "not in its candidate lists"
-        if before is not None:
-            both = before.final is not None and row.final is not None
-            moved = both and not view.baseline.by_file and abs((before.final or 0) - (row.final or 0)) > 1e-9
-            was = _result(view.baseline.trace, before, digits, moved)
-            now = _result(trace, row, digits, moved)
-            if was == now:
-                return made
-            if moved and was.partition(" ")[0] == now.partition(" ")[0] and row.returned:  # the rank once
-                now = now.partition(" ")[2]
-            change = f"{was} → {now}"
-        name = f"baseline ({view.baseline.name}): "
-        if fmt.width_of(name + change) > cells:  # the change is on one line
-            name = "baseline: "
-        made.extend(wrapped(line((name, "dim"), change), cells, 2))
+    if was := _in_baseline(view, row, digits):
+        made.extend(wrapped(line(("in the baseline: ", "dim"), was), cells, _LABEL))
     return made
 
 
-def _result(trace: Trace, row: Row, digits: int, scored: bool) -> str:
-    """``#1 .551`` or ``out .003 (>6)``; the score only where it is of interest."""
-    score = fmt.score(row.final, digits) if scored else ""
-    if row.returned:
-        return fmt.join((fmt.ranked(row.outcome.rank), score), " ")
-    return fmt.join(("out", score, f"({tag(row, trace)})"), " ")
+def _in_baseline(view: View, row: Row, digits: int) -> str:
+    """``#1 at .551``, or why the baseline did not return it; empty where that is the same in both runs."""
+    baseline = view.baseline
+    if baseline is None or not view.compares:
+        return ""
+    before = baseline.row(row)
+    if before is None:
+        return "not found"
+    scores = before.final, row.final
+    moved = None not in scores and not baseline.by_file and abs((scores[0] or 0) - (scores[1] or 0)) > 1e-9
+    at = f" at {fmt.score(before.final, digits)}" if moved else ""
+    if before.returned:
+        rank = before.outcome.rank
+        return f"{fmt.ranked(rank)}{at}" if moved or rank != row.outcome.rank else ""
+    if not moved and before.outcome.stage == row.outcome.stage:
+        return ""
+    stage = before.outcome.stage or ""
+    known = baseline.trace.stage(stage) is not None
+    why = dropped_by(stage, baseline.trace) if known else before.outcome.reason
+    return f"not returned{at}: {fmt.numbers(fmt.inert(why or stage))}"
 
 
 def _contributions(row: Row) -> dict[str, float]:
