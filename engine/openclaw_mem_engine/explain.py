@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.model import index_state
-from openclaw_mem_engine.ranking.digits import decimals
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.trace import Diversity, Operand, Row, Stage, Trace, touches
+from openclaw_mem_engine.ranking.trace import Diversity, Operand, Row, Stage, Trace, decimals, touches
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:

@@ -39,6 +39,24 @@ class OnDemand(Mapping[str, T]):
         return repr(dict(self))
 
 
+class Later:
+    """A text that is made when it is read: some take a look into the index. Equal texts are equal."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[], str]) -> None:
+        self._make = make
+
+    def __str__(self) -> str:
+        return self._make()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (str, Later)) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
 class InOrder(Sequence[T]):
     """Values ``of`` a mapping in the order of ``ids``, each read when it is asked for."""
 

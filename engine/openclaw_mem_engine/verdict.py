@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from openclaw_mem_engine.model import Note, says_damage
-from openclaw_mem_engine.ranking.digits import apart
 from openclaw_mem_engine.ranking.kinds import evidence
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import CandidateList, Pool
-from openclaw_mem_engine.ranking.trace import Trace, touches
+from openclaw_mem_engine.ranking.trace import Trace, apart, touches
 
 #: What an answer from a damaged index is about.
 READABLE = "the part of the index that can be read"

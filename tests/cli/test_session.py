@@ -52,7 +52,7 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
         "1 result",
         "min score .35 → .25; z undoes it",
         "1 new",
-        "baseline: out (<.35) → #1",
+        "in the baseline: not returned, below min",
         "baseline before the change",
     )
 
@@ -60,13 +60,11 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
     tui.press("A")
     tui.shows("write", "config.toml", "+ min_score = 0.25")
     tui.press("enter")
-    tui.shows("wrote config.toml; A undoes it", without="U resets")
+    tui.shows("wrote config.toml; A undoes it", without="U reset")
 
     # Edit the note: the answer follows, and the run before the edit is the baseline.
     tui.press("e")
-    tui.shows(
-        "baseline (before the edit): #1 .260 → .", "Beans are vegetables too.", "snippet · 1 match", "fresh"
-    )
+    tui.shows("in the baseline: #1 at .260", "Beans are vegetables too.", "snippet · 1 match", "fresh")
 
     # A provider fails: what answers, why, and what that costs.
     tui.press("2")
@@ -98,7 +96,7 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
 
     # What was applied holds, and the session goes on where it was left.
     with start(world) as again:
-        again.shows("continued", "vegetables and beans", "min score .25", "1 result", without="U resets")
+        again.shows("continued", "vegetables and beans", "min score .25", "1 result", without="U reset")
 
         again.press("enter", "q")
         assert again.exit_code() == 0

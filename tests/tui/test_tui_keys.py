@@ -280,7 +280,7 @@ async def test_keys_and_chips_are_clicked_and_steps_of_knobs_go_back(tmp_path: P
         assert "nothing to undo" in screen.status_line.text
         await press(pilot, "Z")
         assert view().knobs == after
-        at = screen.strip.text.index("U resets")
+        at = screen.strip.text.index("U reset")
         await pilot.click(screen.strip, offset=(at, 0))
         await settled(pilot)
         assert view().knobs == before, "a key in a text is pressed by a click"

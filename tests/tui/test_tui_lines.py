@@ -114,11 +114,11 @@ def test_dropped_rows_have_their_rank_and_the_rule_above_them_what_dropped_them(
         "memory/note-1.md:10",
         "memory/note-2.md:10",
     ]
-    rescued = Knobs().set({"max_results": 1, "min_score": 0.9})
-    view = world.view(rescued, rescued, vector=((0, 0.3), (1, 0.2), (2, 0.1)), bm25=((0, 3.0), (1, 2.0)))
+    few = Knobs().set({"max_results": 1, "min_score": 0.9})
+    view = world.view(few, few, vector=((0, 0.3), (1, 0.2), (2, 0.1)), bm25=((0, 3.0), (1, 2.0)))
     _, left = groups.groups(view, True)
-    low = "1 below min score .90"
-    whole = f"not returned: {low} beyond the first keyword match · {low} without a keyword match ─"
+    one = "1 below min score .90"
+    whole = f"not returned: {one} beyond the first keyword match · {one} without a keyword match ─"
     assert whole in spans.text_of(groups.rule(left, True, 140))
     assert "not returned: 2 below min score .90 ─" in spans.text_of(groups.rule(left, True, 60))
 
@@ -365,7 +365,7 @@ def test_no_weights_where_one_list_answers() -> None:
     alone = replace(trace, lists=trace.lists[:1])
     assert "vec .70" not in spans.text_of(funnel.strip(Knobs(), Knobs(), 120, alone))
     taught = spans.text_of(funnel.strip(Knobs().set({"decay": True}), Knobs(), 120, taught=True))
-    assert "1 change of the lesson · U resets" in taught
+    assert "1 change of the lesson · U reset" in taught
 
 
 def test_the_strip_counts_what_is_configured_and_the_panel_names_it() -> None:
@@ -373,7 +373,7 @@ def test_the_strip_counts_what_is_configured_and_the_panel_names_it() -> None:
     drawn = spans.text_of(funnel.strip(configured, configured, 120))
     assert "profile  documented with snippet chars 1000 │" in drawn and "resets" not in drawn
     turned = spans.text_of(funnel.strip(Knobs(), Knobs().set({"max_results": 5}), 120))
-    assert "profile  documented │" in turned and "1 change · U resets" in turned
+    assert "profile  documented │" in turned and "1 change · U reset" in turned
     low = spans.text_of(funnel.strip(configured, configured, 50))
     assert "profile  documented, 1 change │" in low, "where there is no room for its name"
     assert "profile  documented │" in spans.text_of(funnel.strip(configured, Knobs(), 120))

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.ranking.digits import apart
 from openclaw_mem_engine.ranking.kinds import RankedList, evidence
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.lines import NoteLine, note_lines
@@ -29,6 +28,7 @@ from openclaw_mem_engine.ranking.trace import (
     Stage,
     StageKind,
     Trace,
+    apart,
 )
 
 #: Chunks whose lines are remembered, 10 kB each.

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.model import InOrder, Note, OnDemand, Source
+from openclaw_mem_engine.model import InOrder, Later, Note, OnDemand, Source
 from openclaw_mem_engine.ranking.kinds import RankedList
 from openclaw_mem_engine.ranking.knobs import Knobs
 
@@ -33,22 +33,15 @@ def touches(shown: Iterable[Lines], line: int | None) -> bool:
     return line is not None and any(first <= line <= last for first, last in shown)
 
 
-class Later:
-    """A text that is made when it is read: some take a look into the index. Equal texts are equal."""
+def decimals(value: float, limit: float, least: int = 3) -> int:
+    """So many that the rounded value is on the same side of the limit; ``least`` or more."""
+    below = value < limit
+    return next((many for many in range(least, 9) if (round(value, many) < limit) is below), 9)
 
-    __slots__ = ("_make",)
 
-    def __init__(self, make: Callable[[], str]) -> None:
-        self._make = make
-
-    def __str__(self) -> str:
-        return self._make()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, (str, Later)) and str(self) == str(other)
-
-    def __hash__(self) -> int:
-        return hash(str(self))
+def apart(value: float, limit: float, least: int = 3) -> str:
+    """The value with as many decimals as show on which side of the limit it is."""
+    return f"{value:z.{decimals(value, limit, least)}f}"
 
 
 class Operand(NamedTuple):

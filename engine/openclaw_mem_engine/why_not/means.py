@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from openclaw_mem_engine.ranking.digits import apart
-from openclaw_mem_engine.ranking.trace import Row, Trace
+from openclaw_mem_engine.ranking.trace import Row, Trace, apart
 
 #: Scores that differ by less are equal: only rounding tells them apart.
 _EQUAL = 1e-9

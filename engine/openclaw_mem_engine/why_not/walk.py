@@ -6,11 +6,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from openclaw_mem_engine.ranking.digits import apart
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH
 from openclaw_mem_engine.ranking.state import RankingState
-from openclaw_mem_engine.ranking.trace import Lines, Row, Trace, touches
+from openclaw_mem_engine.ranking.trace import Lines, Row, Trace, apart, touches
 from openclaw_mem_engine.why_not import RETURNED, Passage, Step
 
 

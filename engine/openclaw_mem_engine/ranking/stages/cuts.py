@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.ranking.digits import decimals
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
+from openclaw_mem_engine.ranking.trace import decimals
 
 
 def cut_by_score(state: RankingState) -> None:

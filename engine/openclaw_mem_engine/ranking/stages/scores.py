@@ -9,12 +9,12 @@ from functools import partial
 from itertools import chain, islice
 from typing import NamedTuple, TypeVar
 
-from openclaw_mem_engine.model import Note
+from openclaw_mem_engine.model import Later, Note
 from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Values, ranked_list, true_scores, why_absent
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES, Candidate, CandidateList, Pool
 from openclaw_mem_engine.ranking.state import Outside, Ranked, RankingState
-from openclaw_mem_engine.ranking.trace import Later, Operand, Outcome, Row
+from openclaw_mem_engine.ranking.trace import Operand, Outcome, Row
 
 T = TypeVar("T")
 _LAST = 1e9  # sorts behind every rank

@@ -157,7 +157,7 @@ def strip(
     if changes := knobs.changes_from(defaults):
         hidden = sum(name not in named for name in changes)
         unseen = line((f", {hidden} not shown", "accent")) if hidden else ()
-        rest = line((" · ", "faint"), (key_of("reset_all"), "key"), (" resets", "dim")) if resets else ()
+        rest = line((" · ", "faint"), (key_of("reset_all"), "key"), (" reset", "dim")) if resets else ()
         end = line((fmt.count(len(changes), "change") + " of the lesson" * taught, "accent"))
     label = Span(f"{'profile':<9}", "dim", "knob('profile')")
 

@@ -312,7 +312,7 @@ def _in_baseline(view: View, row: Row, digits: int) -> str:
     stage = before.outcome.stage or ""
     known = baseline.trace.stage(stage) is not None
     why = dropped_by(stage, baseline.trace) if known else before.outcome.reason
-    return f"not returned{at}: {fmt.numbers(fmt.inert(why or stage))}"
+    return f"not returned{at}, {fmt.numbers(fmt.inert(why or stage))}"
 
 
 def _contributions(row: Row) -> dict[str, float]:
