@@ -70,8 +70,8 @@ KEYS = {
 }
 #: What is pressed before the rounds of a row.
 BEFORE = {
-    "a letter of the query": ("slash",),
-    "of it without the search": ("slash",),
+    "a letter of the query": ("i",),
+    "of it without the search": ("i",),
     "a knob step": ("p",),
     "a move in the table of files": ("3",),
     "a move over the chunks of a file": ("3", "enter"),

@@ -68,8 +68,9 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     delta = view.compares
     most = max([0, *(len(_marks(row)) for row in trace.returned)])
     marks = most + (1 if delta and most else 2)  # what Δ ends with is a blank
-    first = trace.rows[:60]
-    wanted = max((fmt.width_of(row.location) for row in first), default=20)
+    # Of their candidates: most rows of them are not on the screen, and are never made.
+    first = [found.location for i in trace.rows.ids[:60] if (found := view.candidate(i)) is not None]
+    wanted = max(map(fmt.width_of, first), default=20)
     cells -= 1  # a blank before the scroll bar
     rank = len(str(len(trace.returned) + len(trace.unreturned)))
 
@@ -80,7 +81,7 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     if not by_rank and left() < wanted:  # a sum of the lists, as the waterfall shows
         numbers = [c for c in numbers if c.kind != "fusion"]
     # The names get the room first: columns of later stages go before a name is cropped.
-    names = max((fmt.width_of(row.location.rpartition("/")[2]) for row in first), default=0)
+    names = max((fmt.width_of(location.rpartition("/")[2]) for location in first), default=0)
     needed, before = 18, left()
     if before < wanted or not trace.rows:
         # The first row of every list that is fused is in the pool.
