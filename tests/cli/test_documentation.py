@@ -283,7 +283,8 @@ def test_the_story_of_the_readme_is_true(environ: dict[str, str], capsys: pytest
 def test_the_answer_that_is_read_line_by_line_is_a_real_one(
     environ: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (shown,) = (block.text for block in blocks_of(ROOT / "docs" / "usage.md") if block.language == "text")
+    blocks = (block.text for block in blocks_of(ROOT / "docs" / "usage.md") if block.language == "text")
+    shown, changes = blocks
     assert run(["search", "vpn certificate", "--explain"]) == 0
     said = capsys.readouterr().out
     result, sentence = shown.rstrip("\n").split("\n\n")
@@ -291,6 +292,13 @@ def test_the_answer_that_is_read_line_by_line_is_a_real_one(
     # The notes of the demo are dated from today, so the numbers of other candidates vary.
     counts = re.compile(r"\d+ (?=more|keyword matches)")
     assert counts.sub("", sentence) in counts.sub("", said).splitlines()
+
+    call, *lines = changes.splitlines()
+    assert run(shlex.split(call.removeprefix("$ openclaw-mem").partition(" --workspace")[0])) == 0
+    numbers = re.compile(r"[\d.]+( others? comes?)?")
+    wanted = [numbers.sub("", line) for line in lines]
+    said = numbers.sub("", capsys.readouterr().out)
+    assert wanted == [line for line in said.splitlines() if line in wanted], "in this order"
 
 
 def test_the_readme_is_short() -> None:

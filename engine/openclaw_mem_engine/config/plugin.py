@@ -17,8 +17,12 @@ class PluginSettings:
     are those of the settings' own providers."""
 
     slot: str = setting(Rule("text"), f"the memory plug-in of the agent: {CORE}, {STORE}, {NONE}", CORE)
-    auto_capture: bool = setting(Rule("switch"), "store texts of a user that look worth keeping", False)
-    auto_recall: bool = setting(Rule("switch"), "put memories before a prompt", True)
+    auto_capture: bool = setting(
+        Rule("switch"), "whether the agent's plug-in stores texts by itself (only reported here)", False
+    )
+    auto_recall: bool = setting(
+        Rule("switch"), "whether the agent's plug-in puts memories before a prompt (only reported here)", True
+    )
     capture_max_chars: int = setting(
         Rule("int", 100, 10_000, unit="characters"), "a longer text is not captured", 500
     )

@@ -195,9 +195,7 @@ class CacheSettings:
 class SyncSettings:
     """When the index is brought up to date. Growth of a transcript below both thresholds waits for quiet."""
 
-    on_session_start: bool = setting(
-        _SWITCH, "sync when an agent's session starts", True, "sync.onSessionStart"
-    )
+    on_session_start: bool = setting(_SWITCH, "sync when the workbench starts", True, "sync.onSessionStart")
     on_search: bool = setting(_SWITCH, "sync before a search", True, "sync.onSearch")
     watch: bool = setting(_SWITCH, "sync when a note changes", True, "sync.watch")
     debounce_ms: int = setting(
