@@ -14,7 +14,7 @@ from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.model import Source, as_json, index_state
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.ranking.profiles import PROFILES, profile
+from openclaw_mem_engine.ranking.profiles import PROFILES, selected
 from openclaw_mem_engine.ranking.trace import Lines, Trace
 from openclaw_mem_engine.retrieval import IndexStatus
 from openclaw_mem_engine.sanitize import CJK
@@ -36,7 +36,7 @@ def configured_knobs(settings: Settings) -> Knobs:
     Raises ConfigError for a value out of range; it names the origin of that value.
     """
     try:
-        knobs = profile(settings.query.profile).set(settings.query.overrides)
+        knobs = selected(settings.query.profile).set(settings.query.overrides)
         if settings.openclaw.backend == "qmd" and settings.origins["query.profile"].kind == "default":
             from openclaw_mem_engine.retrieval.fallback import process_knobs
 
@@ -58,7 +58,7 @@ def knobs_as_settings(settings: Settings, knobs: Knobs) -> dict[str, KnobValue]:
     base = configured_knobs(settings)
     made: dict[str, KnobValue] = {}
     if knobs.profile != base.profile:
-        base = profile(knobs.profile).set(settings.query.overrides)
+        base = selected(knobs.profile).set(settings.query.overrides)
         made["profile"] = knobs.profile
     made |= knobs.changes_from(base)
     if "vector_weight" in made or "text_weight" in made:  # one alone would change the other too

@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.pool import Candidate as Candidate
     from openclaw_mem_engine.ranking.pool import Pool as Pool
     from openclaw_mem_engine.ranking.profiles import PROFILES as PROFILES
+    from openclaw_mem_engine.ranking.profiles import SELECTABLE as SELECTABLE
     from openclaw_mem_engine.ranking.profiles import profile as profile
     from openclaw_mem_engine.ranking.trace import Drop as Drop
     from openclaw_mem_engine.ranking.trace import Operand as Operand

@@ -12,7 +12,7 @@ import pytest
 from openclaw_mem_engine.answer import Matches, stem
 from openclaw_mem_engine.cli.arguments import PROFILE_NAMES
 from openclaw_mem_engine.cli.tables import emphasised
-from openclaw_mem_engine.ranking.profiles import PROFILES
+from openclaw_mem_engine.ranking.profiles import SELECTABLE
 from openclaw_mem_engine.ranking.trace import Operand, recompute
 from support.commands import Call, World
 
@@ -273,6 +273,8 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
         (["search", "x", "--max-results", "0"], "max_results cannot be '0'"),
         (["search", "x", "--min-score", "nan"], "min_score cannot be 'nan'"),
         (["search", "x", "--profile", "qdm"], "no profile 'qdm'"),
+        (["search", "x", "--profile", "qmd-process"], "only for answers of the external program qmd"),
+        (["why-not", "x", "MEMORY.md", "--set", "profile=qmd-process"], "only for answers of the external"),
         (
             ["config", "sett"],
             "There is no command 'sett'. Did you mean set? `openclaw-mem config --help` lists",
@@ -432,4 +434,4 @@ def test_a_truncated_hit_names_the_line_that_is_cut_off(call: Call, world: World
 
 
 def test_the_help_names_every_profile() -> None:
-    assert ", ".join(PROFILES) == PROFILE_NAMES
+    assert ", ".join(SELECTABLE) == PROFILE_NAMES

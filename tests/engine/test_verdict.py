@@ -21,7 +21,7 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Expected
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
-from openclaw_mem_engine.ranking.profiles import PROFILES, profile
+from openclaw_mem_engine.ranking.profiles import PROFILES, SELECTABLE, profile
 from openclaw_mem_engine.state.database import StateDatabase
 from openclaw_mem_engine.state.expected import EXPECTED_FILE, SCHEMA, ExpectedPassages
 from openclaw_mem_engine.verdict import fate, unrelated, verdict
@@ -38,7 +38,7 @@ QUERIES = (
     "4471",
 )
 SETTINGS = [
-    *({"profile": name} for name in PROFILES),
+    *({"profile": name} for name in SELECTABLE),
     {"keyword_rescue": "off"},
     {"mode": "vector", "min_score": 0.0},
     {"mode": "bm25", "max_results": 2},

@@ -20,7 +20,7 @@ from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widget import Widget
 
-from openclaw_mem_engine.ranking.profiles import PROFILES
+from openclaw_mem_engine.ranking.profiles import SELECTABLE
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.render import preview as preview_lines
@@ -218,12 +218,11 @@ async def test_knobs_rank_in_the_same_frame_retrieve_and_reset(tmp_path: Path) -
 
         await press(pilot, "U", "home")
         seen = set()
-        for _ in PROFILES:
+        for _ in SELECTABLE:
             await press(pilot, "right")
             seen.add(screen.search.view.trace.knobs.profile)  # type: ignore[union-attr]
             assert screen.search.view.answers
-        # The built-in index is never ranked as the external program's answers are.
-        assert seen == {*PROFILES} - {"qmd-process"}
+        assert seen == {*SELECTABLE}
 
 
 async def test_a_hit_is_read_copied_exported_and_the_mouse_is_enough(tmp_path: Path) -> None:

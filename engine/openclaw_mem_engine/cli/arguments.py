@@ -41,7 +41,7 @@ _FAULT = many(
     "no-fts5, qmd-missing, qmd-timeout, qmd-json, qmd-exit",
 )
 #: The profiles, which would cost time to load for a help text.
-PROFILE_NAMES = "documented, openclaw-2026.2, workbench, qmd-process, qmd-documented, qmd-2.8"
+PROFILE_NAMES = "documented, openclaw-2026.2, workbench, qmd-documented, qmd-2.8"
 #: How to rank, and from which index.
 _RANKING = (
     option("--profile", metavar="P", help=f"formulas of the ranking (default: documented): {PROFILE_NAMES}"),

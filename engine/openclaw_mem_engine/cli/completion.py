@@ -34,11 +34,11 @@ def _values() -> Mapping[str, Sequence[str]]:
     from openclaw_mem_engine.config.settings import PROVIDER_NAMES
     from openclaw_mem_engine.providers.faults import FAULTS
     from openclaw_mem_engine.ranking.knobs import KNOBS
-    from openclaw_mem_engine.ranking.profiles import PROFILES
+    from openclaw_mem_engine.ranking.profiles import SELECTABLE
 
     return {
         "--provider": PROVIDER_NAMES,
-        "--profile": tuple(PROFILES),
+        "--profile": SELECTABLE,
         "--fault": tuple(FAULTS),
         "--set": [f"{name}=" for name in KNOBS],
     }

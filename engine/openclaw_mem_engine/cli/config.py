@@ -256,6 +256,6 @@ def _with_knob(settings: Settings, row: Row, knobs: Mapping[str, KnobValue]) -> 
 
 def _allowed(knob: str) -> str:
     from openclaw_mem_engine.ranking.knobs import KNOBS
-    from openclaw_mem_engine.ranking.profiles import PROFILES
+    from openclaw_mem_engine.ranking.profiles import SELECTABLE
 
-    return KNOBS[knob].allowed if knob in KNOBS else ", ".join(PROFILES)
+    return KNOBS[knob].allowed if knob in KNOBS else ", ".join(SELECTABLE)

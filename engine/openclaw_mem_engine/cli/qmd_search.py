@@ -81,9 +81,9 @@ def run(arguments: Namespace) -> int:
 
 def _knobs(configured: Knobs, arguments: Namespace, kind: str) -> Knobs:
     from openclaw_mem_engine.ranking.knobs import parse_settings
-    from openclaw_mem_engine.ranking.profiles import profile
+    from openclaw_mem_engine.ranking.profiles import selected
 
-    base = configured if arguments.profile is None else profile(arguments.profile)
+    base = configured if arguments.profile is None else selected(arguments.profile)
     changes = dict(_MODES[arguments.action])
     if arguments.action == "vsearch" and base.expansion == "typed":
         changes |= {"expansion": "nearest", "strong_signal": False}  # as release 2.8 does

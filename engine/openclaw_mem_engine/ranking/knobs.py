@@ -239,9 +239,9 @@ class Knobs:
         settings = {name.replace("-", "_"): value for name, value in settings.items()}
         base = self
         if "profile" in settings:
-            from openclaw_mem_engine.ranking.profiles import profile
+            from openclaw_mem_engine.ranking.profiles import selected
 
-            base = profile(str(settings.pop("profile")))
+            base = selected(str(settings.pop("profile")))
         changes: dict[str, Any] = {name: spec(name).parse(value) for name, value in settings.items()}
         if "vector_weight" in changes and "text_weight" not in changes:
             changes["text_weight"] = round(1.0 - float(changes["vector_weight"]), 10)

@@ -105,15 +105,26 @@ PROFILES: Mapping[str, Profile] = {
     },
     **{knobs.profile: Profile(knobs, _STAGES, _BANDS) for knobs in (QMD_DOCUMENTED, QMD_2_8)},
 }
+#: Those that can be selected: answers of the external program have theirs automatically, and no others do.
+SELECTABLE = tuple(name for name in PROFILES if name != QMD_PROCESS.profile)
 
 
 def profile(name: str) -> Knobs:
-    """The knobs of a named profile. Raises UsageError naming the known ones."""
+    """The knobs of a named profile. Raises UsageError naming those that can be selected."""
     try:
         return PROFILES[name.strip().lower()].knobs
     except KeyError:
-        hint = did_you_mean(name, PROFILES)
-        raise UsageError(f"There is no profile {name!r}.{hint} Known: {', '.join(PROFILES)}.") from None
+        hint = did_you_mean(name, SELECTABLE)
+        raise UsageError(f"There is no profile {name!r}.{hint} Known: {', '.join(SELECTABLE)}.") from None
+
+
+def selected(name: str) -> Knobs:
+    """The knobs of a profile that a user selects. Raises UsageError."""
+    found = profile(name)
+    if found.profile not in SELECTABLE:
+        what = f"Profile {found.profile} is only for answers of the external program qmd, which have it"
+        raise UsageError(f"{what} automatically. Known: {', '.join(SELECTABLE)}.")
+    return found
 
 
 def reference() -> str:

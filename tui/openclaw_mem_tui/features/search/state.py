@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine import api
-from openclaw_mem_engine.api import KNOBS, PROFILES, profile
+from openclaw_mem_engine.api import KNOBS, SELECTABLE, profile
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.features.search.baseline import Baseline, Pin, edited
 from openclaw_mem_tui.features.search.history import Tried
@@ -308,7 +308,7 @@ def turned(view: View, name: str, direction: int, large: bool) -> Knobs:
 def nudged(knobs: Knobs, name: str, direction: int, large: bool = False) -> Knobs:
     """One key press on one knob. The weights stay complements; a profile sets everything."""
     if name == PROFILE:
-        names = list(PROFILES)
+        names = list(SELECTABLE)
         at = names.index(knobs.profile) if knobs.profile in names else 0
         return profile(names[(at + direction) % len(names)])
     value = KNOBS[name].nudge(getattr(knobs, name), direction, large)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from openclaw_mem_engine.api import KNOBS, PROFILES, Knobs, KnobSpec, KnobValue, profile
+from openclaw_mem_engine.api import KNOBS, SELECTABLE, Knobs, KnobSpec, KnobValue, profile
 from openclaw_mem_tui.features.search.state import PROFILE
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
@@ -112,7 +112,7 @@ def _hint(name: str, cells: int, knobs: Knobs) -> list[Line]:
     if name == PROFILE:
         own = changed_words(profile(knobs.profile), knobs)
         with_own = f"{knobs.profile} with {own} · " if own else ""
-        return wrapped(line(title, with_own, (f"{meaning(name)}: {', '.join(PROFILES)}", "dim")), cells)
+        return wrapped(line(title, with_own, (f"{meaning(name)}: {', '.join(SELECTABLE)}", "dim")), cells)
     spec: KnobSpec = KNOBS[name]
     tail = "" if spec.free else " · needs a new retrieval"
     reason = idle(name, knobs)
