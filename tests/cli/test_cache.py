@@ -51,7 +51,7 @@ def test_prune_forgets_the_idle_and_spares_the_needed(call: Call, world: World) 
     assert (cache["removed"], cache["entries"], cache["live"], cache["spared"]) == (1, 3, 2, 0)
     said = call("cache", "prune", "--max", "0")
     assert said.code == 0
-    assert said.out.startswith("1 embedding removed; 2 remain, 2 of them needed by passages.")
+    assert said.out.startswith("1 embedding removed; 2 remain, 2 of them needed by chunks.")
     assert "2 more than 0" in said.out
     found = call("search", "gateway", "--json").json
     assert found["results"][0]["path"] == "MEMORY.md"

@@ -33,7 +33,7 @@ def test_both_are_shown_with_where_text_goes(call: Call, world: World) -> None:
     assert (said.code, said.err) == (0, "")
     rerank, expansion, missing = said.out.splitlines()[-3:]
     assert rerank.split()[:3] == ["rerank", "http", "judge"]
-    assert "passages of notes and the query to rerank.invalid" in rerank
+    assert "chunks of notes and the query to rerank.invalid" in rerank
     assert "config.toml: rerank.api_key" in rerank
     assert expansion.split()[:3] == ["expansion", "openai", "writer"]
     assert "the query to api.openai.com" in expansion

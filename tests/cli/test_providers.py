@@ -149,7 +149,7 @@ def test_status_and_search_tell_since_when_and_until_when(bare: Call, world: Wor
     status = bare("status").out
     assert "BM25 only (openai failed), since " in status
     assert "in use     openai (primary): paused since " in status
-    assert "0 of 4 passages with its vectors" in status
+    assert "0 of 4 chunks with its vectors" in status
     found = bare("search", "router")
     assert found.code == 0
     assert "memory/2026-02-20.md" in found.out
@@ -173,7 +173,7 @@ def test_the_fallbacks_vectors_answer_and_are_named(bare: Call, world: World, se
     stage = next(line for line in said.out.splitlines() if line.startswith("vector"))
     assert stage.endswith("vectors of static-minilm-256-int8")
     status = bare("status").out
-    assert "static (fallback): active · 4 of 4 passages with its vectors" in status
+    assert "static (fallback): active · 4 of 4 chunks with its vectors" in status
     assert "used today  openai m: " in status
 
 

@@ -21,7 +21,7 @@ def test_the_verdict_comes_first_and_lines_fit(
     assert said.code == 0
     first, *rest = said.out.splitlines()
     assert first.startswith("memory/n39.md:1-4 is not returned: ")
-    assert any(line.startswith("ok  retrievers") for line in rest)
+    assert any(line.startswith("ok  lists") for line in rest)
     assert sum(line.startswith("no  ") for line in rest) == 1
     # A pipe gets each entry in one line, as from a search; a terminal what fits it.
     long = next(line for line in said.out.splitlines() if len(line) > 100)

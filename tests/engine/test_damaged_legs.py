@@ -188,7 +188,7 @@ def test_words_of_a_lost_passage_are_damage_and_no_absence(settings: Settings) -
     with Memory.open(settings) as memory:
         answer = memory.search("heron", DOCUMENTED.set({"mode": "bm25"}))
         (found,) = [note for note in answer.trace.notes if note.code == "words-damaged"]
-        assert "words without their passage: 1" in found.text and FIX in found.text
+        assert "words without their chunk: 1" in found.text and FIX in found.text
         assert answer.verdict == "Nothing found in the part of the index that can be read"
         memory.sync()
         assert memory.search("heron").hits[0].path == "memory/animals/heron.md"

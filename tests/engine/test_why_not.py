@@ -124,7 +124,7 @@ def true_stage(trace: Trace, asked: WhyNot, ranks: Iterable[tuple[Any, int]], *,
     taking_part = {made.source.kind for made in trace.lists}
     fused = [rank for kind, rank in found if trace.knobs.takes(kind) and kind in taking_part]
     if not found:
-        return "retrievers"
+        return "lists"
     if not fused:
         return "scope"
     if min(fused) > trace.knobs.candidates:
@@ -244,7 +244,7 @@ def check(memory: Memory, seed: int) -> WhyNot:
     assert all(step.ok for step in found.steps[:-1]) and {step.name for step in found.steps} <= {*STEPS}
     assert found.steps[-1].ok == (found.stage == RETURNED)
     before = locations(trace.returned, chunks)
-    facts = next(step for step in found.steps if step.name == "retrievers").facts["lists"]
+    facts = next(step for step in found.steps if step.name == "lists").facts["lists"]
     ranks = {"lexical" if fact["list"] == "bm25" else "vector": fact["rank"] for fact in facts}
     assert {kind: rank for kind, rank in ranks.items() if rank is not None} == exact
     assert all(change.set.get("min_score", 0) <= knobs.min_score for change in found.changes)  # type: ignore[operator]

@@ -157,7 +157,7 @@ def check(memory: Memory, seed: int) -> WhyNot:
     assert found.steps[-1].ok == (found.stage == RETURNED)
     names = [step.name for step in found.steps]
     assert names == [name for name in STEPS if name in names] or "decay" in names
-    facts = next(step for step in found.steps if step.name == "retrievers").facts["lists"]
+    facts = next(step for step in found.steps if step.name == "lists").facts["lists"]
     assert [fact["rank"] for fact in facts] == exact
     assert [fact["matched"] for fact in facts] == [lst.matched for lst in lists]
     if facts and facts[0]["list"] == "bm25" and "\n" not in query:
@@ -302,7 +302,7 @@ def test_what_a_document_lacks_and_what_the_query_excludes(small: Memory) -> Non
     small.sync()
     assert small.why_not("router magpie", "memory/2026-02-20.md", None, knobs).stage == RETURNED
     begins = small.why_not("rout magpi", "memory/2026-02-20.md", None, knobs.set({"lexical_index": "plain"}))
-    listed = next(step.text for step in begins.steps if step.name == "retrievers")
+    listed = next(step.text for step in begins.steps if step.name == "lists")
     assert "it holds a word that begins with “rout”, “magpi”;" in listed, "the index holds word stems"
     held = small.why_not("router -magpie", "memory/2026-02-20.md", None, knobs)
     assert "no match, it holds “magpie”, which the query excludes" in held.steps[-2].text
@@ -364,7 +364,7 @@ def test_of_the_external_program_files_collections_and_its_answer_are_known(tmp_
         world.qmd.answers(search={"rows": []})
         found = memory.why_not("nadia", "memory/2026-02-20.md")
         says = "qmd: it is not in its 0 results; the program gives no reason"
-        assert (found.stage, found.steps[-1].text) == ("retrievers", says)
+        assert (found.stage, found.steps[-1].text) == ("lists", says)
         assert [note.code for note in found.notes].count("external-unknown") == 1
         with pytest.raises(UsageError):
             memory.why_not("nadia", "MEMORY.md", 99)

@@ -45,7 +45,7 @@ PROFILE_NAMES = "documented, openclaw-2026.2, workbench, qmd-documented, qmd-2.8
 #: How to rank, and from which index.
 _RANKING = (
     option("--profile", metavar="P", help=f"formulas of the ranking (default: documented): {PROFILE_NAMES}"),
-    option("--max-results", metavar="N", help="how many passages, 1 to 200 (default 6)"),
+    option("--max-results", metavar="N", help="how many results, 1 to 200 (default 6)"),
     option(
         "--min-score",
         metavar="X",
@@ -99,7 +99,7 @@ COMMANDS = (
     ),
     Command(
         "search",
-        "find passages, best first",
+        "search the notes, best results first",
         'search "when does the certificate expire" --explain\n'
         "  openclaw-mem search GRN-40417 --profile workbench --max-results 10\n"
         "  openclaw-mem search backup --set decay=on --set half_life_days=90 --json",
@@ -220,7 +220,7 @@ COMMANDS = (
         "cache",
         "the embedding cache",
         "cache stats\n  openclaw-mem cache prune --max 20000",
-        " An embedding that an\nindexed passage needs is never pruned.",
+        " An embedding that an\nindexed chunk needs is never pruned.",
         (
             option("action", nargs="?", choices=("stats", "prune"), default="stats", help="default: stats"),
             option(

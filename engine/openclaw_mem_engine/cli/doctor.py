@@ -168,10 +168,10 @@ def run_cache(arguments: Namespace) -> int:
     if prune:
         data |= {"max": most, "removed": removed, "spared": spared, "entries": entries, "live": live}
         lines = [
-            f"{count(removed, 'embedding')} removed; {entries:,} remain, {live:,} of them needed by passages."
+            f"{count(removed, 'embedding')} removed; {entries:,} remain, {live:,} of them needed by chunks."
         ]
         if spared:
-            lines.append(f"That is {spared:,} more than {most:,}: what a passage needs is spared.")
+            lines.append(f"That is {spared:,} more than {most:,}: what a chunk needs is spared.")
     else:
         data |= {"entries": entries, "live": live, "bytes": sum(size.bytes for size in sizes)}
         data |= {"maxEntries": kept, "spaces": [_cache_dict(size) for size in sizes]}
@@ -200,5 +200,5 @@ def _cache_lines(sizes: Sequence[CacheSize], kept: int) -> list[str]:
         rows.append((one_line(size.space.label), *counts, moment(size.oldest, now), moment(size.newest, now)))
     entries = count(sum(size.entries for size in sizes), "embedding")
     total = f"{entries}, {byte_size(sum(size.bytes for size in sizes))}"
-    rule = f"an index run keeps at most {kept:,}, and always those that passages need."
+    rule = f"an index run keeps at most {kept:,}, and always those that chunks need."
     return [*table(rows), f"{total}; {rule}"]

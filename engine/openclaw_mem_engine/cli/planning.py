@@ -25,8 +25,10 @@ def plan_lines(plan: Plan, *, chunks: bool = True) -> list[str]:
     made = f", {count(plan.chunks, 'chunk')}" if chunks else ""
     lines.append(f"{count(plan.files, 'file')} to read{made}{gone}")
     if plan.credentials:
-        looks = count(plan.credentials, "passage looks", "passages look")
-        lines.append(f"{looks} like credentials. What is sent has them masked. Lines: `openclaw-mem doctor`")
+        seem = count(plan.credentials, "chunk seems", "chunks seem")
+        lines.append(
+            f"{seem} to hold credentials. What is sent has them masked. Lines: `openclaw-mem doctor`"
+        )
     if plan.spaces:
         rows = [("vectors of", "to embed", "from cache", "tokens", "cost", "text goes to", "price")]
         for space in plan.spaces:

@@ -153,7 +153,7 @@ def _services(services: Sequence[ServiceState]) -> Iterator[str]:
     if not services:
         return
     sent = {
-        "rerank": "passages of notes and the query",
+        "rerank": "chunks of notes and the query",
         "expansion": "the query",
         "flush": "the conversation",
     }

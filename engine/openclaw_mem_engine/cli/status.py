@@ -141,12 +141,12 @@ def _never_shown(unshown: Unshown) -> str:
 
 
 def _link(link: ProviderState, now: float, damaged: bool) -> str:
-    """``openai (primary): active · 4 of 4 passages with its vectors · text is sent to api.openai.com``"""
+    """``openai (primary): active · 4 of 4 chunks with its vectors · text is sent to api.openai.com``"""
     parts = [f"{link.name} ({link.role}): {link.label}"]
     if link.state == "failed":
         parts[0] = f"{parts[0]} {failing(link.since, link.next_retry, now)}".rstrip()
     if not damaged:
-        parts.append(f"{link.vectors:,} of {count(link.chunks, 'passage')} with its vectors")
+        parts.append(f"{link.vectors:,} of {count(link.chunks, 'chunk')} with its vectors")
     if link.host:
         parts.append(f"text is sent to {destination(link.name, link.host)}")
     return " · ".join(parts)

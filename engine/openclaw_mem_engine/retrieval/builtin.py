@@ -266,7 +266,7 @@ class BuiltinBackend:
             chunks = {chunk_id: read[chunk_id] for chunk_id in ids if chunk_id in read}
             if len(chunks) < len(ids) and self.key(query, knobs) == key:
                 raise IndexDamaged(
-                    f"The index is damaged (passages that it lists are missing: {len(ids) - len(chunks)}). "
+                    f"The index is damaged (chunks that it lists are missing: {len(ids) - len(chunks)}). "
                     "Your notes are not touched: `openclaw-mem index --force` builds a new index from them."
                 )
             # A chunk may vanish between two reads when another process syncs: it is then in no list either.

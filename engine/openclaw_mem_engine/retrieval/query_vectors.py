@@ -189,7 +189,7 @@ class QueryVectors:
             notes.append(Note(failure.code, f"{self._remaining}: {reason}{also}", "warning"))
             return None
         covered, chunks = self._store.covered(vector.space), self._store.counts().chunks
-        partly = f" They cover {covered:,} of {chunks:,} passages." if covered < chunks else ""
+        partly = f" They cover {covered:,} of {chunks:,} chunks." if covered < chunks else ""
         text = f"Fallback, vectors of {vector.shown}: {reason}{partly}"
         notes.append(Note("fallback-vectors", text, "warning"))
         return vector

@@ -107,7 +107,7 @@ class IndexUpdate:
         self.report.waiting = tuple(left)
         self.embedding.files = (done, total)
         if self._space is not None and not left:
-            self.embedding.catch_up("waiting passages", self.limit)
+            self.embedding.catch_up("waiting chunks", self.limit)
         self.report.embedded += self.embedding.embedded
         self.report.cache_hits += self.embedding.cache_hits
         if left:

@@ -46,7 +46,7 @@ class PlannedSpace:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What ``openclaw-mem index`` would do now. ``files`` would be read; ``rebuild`` says why all of them.
-    ``removed`` files would be forgotten, with ``removed_chunks``. ``credentials``: different passages of the
+    ``removed`` files would be forgotten, with ``removed_chunks``. ``credentials``: different chunks of the
     files to read that hold what looks like a credential; None when they were not looked at."""
 
     files: int

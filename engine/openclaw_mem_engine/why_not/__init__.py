@@ -14,7 +14,7 @@ from openclaw_mem_engine.model import Note, as_json
 from openclaw_mem_engine.ranking.knobs import KnobValue
 
 #: What a step looks at, in the order of the walk. ``collection`` (of QMD): whether what holds the file is
-#: searched; ``session``: whether the scope allows the search; ``retrievers``: whether any candidate list
+#: searched; ``session``: whether the scope allows the search; ``lists``: whether any candidate list
 #: holds it, however late (its facts have ``lists``); ``scope``: whether such a list takes part in this mode
 #: and vector space. The steps from ``fusion`` on are stages of the ranking, those that ran.
 STEPS = (
@@ -24,7 +24,7 @@ STEPS = (
     "indexed",
     "chunk",
     "session",
-    "retrievers",
+    "lists",
     "scope",
     "pool",
     "fusion",

@@ -36,7 +36,7 @@ _LINE_SHARES = ("line_text", "line_vector")
 #: A number alone with at most so many values in a direction is tried value by value.
 _FEW = 20
 #: The steps of the walk that another stage of the ranking decides.
-_STAGE_OF = dict.fromkeys(("retrievers", "scope", "pool"), "candidates")
+_STAGE_OF = dict.fromkeys(("lists", "scope", "pool"), "candidates")
 _STAGE_OF |= {"min_score": "rescue", "mmr": "max_results"}
 #: A knob is not tried with values that alone let more rows of each list into the pool than this, and than
 #: now: the signals of their lines cost the most, and more than twenty results are seldom wanted.

@@ -24,7 +24,7 @@ def text_changes(
     """Changes of the note that would help, as far as they can be tried; and the words that it lacks."""
     yield from undated(search, passage, trace)
     missing = tuple(dict.fromkeys(word for fact in lists for word in fact.missing))
-    if missing and stage != "snippet":  # which words those are, the step of the retrievers says
+    if missing and stage != "snippet":  # which words those are, the step of the lists says
         ranks = [fact.rank for fact in lists if fact.lexical and fact.rank is not None]
         if not ranks:
             yield TextChange("word", "A keyword search cannot match words that the chunk lacks.")

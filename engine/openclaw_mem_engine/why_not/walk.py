@@ -135,7 +135,7 @@ def _steps(
 ) -> Iterator[Step]:
     knobs, matching = trace.knobs, [fact for fact in lists if fact.rank is not None]
     texts = "; ".join(fact.text for fact in lists) or "no candidate list could be made"
-    yield Step("retrievers", bool(matching), texts, {"lists": [fact.to_dict() for fact in lists]})
+    yield Step("lists", bool(matching), texts, {"lists": [fact.to_dict() for fact in lists]})
     fused = [fact for fact in matching if fact.fused]
     yield _scope_step(matching, fused, knobs)
     ranks = {fact.list: fact.rank for fact in fused}

@@ -70,9 +70,9 @@ class ChunkRows:
         with decoding(self._db.path):
             columns = zip(zip(*found, strict=True), _KINDS, strict=False)
             if any({*map(type, column)} != {kind} for column, kind in columns):
-                raise ValueError("text or lines of a passage are of another kind than was stored")
+                raise ValueError("text or lines of a chunk are of another kind than was stored")
             if any(sha256(utf8(row[6])).digest() != row[5] for row in found):
-                raise ValueError("the text of a passage is not what was stored")
+                raise ValueError("the text of a chunk is not what was stored")
         return {row[0]: StoredChunk._make((*row[:5], row[5].hex(), *row[6:])) for row in found}
 
 

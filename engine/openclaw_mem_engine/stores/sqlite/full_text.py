@@ -236,7 +236,7 @@ class FullTextRows:
         ids = self._chunks("seq", scores, generation).ids
         found = [(ids[seq], score) for seq, score in scores.items() if ids.get(seq) is not None]
         if len(found) < len(scores) and (meta := Meta(self._db)).all().get("fts_behind") != "yes":
-            meta.contradicted(generation, f"words without their passage: {len(scores) - len(found):,}")
+            meta.contradicted(generation, f"words without their chunk: {len(scores) - len(found):,}")
         return found
 
     def _among(self, scores: Mapping[int, float], wanted: Iterable[str], generation: int) -> dict[str, float]:

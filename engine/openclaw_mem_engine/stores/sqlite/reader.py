@@ -185,7 +185,7 @@ class SqliteReader:
             label = self._primary().label
             yield (
                 "vectors-awaited",
-                f"Some passages have no vectors of {label} yet: run `openclaw-mem index`.",
+                f"Some chunks have no vectors of {label} yet: run `openclaw-mem index`.",
             )
 
     def _missing_words(self, flags: Mapping[str, str]) -> Iterator[tuple[str, str]]:
