@@ -376,6 +376,9 @@ def test_every_exit_code_is_documented() -> None:
     "call",
     [
         ["search", "router"],
+        ["get", "MEMORY.md"],
+        ["status"],
+        ["providers"],
         ["index"],
         ["index", "--dry-run"],
         ["files"],
