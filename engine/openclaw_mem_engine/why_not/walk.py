@@ -169,9 +169,11 @@ def _steps(
 
 
 def _scope_step(matching: Sequence[ListFact], fused: Sequence[ListFact], knobs: Knobs) -> Step:
-    by = " and ".join(fact.label for fact in (fused or matching))
+    counted = fused or matching
+    by = " and ".join(fact.label for fact in counted)
     if fused:
-        return Step("scope", True, f"{by} count in mode {knobs.mode}")
+        verb = "counts" if len(counted) == 1 else "count"
+        return Step("scope", True, f"{by} {verb} in mode {knobs.mode}")
     why = f"which mode {knobs.mode} and vector space {knobs.vector_space} exclude"
     if any(fact.ignored for fact in matching):
         why = "and vectors say nothing of a query in this script (same_script)"
