@@ -334,8 +334,8 @@ def test_every_variable_and_extra_is_documented() -> None:
     sources = "".join(
         file.read_text("utf-8") for part in ("engine", "tui") for file in (ROOT / part).rglob("*.py")
     )
-    names = set(re.findall(r'"(OPENCLAW_MEM_\w+)"', sources))
-    assert "OPENCLAW_MEM_HOME" in names
+    names = set(re.findall(r'"(OPENCLAW_\w+|VISUAL|EDITOR)"', sources))
+    assert {"OPENCLAW_MEM_HOME", "OPENCLAW_CONFIG_PATH", "VISUAL"} <= names
     assert {name for name in names if f"`{name}`" not in variables} == set()
     install = (ROOT / "docs" / "install.md").read_text("utf-8")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

@@ -19,12 +19,12 @@ _FIRST_STEPS = """\
 examples:
   openclaw-mem demo                         try it on a demo workspace
   openclaw-mem search "vpn certificate"     search the memory of your agent
-  openclaw-mem search gateway --explain     ... with the reason of every rank
+  openclaw-mem search gateway --explain     ... with every stage and score
   openclaw-mem why-not gateway MEMORY.md:3  why is this line not in the answer?
   openclaw-mem providers                    is note text sent, and where?
 
-Without --workspace, the workspace of ~/.openclaw/openclaw.json is used, else
-~/.openclaw/workspace. `openclaw-mem COMMAND --help` has options and examples.
+Without --workspace, the configured one is used, else ~/.openclaw/workspace.
+`openclaw-mem COMMAND --help` has options and examples.
 
 exit codes: 0 done (also when nothing is relevant), 1 unexpected, 2 wrong usage,
   3 configuration, 4 refused path, 5 workspace, 6 index, 7 provider,
