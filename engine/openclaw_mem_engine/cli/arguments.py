@@ -107,7 +107,7 @@ COMMANDS = (
             option("words", nargs="*", metavar="QUERY", help="the query"),
             shared.QUERY,
             *_RANKING,
-            flag("--explain", "also show every stage, operand, and the first dropped chunks (--json: all)"),
+            flag("--explain", "also every stage and operand, and the first dropped chunks (--json: all)"),
             _SESSION_KEY,
             shared.EXIT_STATUS,
             option(
