@@ -15,10 +15,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_retrieve_qmd import qmd_settings
 
+from openclaw_mem_engine.demo import load_queries
 from openclaw_mem_engine.demo.workspace import write_demo
 from openclaw_mem_engine.errors import PathRefused, UsageError
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue
+from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue, parse_settings
 from openclaw_mem_engine.ranking.profiles import PROFILES, profile
 from openclaw_mem_engine.ranking.trace import Row, Trace
 from openclaw_mem_engine.retrieval.keywords import keyword_query
@@ -445,6 +446,17 @@ def test_mmr_names_what_displaced_a_passage(tmp_path: Path) -> None:
         first = memory.why_not("router house cellar", rows[0].path, None, knobs)
         assert next(step.text for step in first.steps if step.name == "mmr") == "MMR 0.100, rank 1 → 1"
         assert {"mmr": False} in [dict(change.set) for change in found.changes]
+
+
+def test_the_rows_of_each_lesson_of_the_demo_can_be_asked_for(demo: Memory) -> None:
+    """Those nearest to being returned, and the last of the pool, with the settings of the lesson."""
+    for lesson in load_queries(0).suggested:
+        for settings in (lesson.settings, lesson.against) if not lesson.backend else ():
+            knobs = demo.knobs.set(parse_settings([*settings]))
+            trace = demo.search(lesson.query, knobs).trace
+            for row in (*trace.unreturned[:1], *trace.unreturned[-1:]):
+                found = demo.why_not(lesson.query, row.path, row.start_line, knobs)
+                assert found.passage.path == row.path
 
 
 def test_json_has_the_documented_keys(small: Memory) -> None:

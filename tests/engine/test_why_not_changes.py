@@ -84,6 +84,14 @@ def test_a_change_that_works_by_a_tie_says_so_unless_the_next_has_another_score(
     assert how(0.49) == ""
 
 
+def test_what_mmr_never_compared_ties_with_nothing() -> None:
+    """A candidate beyond the candidate limit has no MMR value."""
+    pool = pool_of_lists(vector_list([(f"c{at}", 0.9 - at / 100) for at in range(12)]))
+    state = ranked(pool, profile("documented").set({"candidate_limit": 5, "max_results": 20, "mmr": True}))
+    changes = Search(state, {"c5"}, None, "limit", OnePool(pool), lambda: None).singles()
+    assert next(change.how for change in changes if "candidate_limit" in change.set) == ""
+
+
 def test_of_two_directions_the_one_with_the_score_is_named_though_it_is_farther() -> None:
     pool = pool_of_lists(vector_list([("a", 0.6), ("b", 0.5)]), bm25_list([("b", 3.0)]))
     days = {"a": 6, "b": 60}
