@@ -451,8 +451,8 @@ def test_mmr_names_what_displaced_a_passage(tmp_path: Path) -> None:
 def test_the_rows_of_each_lesson_of_the_demo_can_be_asked_for(demo: Memory) -> None:
     """Those nearest to being returned, and the last of the pool, with the settings of the lesson."""
     for lesson in load_queries(0).suggested:
-        for settings in (lesson.settings, lesson.against) if not lesson.backend else ():
-            knobs = demo.knobs.set(parse_settings([*settings]))
+        for names in (lesson.settings, lesson.against) if not lesson.backend else ():
+            knobs = demo.knobs.set(parse_settings(names))
             trace = demo.search(lesson.query, knobs).trace
             for row in (*trace.unreturned[:1], *trace.unreturned[-1:]):
                 found = demo.why_not(lesson.query, row.path, row.start_line, knobs)

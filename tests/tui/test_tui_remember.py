@@ -431,6 +431,21 @@ async def test_the_run_before_an_edit_is_the_baseline(
         assert screen.search.view.query == "postgres" == screen.query_line.value, "instead of the last query"
 
 
+async def test_the_terminal_comes_back_after_an_editor_that_does_not_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VISUAL", "nosuchedit")
+    async with running(tmp_path, initial_query="cellar") as (pilot, screen):
+        driver, seen = type(pilot.app._driver), list[str]()
+        monkeypatch.setattr(driver, "can_suspend", True)
+        for name in ("suspend_application_mode", "resume_application_mode"):
+            monkeypatch.setattr(driver, name, lambda _driver, name=name: seen.append(name.partition("_")[0]))
+        await press(pilot, "e")
+        assert seen == ["suspend", "resume"]
+        said = "the editor did not start: [Errno 2] No such file or directory: 'nosuchedit'"
+        assert screen.search.activity.said == said
+
+
 async def test_the_key_of_the_editor_says_when_there_is_no_hit(tmp_path: Path) -> None:
     async with running(tmp_path) as (pilot, screen):
         screen.hits.focus()
