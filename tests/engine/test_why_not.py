@@ -149,9 +149,10 @@ def smaller(knobs: Knobs, change: Mapping[str, KnobValue]) -> Iterator[dict[str,
         yield {**change, name: int(near) if spec.kind == "int" else round(near, 6)}
 
 
-def size(knobs: Knobs, found: Change) -> tuple[bool, bool, int, int, float]:
-    """What changes are ordered by: those that do not work by the score last, before them those that ask for
-    more, then by the results that are lost, by rank, and by the part of the ranges."""
+def size(knobs: Knobs, found: Change) -> tuple[bool, bool, bool, int, int, float]:
+    """What changes are ordered by: those that do not work by the score last, before them those that the agent
+    cannot be configured with, before these those that ask for more, then by the results that are lost, by
+    rank, and by the part of the ranges."""
     change = found.set
     parts = []
     for name, value in change.items():
@@ -167,7 +168,7 @@ def size(knobs: Knobs, found: Change) -> tuple[bool, bool, int, int, float]:
         "candidate_limit",
         "rerank_top",
     }
-    return bool(found.how), bool({*change} & more), len(found.lost), found.rank, sum(parts)
+    return bool(found.how), found.only_here, bool({*change} & more), len(found.lost), found.rank, sum(parts)
 
 
 def true_how(trace: Trace, rank: int, chunks: set[str], before: Trace) -> str:

@@ -12,7 +12,7 @@ from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
 from openclaw_mem_engine.config.knob_settings import openclaw_key
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.providers.base import stop_if_cancelled
-from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.knobs import Knobs, KnobValue
 from openclaw_mem_engine.ranking.pipeline import ranked
 from openclaw_mem_engine.ranking.pool import CHUNKS, Candidate, CandidateList, Pool
 from openclaw_mem_engine.ranking.state import RankingState
@@ -20,8 +20,9 @@ from openclaw_mem_engine.ranking.trace import NOT_SHOWN, Trace
 from openclaw_mem_engine.retrieval.fallback import ranking_knobs
 from openclaw_mem_engine.retrieval.scoped import checked_query, denial, scope_decision
 from openclaw_mem_engine.why_not import RETURNED, Change, Passage, Step, TextChange, WhyNot
-from openclaw_mem_engine.why_not.changes import MADE_WITH, Search
+from openclaw_mem_engine.why_not.changes import Search
 from openclaw_mem_engine.why_not.text_changes import text_changes
+from openclaw_mem_engine.why_not.tries import MADE_WITH
 from openclaw_mem_engine.why_not.walk import ListFact, walk
 from openclaw_mem_engine.workspace.reading import checked_path
 
@@ -40,10 +41,9 @@ def checked(query: str, path: str) -> str:
     return query
 
 
-def _marked(change: Change) -> Change:
-    """The change with whether the agent can be configured so."""
-    keys = [openclaw_key(name, value) for name, value in change.set.items()]
-    return replace(change, only_here=None in keys)
+def _only_here(settings: Mapping[str, KnobValue]) -> bool:
+    """Whether the agent cannot be configured with all of these knobs."""
+    return any(openclaw_key(name, value) is None for name, value in settings.items())
 
 
 class Found(Protocol):
@@ -147,8 +147,10 @@ class Lookup(ABC, Generic[F, C]):
     ) -> tuple[list[Change], list[TextChange]]:
         """What would bring the chunks in; a note when no setting does."""
         stop = partial(stop_if_cancelled, self._cancel, SEARCH_STOPPED)
-        search = Search(state, wanted, self._line, stage, self, stop, self.made_with, self.is_known)
-        changes = [_marked(change) for change in search.singles() or search.pairs()]
+        search = Search(
+            state, wanted, self._line, stage, self, stop, self.made_with, self.is_known, _only_here
+        )
+        changes = search.changes()
         candidate = self._first.candidates.get(chunk_id)
         texts = [*self._text_changes(search, candidate, trace, stage, lists)]
         if not changes:

@@ -124,8 +124,9 @@ class TextChange:
 class WhyNot:
     """The answer. ``returned``: the agent receives something of the passage, as result ``rank`` (from 1).
     ``stage`` is the step that said no, or ``returned``; ``verdict`` is one sentence. ``steps`` end with the
-    first no. ``changes``, those that cost the least first and those that are fragile last, are empty when
-    none of the settings tried brings it in (a note names the knobs), and when the passage needs none."""
+    first no. ``changes``, those that the agent can be configured with first and those that are fragile last,
+    are empty when none of the settings tried brings it in (a note names the knobs), and when the passage
+    needs none."""
 
     query: str
     passage: Passage
