@@ -397,10 +397,9 @@ def test_wrong_questions(either: Memory, query: str, path: str, line: int) -> No
         either.why_not(query, path, line)
 
 
-def test_the_last_line_of_a_result_can_be_asked_for(either: Memory) -> None:
-    """That of a chunk is the empty text after the last newline; a whole document ends before it."""
+def test_the_last_line_of_a_note_can_be_asked_for(either: Memory) -> None:
+    """What comes after the last newline is no line, though a chunk counts it."""
     last = (either.settings.workspace / "MEMORY.md").read_text("utf-8").count("\n")
-    last += not either.settings.qmd_in_process
     assert either.why_not("x", "MEMORY.md", last).passage.path == "MEMORY.md"
     with pytest.raises(UsageError, match=f"has {last} lines"):
         either.why_not("x", "MEMORY.md", last + 1)

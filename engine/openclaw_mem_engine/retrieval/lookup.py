@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
 from openclaw_mem_engine.config.knob_settings import openclaw_key
+from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.providers.base import stop_if_cancelled
 from openclaw_mem_engine.ranking.knobs import Knobs, KnobValue
@@ -19,6 +20,7 @@ from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import NOT_SHOWN, Trace
 from openclaw_mem_engine.retrieval.fallback import ranking_knobs
 from openclaw_mem_engine.retrieval.scoped import checked_query, denial, scope_decision
+from openclaw_mem_engine.stores.findings import counted
 from openclaw_mem_engine.why_not import RETURNED, Change, Passage, Step, TextChange, WhyNot
 from openclaw_mem_engine.why_not.changes import Search
 from openclaw_mem_engine.why_not.text_changes import text_changes
@@ -39,6 +41,14 @@ def checked(query: str, path: str) -> str:
     query = checked_query(query)
     checked_path(path)
     return query
+
+
+def check_line(line: int | None, path: str, end_line: int, text: str) -> None:
+    """Raise UsageError for a line after the ``text`` of a file, whose last piece has the number ``end_line``:
+    after a last newline there is no line."""
+    lines = end_line - text.endswith("\n")
+    if line is not None and line > lines:
+        raise UsageError(f"{path} has {counted(lines, 'line')}: there is no line {line}.")
 
 
 def _only_here(settings: Mapping[str, KnobValue]) -> bool:
