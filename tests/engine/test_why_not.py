@@ -280,6 +280,16 @@ def test_any_passage_also_where_more_match_than_a_list_fetches(
     check((demo, large, served)[seed % 3], seed)
 
 
+def test_lists_that_a_mode_does_not_use_are_named(large: Memory) -> None:
+    def scope(query: str, mode: str) -> str:
+        found = large.why_not(query, "memory/notes/n001.md", None, large.knobs.set({"mode": mode}))
+        return next(step.text for step in found.steps if step.name == "scope")
+
+    assert scope("zebra", "bm25") == "found only by vectors; mode bm25 does not use them"
+    assert scope("zebra", "hybrid") == "vec counts in mode hybrid"
+    assert scope(EVERYWHERE, "hybrid") == "vec and bm25 count in mode hybrid"
+
+
 def test_a_rank_beyond_the_pool_is_exact(large: Memory) -> None:
     trace = large.search(EVERYWHERE).trace
     known = {row.path for row in trace.rows}
@@ -291,13 +301,13 @@ def test_a_rank_beyond_the_pool_is_exact(large: Memory) -> None:
     assert f"rank {bm25['rank']} of {bm25['matched']} keyword matches" in found.steps[-3].text
     (note,) = (note for note in found.notes if note.code == "no-change")
     # No knob brings it into the pool, so there is nothing to pair.
-    says = r"None of the \d+ settings tried, alone, returns it: values of (.*)\."
-    named = re.fullmatch(says, note.text)
-    assert not found.changes and named is not None
+    assert re.fullmatch(r"None of the \d+ settings tried, alone, returns it\.", note.text)
+    named = found.to_dict()["tried"].removeprefix("values of ").split(", ")
+    assert not found.changes
     # Values that let more than 80 rows of each list into the pool are not tried, and the sentence says so.
-    names = {name.partition(" up to ")[0] for name in named[1].split(", ")}
+    names = {name.partition(" up to ")[0] for name in named}
     assert {"mode", "max_results"} < names < {*KNOBS}
-    assert {"max_results up to 20", "list_rows up to 80"} < {*named[1].split(", ")}
+    assert {"max_results up to 20", "list_rows up to 80"} < {*named}
 
 
 # -- before the ranking -------------------------------------------------------------------------------------

@@ -97,6 +97,7 @@ class Lookup(ABC, Generic[F, C]):
         self._cancel = cancel
         self._steps: list[Step] = []
         self._notes: list[Note] = []
+        self._tried = ""
         self._path = self._asked
         # By what they depend on: what was found first is the beginning of what is found for other knobs.
         self._searches: dict[tuple[object, ...], F] = {}
@@ -144,6 +145,7 @@ class Lookup(ABC, Generic[F, C]):
             tuple(changes),
             tuple(texts),
             tuple(self._notes),
+            self._tried,
         )
 
     def _changes(
@@ -164,9 +166,8 @@ class Lookup(ABC, Generic[F, C]):
         candidate = self._first.candidates.get(chunk_id)
         texts = [*self._text_changes(search, candidate, trace, stage, lists)]
         if not changes:
-            settings, knobs = search.tried
-            text = f"None of the {settings}, returns it: {knobs}."
-            self._notes.append(Note(NO_CHANGE, text))
+            settings, self._tried = search.tried
+            self._notes.append(Note(NO_CHANGE, f"None of the {settings}, returns it."))
         return changes, texts
 
     @abstractmethod
