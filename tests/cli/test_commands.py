@@ -85,14 +85,15 @@ def test_index_exits_7_when_embedding_failed_and_keywords_still_answer(bare: Cal
     [
         (["MEMORY.md"], NOTES["MEMORY.md"]),
         (["MEMORY.md:3"], "The gateway is a grey box behind the door.\nCoffee is bought on Mondays.\n"),
-        (["MEMORY.md:3", "--lines", "1"], "The gateway is a grey box behind the door."),
-        (["MEMORY.md:1-3"], "# Facts\n\nThe gateway is a grey box behind the door."),
-        (["MEMORY.md#L3-L3"], "The gateway is a grey box behind the door."),
+        (["MEMORY.md:3", "--lines", "1"], "The gateway is a grey box behind the door.\n"),
+        (["MEMORY.md:1-3"], "# Facts\n\nThe gateway is a grey box behind the door.\n"),
+        (["MEMORY.md:1-2"], "# Facts\n\n"),
+        (["MEMORY.md#L3-L3"], "The gateway is a grey box behind the door.\n"),
         (["MEMORY.md", "--from", "4", "--lines", "9"], "Coffee is bought on Mondays.\n"),
-        (["memory/../MEMORY.md", "--lines", "1"], "# Facts"),
+        (["memory/../MEMORY.md", "--lines", "1"], "# Facts\n"),
     ],
 )
-def test_get_prints_exactly_the_text(call: Call, argv: list[str], text: str) -> None:
+def test_get_prints_exactly_the_lines(call: Call, argv: list[str], text: str) -> None:
     said = call("get", *argv)
     assert said == (0, text, "")
 

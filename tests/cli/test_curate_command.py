@@ -49,7 +49,11 @@ def test_a_candidate_is_written_after_a_yes_and_undone(call: Call, world: World,
     refused = call("curate", "--apply", ids["duplicate"])
     assert refused.code == 2 and "add --yes" in refused.err and note.read_text() == MEMORY
     shown = call("curate", "--effect", ids["duplicate"])
-    assert shown.code == 0 and "effect: no query is known" in shown.out and note.read_text() == MEMORY
+    assert (
+        shown.code == 0
+        and "effect: not measured: no recorded searches" in shown.out
+        and note.read_text() == MEMORY
+    )
     assert "budget after the change: MEMORY.md: 5 lines (200 advised)" in shown.out
     done = call("curate", "--apply", ids["duplicate"][:5], "--yes")
     assert done.out.endswith("written: MEMORY.md +0 -1 line\n`openclaw-mem undo 1` takes it back.\n")

@@ -124,6 +124,15 @@ def test_explain_tells_stages_arithmetic_and_what_was_dropped(call: Call) -> Non
     assert "rank 2, only the top 1 is returned" in said.out
 
 
+def test_candidates_are_counted_without_those_outside_the_pool(call: Call) -> None:
+    small = ["--max-results", "1", "--set", "pool_results=1", "--set", "candidate_multiplier=1"]
+    said = call("search", "router VLAN", "--explain", *small)
+    rows = call("search", "router VLAN", "--explain", "--json", *small).json["trace"]["rows"]
+    outside = sum(row["outcome"].get("stage") == "pool" for row in rows)
+    assert outside and f"not returned ({len(rows) - 1}; outside the pool: {outside})" in said.out.splitlines()
+    assert said.out.splitlines()[-1].startswith(f"1 returned of {len(rows) - outside} candidates · ")
+
+
 def test_nothing_passes_names_the_best_and_a_setting_that_shows_it(call: Call) -> None:
     said = call("search", "router", "--min-score", "0.99", "--set", "keyword_rescue=off")
     assert said.code == 0

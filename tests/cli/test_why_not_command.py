@@ -83,10 +83,10 @@ def test_a_line_beyond_the_end_is_wrong_usage(call: Call) -> None:
 
 
 def test_every_line_of_a_result_can_be_asked_for(call: Call) -> None:
-    """The lines of a result count the empty text after the last newline."""
+    """The range of a result counts the empty text after the last newline, in which nothing is."""
     (hit,) = [hit for hit in call("search", "coffee", "--json").json["results"] if hit["path"] == "MEMORY.md"]
     assert hit["endLine"] == 5
-    assert call("why-not", "coffee", "MEMORY.md:5").code == 0
+    assert call("why-not", "coffee", "MEMORY.md:4").code == 0
+    assert "MEMORY.md has 4 lines: there is no line 5." in call("why-not", "coffee", "MEMORY.md:5").err
     assert call("get", "MEMORY.md:5").code == 0
-    for command in (("why-not", "coffee"), ("get",)):
-        assert "MEMORY.md has 5 lines" in call(*command, "MEMORY.md:6").err
+    assert "MEMORY.md has 5 lines" in call("get", "MEMORY.md:6").err

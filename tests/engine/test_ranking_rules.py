@@ -164,7 +164,7 @@ def test_a_chosen_mode_has_no_note_but_a_missing_list_has() -> None:
     only_words = rank(both, DOCUMENTED.set({"mode": "bm25"}))
     assert (returned(only_words), codes(only_words)) == (["b"], ["cut-not-applied"])
     assert row(only_words, "a").outcome.stage == "scope"
-    assert row(only_words, "a").outcome.reason == "found only by a list that the mode excludes"
+    assert row(only_words, "a").outcome.reason == "found only by vectors; mode bm25 does not use them"
     trace = rank(pool_of(None, [("b", 2.0)]), DOCUMENTED.set({"mode": "vector"}))
     assert (returned(trace), codes(trace)) == ([], ["leg-missing"])
 

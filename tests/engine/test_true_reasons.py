@@ -241,9 +241,10 @@ SENTENCES: dict[str, Check] = {
     r"score ([\d.]+) before decay": _before_decay,
     r"rank (\d+) before decay": lambda oracle, row, found: row.ranks["fusion"] == int(found[1]),
     r"(.+ rank .+); the pool takes the first (\d+) of each list": _pool_cut,
-    r"found only by a list that the mode excludes": lambda oracle, row, _: (
+    r"found only by (?:keywords|vectors)": lambda oracle, row, _: (
         not any(row.chunk_id in lst.ranks for lst in oracle.trace.lists)
     ),
+    r"mode (bm25|vector) does not use them": lambda oracle, _, found: oracle.knobs.mode == found[1],
     r"rank (\d+), only the top (\d+) (?:is|are) (?:returned|packed)": _late,
     r"MMR ([-\d.]+) ([<=]) ([-\d.]+) of (?:#(\d+)|the last of \d+)"
     r"(?:; similarity ([\d.]+) to (?:#(\d+), )?(\S+))?; by score alone it would be kept": _displaced,

@@ -15,10 +15,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_retrieve_qmd import qmd_settings
 
+from openclaw_mem_engine.demo import load_queries
 from openclaw_mem_engine.demo.workspace import write_demo
 from openclaw_mem_engine.errors import PathRefused, UsageError
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue
+from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue, parse_settings
 from openclaw_mem_engine.ranking.profiles import PROFILES, profile
 from openclaw_mem_engine.ranking.trace import Row, Trace
 from openclaw_mem_engine.retrieval.keywords import keyword_query
@@ -148,9 +149,10 @@ def smaller(knobs: Knobs, change: Mapping[str, KnobValue]) -> Iterator[dict[str,
         yield {**change, name: int(near) if spec.kind == "int" else round(near, 6)}
 
 
-def size(knobs: Knobs, found: Change) -> tuple[bool, bool, int, int, float]:
-    """What changes are ordered by: those that do not work by the score last, before them those that ask for
-    more, then by the results that are lost, by rank, and by the part of the ranges."""
+def size(knobs: Knobs, found: Change) -> tuple[bool, bool, bool, int, int, float]:
+    """What changes are ordered by: those that do not work by the score last, before them those that the agent
+    cannot be configured with, before these those that ask for more, then by the results that are lost, by
+    rank, and by the part of the ranges."""
     change = found.set
     parts = []
     for name, value in change.items():
@@ -166,7 +168,7 @@ def size(knobs: Knobs, found: Change) -> tuple[bool, bool, int, int, float]:
         "candidate_limit",
         "rerank_top",
     }
-    return bool(found.how), bool({*change} & more), len(found.lost), found.rank, sum(parts)
+    return bool(found.how), found.only_here, bool({*change} & more), len(found.lost), found.rank, sum(parts)
 
 
 def true_how(trace: Trace, rank: int, chunks: set[str], before: Trace) -> str:
@@ -278,6 +280,16 @@ def test_any_passage_also_where_more_match_than_a_list_fetches(
     check((demo, large, served)[seed % 3], seed)
 
 
+def test_lists_that_a_mode_does_not_use_are_named(large: Memory) -> None:
+    def scope(query: str, mode: str) -> str:
+        found = large.why_not(query, "memory/notes/n001.md", None, large.knobs.set({"mode": mode}))
+        return next(step.text for step in found.steps if step.name == "scope")
+
+    assert scope("zebra", "bm25") == "found only by vectors; mode bm25 does not use them"
+    assert scope("zebra", "hybrid") == "vec counts in mode hybrid"
+    assert scope(EVERYWHERE, "hybrid") == "vec and bm25 count in mode hybrid"
+
+
 def test_a_rank_beyond_the_pool_is_exact(large: Memory) -> None:
     trace = large.search(EVERYWHERE).trace
     known = {row.path for row in trace.rows}
@@ -289,13 +301,13 @@ def test_a_rank_beyond_the_pool_is_exact(large: Memory) -> None:
     assert f"rank {bm25['rank']} of {bm25['matched']} keyword matches" in found.steps[-3].text
     (note,) = (note for note in found.notes if note.code == "no-change")
     # No knob brings it into the pool, so there is nothing to pair.
-    says = r"None of the \d+ settings tried, alone, returns it: values of (.*)\."
-    named = re.fullmatch(says, note.text)
-    assert not found.changes and named is not None
+    assert re.fullmatch(r"None of the \d+ settings tried, alone, returns it\.", note.text)
+    named = found.to_dict()["tried"].removeprefix("values of ").split(", ")
+    assert not found.changes
     # Values that let more than 80 rows of each list into the pool are not tried, and the sentence says so.
-    names = {name.partition(" up to ")[0] for name in named[1].split(", ")}
+    names = {name.partition(" up to ")[0] for name in named}
     assert {"mode", "max_results"} < names < {*KNOBS}
-    assert {"max_results up to 20", "list_rows up to 80"} < {*named[1].split(", ")}
+    assert {"max_results up to 20", "list_rows up to 80"} < {*named}
 
 
 # -- before the ranking -------------------------------------------------------------------------------------
@@ -395,10 +407,9 @@ def test_wrong_questions(either: Memory, query: str, path: str, line: int) -> No
         either.why_not(query, path, line)
 
 
-def test_the_last_line_of_a_result_can_be_asked_for(either: Memory) -> None:
-    """That of a chunk is the empty text after the last newline; a whole document ends before it."""
+def test_the_last_line_of_a_note_can_be_asked_for(either: Memory) -> None:
+    """What comes after the last newline is no line, though a chunk counts it."""
     last = (either.settings.workspace / "MEMORY.md").read_text("utf-8").count("\n")
-    last += not either.settings.qmd_in_process
     assert either.why_not("x", "MEMORY.md", last).passage.path == "MEMORY.md"
     with pytest.raises(UsageError, match=f"has {last} lines"):
         either.why_not("x", "MEMORY.md", last + 1)
@@ -445,6 +456,17 @@ def test_mmr_names_what_displaced_a_passage(tmp_path: Path) -> None:
         first = memory.why_not("router house cellar", rows[0].path, None, knobs)
         assert next(step.text for step in first.steps if step.name == "mmr") == "MMR 0.100, rank 1 → 1"
         assert {"mmr": False} in [dict(change.set) for change in found.changes]
+
+
+def test_the_rows_of_each_lesson_of_the_demo_can_be_asked_for(demo: Memory) -> None:
+    """Those nearest to being returned, and the last of the pool, with the settings of the lesson."""
+    for lesson in load_queries(0).suggested:
+        for names in (lesson.settings, lesson.against) if not lesson.backend else ():
+            knobs = demo.knobs.set(parse_settings(names))
+            trace = demo.search(lesson.query, knobs).trace
+            for row in (*trace.unreturned[:1], *trace.unreturned[-1:]):
+                found = demo.why_not(lesson.query, row.path, row.start_line, knobs)
+                assert found.passage.path == row.path
 
 
 def test_json_has_the_documented_keys(small: Memory) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,8 +23,9 @@ from openclaw_mem_engine.ranking.stages import scores, snippets
 from openclaw_mem_engine.ranking.state import RankingState, Wanted
 from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder
 from openclaw_mem_engine.stores.query import LexicalQuery
-from openclaw_mem_engine.why_not import RETURNED
+from openclaw_mem_engine.why_not import RETURNED, Change
 from openclaw_mem_engine.why_not.changes import Search
+from openclaw_mem_engine.why_not.steps import hundredths
 from openclaw_mem_engine.why_not.text_changes import text_changes
 from openclaw_mem_engine.why_not.walk import Fate, ListFact, fate_of
 from support.knob_values import few_values, values_of
@@ -55,7 +57,7 @@ def searched(lists: tuple[CandidateList, ...]) -> tuple[Search, RankingState]:
 
 def test_no_higher_minimum_score_and_no_space_that_is_not_there_is_proposed() -> None:
     lists = (vector_list([("a", 0.55), ("b", 0.1)]), bm25_list([("b", 3.0)]))
-    changes = searched(lists)[0].singles()
+    changes = searched(lists)[0].changes()
     low = next(change.set["min_score"] for change in changes if "min_score" in change.set)
     assert float(low) < 0.35 and not any("vector_space" in change.set for change in changes)
     second = replace(vector_list([("b", 0.9)]), id="vector:second", space_number=1)
@@ -63,8 +65,35 @@ def test_no_higher_minimum_score_and_no_space_that_is_not_there_is_proposed() ->
     assert {"vector_space": "second"} in [dict(change.set) for change in changes]
 
 
+def test_a_minimum_is_lowered_to_the_score_in_hundredths() -> None:
+    lists = (vector_list([("a", 0.6), ("b", 0.343 / 0.7), ("c", 0.31 / 0.7)]),)
+    changes = searched(lists)[0].changes()
+    found = next(change for change in changes if "min_score" in change.set)
+    assert (found.set, found.gained) == ({"min_score": 0.34}, ())
+    off_grid = [*hundredths(0.355, 0.305)], [*hundredths(0.01, 0.0)]
+    assert off_grid == ([0.35, 0.34, 0.33, 0.32, 0.31], [])
+
+
+def test_what_the_agent_can_be_configured_with_is_named_first_and_is_looked_for_in_pairs() -> None:
+    def changes(*free: str) -> list[Change]:
+        def only_here(settings: Mapping[str, KnobValue]) -> bool:
+            return not settings.keys() <= {*free}
+
+        pool = pool_of_lists(vector_list([("a", 0.7), ("b", 0.5), ("c", 0.4)]), bm25_list([("c", 9.0)]))
+        knobs = profile("documented").set({"max_results": 1, "min_score": 0.5, "keyword_rescue": "off"})
+        stop, state = (lambda: None), ranked(pool, knobs)
+        return Search(state, {"c"}, None, "min_score", OnePool(pool), stop, only_here=only_here).changes()
+
+    (last,) = [change.set for change in changes(*KNOBS) if not change.how][-1]
+    assert [change.only_here for change in changes(last)][:2] == [False, True]
+    assert changes(last)[0].set.keys() == {last}
+    paired = changes("min_score", "max_results")
+    assert paired[0].set.keys() == {"min_score", "max_results"} and not paired[0].only_here
+    assert paired[1:] and all(change.only_here and len(change.set) == 1 for change in paired[1:])
+
+
 def test_a_change_that_works_by_keyword_rescue_says_so_and_comes_last() -> None:
-    changes = searched((vector_list([("a", 0.55), ("b", 0.1)]), bm25_list([("b", 3.0)])))[0].singles()
+    changes = searched((vector_list([("a", 0.55), ("b", 0.1)]), bm25_list([("b", 3.0)])))[0].changes()
     how = {name: change.how for change in changes for name in change.set}
     assert how["min_score"] == "" == how["fusion"]
     assert how["vector_weight"] == "works by keyword rescue: no score reaches min score 0.35"
@@ -82,6 +111,14 @@ def test_a_change_that_works_by_a_tie_says_so_unless_the_next_has_another_score(
 
     assert how(0.5) == "works by a tie-break: 1 candidate with the same score is not returned"
     assert how(0.49) == ""
+
+
+def test_what_mmr_never_compared_ties_with_nothing() -> None:
+    """A candidate beyond the candidate limit has no MMR value."""
+    pool = pool_of_lists(vector_list([(f"c{at}", 0.9 - at / 100) for at in range(12)]))
+    state = ranked(pool, profile("documented").set({"candidate_limit": 5, "max_results": 20, "mmr": True}))
+    changes = Search(state, {"c5"}, None, "limit", OnePool(pool), lambda: None).singles()
+    assert next(change.how for change in changes if "candidate_limit" in change.set) == ""
 
 
 def test_of_two_directions_the_one_with_the_score_is_named_though_it_is_farther() -> None:
@@ -119,8 +156,7 @@ def test_a_pair_of_what_brings_the_chunk_in_and_what_shows_the_line_is_found() -
     pool = replace(pool, candidates={**pool.candidates, "b": long})
     state = ranked(pool, profile("documented"))
     search = Search(state, {"b"}, 300, "min_score", OnePool(pool), lambda: None)
-    assert search.singles() == []
-    pairs = [{*change.set} for change in search.pairs()]
+    pairs = [{*change.set} for change in search.changes()]
     assert {"min_score", "snippet_chars"} in pairs
     how, of_what = search.tried
     assert how.endswith("alone and in some pairs") and "; pairs of " in of_what

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from lab_world import LARGE, frame, lab, press, settled, until
+from textual.events import Paste
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.config.load import load_settings
@@ -429,6 +430,29 @@ async def test_the_run_before_an_edit_is_the_baseline(
         assert pilot.app.focused is screen.query_line, "as on the first start"
         await press(pilot, *"postgres")
         assert screen.search.view.query == "postgres" == screen.query_line.value, "instead of the last query"
+
+
+async def test_the_terminal_comes_back_after_an_editor_that_does_not_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VISUAL", "nosuchedit")
+    async with running(tmp_path, initial_query="cellar") as (pilot, screen):
+        driver, seen = type(pilot.app._driver), list[str]()
+        monkeypatch.setattr(driver, "can_suspend", True)
+        for name in ("suspend_application_mode", "resume_application_mode"):
+            monkeypatch.setattr(driver, name, lambda _driver, name=name: seen.append(name.partition("_")[0]))
+        await press(pilot, "e")
+        assert seen == ["suspend", "resume"]
+        said = "the editor did not start: [Errno 2] No such file or directory: 'nosuchedit'"
+        assert screen.search.activity.said == said
+
+
+async def test_lines_that_are_pasted_into_the_query_are_one_line(tmp_path: Path) -> None:
+    async with running(tmp_path) as (pilot, screen):
+        screen.query_line.focus()
+        screen.query_line.post_message(Paste("the cellar\r\nrouter\n"))
+        await until(pilot, lambda: bool(screen.search.view.query))
+        assert screen.query_line.value == "the cellar router"
 
 
 async def test_the_key_of_the_editor_says_when_there_is_no_hit(tmp_path: Path) -> None:

@@ -182,7 +182,10 @@ async def test_x_writes_the_change_as_configuration(tmp_path: Path) -> None:
 async def test_any_line_is_found_by_path_or_text(tmp_path: Path) -> None:
     async with running(tmp_path, initial_query=DRILL) as (pilot, search):
         await press(pilot, "W")
-        assert isinstance(pilot.app.screen, PickScreen)
+        dialog = pilot.app.screen
+        assert isinstance(dialog, PickScreen)
+        count = len(await search.search.service.read(lines_of))
+        await until(pilot, lambda: f"1 of {count:,} · 200 shown · " in str(dialog._box.border_subtitle))
         await press(pilot, *"quokka", "enter")  # nothing like it: enter closes with nothing
         assert pilot.app.screen is search
         await press(pilot, "W", *"2025-09-05", "space", *"magpie", "space", *"minutes", "enter")

@@ -8,8 +8,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -284,6 +285,16 @@ class Workbench(App[int]):
         """What ctrl+c runs where nothing is selected: a slip of the finger does not end the session."""
         if isinstance(self.screen, WorkbenchScreen):
             self.screen.tell("ctrl+q quits; ctrl+c copies selected text")
+
+    @contextmanager
+    def suspend(self) -> Iterator[None]:
+        """As Textual's, which leaves screen and keys suspended where the body raises."""
+        suspended = ExitStack()
+        suspended.enter_context(super().suspend())
+        try:
+            yield
+        finally:
+            suspended.close()
 
     def action_suspend_process(self) -> None:
         """Stop the job of the shell: this process and what started it in its group (``uv run``), as the

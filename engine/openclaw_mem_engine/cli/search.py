@@ -265,11 +265,13 @@ def run_get(arguments: Namespace) -> int:
         say(f"{excerpt.path} has {excerpt.total_lines} lines.")
     if arguments.json:
         print_json(as_json(excerpt))
-    elif is_terminal(sys.stdout):  # for a person nothing that acts on the terminal
-        text = visible(excerpt.text)
-        out(text, end="" if text.endswith("\n") or not text else "\n")
-    else:  # exactly the text for a program
-        out_bytes(excerpt.text.encode("utf-8", "surrogateescape"))
+        return 0
+    # The newline of the last line is not in the text where more of the file follows.
+    text = excerpt.text + "\n" * (excerpt.end_line < excerpt.total_lines)
+    if is_terminal(sys.stdout):  # for a person nothing that acts on the terminal
+        out(visible(text), end="" if text.endswith("\n") or not text else "\n")
+    else:  # for a program exactly what the file holds
+        out_bytes(text.encode("utf-8", "surrogateescape"))
     return 0
 
 

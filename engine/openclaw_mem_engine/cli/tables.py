@@ -121,10 +121,10 @@ def hit_lines(answer: Answer, columns: int, limit: int) -> Iterator[str]:
 
 def _dropped_lines(answer: Answer) -> Iterator[str]:
     """What was nearest to being returned, with stage and reason; the rest as a number."""
-    dropped = answer.trace.dropped
+    dropped, outside = answer.trace.dropped, len(answer.trace.outside)
     if not dropped:
         return
-    yield strong(f"not returned ({len(dropped):,})")
+    yield strong(f"not returned ({len(dropped):,}{f'; outside the pool: {outside:,}' if outside else ''})")
     rows = []
     for row in dropped[:DROPPED_SHOWN]:
         score, reason = final_score(row, answer.trace.knobs), one_line(row.outcome.reason or "")
@@ -157,7 +157,7 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
     fresh, waited = pool.freshness, answer.sync_seconds or 0.0
     how = " (--explain: why not the others)" if trace.dropped and not explain else ""
     parts = [
-        f"{returned_words(trace)} of {len(trace.rows):,} candidates{how}",
+        f"{returned_words(trace)} of {len(trace.rows) - len(trace.outside):,} candidates{how}",
         f"profile {_profile(answer)}",
         f"provider {answer.served_by[0]}",
         f"index {index_state(fresh, trace.notes)}" if fresh is not None else "",

@@ -75,7 +75,7 @@ class Effect:
     def sentence(self) -> str:
         """The effect in one sentence."""
         if not self.queries:
-            return "no query is known to measure it with: neither judged ones nor searches of the agent"
+            return "not measured: no recorded searches"
         count = f"{self.queries} quer{'y' if self.queries == 1 else 'ies'}"
         parts = [f"{len(self.moved)} of {count} with other results"]
         if not self.moved:

@@ -77,7 +77,7 @@ RULES = tuple(
     (kind, why, re.compile(words if words.startswith("^") else rf"\b({words})\b", re.IGNORECASE))
     for kind, why, words in _WORDS
 )
-_OTHERWISE: tuple[Kind, str] = ("fact", "fits no rule")
+_OTHERWISE: tuple[Kind, str] = ("fact", "has no word of another kind")
 _HEADING = re.compile(r"^(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t\r]*$")
 _WORD = re.compile(r"\w{3,}")
 #: A section gets an item when they share more than this: about one word that few sections have.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Any, Literal, get_args, get_type_hints
@@ -27,6 +27,7 @@ PACKED_CHUNKS = 40
 
 #: The kind of list that a mode leaves; a mode that is not here takes all of them.
 _ONLY: Mapping[Mode, Kind] = {"bm25": "lexical", "vector": "vector"}
+_FOUND_BY: Mapping[Kind, str] = {"lexical": "keywords", "vector": "vectors", "external": "the results of qmd"}
 
 #: The vector spaces of an index in the order of their numbers: it can hold vectors of several embedders.
 Space = Literal["primary", "second", "third"]
@@ -221,6 +222,11 @@ class Knobs:
     def takes(self, kind: Kind) -> bool:
         """Whether lists of a kind take part in this mode."""
         return _ONLY.get(self.mode, kind) == kind
+
+    def unused(self, kinds: Collection[Kind]) -> str:
+        """Why a chunk is no candidate that only lists of these kinds hold, of which the mode takes none."""
+        by = " and ".join(_FOUND_BY[kind] for kind in _FOUND_BY if kind in kinds)
+        return f"found only by {by}; mode {self.mode} does not use them"
 
     def missing_need(self, name: str) -> str:
         """Why a knob has no effect with the others as they are ("needs decay on"), or an empty text."""

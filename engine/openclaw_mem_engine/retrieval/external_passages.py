@@ -16,7 +16,7 @@ from openclaw_mem_engine.ranking.pool import Candidate, Pool
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.retrieval.collection_files import CollectionLookup
-from openclaw_mem_engine.retrieval.lookup import INDEX
+from openclaw_mem_engine.retrieval.lookup import INDEX, check_line
 from openclaw_mem_engine.stores.findings import counted
 from openclaw_mem_engine.why_not import Change, TextChange, WhyNot
 from openclaw_mem_engine.why_not.walk import ListFact
@@ -69,9 +69,8 @@ class ExternalLookup(CollectionLookup[Pool]):
         if isinstance(placed, WhyNot):
             return placed
         with suppress(NoteRefused):
-            lines = self._backend.get(self._path).total_lines
-            if self._line is not None and self._line > lines:
-                raise UsageError(f"{self._path} has {lines} lines: there is no line {self._line}.")
+            now = self._backend.get(self._path)
+            check_line(self._line, self._path, now.total_lines, now.text)
         if not self._documents and not any(one.held for one in placed):
             self._pass(
                 "indexed", "the index of the external qmd cannot be read: whether it has the file is unknown"

@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
 from openclaw_mem_engine.config.knob_settings import openclaw_key
+from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.providers.base import stop_if_cancelled
-from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.knobs import Knobs, KnobValue
 from openclaw_mem_engine.ranking.pipeline import ranked
 from openclaw_mem_engine.ranking.pool import CHUNKS, Candidate, CandidateList, Pool
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import NOT_SHOWN, Trace
 from openclaw_mem_engine.retrieval.fallback import ranking_knobs
 from openclaw_mem_engine.retrieval.scoped import checked_query, denial, scope_decision
+from openclaw_mem_engine.stores.findings import counted
 from openclaw_mem_engine.why_not import RETURNED, Change, Passage, Step, TextChange, WhyNot
-from openclaw_mem_engine.why_not.changes import MADE_WITH, Search
+from openclaw_mem_engine.why_not.changes import Search
 from openclaw_mem_engine.why_not.text_changes import text_changes
+from openclaw_mem_engine.why_not.tries import MADE_WITH
 from openclaw_mem_engine.why_not.walk import ListFact, walk
 from openclaw_mem_engine.workspace.reading import checked_path
 
@@ -40,10 +43,17 @@ def checked(query: str, path: str) -> str:
     return query
 
 
-def _marked(change: Change) -> Change:
-    """The change with whether the agent can be configured so."""
-    keys = [openclaw_key(name, value) for name, value in change.set.items()]
-    return replace(change, only_here=None in keys)
+def check_line(line: int | None, path: str, end_line: int, text: str) -> None:
+    """Raise UsageError for a line after the ``text`` of a file, whose last piece has the number ``end_line``:
+    after a last newline there is no line."""
+    lines = end_line - text.endswith("\n")
+    if line is not None and line > lines:
+        raise UsageError(f"{path} has {counted(lines, 'line')}: there is no line {line}.")
+
+
+def _only_here(settings: Mapping[str, KnobValue]) -> bool:
+    """Whether the agent cannot be configured with all of these knobs."""
+    return any(openclaw_key(name, value) is None for name, value in settings.items())
 
 
 class Found(Protocol):
@@ -87,6 +97,7 @@ class Lookup(ABC, Generic[F, C]):
         self._cancel = cancel
         self._steps: list[Step] = []
         self._notes: list[Note] = []
+        self._tried = ""
         self._path = self._asked
         # By what they depend on: what was found first is the beginning of what is found for other knobs.
         self._searches: dict[tuple[object, ...], F] = {}
@@ -134,6 +145,7 @@ class Lookup(ABC, Generic[F, C]):
             tuple(changes),
             tuple(texts),
             tuple(self._notes),
+            self._tried,
         )
 
     def _changes(
@@ -147,14 +159,15 @@ class Lookup(ABC, Generic[F, C]):
     ) -> tuple[list[Change], list[TextChange]]:
         """What would bring the chunks in; a note when no setting does."""
         stop = partial(stop_if_cancelled, self._cancel, SEARCH_STOPPED)
-        search = Search(state, wanted, self._line, stage, self, stop, self.made_with, self.is_known)
-        changes = [_marked(change) for change in search.singles() or search.pairs()]
+        search = Search(
+            state, wanted, self._line, stage, self, stop, self.made_with, self.is_known, _only_here
+        )
+        changes = search.changes()
         candidate = self._first.candidates.get(chunk_id)
         texts = [*self._text_changes(search, candidate, trace, stage, lists)]
         if not changes:
-            settings, knobs = search.tried
-            text = f"None of the {settings}, returns it: {knobs}."
-            self._notes.append(Note(NO_CHANGE, text))
+            settings, self._tried = search.tried
+            self._notes.append(Note(NO_CHANGE, f"None of the {settings}, returns it."))
         return changes, texts
 
     @abstractmethod

@@ -20,11 +20,11 @@ from openclaw_mem_engine.ranking.stages.scores import is_ignored
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.retrieval.keywords import provide_for_search
-from openclaw_mem_engine.retrieval.lookup import INDEX, Lookup
+from openclaw_mem_engine.retrieval.lookup import INDEX, Lookup, check_line
 from openclaw_mem_engine.stores.base import StoredChunk
 from openclaw_mem_engine.sync.changes import is_on_disk, note_changed, on_disk
 from openclaw_mem_engine.why_not import WhyNot
-from openclaw_mem_engine.why_not.changes import MADE_WITH
+from openclaw_mem_engine.why_not.tries import MADE_WITH
 from openclaw_mem_engine.why_not.walk import ListFact
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import takes_in
@@ -144,15 +144,15 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
 
     def _check_line(self, path: str, chunks: Sequence[StoredChunk]) -> None:
         """Raises UsageError for a line that neither file nor index has."""
-        indexed = max((chunk.end_line for chunk in chunks), default=0)
-        if self._line is None or self._line <= indexed:
-            return
+        last = max(chunks, key=lambda chunk: chunk.end_line, default=None)
+        indexed, text = (last.end_line, last.text) if last is not None else (0, "")
         try:
-            total = self._backend.get(path).total_lines
-        except NoteRefused:  # a transcript, or one that cannot be read now
-            total = indexed
-        if self._line > total:
-            raise UsageError(f"{path} has {total} lines: there is no line {self._line}.")
+            check_line(self._line, path, indexed, text)
+        except UsageError:
+            with suppress(NoteRefused):  # a transcript, or one that cannot be read now
+                now = self._backend.get(path)
+                return check_line(self._line, path, now.total_lines, now.text)
+            raise
 
     def _text_differs(self, path: str, holding: Sequence[StoredChunk]) -> bool:
         """Whether the file has another text on disk than the index where the passage is."""

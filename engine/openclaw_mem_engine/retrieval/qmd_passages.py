@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.qmd.lexical import Term, terms_of
 from openclaw_mem_engine.ranking.kinds import KINDS
@@ -21,7 +20,7 @@ from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Pool, Sig
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.retrieval.collection_files import CollectionLookup, Placed
-from openclaw_mem_engine.retrieval.lookup import INDEX
+from openclaw_mem_engine.retrieval.lookup import INDEX, check_line
 from openclaw_mem_engine.retrieval.qmd import FoundDocuments, QmdBackend
 from openclaw_mem_engine.stores.qmd.file_records import Known, looks_unchanged
 from openclaw_mem_engine.stores.qmd.scanning import FoundFile, Scan, read_file
@@ -92,9 +91,7 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
                     return self._stop_at("indexed", "it was modified since it was indexed", INDEX)
                 stale = " (modified since, not in this line)"
         made = [self._backend.candidate_of(one, self._by_name[one.collection]) for one in documents.values()]
-        lines = max(one.end_line for one in made)
-        if self._line is not None and self._line > lines:
-            raise UsageError(f"{self._path} has {lines} lines: there is no line {self._line}.")
+        check_line(self._line, self._path, max(one.end_line for one in made), "")
         self._pass("indexed", f"it is indexed, as a whole document{stale}")
         return [one for one in made if self._line is None or self._line <= one.end_line]
 

@@ -124,8 +124,9 @@ class TextChange:
 class WhyNot:
     """The answer. ``returned``: the agent receives something of the passage, as result ``rank`` (from 1).
     ``stage`` is the step that said no, or ``returned``; ``verdict`` is one sentence. ``steps`` end with the
-    first no. ``changes``, those that cost the least first and those that are fragile last, are empty when
-    none of the settings tried brings it in (a note names the knobs), and when the passage needs none."""
+    first no. ``changes``, those that the agent can be configured with first and those that are fragile last,
+    are empty when none of the settings tried brings it in (a note counts them, and ``tried`` names their
+    knobs), and when the passage needs none."""
 
     query: str
     passage: Passage
@@ -137,7 +138,9 @@ class WhyNot:
     changes: tuple[Change, ...] = ()
     text_changes: tuple[TextChange, ...] = ()
     notes: tuple[Note, ...] = ()
+    tried: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The stable answer of ``openclaw-mem why-not --json``; without a ``rank`` it has no such key."""
-        return as_json(self, rank="rank" if self.rank is not None else "")
+        """The stable answer of ``openclaw-mem why-not --json``, without an empty ``rank`` or ``tried``."""
+        given = {"rank": self.rank is not None, "tried": bool(self.tried)}
+        return as_json(self, **{name: name * there for name, there in given.items()})

@@ -8,25 +8,21 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain, product
 from math import ceil
-from operator import attrgetter
 
 from openclaw_mem_engine.ranking.kinds import KINDS
-from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue, Rescue
+from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue
 from openclaw_mem_engine.ranking.pipeline import READS, ranked
-from openclaw_mem_engine.ranking.pool import CandidateList, Pool
 from openclaw_mem_engine.ranking.profiles import PROFILES
-from openclaw_mem_engine.ranking.state import RankingState, Wanted
+from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.why_not import Change
 from openclaw_mem_engine.why_not.means import means
-from openclaw_mem_engine.why_not.steps import Grid, Pools, first_that, is_scored, returned, ways
-from openclaw_mem_engine.why_not.walk import Fate, fate_of
+from openclaw_mem_engine.why_not.steps import Grid, Pools, first_that, hundredths, returned, ways
+from openclaw_mem_engine.why_not.tries import MADE_WITH, SIZES, Tries
+from openclaw_mem_engine.why_not.walk import fate_of
 
-#: Knobs that candidate lists are made with, for which a backend is searched again; each has its own of them.
-MADE_WITH = frozenset({"lexical_form", "lexical_index", "common_words", "name_weight"})
 #: Pairs that are named when no single knob helps.
 _PAIRS = 2
 #: Each is the complement of the other, and one of the two is tried.
@@ -41,22 +37,19 @@ _STAGE_OF |= {"min_score": "rescue", "mmr": "max_results"}
 #: A knob is not tried with values that alone let more rows of each list into the pool than this, and than
 #: now: the signals of their lines cost the most, and more than twenty results are seldom wanted.
 MOST_ROWS = 80
-_SIZES = ("max_results", "candidate_multiplier", "pool_results", "list_rows")
-#: The values of all knobs but rescue and those that only make the size of the pool.
-_OTHERS = attrgetter("max_results", *KNOBS.keys() - {*_SIZES, "keyword_rescue"})
 #: Knobs that bring in more instead of better: named last.
-_MORE = (*_SIZES, "candidate_limit", "rerank_top")
+_MORE = (*SIZES, "candidate_limit", "rerank_top")
 #: Knobs that move a chunk most, for pairs.
 _LEVERS = ("min_score", "max_results", "mode", "fusion", "keyword_rescue", "vector_weight", "decay", "mmr")
 #: Knobs that choose what is shown of a chunk.
 _SHOWING = ("snippet", "snippet_chars", "snippet_budget")
 
 
-class Search:
+class Search(Tries):
     """Looks for changes that bring in one passage, which the step ``stage`` of the walk keeps out: the chunks
     ``wanted``, of which each holds the ``line``, or without a line one. ``stop`` is called before each try,
     and may raise; ``made_with`` are knobs that the lists are made with; what settings would find that are not
-    ``is_known`` cannot be said."""
+    ``is_known`` cannot be said; ``only_here`` says of which settings the agent has no key."""
 
     def __init__(
         self,
@@ -68,10 +61,9 @@ class Search:
         stop: Callable[[], None],
         made_with: Collection[str] = MADE_WITH,
         is_known: Callable[[Knobs], bool] = lambda _: True,
+        only_here: Callable[[Mapping[str, KnobValue]], bool] = lambda _: False,
     ) -> None:
-        self._knobs = state.knobs
-        self._wanted = frozenset(wanted)
-        self._line = line
+        super().__init__(state.knobs, wanted, line, pools, stop, made_with, is_known)
         self._stage = _STAGE_OF.get(stage, stage)
         self._all_returned = self._wanted <= state.shown.keys()
         self._spaces = {lst.space_number for lst in state.pool.lists}
@@ -86,29 +78,29 @@ class Search:
             and KINDS[scoring[0].kind].by_words
         )
         self._lone_lists = len(kinds) == len(set(kinds))
-        self._pools = pools
-        self._stop = stop
-        self._made_with = frozenset(made_with)
-        self._is_known = is_known
-        self._tried: dict[tuple[tuple[str, KnobValue], ...], bool] = {}
-        self._answers: dict[tuple[object, Rescue, int], bool] = {}
-        self._ranks: dict[int, list[tuple[CandidateList, int]]] = {}
-        # Settings that would ask the reranker for scores that are not known: what they do cannot be said.
-        self._unknown: set[tuple[tuple[str, KnobValue], ...]] = set()
+        self._only_here = only_here
+        self._brought: dict[tuple[str, KnobValue], bool] = {}
         self._before = returned(state)
         self._rescued = any(item.rescued and item.chunk_id in self._wanted for item in state.ranked)
 
-    def singles(self) -> list[Change]:
-        """For every knob alone the smallest change that helps. What costs the fewest other results is
-        first, then the best rank, then the smallest part of a knob's range (a switch or another choice is the
-        whole range); those that only ask for more are last, behind them those where the passage is not
-        returned by its own score."""
-        values = ((name, self._nearest(name, {})) for name in self._names())
-        found = [self._change({name: value}) for name, value in values if value is not None]
-        return sorted(found, key=self._cost)
+    def changes(self) -> list[Change]:
+        """For every knob alone the smallest change that helps; where the agent can be configured with none of
+        these, also pairs with which it can; where nothing helps, any pairs. First are those where the passage
+        is returned by its own score, of these those that the agent can be configured with, then those that do
+        not only ask for more, then what costs the fewest other results, the best rank, and the smallest part
+        of a knob's range (a switch or another choice is the whole range)."""
+        found = self.singles()
+        if all(change.only_here for change in found):
+            found += self._pairs(configurable=True)
+        return sorted(found or self._pairs(configurable=False), key=self._cost)
 
-    def pairs(self) -> list[Change]:
-        """Pairs of knobs that help together, for when none does alone; the first found."""
+    def singles(self) -> list[Change]:
+        """The smallest change of each knob alone, in their order."""
+        values = ((name, self._nearest(name, {})) for name in self._names())
+        return [self._change({name: value}) for name, value in values if value is not None]
+
+    def _pairs(self, *, configurable: bool) -> list[Change]:
+        """Pairs of knobs that help together; the first found."""
         found: list[Change] = []
         more = (name for name in ("candidate_limit", "list_rows") if getattr(self._knobs, name))
         names = [name for name in (*_LEVERS, *more) if not self._knobs.missing_need(name)]
@@ -124,17 +116,18 @@ class Search:
             if len(found) == _PAIRS:
                 break
             known = any(change.set.keys() == {name, other} for change in found)
-            if known or name == other or not self._helps({name: value, other: far}):
+            pair, before = {name: value, other: far}, dict[str, KnobValue]()
+            unfit = known or name == other or (configurable and self._only_here(pair))
+            if unfit or not self._helps(pair):
                 continue
             # Each as small as it can be with the other, until neither can be smaller.
-            pair, before = {name: value, other: far}, dict[str, KnobValue]()
             while pair != before:
                 before = dict(pair)
                 for one, rest in ((other, name), (name, other)):
                     nearest = self._nearest(one, {rest: pair[rest]})
                     pair[one] = pair[one] if nearest is None else nearest
             found.append(self._change(pair))
-        return sorted(found, key=self._cost)
+        return found
 
     def helps_undated(self) -> bool:
         """Whether the passage would be in the answer in a note without a date."""
@@ -144,8 +137,9 @@ class Search:
 
     @property
     def tried(self) -> tuple[str, str]:
+        """How many settings were tried, and values of which knobs."""
         alone, paired = ({n for s in self._tried if (len(s) > 1) == two for n, _ in s} for two in (0, 1))
-        knobs = ", ".join(n + (self._limit(n) if n in _SIZES else "") for n in KNOBS if n in alone)
+        knobs = ", ".join(n + (self._limit(n) if n in SIZES else "") for n in KNOBS if n in alone)
         pairs = f"; pairs of {', '.join(n for n in KNOBS if n in paired)}" if paired else ""
         how = f"{len(self._tried):,} settings tried, alone{' and in some pairs' if paired else ''}"
         return how, f"values of {knobs}{pairs}"
@@ -179,61 +173,12 @@ class Search:
 
     def _brings(self, setting: tuple[str, KnobValue]) -> bool:
         """Whether one setting brings the chunk in, whatever is shown of it."""
-        self._stop()
-        knobs = self._knobs.set({**dict([setting]), "snippet": "head"})
-        return self._is_known(knobs) and self._holds(knobs) and self._fate(knobs).rank is not None
-
-    def _fate(self, knobs: Knobs, *, undated: bool = False) -> Fate:
-        """What the answer of these knobs makes of the passage."""
-        pool = self._pools.pool(knobs)
-        complete: Callable[[], Pool] | None = partial(self._pools.complete, knobs)
-        if undated:
-            known = (pool := self._pools.complete(knobs)).candidates
-            dateless = {i: known[i]._replace(date=None) for i in self._wanted if i in known}
-            pool, complete = replace(pool, candidates={**known, **dateless}, memo={}), None
-        wanted = Wanted(self._wanted, self._line)
-        state = ranked(pool, knobs, explained=False, wanted=wanted, complete=complete)
-        return fate_of(state, self._wanted, self._line)
-
-    def _helps(self, settings: Mapping[str, KnobValue]) -> bool:
-        key = tuple(sorted(settings.items()))
-        if key not in self._tried and key not in self._unknown:
+        if setting not in self._brought:
             self._stop()
-            knobs = self._knobs.set(settings)
-            if not self._is_known(knobs):
-                self._unknown.add(key)
-                return False
-            if not self._made_with.isdisjoint(settings):
-                knobs = self._pools.same(knobs)
-            # The size of the pool is one number, whichever knobs make it.
-            positive = knobs.min_score <= 0 and knobs.vector_score == "minmax" and not knobs.rerank
-            # No score is below 0 then, and there is nothing to rescue.
-            rescue = "off" if positive else knobs.keyword_rescue
-            sized = _OTHERS(knobs), rescue, knobs.candidates
-            if sized not in self._answers:
-                self._answers[sized] = self._holds(knobs) and self._fate(knobs).shown
-            if self._answers[sized] and not is_scored(self._pools.complete(knobs), knobs):
-                self._unknown.add(key)
-            else:
-                self._tried[key] = self._answers[sized]
-        return self._tried.get(key, False)
-
-    def _holds(self, knobs: Knobs) -> bool:
-        """Whether the pool of these knobs has the passage: a list that they fuse has it in its first rows."""
-        pool = self._pools.pool(knobs)
-        if id(pool) not in self._ranks:
-            self._ranks[id(pool)] = [
-                (lst, rank)
-                for lst in pool.lists
-                for rank, row in enumerate(lst.rows, 1)
-                if row.chunk_id in self._wanted
-            ]
-        return any(
-            rank <= knobs.candidates
-            and knobs.takes(lst.kind)
-            and lst.space_number in (None, knobs.space_number)
-            for lst, rank in self._ranks[id(pool)]
-        )
+            knobs = self._knobs.set({**dict([setting]), "snippet": "head"})
+            known = self._is_known(knobs) and self._holds(knobs)
+            self._brought[setting] = known and self._fate(knobs).rank is not None
+        return self._brought[setting]
 
     def _entrances(self) -> Iterator[tuple[str, KnobValue]]:
         """Changes that bring the passage into the pool: as many results as there can be, another mode, and
@@ -252,14 +197,14 @@ class Search:
     def _holds_with(self, name: str, value: KnobValue) -> bool:
         return self._holds(self._knobs.set({name: value}))
 
-    def _cost(self, change: Change) -> tuple[bool, bool, int, int, float]:
+    def _cost(self, change: Change) -> tuple[bool, bool, bool, int, int, float]:
         sizes = []
         for name, value in change.set.items():
             spec = KNOBS[name]
             number = spec.kind in ("int", "float")
             sizes.append(abs(float(value) - self._start(name)) / (spec.high - spec.low) if number else 1.0)
         more = any(name in _MORE for name in change.set)
-        return bool(change.how), more, len(change.lost), change.rank, sum(sizes)
+        return bool(change.how), change.only_here, more, len(change.lost), change.rank, sum(sizes)
 
     def _nearest(self, name: str, others: Mapping[str, KnobValue]) -> KnobValue | None:
         """The value of a knob nearest to the present one that helps beside ``others``. Of the nearest in each
@@ -279,7 +224,7 @@ class Search:
             else:
                 at = first_that(len(steps), tries)
             if at is not None:
-                found.append((at, steps[at]))
+                found.append((at, self._finest(name, steps, at, others)))
         if others:
             return min(found)[1] if found else None
         return self._by_score(name, found)
@@ -289,6 +234,16 @@ class Search:
         if len(found) < 2:
             return found[0][1] if found else None
         return min(found, key=lambda each: (bool(self._change({name: each[1]}).how), each[0]))[1]
+
+    def _finest(
+        self, name: str, steps: Sequence[KnobValue], at: int, others: Mapping[str, KnobValue]
+    ) -> KnobValue:
+        """The value of a step, or of a minimum, which scores are compared with, the first hundredth before it
+        that helps."""
+        if name != "min_score":
+            return steps[at]
+        before = hundredths(steps[at - 1] if at else self._start(name), steps[at])
+        return next((value for value in before if self._helps({**others, name: value})), steps[at])
 
     def _helps_at(
         self, steps: Sequence[KnobValue], name: str, others: Mapping[str, KnobValue], at: int
@@ -300,7 +255,7 @@ class Search:
         spec, start = KNOBS[name], self._start(name)
         end = spec.low if direction < 0 else spec.high
         steps = Grid(spec, start, direction, ceil(abs(end - start) / spec.step - 1e-9))
-        if direction > 0 and name in _SIZES:
+        if direction > 0 and name in SIZES:
             most = max(MOST_ROWS, self._knobs.candidates)
             count = bisect_right(steps, most, key=lambda value: self._knobs.set({name: value}).candidates)
             steps = Grid(spec, start, direction, count)
@@ -320,15 +275,18 @@ class Search:
         if spec.kind == "switch":
             return [not now]
         if spec.kind == "choice":
-            return [*self._choices(name)]
+            return self._choices(name)
         return [steps[-1] for way in ways(name) if (steps := self._steps(name, way))]
 
-    def _choices(self, name: str) -> Iterator[str]:
-        """The other choices of a knob; of vector spaces those that the index holds."""
+    def _choices(self, name: str) -> list[KnobValue]:
+        """The other choices of a knob, those that the agent can be configured with first; of vector spaces
+        those that the index holds."""
+        found = list[KnobValue]()
         for value in KNOBS[name].choices:
             knobs = self._knobs.set({name: value})
             if knobs != self._knobs and (name != _SPACE or knobs.space_number in self._spaces):
-                yield value
+                found.append(value)
+        return sorted(found, key=lambda value: self._only_here({name: value}))
 
     def _change(self, settings: Mapping[str, KnobValue]) -> Change:
         knobs = self._knobs.set(settings)
@@ -341,4 +299,5 @@ class Search:
         rank_now = fate_of(after, self._wanted, self._line).rank or 0
         # What is kept by keyword rescue already has no score to lose.
         how = "" if self._rescued else means(after.trace(), self._wanted, rank_now)
-        return Change(dict(settings), rank_now, tuple(lost), tuple(gained), how)
+        only_here = self._only_here(settings)
+        return Change(dict(settings), rank_now, tuple(lost), tuple(gained), how, only_here)

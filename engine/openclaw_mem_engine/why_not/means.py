@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from math import nan
 
 from openclaw_mem_engine.ranking.trace import Row, Trace, apart
 
@@ -35,18 +36,18 @@ def _tied(trace: Trace, row: Row) -> int:
     for other in trace.unreturned:  # nearest to being returned first
         if other.outcome.stage == "snippet":
             continue
-        theirs = _decisive(trace, other)
-        if other.outcome.stage not in by_rank or any(
-            abs(mine - its) > _EQUAL for mine, its in zip(own, theirs, strict=True)
-        ):
+        equal = zip(own, _decisive(trace, other), strict=True)
+        if other.outcome.stage not in by_rank or not all(abs(a - b) <= _EQUAL for a, b in equal):
             break
         many += 1
     return many
 
 
 def _decisive(trace: Trace, row: Row) -> tuple[float, ...]:
-    """The numbers that decide its rank, and the score that decides where they are equal."""
-    return (*(row.scores[stage.name] for stage in trace.of_kind("order")), row.scores["final"])
+    """The numbers that decide its rank, and the score that decides where they are equal. A stage that it did
+    not reach gave none: NaN, which equals nothing."""
+    names = (*(stage.name for stage in trace.of_kind("order")), "final")
+    return tuple(row.scores.get(name, nan) for name in names)
 
 
 def _are(many: int) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import ceil
 from typing import Protocol
 
 from openclaw_mem_engine.ranking.knobs import Knobs, KnobSpec, KnobValue
@@ -44,6 +45,12 @@ class Grid(Sequence[KnobValue]):
         spec = self._spec
         value = min(spec.high, max(spec.low, self._start + self._direction * (at + 1) * spec.step))
         return int(value) if spec.kind == "int" else round(value, 6)
+
+
+def hundredths(start: KnobValue, end: KnobValue) -> Iterator[float]:
+    """The values with two digits between a number and a smaller one, without both, the largest first."""
+    first, last = ceil(float(start) * 100 - 1e-9) - 1, int(float(end) * 100 + 1e-9)
+    return (hundred / 100 for hundred in range(first, last, -1))
 
 
 def first_that(count: int, helps: Callable[[int], bool]) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import OVERFETCH
+from openclaw_mem_engine.ranking.pool import OVERFETCH, Kind
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Lines, Row, Trace, apart, touches
 from openclaw_mem_engine.why_not import RETURNED, Passage, Step
@@ -38,6 +38,10 @@ class ListFact:
     named_in: str = field(default="its path", kw_only=True)
     begun: tuple[str, ...] = field(default=(), kw_only=True)
     said: str = field(default="", kw_only=True)
+
+    @property
+    def kind(self) -> Kind:
+        return "lexical" if self.lexical else "vector"
 
     @property
     def text(self) -> str:
@@ -172,12 +176,13 @@ def _scope_step(matching: Sequence[ListFact], fused: Sequence[ListFact], knobs: 
     counted = fused or matching
     by = " and ".join(fact.label for fact in counted)
     if fused:
-        verb = "counts" if len(counted) == 1 else "count"
-        return Step("scope", True, f"{by} {verb} in mode {knobs.mode}")
-    why = f"which mode {knobs.mode} and vector space {knobs.vector_space} exclude"
-    if any(fact.ignored for fact in matching):
-        why = "and vectors say nothing of a query in this script (same_script)"
-    text = f"it is found by {by} only, {why}"
+        return Step("scope", True, f"{by} count{'s' * (len(fused) == 1)} in mode {knobs.mode}")
+    text = f"found only by {by}; not used with mode {knobs.mode} and vector space {knobs.vector_space}"
+    kinds = {fact.kind for fact in matching}
+    if not any(knobs.takes(kind) for kind in kinds):
+        text = knobs.unused(kinds)
+    elif any(fact.ignored for fact in matching):
+        text = "found only by vectors, which say nothing of a query in this script (same_script)"
     return Step("scope", False, text, {"mode": knobs.mode, "vector_space": knobs.vector_space})
 
 

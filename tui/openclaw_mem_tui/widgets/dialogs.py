@@ -49,7 +49,8 @@ class Choices(CursorList, can_focus=False):
 
 
 class PickScreen(Dialog[str | None]):
-    """Returns the key of the chosen row, or None. ``find`` gives the rows for what is typed."""
+    """Returns the key of the chosen row, or None. ``find`` gives the rows for what is typed; where these are
+    only the first, ``count`` says how many there are."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("enter", "choose", "pick", show=False),
@@ -71,8 +72,10 @@ class PickScreen(Dialog[str | None]):
         empty: str = "nothing here",
         about: str = "",
         start: int = 0,
+        count: Callable[[], int] | None = None,
     ) -> None:
         self._find, self._filtered, self._empty, self._about = find, filtered, empty, about
+        self._count = count or (lambda: len(self._choices))
         self._choices: Sequence[Choice] = ()
         self._list = Choices()
         self._list.cursor = start
@@ -100,9 +103,10 @@ class PickScreen(Dialog[str | None]):
 
     @on(CursorList.Moved)
     def _label(self) -> None:
-        hidden = self._list.max_scroll_y > 0
-        at = f"{self._list.cursor + 1:,} of {len(self._choices):,}" if hidden else ""
-        self._box.border_subtitle = fmt.join((at, "enter pick" if self._choices else "", "esc close"))
+        shown, every, hidden = len(self._choices), self._count(), self._list.max_scroll_y > 0
+        at = f"{self._list.cursor + 1:,} of {every:,}" if hidden else ""
+        first = f"{shown:,} shown" if shown < every else ""
+        self._box.border_subtitle = fmt.join((at, first, "enter pick" if self._choices else "", "esc close"))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._list.cursor = 0

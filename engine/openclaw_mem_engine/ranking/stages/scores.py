@@ -118,7 +118,8 @@ def _why_excluded(state: RankingState, chunk_id: str) -> str:
     if any(is_ignored(state.knobs, lst, state.pool.lists) for lst in holding):
         return "found only by vectors, which say nothing of a query in this script (same_script)"
     if holding:
-        return "found only by a list that the mode excludes" + (f", and by {shown}" if spaces else "")
+        only = state.knobs.unused({lst.kind for lst in holding})
+        return f"{only}, nor {shown}" if spaces and state.knobs.mode == "vector" else only
     return f"found only by {shown}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from textual.binding import Binding
-from textual.events import Key
+from textual.events import Key, Paste
 from textual.geometry import Region
 from textual.widgets import Input
 
@@ -45,6 +45,10 @@ class QueryLine(Input):
         if event.character == key("focus_query") and not self.value:
             event.prevent_default()
             event.stop()
+
+    def on_paste(self, event: Paste) -> None:
+        """All lines of it as one: Textual takes the first alone."""
+        event.text = " ".join(event.text.splitlines())
 
     def refresh(
         self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False

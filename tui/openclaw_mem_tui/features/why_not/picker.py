@@ -74,11 +74,11 @@ def named(typed: str, workspace: Path) -> Expected | None:
 
 
 def matching(typed: str, lines: Sequence[MemoryLine]) -> list[MemoryLine]:
-    """The lines that hold every typed word; where there is none, those that nearly do, best first. The first
-    of all when nothing is typed."""
+    """The lines that hold every typed word, all when nothing is typed; where there is none, those that nearly
+    do, best first."""
     words = typed.lower().split()
     found = [line for line in lines if all(word in line.key for word in words)]
-    return found[:_SHOWN] if found else _near(words, lines)
+    return found or _near(words, lines)
 
 
 def _near(words: Sequence[str], lines: Sequence[MemoryLine]) -> list[MemoryLine]:
@@ -91,7 +91,7 @@ def _near(words: Sequence[str], lines: Sequence[MemoryLine]) -> list[MemoryLine]
         kept = [at for at, score in enumerate(scores) if score]
         left, total = [left[at] for at in kept], [total[at] + float(scores[at]) for at in kept]
     best = sorted(range(len(left)), key=lambda at: (-total[at], at))
-    return [left[at] for at in best[:_SHOWN]]
+    return [left[at] for at in best]
 
 
 def picker(
@@ -107,7 +107,7 @@ def picker(
             found.insert(0, MemoryLine(exact, "as typed", ""))
         return [
             Choice(str(at), fmt.inert(line.passage.location, 300), fmt.inert(line.text, 300))
-            for at, line in enumerate(found)
+            for at, line in enumerate(found[:_SHOWN])
         ]
 
     screen = PickScreen(
@@ -116,5 +116,6 @@ def picker(
         filtered=True,
         empty="no line of the memory contains this; path:line names a line of any file of the workspace",
         about=unlisted,
+        count=lambda: len(found),
     )
     return screen, lambda key: found[int(key)].passage

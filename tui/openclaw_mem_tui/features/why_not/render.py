@@ -10,8 +10,6 @@ from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
 _LABEL = 10
 _NAME = 12
 _SETTING = 34
-#: Cells from which a note names every setting that was tried.
-_ROOMY = 90
 #: Cells from which the selected change says what its knobs do.
 _EXPLAINED = 70
 #: The code of the note which settings were tried; the others are of the search, not of a change.
@@ -60,12 +58,7 @@ def _step(step: Step, cells: int) -> list[Line]:
 
 def around_changes(answer: WhyNot, cells: int) -> tuple[list[Line], list[Line]]:
     """What is said of all changes of knobs, and below them the changes of the text, which no key makes."""
-    # Which settings were tried takes lines that a narrow screen does not have.
-    tried = [
-        f"{note.text.partition(': ')[0]}." if cells < _ROOMY else note.text
-        for note in answer.notes
-        if note.code == _TRIED
-    ]
+    tried = [note.text for note in answer.notes if note.code == _TRIED]
     head = [row for text in tried for row in _note("· ", text, cells)]
     foot = [row for change in answer.text_changes for row in _note("note  ", change.text, cells)]
     if not answer.changes:

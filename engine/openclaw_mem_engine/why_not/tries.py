@@ -1,0 +1,101 @@
+"""Tries: whether other knobs bring a passage in. What was tried is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from functools import partial
+from operator import attrgetter
+
+from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue, Rescue
+from openclaw_mem_engine.ranking.pipeline import ranked
+from openclaw_mem_engine.ranking.pool import CandidateList, Pool
+from openclaw_mem_engine.ranking.state import Wanted
+from openclaw_mem_engine.why_not.steps import Pools, is_scored
+from openclaw_mem_engine.why_not.walk import Fate, fate_of
+
+#: Knobs that candidate lists are made with, for which a backend is searched again; each has its own of them.
+MADE_WITH = frozenset({"lexical_form", "lexical_index", "common_words", "name_weight"})
+#: Knobs that make the size of the pool.
+SIZES = ("max_results", "candidate_multiplier", "pool_results", "list_rows")
+#: The values of all knobs but rescue and those that only make the size of the pool.
+_OTHERS = attrgetter("max_results", *KNOBS.keys() - {*SIZES, "keyword_rescue"})
+
+
+class Tries:
+    """Tries other settings than ``knobs`` for one passage: see ``Search``."""
+
+    def __init__(
+        self,
+        knobs: Knobs,
+        wanted: Collection[str],
+        line: int | None,
+        pools: Pools,
+        stop: Callable[[], None],
+        made_with: Collection[str],
+        is_known: Callable[[Knobs], bool],
+    ) -> None:
+        self._knobs = knobs
+        self._wanted = frozenset(wanted)
+        self._line = line
+        self._pools = pools
+        self._stop = stop
+        self._made_with = frozenset(made_with)
+        self._is_known = is_known
+        self._tried: dict[tuple[tuple[str, KnobValue], ...], bool] = {}
+        self._answers: dict[tuple[object, Rescue, int], bool] = {}
+        self._ranks: dict[int, list[tuple[CandidateList, int]]] = {}
+        # Settings that would ask the reranker for scores that are not known: what they do cannot be said.
+        self._unknown: set[tuple[tuple[str, KnobValue], ...]] = set()
+
+    def _fate(self, knobs: Knobs, *, undated: bool = False) -> Fate:
+        """What the answer of these knobs makes of the passage."""
+        pool = self._pools.pool(knobs)
+        complete: Callable[[], Pool] | None = partial(self._pools.complete, knobs)
+        if undated:
+            known = (pool := self._pools.complete(knobs)).candidates
+            dateless = {i: known[i]._replace(date=None) for i in self._wanted if i in known}
+            pool, complete = replace(pool, candidates={**known, **dateless}, memo={}), None
+        wanted = Wanted(self._wanted, self._line)
+        state = ranked(pool, knobs, explained=False, wanted=wanted, complete=complete)
+        return fate_of(state, self._wanted, self._line)
+
+    def _helps(self, settings: Mapping[str, KnobValue]) -> bool:
+        key = tuple(sorted(settings.items()))
+        if key not in self._tried and key not in self._unknown:
+            self._stop()
+            knobs = self._knobs.set(settings)
+            if not self._is_known(knobs):
+                self._unknown.add(key)
+                return False
+            if not self._made_with.isdisjoint(settings):
+                knobs = self._pools.same(knobs)
+            # The size of the pool is one number, whichever knobs make it.
+            positive = knobs.min_score <= 0 and knobs.vector_score == "minmax" and not knobs.rerank
+            # No score is below 0 then, and there is nothing to rescue.
+            rescue = "off" if positive else knobs.keyword_rescue
+            sized = _OTHERS(knobs), rescue, knobs.candidates
+            if sized not in self._answers:
+                self._answers[sized] = self._holds(knobs) and self._fate(knobs).shown
+            if self._answers[sized] and not is_scored(self._pools.complete(knobs), knobs):
+                self._unknown.add(key)
+            else:
+                self._tried[key] = self._answers[sized]
+        return self._tried.get(key, False)
+
+    def _holds(self, knobs: Knobs) -> bool:
+        """Whether the pool of these knobs has the passage: a list that they fuse has it in its first rows."""
+        pool = self._pools.pool(knobs)
+        if id(pool) not in self._ranks:
+            self._ranks[id(pool)] = [
+                (lst, rank)
+                for lst in pool.lists
+                for rank, row in enumerate(lst.rows, 1)
+                if row.chunk_id in self._wanted
+            ]
+        return any(
+            rank <= knobs.candidates
+            and knobs.takes(lst.kind)
+            and lst.space_number in (None, knobs.space_number)
+            for lst, rank in self._ranks[id(pool)]
+        )
