@@ -39,6 +39,7 @@ ROLES = (
     "text",  # bar of a lexical list
     "sum",  # bar of a total
     "key",  # a key to press
+    "added",  # behind a part of a bar: the rest of it
 )
 
 
