@@ -16,7 +16,7 @@ from lab_world import LARGE, SMALL, lab, press, settled
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from openclaw_mem_engine.api import Memory
+from openclaw_mem_engine.api import Budget, Memory
 from openclaw_mem_engine.curation.dry_run import Effect
 from openclaw_mem_engine.notes.editor import NoteEditor
 from openclaw_mem_tui.app import Workbench
@@ -266,6 +266,16 @@ async def test_without_a_memory_file_or_notes(tmp_path: Path) -> None:
         assert screen.presenter.state.trouble == ""
 
 
+@pytest.mark.parametrize(
+    ("lines", "characters", "roles"),
+    [(200, 20_000, ["good", "good"]), (201, 9, ["bad", "good"]), (9, 20_001, ["good", "bad"])],
+)
+def test_only_what_exceeds_its_limit_is_marked(lines: int, characters: int, roles: list[str]) -> None:
+    parts = render.budget_after(Budget("MEMORY.md", lines, characters, 20_000, None))
+    assert "".join(text for text, _ in parts).startswith(f"then has {lines} lines (200 advised), ")
+    assert [role for _, role in parts if role != "dim"] == roles
+
+
 # -- remember -----------------------------------------------------------------------------------------------
 
 
@@ -285,7 +295,7 @@ async def test_remember_routes_shows_and_writes(tmp_path: Path) -> None:
         await press(pilot, "tab")
         text = " ".join(dialog.query_one("#remembered").text.split())  # type: ignore[attr-defined]
         assert "chosen by hand" in text and "then has" not in text, "it is that of MEMORY.md"
-        assert "+++ b/memory/2026-03-20.md" in text
+        assert "memory/2026-03-20.md" in text
         await press(pilot, "tab", "enter")
         assert pilot.app.screen is screen and "NAS is heron" in (tmp_path / "ws/MEMORY.md").read_text()
         assert "z on the curate screen" in shown(screen, "#status")

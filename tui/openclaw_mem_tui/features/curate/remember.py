@@ -124,6 +124,6 @@ class RememberScreen(Dialog[str | None]):
         made = wrapped(line((fmt.inert(proposal.route.sentence), "strong")), cells)
         details = Details(cells)
         if self._proposed is not None and self._proposed[2] is not None:
-            details.say("MEMORY.md", render.budget_after(self._proposed[2]))
+            details.say("MEMORY.md", *render.budget_after(self._proposed[2]))
         warned = wrapped(line((proposal.warning, "warn")), cells) if proposal.warning else []
         return [*made, *details.lines, *warned, (), *render.change([proposal.edit], cells)]

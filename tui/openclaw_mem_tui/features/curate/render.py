@@ -156,7 +156,7 @@ def candidate_detail(state: CurateState, candidate: NoteCandidate | None, cells:
     material = state.material
     after = material.budget_after(candidate.edits) if material is not None else None
     if after is not None:
-        say("MEMORY.md", budget_after(after))
+        say("MEMORY.md", *budget_after(after))
     say("effect", *_effect(state, candidate))
     lines = details.lines
     if candidate.edits:
@@ -164,11 +164,17 @@ def candidate_detail(state: CurateState, candidate: NoteCandidate | None, cells:
     return lines
 
 
-def budget_after(after: Budget) -> tuple[str, str]:
-    """The size of MEMORY.md after a change, in words."""
+def budget_after(after: Budget) -> list[tuple[str, str]]:
+    """The size of MEMORY.md after a change, in words; what exceeds its limit is marked."""
     lines = f"{after.lines:,} lines ({BUDGET_LINES} advised)"
-    size = f"then has {lines}, {after.characters:,} of {after.limit:,} characters"
-    return size, "bad" if after.exceeded else "good"
+    size = f"{after.characters:,} of {after.limit:,} characters"
+    over, within = "bad", "good"
+    return [
+        ("then has ", "dim"),
+        (lines, over if after.lines > BUDGET_LINES else within),
+        (", ", "dim"),
+        (size, over if after.characters > after.limit else within),
+    ]
 
 
 def _effect(state: CurateState, candidate: NoteCandidate) -> list[tuple[str, str]]:
@@ -277,5 +283,6 @@ def undoing(edits: Sequence[NoteEdit], cells: int) -> list[Line]:
     """What an undo changes."""
     made: list[Line] = []
     for edit in edits:
-        made += wrapped(line((fmt.inert(edit.reason), "strong")), cells)
+        said = line((fmt.inert(edit.reason), "strong"), (f"  {fmt.inert(edit.summary())}", "dim"))
+        made += wrapped(said, cells)
     return [*made, (), *change(edits, cells)]
