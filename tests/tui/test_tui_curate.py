@@ -81,7 +81,7 @@ async def measured(pilot: Pilot[int], screen: CurateScreen) -> Effect:
 async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path: Path) -> None:
     async with opened(demo(tmp_path, own_notes=True)) as (pilot, screen):
         facts = shown(screen, "#facts")
-        assert "lines 203/200 ━" in facts and "3 candidates · 87 notes · 2 agent searches recorded" in facts
+        assert "lines 203/200 ━" in facts and "3 proposals · 87 notes · 2 agent searches recorded" in facts
         assert "no search result shows 39 % of MEMORY.md" in facts
         gauges = re.findall("([0-9,]+)/[0-9,]+ (━+)(─*)┃(━*)", facts)
         assert [(len(used + free), over, said) for said, used, free, over in gauges] == [
@@ -117,7 +117,7 @@ async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path:
         assert isinstance(pilot.app.screen, ConfirmScreen)
         await press(pilot, "enter")
         assert note.read_text("utf-8").count("Boardhaus") == 1
-        assert "2 candidates" in shown(screen, "#facts") and "lines 202/200" in shown(screen, "#facts")
+        assert "2 proposals" in shown(screen, "#facts") and "lines 202/200" in shown(screen, "#facts")
         assert shown(screen, "#status").strip()
         await press(pilot, "j", "a", "enter")  # two notes at once
         assert (note.parent / "memory/songs-for-the-workshop-radio.md").exists()
@@ -144,7 +144,7 @@ async def test_files_with_the_budget_drawn_and_the_chunks_of_one(tmp_path: Path)
         await press(pilot, "escape", "shift+tab", "question_mark")
         said = shown(pilot.app.screen, Pane)
         assert (
-            said.count("Candidates for changes of MEMORY.md") == 1
+            said.count("Proposals for changes of MEMORY.md") == 1
             and "Nothing is written without confirmation" in said
         )
         await press(pilot, "escape", "escape")
@@ -183,10 +183,10 @@ async def test_rejected_candidates_are_under_their_filter(tmp_path: Path) -> Non
     async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE})) as (pilot, screen):
         assert len(screen.presenter.state.found) == 1
         await press(pilot, "X")
-        assert "No candidates." in shown(screen, "#proposal")
+        assert "No proposals." in shown(screen, "#proposal")
         await press(pilot, "a", "e", "E", "X", "enter")  # no row: said, nothing raised
         await press(pilot, "v", "x")
-        assert "candidates: rejected" in str(screen.candidates.border_subtitle)
+        assert "kinds: rejected" in str(screen.candidates.border_subtitle)
         assert "repeats line 3" in screen.candidates.text
         keys = shown(screen, KeyBar)
         assert "a propose again" in keys and "X" not in keys and "e edit" not in keys

@@ -374,7 +374,7 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
     try:
         async with opened(unwatched(tmp_path)) as (pilot, screen):
             keys = screen.query_one("#keys")
-            assert "remove notes" not in keys.text  # type: ignore[attr-defined]
+            assert "drop gone" not in keys.text  # type: ignore[attr-defined]
             (notes(tmp_path)).rename(tmp_path / "away")
             notes(tmp_path).mkdir()
             await press(pilot, "1", "r")
@@ -382,8 +382,8 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
             assert "P on screen 3: The index is stale: the workspace holds no notes any more" in said
             await press(pilot, "3")
             facts = " ".join(shown(screen, "#facts").split())
-            assert "kept (P removes it): the workspace holds no notes any more" in facts
-            assert "remove notes" in keys.text  # type: ignore[attr-defined]
+            assert "kept (P drops it): the workspace holds no notes any more" in facts
+            assert "drop gone" in keys.text  # type: ignore[attr-defined]
             await press(pilot, "P")
             assert isinstance(pilot.app.screen, ConfirmScreen)
             assert "87 files with 102 chunks are removed" in pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]
@@ -393,7 +393,7 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
             assert "0 files · 0 chunks" in shown(screen, "#facts")
             assert "87 deleted" in shown(screen, "#status")
             await press(pilot, "P")
-            assert pilot.app.screen is screen and "nothing to remove" in shown(screen, "#status")
+            assert pilot.app.screen is screen and "nothing to drop" in shown(screen, "#status")
     finally:
         choose({})
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, lab, press, settled
-from textual.content import Content
+from lab_world import LARGE, SMALL, lab, plain, press, settled
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.api import Memory
@@ -44,11 +43,6 @@ async def opened(
 def shown(screen: TimelineScreen, name: str) -> str:
     """What a pane says, however its lines are cut."""
     return " ".join(screen.query_one(name).text.split())  # type: ignore[attr-defined]
-
-
-def plain(text: object) -> str:
-    """What is on a frame, without its markup."""
-    return Content.from_markup(str(text)).plain
 
 
 def shown_lines(screen: TimelineScreen, name: str) -> list[str]:

@@ -65,7 +65,7 @@ def facts(state: CurateState, cells: int) -> list[Line]:
         first = next((made for made in lines if width(made) < cells), lines[-1])
     share = f"{material.hidden_share * 100:.0f} %"
     hidden = f" · no search result shows {share} of MEMORY.md" if material.hidden_share else ""
-    count = fmt.count(len(state.found), "candidate")
+    count = fmt.count(len(state.found), "proposal")
     shown = f" ({state.group}, f)" if state.group else ""
     second = f" {count}{shown} · {fmt.count(len(state.files), 'note')} · {material.searches_sentence}"
     second += hidden if fmt.width_of(second + hidden) <= cells else ""
@@ -259,11 +259,11 @@ def _nothing(state: CurateState, cells: int) -> list[Line]:
     if state.material is None:
         return []
     if state.group == REJECTED:
-        text = "No candidate was rejected."
+        text = "No proposal was rejected."
     elif state.group:
-        text = f"No candidate is of the kind {state.group}. {key('which')} shows others."
+        text = f"No proposal is of the kind {state.group}. {key('which')} shows others."
     else:
-        text = f"No candidates. {key('which')} shows the rejected ones."
+        text = f"No proposals. {key('which')} shows the rejected ones."
     return wrapped(line((text, "dim")), cells - 1)
 
 

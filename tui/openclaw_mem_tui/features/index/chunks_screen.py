@@ -14,7 +14,8 @@ from openclaw_mem_tui.features.index.render import chunks as render
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Reading, line, wrapped
-from openclaw_mem_tui.screen import WorkbenchScreen, key_hint, markup
+from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
+from openclaw_mem_tui.widgets.frames import markup
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 

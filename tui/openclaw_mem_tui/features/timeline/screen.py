@@ -18,8 +18,9 @@ from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.render.spans import Reading
-from openclaw_mem_tui.screen import key_hint, markup
+from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.widgets.dialogs import PickScreen
+from openclaw_mem_tui.widgets.frames import markup
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 
