@@ -35,7 +35,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "over-budget": ("b", "sections to move out of a MEMORY.md that is too long"),
     "recalled": ("c", "entries of old logs that are retrieved often"),
     "repeated": ("r", "what several daily logs say"),
-    "hidden": ("h", "text that no search shows"),
+    "hidden": ("h", "text that no search result shows"),
 }
 _KIND, _SEARCHES = 12, 9
 #: Most cells past the mark of a gauge.

@@ -25,7 +25,7 @@ READING: Reading = (
         ("↑ ↓ j k", "previous and next chunk"),
         ("┃ │", "lines of the selected chunk; of a neighbour"),
         ("╋", "lines that two chunks share"),
-        ("┊", "no search shows the line, or only a part of it"),
+        ("┊", "no search result shows the whole line"),
         ("tokens", "estimated size, by which the file is split"),
         ("overlap", "tokens repeated from the previous chunk"),
         ("keyword", "BM25 can find it"),
