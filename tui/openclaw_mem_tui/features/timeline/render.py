@@ -34,14 +34,13 @@ _MARKS: dict[str, tuple[str, str, str]] = {
     "search-failed": ("✗", "failed", "bad"),
     "denied": ("!", "denied", "warn"),
 }
-#: The bar of a row of the sessions that is above the flush threshold.
-PAST = "▇"
+#: Bars of a row of the sessions, low enough that rows do not touch in a font without space between lines. The
+#: highest is for what is above the flush threshold alone.
+_BARS = "▁▂▃▄▅▆"
+PAST = _BARS[-1]
 #: The weight of events that share a column of the chart, the weightiest last.
 _RANK = ("dim", "", "good", "warn", "bad")
 _KIND, _PEAK, _MISSED = 11, 6, 7
-#: Bars of a row of the sessions: one less than those of ``sparkline``, so that rows do not touch. The highest
-#: is for what is above the flush threshold alone.
-_LOWER = str.maketrans("▇█", "▆▇")
 #: A session's first and last day, and the blank after them.
 _DAYS = 17
 #: Phrases of what happened end before these; a row has as many whole ones as there is room for.
@@ -223,14 +222,14 @@ def session_row(session: Session | None, cells: int, selected: bool, year: int) 
     name, days, bars = _session_columns(cells)
     limit = session.flush_threshold if session.flush_threshold > 0 else session.window
     curve = session.curve
-    shape = sparkline(curve.columns(session.start, session.end, bars), limit) if bars >= 4 else ""
+    shape = sparkline(curve.columns(session.start, session.end, bars), limit, _BARS) if bars >= 4 else ""
     peak = f"{'~' if curve.estimated else ''}{thousands(curve.peak)}" if curve.times else "·"
     return line(
         head,
         fmt.left(fmt.inert(session.name), name),
         " ",
         (fmt.left(_days(session, year), days), "dim"),
-        *_shape(fmt.left(shape.translate(_LOWER), bars)),
+        *_shape(fmt.left(shape, bars)),
         (fmt.right(peak, _PEAK), "dim"),
         (fmt.right(f"✗ {session.missed}", _MISSED) if session.missed else "", "bad"),
     )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 READING: Reading = (
     "Legend",
     (
-        ("▁▄▇", "tokens in the window, over the time of the session; yellow: above the flush threshold"),
+        ("▁▄▆", "tokens in the window, over the time of the session; yellow: above the flush threshold"),
         ("█ red", "tokens of the turn after which a compaction missed its flush"),
         ("┄", "the flush threshold: the number of tokens at which a flush is due"),
         ("● flush", "wrote to a note"),
