@@ -17,7 +17,8 @@ def markup(text: str) -> str:
 
 def named_key(sign: str, what: str) -> str:
     """``key what`` for a frame, the key in the style of the bottom line; ``what`` is markup."""
-    return f"[bold $accent]{markup(sign)}[/] {what}"
+    inert = sign.replace("[", "\\[")  # a lone one is no tag to ``markup``, but the end of ours follows it
+    return f"[bold $accent]{inert}[/] {what}"
 
 
 class Frames:
