@@ -232,11 +232,9 @@ def check_snippets(settings: Settings, snap: Examined, out: Outcome) -> dict[str
     hidden = [path for path, found in files.items() if found.hidden_lines]
     if hidden and knobs.snippet == "head":
         hidden.sort(key=lambda path: -files[path].hidden_characters)
-        text = (
-            f"No search result shows {percent(whole.share)} of the text of your notes. Whatever the query, "
-        )
-        text += f"{cause(knobs.snippet_chars)} of a chunk; longer ones are in "
-        text += f"{counted(len(hidden), 'file')}. {_advice(settings, knobs)}"
+        share, longer = percent(whole.share), counted(len(hidden), "file")
+        text = f"No search result shows {share} of the text of your notes. Whatever the query, "
+        text += f"{cause(knobs.snippet_chars)} of a chunk; longer ones: {longer}. {_advice(settings, knobs)}"
         out.add("never-shown", "warning", text, (f"{path}: {files[path].text}" for path in hidden))
     return files
 

@@ -134,14 +134,12 @@ class IndexScreen(ListScreen[IndexPresenter]):
         box = self.query_one("#files-box", Vertical)
         asked, shown = self.search.service.backend, self.search.service.configured_backend
         other = f" · index of {shown}, as configured; {asked} answers" * (asked != shown)
-        opens = f" · {key_hint('chunks', 'chunks')}" * (
-            self.search.service.draws_chunks and bool(state.files)
-        )
+        draws = self.search.service.draws_chunks and bool(state.files)
+        opens = f" · {key_hint('chunks', 'chunks')}" * draws
         self.label(
             box, markup(files.title(state) + other), key_hint("order", f"order: {state.order}") + opens
         )
-        again = f" · {key_hint('examine', 'check')}"
-        again *= self.search.service.is_open
+        again = f" · {key_hint('examine', 'check')}" * self.search.service.is_open
         self.label(self.doctor, doctor.title(state, damaged), markup(doctor.subtitle(state)) + again)
         self.label(self.events, f"events · {len(state.events):,}" if state.events else "events")
         self.draw_selected()
