@@ -195,7 +195,7 @@ def test_status_and_chunks_name_what_no_search_shows(
     assert list(found) == ["memory/long.md"]
     assert 0 < status["unshown"]["share"] < found["memory/long.md"]["share"]
     assert found["memory/long.md"]["characters"] == len(long)
-    assert "is in no snippet" in call("status").out
+    assert "no search result shows " in call("status").out
     assert call("chunks", "memory/long.md", "--json").json["unshown"] == found["memory/long.md"]
     monkeypatch.setenv("OPENCLAW_MEM_PROFILE", "workbench")
     assert "memory/long.md" not in call("status", "--json").json["unshown"]["files"]

@@ -26,10 +26,10 @@ def test_nothing_to_curate_is_said(call: Call, world: World) -> None:
         "MEMORY.md: 4 lines (200 advised), 80 of 20,000 characters",
         "no agent search is recorded: the transcripts hold none that returned something",
         "",
-        "no candidates",
+        "no proposals",
     ]
     assert not list(world.data.glob("indexes/*")) and call("curate", "--rejected").out.endswith(
-        "no rejected candidates\n"
+        "no rejected proposals\n"
     )
 
 
@@ -39,7 +39,7 @@ def test_candidates_with_evidence_and_diff_and_masked_credentials(call: Call, id
     assert f"{ids['duplicate']}  duplicate: line 5 of MEMORY.md repeats line 3: remove it" in said
     assert "MEMORY.md:3: The gateway is a grey box behind the door." in said
     assert "  -- the gateway: grey box behind the door" in said
-    assert said.splitlines()[-1].startswith("2 candidates; ")
+    assert said.splitlines()[-1].startswith("2 proposals; ")
     everything = said + call("curate", "--json").out + call("curate", "--effect", ids["secret"]).out
     assert "1234567890" not in everything and "…" in everything
 
@@ -70,7 +70,7 @@ def test_a_rejected_candidate_is_not_listed_until_restored(call: Call, ids: dict
     assert ids["secret"] not in call("curate").out
     rejected = call("curate", "--rejected").out
     assert ids["secret"] in rejected
-    assert rejected.endswith("1 rejected candidate; `openclaw-mem curate --restore ID` proposes one again\n")
+    assert rejected.endswith("1 rejected proposal; `openclaw-mem curate --restore ID` proposes one again\n")
     assert call("curate", "--restore", ids["duplicate"]).code == 2
     assert call("curate", "--restore", ids["secret"], "--json").json == {
         "id": ids["secret"],

@@ -495,3 +495,4 @@ def test_the_curve_in_columns_and_as_bars() -> None:
     assert curve.columns(0, 40, 4) == [None, 40, 40, 100]
     assert (curve.before(10), curve.before(11), curve.after(12), curve.after(30)) == (None, 5, 100, None)
     assert sparkline([None, 0, 50, 99, 100, 300], 100) == " ▁▄▇██"
+    assert sparkline([None, 0, 50, 99, 100, 300], 100, "▁▂▃") == " ▁▂▂▃▃"

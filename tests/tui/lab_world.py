@@ -18,6 +18,7 @@ import textual.app
 import textual.pilot
 from rich.console import RenderableType
 from textual._compositor import Compositor
+from textual.content import Content
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
@@ -214,8 +215,13 @@ def view(knobs: Knobs | None = None, defaults: Knobs | None = None, **options: A
 
 
 def frame(widget: Widget) -> str:
-    """What is on the edges of a frame."""
-    return f"{widget.border_title} {widget.border_subtitle}"
+    """What is on the edges of a frame, without its markup."""
+    return f"{plain(widget.border_title)} {plain(widget.border_subtitle)}"
+
+
+def plain(markup: str | None) -> str:
+    """What is read of a text on a frame."""
+    return Content.from_markup(markup or "").plain
 
 
 def failing(error: Exception) -> Callable[[frozenset[str]], Memory]:

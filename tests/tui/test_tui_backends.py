@@ -156,8 +156,8 @@ async def test_the_providers_screen_shows_the_external_qmd(tmp_path: Path) -> No
         assert "rank 1 of its 3 results" in app.screen.query_one("#walk", Pane).text
         await press(pilot, "escape", "3")
         assert isinstance(app.screen, IndexScreen) and not app.screen.presenter.state.trouble
-        assert app.screen.presenter.state.files and "enter chunks" in str(
-            app.screen.query_one("#files-box").border_subtitle
+        assert app.screen.presenter.state.files and "enter chunks" in world.frame(
+            app.screen.query_one("#files-box")
         )
         await press(pilot, "2")
         screen = app.screen

@@ -16,7 +16,7 @@ from lab_world import LARGE, SMALL, lab, press, settled
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from openclaw_mem_engine.api import Memory
+from openclaw_mem_engine.api import Budget, Memory
 from openclaw_mem_engine.curation.dry_run import Effect
 from openclaw_mem_engine.notes.editor import NoteEditor
 from openclaw_mem_tui.app import Workbench
@@ -81,7 +81,7 @@ async def measured(pilot: Pilot[int], screen: CurateScreen) -> Effect:
 async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path: Path) -> None:
     async with opened(demo(tmp_path, own_notes=True)) as (pilot, screen):
         facts = shown(screen, "#facts")
-        assert "lines 203/200 ━" in facts and "3 candidates · 87 notes · 2 agent searches recorded" in facts
+        assert "lines 203/200 ━" in facts and "3 proposals · 87 notes · 2 agent searches recorded" in facts
         assert "no search result shows 39 % of MEMORY.md" in facts
         gauges = re.findall("([0-9,]+)/[0-9,]+ (━+)(─*)┃(━*)", facts)
         assert [(len(used + free), over, said) for said, used, free, over in gauges] == [
@@ -117,7 +117,7 @@ async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path:
         assert isinstance(pilot.app.screen, ConfirmScreen)
         await press(pilot, "enter")
         assert note.read_text("utf-8").count("Boardhaus") == 1
-        assert "2 candidates" in shown(screen, "#facts") and "lines 202/200" in shown(screen, "#facts")
+        assert "2 proposals" in shown(screen, "#facts") and "lines 202/200" in shown(screen, "#facts")
         assert shown(screen, "#status").strip()
         await press(pilot, "j", "a", "enter")  # two notes at once
         assert (note.parent / "memory/songs-for-the-workshop-radio.md").exists()
@@ -144,7 +144,7 @@ async def test_files_with_the_budget_drawn_and_the_chunks_of_one(tmp_path: Path)
         await press(pilot, "escape", "shift+tab", "question_mark")
         said = shown(pilot.app.screen, Pane)
         assert (
-            said.count("Candidates for changes of MEMORY.md") == 1
+            said.count("Proposals for changes of MEMORY.md") == 1
             and "Nothing is written without confirmation" in said
         )
         await press(pilot, "escape", "escape")
@@ -183,10 +183,10 @@ async def test_rejected_candidates_are_under_their_filter(tmp_path: Path) -> Non
     async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE})) as (pilot, screen):
         assert len(screen.presenter.state.found) == 1
         await press(pilot, "X")
-        assert "No candidates." in shown(screen, "#proposal")
+        assert "No proposals." in shown(screen, "#proposal")
         await press(pilot, "a", "e", "E", "X", "enter")  # no row: said, nothing raised
         await press(pilot, "v", "x")
-        assert "candidates: rejected" in str(screen.candidates.border_subtitle)
+        assert "kinds: rejected" in str(screen.candidates.border_subtitle)
         assert "repeats line 3" in screen.candidates.text
         keys = shown(screen, KeyBar)
         assert "a propose again" in keys and "X" not in keys and "e edit" not in keys
@@ -266,6 +266,16 @@ async def test_without_a_memory_file_or_notes(tmp_path: Path) -> None:
         assert screen.presenter.state.trouble == ""
 
 
+@pytest.mark.parametrize(
+    ("lines", "characters", "roles"),
+    [(200, 20_000, ["good", "good"]), (201, 9, ["bad", "good"]), (9, 20_001, ["good", "bad"])],
+)
+def test_only_what_exceeds_its_limit_is_marked(lines: int, characters: int, roles: list[str]) -> None:
+    parts = render.budget_after(Budget("MEMORY.md", lines, characters, 20_000, None))
+    assert "".join(text for text, _ in parts).startswith(f"then has {lines} lines (200 advised), ")
+    assert [role for _, role in parts if role != "dim"] == roles
+
+
 # -- remember -----------------------------------------------------------------------------------------------
 
 
@@ -287,7 +297,7 @@ async def test_remember_routes_shows_and_writes(tmp_path: Path) -> None:
         await press(pilot, "tab")
         text = " ".join(dialog.query_one("#remembered").text.split())  # type: ignore[attr-defined]
         assert "chosen by hand" in text and "then has" not in text, "it is that of MEMORY.md"
-        assert "+++ b/memory/2026-03-20.md" in text
+        assert "memory/2026-03-20.md" in text
         await press(pilot, "tab", "enter")
         assert pilot.app.screen is screen and "NAS is heron" in (tmp_path / "ws/MEMORY.md").read_text()
         assert "z on the curate screen" in shown(screen, "#status")

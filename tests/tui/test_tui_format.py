@@ -162,8 +162,6 @@ def test_a_diff_is_wrapped_below_its_text_and_no_word_of_it_is_lost() -> None:
     diff = f"--- a/n.md\n+++ b/n.md\n@@ -1,2 +1,2 @@\n kept\n-{long}\n--- rule\n++ sum\n\\ No newline"
     drawn = diff_lines(diff, 31, 20)
     assert [text_of(row) for row in drawn] == [
-        "--- a/n.md",
-        "+++ b/n.md",
         "@@ -1,2 +1,2 @@",
         "  kept",
         "- - one two three four five",
@@ -172,8 +170,11 @@ def test_a_diff_is_wrapped_below_its_text_and_no_word_of_it_is_lost() -> None:
         "+ + sum",
         "\\ No newline",
     ]
-    assert {row[0].role for row in drawn[4:5]} == {"bad"} and drawn[5][-1].role == "bad"
+    assert {row[0].role for row in drawn[2:3]} == {"bad"} and drawn[3][-1].role == "bad"
     assert text_of(diff_lines(diff, 31, 4)[-1]) == "… 4 more lines"
+    of_two = f"{diff}\n--- a/m.md\n+++ /dev/null\n@@ -1 +0,0 @@\n-text"
+    names = [text_of(row) for row in diff_lines(of_two, 31, 20) if row[-1].role == "strong"]
+    assert names == ["n.md", "m.md"], "of one file the name is beside the diff"
 
 
 @pytest.mark.parametrize(

@@ -298,7 +298,9 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         text = chunks.text.text
         hidden = [row for row in text.splitlines() if row[2:].lstrip("0123456789 ").startswith("┊ ")]
         assert hidden and len(chunks.anatomy.hidden) == chunks.anatomy.unshown.hidden_lines
-        assert "of the lines in whole or part; ┊ marks them" in chunks.query_one("#cut").text  # type: ignore[attr-defined]
+        cut = " ".join(chunks.query_one("#cut").text.split())  # type: ignore[attr-defined]
+        assert "┊ no search result shows 39 % of the characters, 42 % of the lines in whole or part: " in cut
+        assert cut.endswith("snippets end after 700 characters"), "as the doctor says"
         assert text.startswith("┏━ chunk 1 · lines 1–25") and "└─ end of 2" in text
         await press(pilot, "j")
         text = chunks.text.text
@@ -317,7 +319,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         assert "391 tokens in 22 lines (limit 400) repeats 89 tokens of chunk 1; chunk 3 repeats 93" in facts
         assert "93 of these (overlap 80, in whole lines)" in facts
         assert "begins within MEMORY › Projects sections 3 begin in it: Network (" in facts
-        assert "hidden 7 of 19 non-blank lines, in whole or part found by BM25 and vectors" in facts
+        assert "not shown 7 of 19 non-blank lines, in whole or part found by BM25 and vectors" in facts
         await press(pilot, "G")
         facts = " ".join(chunks.facts.text.split())
         assert "151 tokens in 37 lines (limit 400) 204 is the empty text after the last line end" in facts
@@ -374,7 +376,7 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
     try:
         async with opened(unwatched(tmp_path)) as (pilot, screen):
             keys = screen.query_one("#keys")
-            assert "remove notes" not in keys.text  # type: ignore[attr-defined]
+            assert "drop gone" not in keys.text  # type: ignore[attr-defined]
             (notes(tmp_path)).rename(tmp_path / "away")
             notes(tmp_path).mkdir()
             await press(pilot, "1", "r")
@@ -382,8 +384,8 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
             assert "P on screen 3: The index is stale: the workspace holds no notes any more" in said
             await press(pilot, "3")
             facts = " ".join(shown(screen, "#facts").split())
-            assert "kept (P removes it): the workspace holds no notes any more" in facts
-            assert "remove notes" in keys.text  # type: ignore[attr-defined]
+            assert "kept (P drops it): the workspace holds no notes any more" in facts
+            assert "drop gone" in keys.text  # type: ignore[attr-defined]
             await press(pilot, "P")
             assert isinstance(pilot.app.screen, ConfirmScreen)
             assert "87 files with 102 chunks are removed" in pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]
@@ -393,7 +395,7 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
             assert "0 files · 0 chunks" in shown(screen, "#facts")
             assert "87 deleted" in shown(screen, "#status")
             await press(pilot, "P")
-            assert pilot.app.screen is screen and "nothing to remove" in shown(screen, "#status")
+            assert pilot.app.screen is screen and "nothing to drop" in shown(screen, "#status")
     finally:
         choose({})
 
@@ -747,7 +749,7 @@ async def test_damage_while_it_runs_is_said_everywhere_until_a_rebuild(tmp_path:
 
 def test_a_fact_is_one_row_of_the_doctor() -> None:
     found, passed, failed = Outcome(), Outcome(), Outcome()
-    found.add("never-shown", "warning", "28 % of the text is in no search result.")
+    found.add("never-shown", "warning", "No search result shows 28 % of the text.")
     checks = (found.check("snippets"), passed.check("facts"), failed.check("chunks", ok=False))
     report = DoctorReport(tuple(found.findings), checks)
     assert [check.ok for check in checks] == [False, True, False]

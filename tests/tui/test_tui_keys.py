@@ -481,7 +481,7 @@ async def test_a_key_without_a_meaning_here_says_what_it_does_elsewhere(tmp_path
         line = lab(app).status_line
         for key, said in (
             ("c", " c does nothing here; on 3 index: run checks "),
-            ("P", " P does nothing here; on 3 index: remove the notes of an emptied workspace "),
+            ("P", " P does nothing here; on 3 index: drop from the index the notes that are gone "),
             ("right_square_bracket", " ] does nothing here; ? lists the keys "),  # no lessons
             ("h", " h does nothing here; ? lists the keys "),  # of the knobs, which are closed
         ):

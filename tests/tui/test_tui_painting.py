@@ -15,6 +15,7 @@ from rich.style import Style
 from textual._compositor import Compositor, LayoutUpdate
 from textual._styles_cache import StylesCache
 from textual.app import App
+from textual.content import Content
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.geometry import Region
@@ -27,6 +28,7 @@ from textual.widget import Widget
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.widgets import line_view, painting
+from openclaw_mem_tui.widgets.frames import markup, named_key
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
 from openclaw_mem_tui.widgets.painting import DirtyLines, LineBar, Pieces
 
@@ -365,3 +367,10 @@ async def test_a_textual_without_the_names_that_painting_less_takes_paints_by_it
         assert (
             screen.waterfall.text.splitlines()[0] in shown_now and f"columns: {screen.hits.mode}" in shown_now
         )
+
+
+def test_a_key_on_a_frame_has_a_style_and_text_around_it_stays_inert() -> None:
+    drawn = Content.from_markup(f"{markup('[bold]n.md[/] [@click=quit]')} · {named_key('[', 'previous')}")
+    assert drawn.plain == "[bold]n.md[/] [@click=quit] · [ previous"
+    (span,) = drawn.spans
+    assert drawn.plain[span.start : span.end] == "[" and str(span.style) == "bold $accent"

@@ -9,13 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import lab_world as world
-from lab_world import LARGE, SMALL, lab, press, settled
+import pytest
+from lab_world import LARGE, SMALL, lab, plain, press, settled
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.api import Memory
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
-from openclaw_mem_tui.features.timeline.render import facts
+from openclaw_mem_tui.features.timeline.render import _scale, facts
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.widgets.dialogs import HelpScreen, HelpText
@@ -92,7 +93,11 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         assert "one turn went from 148,212 to 192,406 tokens, above" in detail
         assert "effect what was said since the last flush" in detail and "compacted without" not in detail
         assert "flush threshold 176,000" in str(screen.query_one("#chart").border_subtitle)
+        assert "saved MEMORY.md before the compaction" in detail
+        frame = "v events: missed · S session: {}"
+        assert plain(screen.events.border_subtitle) == frame.format("all")
         await press(pilot, "S")  # its session alone
+        assert plain(screen.events.border_subtitle) == frame.format("signal:group:network")
         assert screen.presenter.state.chosen is not None and "✗ 1" in screen.sessions.text
         await press(pilot, "v", "w", "G")
         await press(pilot, "e")  # no editor in a test: said, not raised
@@ -126,6 +131,7 @@ async def test_lists_zoom_and_help(tmp_path: Path) -> None:
         assert screen.events.has_focus and len(screen.events.drawn) == 5
         await press(pilot, "plus")
         assert shown(screen, "#chart").count("00:00") == 2
+        assert plain(screen.query_one("#chart").border_subtitle).endswith("+ zoom: day")
         await press(pilot, "plus", "shift+tab")
         assert screen.presenter.state.zoom == "hour" and screen.days.has_focus
         assert "2026-03-30 memory/2026-03-30.md" in screen.days.text
@@ -144,7 +150,7 @@ async def test_an_event_without_a_file_opens_in_full_where_its_details_are_hidde
         await press(pilot, "enter")
         drawn = pilot.app.screen.query_one(HelpText).text
         assert "177,310 → 24,180" in drawn and "session   main" in drawn
-        assert "saved     memory/2026-03-30.md +3 lines" in drawn, "what was written before it"
+        assert "saved memory/2026-03-30.md +3 lines before the compaction" in " ".join(drawn.split())
         assert "summary   All three kiosks on 3.3." in drawn, "what the session goes on with"
         await press(pilot, "escape", "j", "exclamation_mark")
         assert "wrote memory/" in pilot.app.screen.query_one(HelpText).text, "! does for every row"
@@ -175,11 +181,13 @@ async def test_a_mark_is_under_each_fall_of_the_curve(tmp_path: Path) -> None:
         assert shown(screen, "#status").strip() == "event 3 of 19"
         assert "above the flush threshold" in str(screen.sessions.border_subtitle)
         assert rows[1].startswith("main 03-25 – 03-31 ") and rows[2].startswith("cron:morning-status 03-30 ")
-        assert "█" not in screen.sessions.text, "the bars of neighbouring rows do not touch"
+        assert not set("▇█") & set(screen.sessions.text), "the bars of neighbouring rows do not touch"
+        assert rows[5].startswith("signal:direct:ines 2025-12-10–12-11 "), "the year, where it is another one"
         head, events = screen.events.painted(-1).text, screen.events.text.splitlines()
         flush = next(row for row in events if "● flush" in row)
         for title, of_row in (("event", "●"), ("session", "main"), ("what", "2026")):
             assert head.index(title) == flush.index(of_row), "titles are above their columns"
+        assert any(row.split()[:2] == ["2025-12-10", "▼"] for row in events)
         await press(pilot, "G")
         assert screen.events.scroll_offset.y and screen.events.render_line(0).text == head, "and stay there"
 
@@ -193,7 +201,7 @@ async def test_without_sessions_a_sentence_says_so(tmp_path: Path) -> None:
         state, long = screen.presenter.state, f"there are no transcripts: {'a/folder/' * 12} does not exist"
         assert state.whole is not None
         noted = replace(state, whole=replace(state.whole, notes=(long,)))
-        said = [text_of(row) for row in facts(noted, 60)[2:]]
+        said = [text_of(row) for row in facts(noted, 60)[1:]]
         assert len(said) == 2 and said[1].endswith("…") and max(map(len, said)) <= 60
         await press(pilot, "v", "m")
         assert "No event here is one of: missed." in shown(screen, "#moment")
@@ -245,8 +253,28 @@ async def test_what_is_appended_is_shown_after_r(tmp_path: Path) -> None:
 
 
 async def test_bars_past_the_flush_threshold_end_above_it_and_others_do_not(tmp_path: Path) -> None:
-    talk = Talk().answer("a", 175_900).answer("b", 176_100).compaction()
+    talk = Talk().answer("a", 175_900).answer("b", 176_100).answer("c", 192_000).compaction()
     async with opened(of_talks(tmp_path, [talk]), (120, 36)) as (_pilot, screen):
         lines = [row for row in shown_lines(screen, "#chart") if "176k" in row]
         bars = {char for char in "".join(lines) if char in "▁▂▃▄▅▆▇█"}
-        assert bars & set("▁▂") and bars & set("▆▇█") and not bars & set("▃▄▅"), lines
+        assert bars == {"▄", "▅", "▇"}, "up to the line, past it, and the peak, each at its own height"
+        assert "peak 192,000" in str(screen.query_one("#chart").border_title)
+
+
+async def test_the_turn_before_a_missed_flush_is_drawn_from_where_it_began(tmp_path: Path) -> None:
+    async with opened(demo(tmp_path)) as (pilot, screen):
+        await press(pilot, "v", "m")
+        rows = screen.query_one("#chart", Pane).drawn[:5]
+        assert next(row for row in rows if "176k" in text_of(row)) is rows[0], "the peak fits the chart"
+        added = ["".join(span.text for span in row if span.role == "bad") for row in rows]
+        assert [len(one) for one in added] == [1, 0, 0, 0, 0], "192,406 tokens, above the threshold"
+        begun = [span.text for row in rows for span in row if span.role == "dim added"]
+        assert begun == ["▆"] and begun[0] in text_of(rows[1]), "148,212 of 195,556, in eighths: 30 of 40"
+
+
+@pytest.mark.parametrize("peak", [0, 90_000, 176_000, 192_406, 200_000, 1_500_000, 9_000_000])
+@pytest.mark.parametrize("rows", [2, 3, 5])
+def test_the_scale_of_the_chart_holds_the_peak(rows: int, peak: int) -> None:
+    top, row = _scale(176_000, peak, rows)
+    assert top >= peak and 0 <= row < rows
+    assert _scale(0, peak, rows) == (max(peak, 1), -1)

@@ -111,14 +111,14 @@ _CHUNKS = "open the chunks of a file, the repair or the file of a finding, an ev
 _REBUILD = "rebuild the index, after showing the plan"
 _VERIFY = "read every file again, also unmodified ones, and sync"
 _DEEP = "deep check: chunk every file again and compare with the index"
-_PRUNE = "remove the notes of an emptied workspace, after showing how many"
+_PRUNE = "drop from the index the notes that are gone, after showing how many (no file is touched)"
 _REPAIR = "repair the findings, after showing the plan"
 _OPEN_MOMENT = "open the file of a write; run a search again in the lab; another event in full"
 _KINDS = "events shown: all, flushes, missed flushes, problems, writes, searches, index"
 _ZOOM = "zoom of the curve: session, day, hour"
-_ACCEPT = "write the change after confirmation; propose a rejected candidate again"
+_ACCEPT = "write the change after confirmation; propose a rejected one again"
 _UNDO_NOTE = "undo the last step: a rejection, or a change of notes after confirmation"
-_WHICH = "candidates shown: all, one kind, the rejected ones"
+_WHICH = "proposals shown: all, one kind, the rejected ones"
 _REMEMBER = "remember… a fact in MEMORY.md, an event in the daily log"
 _FILTER = "filter the list by words; esc clears it"
 _EDIT = "open the note in your editor, at the line (curate: the proposal)"
@@ -187,7 +187,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("reset_knob", "u,backspace", "u", "reset the selected knob", "Knobs", "knobs", "reset", 5),
     Action("reset_all", "U", "U", "reset all knobs, when no fault is simulated", "Knobs"),
     Action("apply_knobs", "A", "A", _APPLY, "Knobs"),
-    Action("toggle_fault", "space", "space", _TOGGLE, "Providers", "providers", "fault", 1),
+    Action("toggle_fault", "space", "space", _TOGGLE, "Providers", "providers", "on/off", 1),
     Action(
         "compare", "enter", "enter", "run the last query in the lab", "Providers", "providers", "compare", 3
     ),
@@ -196,10 +196,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("sync_now", "r", "r", "sync now", "Index", "index", "sync", 3),
     Action("rebuild", "R", "R", _REBUILD, "Index", "index", "rebuild", 6),
     Action("repair", "F", "F", _REPAIR, "Index", "index", "repair", 2),
-    Action("examine", "c", "c", "run checks", "Index", "index", "run checks", 5),
+    Action("examine", "c", "c", "run checks", "Index", "index", "check", 5),
     Action("examine_deep", "C", "C", _DEEP, "Index", "index", "deep check", 14),
     Action("verify", "V", "V", _VERIFY, "Index", "index", "verify", 11),
-    Action("prune", "P", "P", _PRUNE, "Index", "index", "remove notes", 7),
+    Action("prune", "P", "P", _PRUNE, "Index", "index", "drop gone", 7),
     Action("order", "v", "v", "sort files by state, path, size, chunks, time", "Index", "index", "order", 10),
     Action("close_chunks", "enter", "enter", "back to the list", "Index", "chunks"),
     Action("open_moment", "enter", "enter", _OPEN_MOMENT, "Timeline", "timeline", "open", 1),

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.content import Content
 from textual.events import ScreenResume
 from textual.screen import Screen
 from textual.widget import Widget
@@ -24,7 +23,7 @@ from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar, Top, tab_of
 from openclaw_mem_tui.widgets.filter_line import FilterLine
-from openclaw_mem_tui.widgets.frames import Frames, framed
+from openclaw_mem_tui.widgets.frames import Frames, framed, markup, named_key
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
 from openclaw_mem_tui.widgets.lists import CursorList
 from openclaw_mem_tui.widgets.painting import paint_less
@@ -33,15 +32,9 @@ from openclaw_mem_tui.widgets.painting import paint_less
 _FEW = 22
 
 
-def markup(text: str) -> str:
-    """A text for a frame, whose brackets mean nothing."""
-    return Content(text).markup
-
-
 def key_hint(name: str, what: str) -> str:
     """``key what`` for a frame, where a click does it too."""
-    found = action(name)
-    return f"[@click=screen.do('{name}')]{markup(found.key)} {what}[/]"
+    return f"[@click=screen.do('{name}')]{named_key(action(name).key, what)}[/]"
 
 
 class WorkbenchScreen(Screen[None]):

@@ -85,7 +85,7 @@ def run(arguments: Namespace) -> int:
 def _find(curator: Curator, material: Material, wanted: str, *, rejected: bool) -> NoteCandidate:
     found = [one for one in curator.candidates(material, rejected=rejected) if one.id.startswith(wanted)]
     if len(found) != 1 or not wanted:
-        kind = "rejected candidate" if rejected else "candidate"
+        kind = "rejected proposal" if rejected else "proposal"
         what = f"{len(found)} {kind}s begin with" if found else f"There is no {kind}"
         listed = "curate --rejected" if rejected else "curate"
         raise UsageError(f"{what} {wanted!r}: `openclaw-mem {listed}` lists them.")
@@ -114,7 +114,7 @@ def _lines(found: list[NoteCandidate], material: Material, *, rejected: bool) ->
     for candidate in found:
         yield from ("", *_entry(candidate), *_beginning(list(_diffs(candidate)), candidate))
     count = len(found)
-    what = "rejected candidates" if rejected else "candidates"
+    what = "rejected proposals" if rejected else "proposals"
     yield ""
     then = f"; {advice(_NEXT[rejected])}" if found else ""
     yield f"{count or 'no'} {what[:-1] if count == 1 else what}{then}"

@@ -137,7 +137,7 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
 
 def _never_shown(unshown: Unshown) -> str:
     """What no search can show the agent."""
-    return f"{unshown.text} is in no snippet" if unshown.hidden_lines else "every line can be shown"
+    return f"no search result shows {unshown.text}" if unshown.hidden_lines else "every line can be shown"
 
 
 def _link(link: ProviderState, now: float, damaged: bool) -> str:

@@ -127,12 +127,12 @@ WRITING_COMMANDS: tuple[Command, ...] = (
         " Nothing is\nwritten without confirmation; `openclaw-mem undo` undoes a change.",
         (
             option(
-                "--apply", metavar="ID", help="show a candidate and its effect; write it after confirmation"
+                "--apply", metavar="ID", help="show a proposal and its effect; write it after confirmation"
             ),
-            option("--effect", metavar="ID", help="what a candidate would do to answers, measured on a copy"),
-            option("--reject", metavar="ID", help="do not propose a candidate again"),
-            option("--restore", metavar="ID", help="propose a rejected candidate again"),
-            flag("--rejected", "list the rejected candidates"),
+            option("--effect", metavar="ID", help="what a proposal would do to answers, measured on a copy"),
+            option("--reject", metavar="ID", help="do not make a proposal again"),
+            option("--restore", metavar="ID", help="make a rejected proposal again"),
+            flag("--rejected", "list the rejected proposals"),
             shared.YES,
         ),
     ),

@@ -219,7 +219,7 @@ def hidden(material: Material) -> Iterator[NoteCandidate]:
         yield NoteCandidate(
             candidate_id("hidden", memory.path),
             "hidden",
-            f"{share:.0%} of {memory.path} is shown by no search: shorter chunks or packed snippets show it",
+            f"no search result shows {share:.0%} of {memory.path}: shorter chunks or packed snippets show it",
             ("`openclaw-mem chunks MEMORY.md` marks the lines", "`openclaw-mem doctor` names the settings"),
             (),
             f"{memory.path}:1",

@@ -129,7 +129,7 @@ class Curator:
         """Write the edits of a candidate, all or none. Raises UsageError for a candidate without edits, and
         as ``NoteEditor.write``."""
         if not edits:
-            raise UsageError("This candidate is advice: there is nothing to write.")
+            raise UsageError("This proposal is advice: there is nothing to write.")
         done: list[Written] = []
         try:
             for edit in edits:

@@ -19,7 +19,15 @@ from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import WHOLE, MemoryFile, Progress, Space, utf16_length
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.profiles import profile
-from openclaw_mem_engine.ranking.unshown import Passage, Unshown, form_of, percent, total, unshown_by_file
+from openclaw_mem_engine.ranking.unshown import (
+    Passage,
+    Unshown,
+    cause,
+    form_of,
+    percent,
+    total,
+    unshown_by_file,
+)
 from openclaw_mem_engine.stores.base import FileState, Fingerprint, StoredChunk
 from openclaw_mem_engine.stores.findings import (
     FIX,
@@ -224,13 +232,9 @@ def check_snippets(settings: Settings, snap: Examined, out: Outcome) -> dict[str
     hidden = [path for path, found in files.items() if found.hidden_lines]
     if hidden and knobs.snippet == "head":
         hidden.sort(key=lambda path: -files[path].hidden_characters)
-        text = (
-            f"{percent(whole.share)} of the text of your notes is in no search result. Whatever the query, "
-        )
-        text += (
-            f"a result shows the first {knobs.snippet_chars:,} characters of a chunk; longer chunks are in "
-        )
-        text += f"{counted(len(hidden), 'file')}. {_advice(settings, knobs)}"
+        share, longer = percent(whole.share), counted(len(hidden), "file")
+        text = f"No search result shows {share} of the text of your notes. Whatever the query, "
+        text += f"{cause(knobs.snippet_chars)} of a chunk; longer ones: {longer}. {_advice(settings, knobs)}"
         out.add("never-shown", "warning", text, (f"{path}: {files[path].text}" for path in hidden))
     return files
 

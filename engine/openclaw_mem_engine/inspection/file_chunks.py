@@ -11,7 +11,7 @@ from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import MemoryFile, Source, as_json, utf8, utf16_length
 from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.ranking.profiles import profile
-from openclaw_mem_engine.ranking.unshown import Unshown, hidden_lines, overlap, unshown_of
+from openclaw_mem_engine.ranking.unshown import Unshown, cause, hidden_lines, overlap, unshown_of
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
 from openclaw_mem_engine.sync.changes import awaits_more, is_on_disk, listed
 from openclaw_mem_engine.sync.index_update import SourceText, chunk_of, read_source, spans_of
@@ -74,7 +74,7 @@ class Piece:
 class Anatomy:
     """A file's text and its pieces in reading order. ``stored`` counts the chunks of the index; ``why`` says
     why the file cannot be read; ``unshown``: what no search with the configured knobs can show of them;
-    ``hidden`` are the positions in ``lines`` of which no search shows the whole line."""
+    ``hidden`` are the positions in ``lines`` of which no search shows all, ``unshown_cause`` says why."""
 
     path: str
     source: Source
@@ -86,6 +86,7 @@ class Anatomy:
     chunk_overlap: int
     unshown: Unshown
     hidden: frozenset[int]
+    unshown_cause: str
     why: str = ""
 
     @property
@@ -97,7 +98,7 @@ class Anatomy:
 
     def to_dict(self) -> dict[str, Any]:
         """The stable answer of ``openclaw-mem chunks --json``."""
-        return as_json(self, lines="", pieces="chunks", hidden="")
+        return as_json(self, lines="", pieces="chunks", hidden="", unshown_cause="")
 
 
 def anatomy(settings: Settings, store: IndexStore, primary: Embedder | None, path: str) -> Anatomy:
@@ -112,7 +113,8 @@ def anatomy(settings: Settings, store: IndexStore, primary: Embedder | None, pat
         found = hidden_lines(pieces, knobs)
         hidden = frozenset(pieces[at].first + line for at, line in found if not pieces[at].partial)
         sizes = len(stored), chunking.tokens, chunking.overlap
-        return Anatomy(path, source, state, cut.lines, pieces, *sizes, unshown_of(pieces, knobs), hidden, why)
+        known = unshown_of(pieces, knobs), hidden, cause(knobs.snippet_chars)
+        return Anatomy(path, source, state, cut.lines, pieces, *sizes, *known, why)
 
     state = store.files().get(path)
     listing = listed(settings)

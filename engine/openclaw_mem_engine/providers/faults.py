@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 FAULTS: Mapping[str, str] = {
     "embeddings-401": "the provider refuses the API key",
     "embeddings-429": "the provider's rate limit is reached",
-    "embeddings-timeout": "the provider times out (no wait)",
+    "embeddings-timeout": "the provider times out (fails at once)",
     "embeddings-garbage": "the provider's response is not JSON",
     "zero-vector": "every embedding is a vector of zeros",
     "wrong-dimension": "vectors of other dimensions than indexed",
     "no-sqlite-vec": "SQLite's vector extension is missing",
     "no-fts5": "SQLite's full-text search is missing",
     "qmd-missing": "the external qmd is not installed",
-    "qmd-timeout": "the external qmd times out (with a wait)",
+    "qmd-timeout": "the external qmd hangs until its timeout",
     "qmd-json": "the external qmd's response is not JSON",
     "qmd-exit": "the external qmd ends with exit code 1",
 }

@@ -63,6 +63,11 @@ class Unshown:
         return as_json(self) | {"share": round(self.share, 4), "lineShare": round(self.line_share, 4)}
 
 
+def cause(snippet_chars: int) -> str:
+    """Why no search result shows a text: only with ``snippet=head`` is there such a text."""
+    return f"snippets end after {snippet_chars:,} characters"
+
+
 def percent(share: float) -> str:
     """``37 %``; a small share is not rounded to nothing, nor a large one to all."""
     if 0 < share < 0.01:

@@ -276,10 +276,11 @@ class Timeline:
         }
 
 
-def sparkline(counts: Sequence[int | None], line: int) -> str:
-    """A bar for each count: the full one from ``line`` on, seven steps below it, a blank without a count."""
-    below = len(_BARS) - 1
+def sparkline(counts: Sequence[int | None], line: int, bars: str = _BARS) -> str:
+    """A bar for each count: the last of ``bars`` from ``line`` on, the others in equal steps below, a blank
+    without a count."""
+    below = len(bars) - 1
     return "".join(
-        " " if count is None else _BARS[below if count >= line else int(count / line * below)]
+        " " if count is None else bars[below if count >= line else int(count / line * below)]
         for count in counts
     )

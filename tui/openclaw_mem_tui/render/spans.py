@@ -39,6 +39,7 @@ ROLES = (
     "text",  # bar of a lexical list
     "sum",  # bar of a total
     "key",  # a key to press
+    "added",  # behind a part of a bar: the rest of it
 )
 
 
@@ -109,15 +110,19 @@ def hanging(spans: Sequence[Span], cells: int) -> list[Line]:
 
 def diff_lines(diff: str, cells: int, most: int) -> list[Line]:
     """The first ``most`` lines of a unified diff, each coloured by its sign, which a blank separates from the
-    text; long ones are wrapped. Lines that name the files have no sign."""
+    text; long ones are wrapped. Of several files each begins with its name; one is named beside it."""
     texts = inert_lines(diff.rstrip("\n"))
     roles, made = {"+": "good", "-": "bad", "@": "text"}, list[Line]()
     # A removed "-- text" is a line "--- text" too.
     heads = [at for at in range(len(texts)) if [t[:3] for t in texts[at : at + 3]] == ["---", "+++", "@@ "]]
-    named = {*heads, *(at + 1 for at in heads)}
     for at, text in enumerate(texts[:most]):
-        signed = text[:1] in ("+", "-", " ") and at not in named
-        role = "dim" if at in named else roles.get(text[:1], "dim")
+        if at in heads or at - 1 in heads:
+            if at in heads and len(heads) > 1:
+                named = text if texts[at + 1] == "+++ /dev/null" else texts[at + 1]
+                made.append(line((named[len("+++ b/") :], "strong")))
+            continue
+        signed = text[:1] in ("+", "-", " ")
+        role = roles.get(text[:1], "dim")
         first = Span(f"{text[:1]} " if signed else "", role)
         for row in hanging(line((text[signed:], role)), max(8, cells - 3)):
             made.append((first, *row))

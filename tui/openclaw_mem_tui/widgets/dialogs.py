@@ -11,7 +11,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
-from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input
@@ -23,10 +22,16 @@ from openclaw_mem_tui.render.choices import Choice, choice_rows
 from openclaw_mem_tui.render.spans import Line, Reading, Span, fit, line, width, wrapped
 from openclaw_mem_tui.widgets.edges import Banner
 from openclaw_mem_tui.widgets.filter_line import FilterLine
+from openclaw_mem_tui.widgets.frames import markup, named_key
 from openclaw_mem_tui.widgets.line_view import Drawer, Lines, Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Rows, WrappedTable, has_words
 
 T = TypeVar("T")
+
+
+def hints(**keys: str) -> str:
+    """What each key of a dialog does, for its frame; ``j_k`` are two keys."""
+    return fmt.join(named_key(sign.replace("_", " "), what) for sign, what in keys.items())
 
 
 class Dialog(ModalScreen[T]):
@@ -106,7 +111,8 @@ class PickScreen(Dialog[str | None]):
         shown, every, hidden = len(self._choices), self._count(), self._list.max_scroll_y > 0
         at = f"{self._list.cursor + 1:,} of {every:,}" if hidden else ""
         first = f"{shown:,} shown" if shown < every else ""
-        self._box.border_subtitle = fmt.join((at, first, "enter pick" if self._choices else "", "esc close"))
+        pick = {"enter": "pick"} if self._choices else {}
+        self._box.border_subtitle = fmt.join((at, first, hints(**pick, esc="close")))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._list.cursor = 0
@@ -149,7 +155,7 @@ class ConfirmScreen(Dialog[bool]):
 
     def __init__(self, title: str, drawer: Drawer, verb: str) -> None:
         """``verb`` is what enter does, like ``rebuild``."""
-        super().__init__(Vertical(Pane(drawer, classes="said")), title, f"enter {verb} · esc cancel")
+        super().__init__(Vertical(Pane(drawer, classes="said")), title, hints(enter=verb, esc="cancel"))
 
 
 class Palette(PickScreen):
@@ -186,7 +192,7 @@ class TextScreen(Dialog[None]):
     ]
 
     def __init__(self, title: str, drawer: Drawer) -> None:
-        super().__init__(HelpText(drawer), title, "j k scroll · esc close")
+        super().__init__(HelpText(drawer), title, hints(j_k="scroll", esc="close"))
 
     def action_scroll(self, step: int) -> None:
         self._box.scroll_relative(y=step, animate=False)
@@ -321,9 +327,10 @@ class HelpScreen(Dialog[str | None]):
 
     @on(CursorList.Moved)
     def _label(self) -> None:
-        keys = f"{f} · esc clear" if (f := self._rows.filtered) else "enter run · f filter · esc close"
-        keys += " · J K scroll the legend" if self._legend.max_scroll_y > 0 else ""
-        self._box.border_subtitle = Content(keys).markup
+        filtered = self._rows.filtered
+        keys = hints(esc="clear") if filtered else hints(enter="run", f="filter", esc="close")
+        legend = hints(J_K="scroll the legend") if self._legend.max_scroll_y > 0 else ""
+        self._box.border_subtitle = fmt.join((markup(filtered), keys, legend))
         self._legend.changed()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from textual.content import Content
 from textual.widget import Widget
 
 from openclaw_mem_tui.render.format import join
 from openclaw_mem_tui.widgets.lists import CursorList
 from openclaw_mem_tui.widgets.painting import set_frame
+
+
+def markup(text: str) -> str:
+    """A text for a frame, whose brackets mean nothing."""
+    return Content(text).markup
+
+
+def named_key(sign: str, what: str) -> str:
+    """``key what`` for a frame, the key in the style of the bottom line; ``what`` is markup."""
+    inert = sign.replace("[", "\\[")  # a lone one is no tag to ``markup``, but the end of ours follows it
+    return f"[bold $accent]{inert}[/] {what}"
 
 
 class Frames:

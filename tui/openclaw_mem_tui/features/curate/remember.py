@@ -13,7 +13,7 @@ from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_tui.features.curate import render
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
-from openclaw_mem_tui.widgets.dialogs import Dialog
+from openclaw_mem_tui.widgets.dialogs import Dialog, hints
 from openclaw_mem_tui.widgets.line_view import Pane
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class RememberScreen(Dialog[str | None]):
         super().__init__(
             Vertical(typed, Pane(self._lines, id="remembered")),
             "remember",
-            "enter write · tab MEMORY.md or daily log · esc close",
+            hints(enter="write", tab="MEMORY.md or daily log", esc="close"),
         )
 
     @property
@@ -124,6 +124,6 @@ class RememberScreen(Dialog[str | None]):
         made = wrapped(line((fmt.inert(proposal.route.sentence), "strong")), cells)
         details = Details(cells)
         if self._proposed is not None and self._proposed[2] is not None:
-            details.say("MEMORY.md", render.budget_after(self._proposed[2]))
+            details.say("MEMORY.md", *render.budget_after(self._proposed[2]))
         warned = wrapped(line((proposal.warning, "warn")), cells) if proposal.warning else []
         return [*made, *details.lines, *warned, (), *render.change([proposal.edit], cells)]

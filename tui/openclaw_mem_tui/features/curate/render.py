@@ -35,7 +35,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "over-budget": ("b", "sections to move out of a MEMORY.md that is too long"),
     "recalled": ("c", "entries of old logs that are retrieved often"),
     "repeated": ("r", "what several daily logs say"),
-    "hidden": ("h", "text that no search shows"),
+    "hidden": ("h", "text that no search result shows"),
 }
 _KIND, _SEARCHES = 12, 9
 #: Most cells past the mark of a gauge.
@@ -65,7 +65,7 @@ def facts(state: CurateState, cells: int) -> list[Line]:
         first = next((made for made in lines if width(made) < cells), lines[-1])
     share = f"{material.hidden_share * 100:.0f} %"
     hidden = f" · no search result shows {share} of MEMORY.md" if material.hidden_share else ""
-    count = fmt.count(len(state.found), "candidate")
+    count = fmt.count(len(state.found), "proposal")
     shown = f" ({state.group}, f)" if state.group else ""
     second = f" {count}{shown} · {fmt.count(len(state.files), 'note')} · {material.searches_sentence}"
     second += hidden if fmt.width_of(second + hidden) <= cells else ""
@@ -156,7 +156,7 @@ def candidate_detail(state: CurateState, candidate: NoteCandidate | None, cells:
     material = state.material
     after = material.budget_after(candidate.edits) if material is not None else None
     if after is not None:
-        say("MEMORY.md", budget_after(after))
+        say("MEMORY.md", *budget_after(after))
     say("effect", *_effect(state, candidate))
     lines = details.lines
     if candidate.edits:
@@ -164,11 +164,17 @@ def candidate_detail(state: CurateState, candidate: NoteCandidate | None, cells:
     return lines
 
 
-def budget_after(after: Budget) -> tuple[str, str]:
-    """The size of MEMORY.md after a change, in words."""
+def budget_after(after: Budget) -> list[tuple[str, str]]:
+    """The size of MEMORY.md after a change, in words; what exceeds its limit is marked."""
     lines = f"{after.lines:,} lines ({BUDGET_LINES} advised)"
-    size = f"then has {lines}, {after.characters:,} of {after.limit:,} characters"
-    return size, "bad" if after.exceeded else "good"
+    size = f"{after.characters:,} of {after.limit:,} characters"
+    over, within = "bad", "good"
+    return [
+        ("then has ", "dim"),
+        (lines, over if after.lines > BUDGET_LINES else within),
+        (", ", "dim"),
+        (size, over if after.characters > after.limit else within),
+    ]
 
 
 def _effect(state: CurateState, candidate: NoteCandidate) -> list[tuple[str, str]]:
@@ -253,11 +259,11 @@ def _nothing(state: CurateState, cells: int) -> list[Line]:
     if state.material is None:
         return []
     if state.group == REJECTED:
-        text = "No candidate was rejected."
+        text = "No proposal was rejected."
     elif state.group:
-        text = f"No candidate is of the kind {state.group}. {key('which')} shows others."
+        text = f"No proposal is of the kind {state.group}. {key('which')} shows others."
     else:
-        text = f"No candidates. {key('which')} shows the rejected ones."
+        text = f"No proposals. {key('which')} shows the rejected ones."
     return wrapped(line((text, "dim")), cells - 1)
 
 
@@ -277,5 +283,6 @@ def undoing(edits: Sequence[NoteEdit], cells: int) -> list[Line]:
     """What an undo changes."""
     made: list[Line] = []
     for edit in edits:
-        made += wrapped(line((fmt.inert(edit.reason), "strong")), cells)
+        said = line((fmt.inert(edit.reason), "strong"), (f"  {fmt.inert(edit.summary())}", "dim"))
+        made += wrapped(said, cells)
     return [*made, (), *change(edits, cells)]

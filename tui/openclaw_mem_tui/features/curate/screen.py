@@ -44,7 +44,7 @@ READING: Reading = (
         ("MRR", "mean of 1 / rank of the first judged answer"),
     ),
 )
-_CANDIDATES = "Each candidate is a change of notes. Nothing is written without confirmation."
+_CANDIDATES = "Each proposal is a change of notes. Nothing is written without confirmation."
 _FILES = "The notes with size, date, decay, and the number of the agent's searches that returned them."
 #: Seconds of quiet before an effect is measured.
 _QUIET_S = 0.25
@@ -54,7 +54,7 @@ class CurateScreen(ListScreen[CuratePresenter]):
     WHERE, OPENED_BY, READING = "curate", "show_curate", READING
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("curate")  # type: ignore[assignment]
-    HELP = "Candidates for changes of MEMORY.md and daily logs, each with evidence."
+    HELP = "Proposals for changes of MEMORY.md and daily logs, each with evidence."
 
     def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
         super().__init__(search, lab, CuratePresenter(search.service))
@@ -91,16 +91,16 @@ class CurateScreen(ListScreen[CuratePresenter]):
     def draw_body(self) -> None:
         state = self.presenter.state
         self.query_one("#facts", Pane).show(lambda cells: render.facts(state, cells))
-        self.fill(self.candidates, "candidates", state.found, render.candidate_row)
+        self.fill(self.candidates, "proposals", state.found, render.candidate_row)
         self.fill(self.files, "notes", state.files, render.file_row, head=render.file_head)
-        self.label(self.candidates, subtitle=key_hint("which", f"candidates: {state.group or 'all'}"))
+        self.label(self.candidates, subtitle=key_hint("which", f"kinds: {state.group or 'all'}"))
         self.draw_selected()
 
     def draw_selected(self) -> None:
         """The details of the selected row; drawn anew only when that or its effect is another one."""
         state, item = self.presenter.state, self.at.selected
         of_files = self.at is self.files
-        position = self.position("note" if of_files else "candidate", self.at)
+        position = self.position("note" if of_files else "proposal", self.at)
         self.query_one("#status", Pane).show(lambda cells: [render.status(state, position, cells)])
         edits = item.edits if item is not None and not of_files else ()
         shown = item, state.material, state.effects.get(edits), state.measuring == edits, state.group
@@ -154,7 +154,7 @@ class CurateScreen(ListScreen[CuratePresenter]):
                 self.action_read_notes()
 
         start = [choice.key for choice in choices].index(self.presenter.state.group)
-        self.app.push_screen(PickScreen("candidates", lambda _: choices, start=start), show)
+        self.app.push_screen(PickScreen("proposals", lambda _: choices, start=start), show)
 
     def action_measure(self) -> None:
         candidate = self._candidate()

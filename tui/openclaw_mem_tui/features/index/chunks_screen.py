@@ -14,7 +14,8 @@ from openclaw_mem_tui.features.index.render import chunks as render
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Reading, line, wrapped
-from openclaw_mem_tui.screen import WorkbenchScreen, key_hint, markup
+from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
+from openclaw_mem_tui.widgets.frames import markup, named_key
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 
@@ -24,7 +25,7 @@ READING: Reading = (
         ("↑ ↓ j k", "previous and next chunk"),
         ("┃ │", "lines of the selected chunk; of a neighbour"),
         ("╋", "lines that two chunks share"),
-        ("┊", "no search shows the line, or only a part of it"),
+        ("┊", "no search result shows the whole line"),
         ("tokens", "estimated size, by which the file is split"),
         ("overlap", "tokens repeated from the previous chunk"),
         ("keyword", "BM25 can find it"),
@@ -91,7 +92,9 @@ class ChunksScreen(WorkbenchScreen):
         anatomy = self.anatomy
         cut, status = self.query_one("#cut", Pane), self.query_one("#status", Pane)
         box = self.query_one("#pieces-box")
-        self.label(box, markup(f"chunks of {fmt.crop_left(fmt.inert(self.path), 28)}"), "↑ ↓ chunk")
+        self.label(
+            box, markup(f"chunks of {fmt.crop_left(fmt.inert(self.path), 28)}"), named_key("↑ ↓", "chunk")
+        )
         if anatomy is None:
             mark, text = (" ✗ ", self.trouble) if self.trouble else (" ◐ ", "The file is being read.")
             self.pieces.show_rows((), lambda *_: ())

@@ -18,10 +18,11 @@ from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.render.status import DAMAGED
-from openclaw_mem_tui.screen import key_hint, markup
+from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.frames import markup
 from openclaw_mem_tui.widgets.line_view import Brief, Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
 
@@ -118,7 +119,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
 
     def draw_body(self) -> None:
         state, activity = self.presenter.state, self.search.activity
-        report, damaged = state.report, activity.damage is not None
+        damaged = activity.damage is not None
         short = self.narrow or not self.has_class("-tall")
         self.query_one("#facts", Pane).show(lambda cells: summary.facts(state, activity, cells, short))
         self.query_one("#files-head", Pane).show(lambda cells: [files.header(cells)])
@@ -133,12 +134,12 @@ class IndexScreen(ListScreen[IndexPresenter]):
         box = self.query_one("#files-box", Vertical)
         asked, shown = self.search.service.backend, self.search.service.configured_backend
         other = f" · index of {shown}, as configured; {asked} answers" * (asked != shown)
-        opens = f" · {key_hint('chunks', 'chunks')}" * (
-            self.search.service.draws_chunks and bool(state.files)
+        draws = self.search.service.draws_chunks and bool(state.files)
+        opens = f" · {key_hint('chunks', 'chunks')}" * draws
+        self.label(
+            box, markup(files.title(state) + other), key_hint("order", f"order: {state.order}") + opens
         )
-        self.label(box, markup(files.title(state) + other), key_hint("order", f"by {state.order}") + opens)
-        again = f" · {key_hint('examine', 'check' if report is None else 'again')}"
-        again *= self.search.service.is_open
+        again = f" · {key_hint('examine', 'check')}" * self.search.service.is_open
         self.label(self.doctor, doctor.title(state, damaged), markup(doctor.subtitle(state)) + again)
         self.label(self.events, f"events · {len(state.events):,}" if state.events else "events")
         self.draw_selected()
@@ -248,13 +249,13 @@ class IndexScreen(ListScreen[IndexPresenter]):
             plan = await self.presenter.plan(request, "would be removed")
             if isinstance(plan, Plan) and plan.removed:
                 self.app.push_screen(
-                    ConfirmScreen("remove the notes", partial(summary.prune_plan, plan), "forget"),
+                    ConfirmScreen("drop from the index", partial(summary.prune_plan, plan), "drop"),
                     lambda sure: self._sync(Job(prune=True, tails=True)) if sure else None,
                 )
 
         if self._is_free(whole=True):
             if self.presenter.emptied is None:
-                self.presenter.say("nothing to remove: the workspace has notes, or the index has none")
+                self.presenter.say("nothing to drop: the workspace has notes, or the index has none")
             else:
                 self.run_in(ask, "doctor")
 

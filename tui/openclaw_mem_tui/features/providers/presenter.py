@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.api import DayUsage, Event, Fallback, Memory, ProviderState, QmdFacts
 
 #: Events that are looked at for the last fallback.
-_EVENTS = 500
+EVENTS_SEEN = 500
 #: Name, role and model: one provider may be there twice.
 LinkKey = tuple[str, str, str]
 
@@ -61,7 +61,7 @@ def _qmd(memory: Memory) -> tuple[QmdFacts | None, Fallback | None]:
 
 
 def _last_fallback(memory: Memory) -> Event | None:
-    return next((event for event in memory.events(_EVENTS) if event.kind == "fallback"), None)
+    return next((event for event in memory.events(EVENTS_SEEN) if event.kind == "fallback"), None)
 
 
 def _caches(memory: Memory) -> tuple[CacheSize, ...] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import FAULTS, IN_PROCESS, Spent
 from openclaw_mem_tui.bindings import key
-from openclaw_mem_tui.features.providers.presenter import ChainState, key_of
+from openclaw_mem_tui.features.providers.presenter import EVENTS_SEEN, ChainState, key_of
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, Span, line, spread, width, wrapped
@@ -147,10 +147,8 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
         say("vectors", embedded)
     else:
         say("vectors", (embedded, "warn"), ("; r in the search lab embeds the rest", "dim"))
-    if link.last_ok is not None:  # at most one in a minute is recorded
-        spent = f" in {fmt.milliseconds(link.last_ms)}" if link.last_ms is not None else ""
-        at = fmt.clock(link.last_ok, chain.at, True)
-        say("answered", f"at {at}{spent}", (" (last record)", "dim"))
+    if link.last_ok is not None:
+        say("recorded", f"an answer at {fmt.clock(link.last_ok, chain.at, True)}")  # one in a minute
     if link.role == "primary":
         say("fallback", *_fallbacks(chain))
         say("", *_last_fallback(chain))
@@ -186,7 +184,7 @@ def _fallbacks(chain: ChainState) -> list[tuple[str, str]]:
 def _last_fallback(chain: ChainState) -> list[tuple[str, str]]:
     """When a fallback answered last, and why."""
     if (event := chain.fallback) is None:
-        return [("no use in the event log", "dim")]
+        return [(f"not used in the last {EVENTS_SEEN} events", "dim")]
     why = f": {fmt.message(event.reason)}" if event.reason else ""
     return [("last used ", "dim"), (fmt.clock(event.at, chain.at), ""), (why, "dim")]
 

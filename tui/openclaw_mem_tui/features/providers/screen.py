@@ -118,9 +118,9 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
             self.chain.point_at(next((row for row in rows if row[0].role in wanted), ()))
         other = (f" · {key_hint('next_list', name)}" * self.narrow for name in ("faults", "providers"))
         box = self.query_one("#chain-box")
-        self.label(box, "providers", key_hint("probe", "probe now") + next(other))
+        self.label(box, "providers", key_hint("probe", "probe") + next(other))
         clears = key_hint("clear_faults", "clear all") if view.shown_faults else ""
-        faults = fmt.join((key_hint("toggle_fault", "switch"), clears))
+        faults = fmt.join((key_hint("toggle_fault", "on/off"), clears))
         self.label(self.faults, "simulated faults", faults + next(other))
         self.draw_selected()
         self.query_one("#status", Pane).show(lambda cells: [render.status(state, view, activity, cells)])

@@ -68,7 +68,8 @@ def _say_kept(details: Details, state: TimelineState, moment: Moment, session: S
     for other in takewhile(lambda other: other != moment, session.moments):
         writes = [] if other.kind == "compaction" else [*writes, *other.writes]
     for number, write in enumerate(writes):
-        details.say("" if number else "saved", fmt.inert(write.text))
+        before = (" before the compaction", "dim") if not number else ""
+        details.say("" if number else "saved", fmt.inert(write.text), before)
     if not writes:
         details.say("saved", ("no write in this transcript since the previous compaction", "dim"))
     change = state.change if state.shown == moment else None

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 
 from openclaw_mem_engine.api import FileDay, Moment, Session, sparkline
-from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.timeline.presenter import TimelineState, window
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, wrapped
@@ -35,16 +34,15 @@ _MARKS: dict[str, tuple[str, str, str]] = {
     "search-failed": ("✗", "failed", "bad"),
     "denied": ("!", "denied", "warn"),
 }
-#: The bar of a row of the sessions that is above the flush threshold.
-PAST = "▇"
+#: Bars of a row of the sessions, low enough that rows do not touch in a font without space between lines. The
+#: highest is for what is above the flush threshold alone.
+_BARS = "▁▂▃▄▅▆"
+PAST = _BARS[-1]
 #: The weight of events that share a column of the chart, the weightiest last.
 _RANK = ("dim", "", "good", "warn", "bad")
 _KIND, _PEAK, _MISSED = 11, 6, 7
-#: Bars of a row of the sessions: one less than those of ``sparkline``, so that rows do not touch. The highest
-#: is for what is above the flush threshold alone.
-_LOWER = str.maketrans("▇█", "▆▇")
-#: A session's first and last day, and the blanks after them.
-_DAYS = 15
+#: A session's first and last day, and the blank after them.
+_DAYS = 17
 #: Phrases of what happened end before these; a row has as many whole ones as there is room for.
 _ENDS = re.compile(r"[,;:] | \(")
 _CHART_ROWS = 5
@@ -64,25 +62,17 @@ def thousands(tokens: int) -> str:
 
 
 def facts(state: TimelineState, cells: int) -> list[Line]:
-    """How much there is, and what of it is shown."""
+    """How much there is."""
     whole = state.whole
     if whole is None:
-        return [line(("Transcripts and the event log are being read.", "dim")), ()]
+        return [line(("Transcripts and the event log are being read.", "dim"))]
     missed = fmt.count(state.missed, "missed flush", "missed flushes")
     first = line(
         f" {fmt.count(len(whole.sessions), 'session')} · {fmt.count(len(whole.moments), 'event')} · ",
         (f"✗ {missed}", "bad strong") if state.missed else (f"● {missed}", "good"),
         (" (compacted without a flush before it)" if state.missed and cells >= 90 else "", "dim"),
     )
-    chosen = fmt.inert(state.chosen.name) if state.chosen is not None else "all"
-    second: list[Span] = []
-    shown = (
-        ("sessions", chosen, "this_session"),
-        ("curve", state.zoom, "zoom"),
-    )
-    for what, which, name in shown:
-        second += line((" · " if second else " ", "dim"), (key(name), "key"), (f" {what}: {which}", "dim"))
-    lines = [first, fit(second, cells)]
+    lines = [first]
     for note in whole.notes[:2]:
         said = wrapped(line((f" ! {fmt.message(note)}", "warn")), cells, 3)
         lines += said if len(said) < 3 else [said[0], fit((*said[1], Span(" "), *said[2][1:]), cells)]
@@ -98,6 +88,14 @@ def status(state: TimelineState, position: str, cells: int) -> Line:
 
 
 # -- the chart --------------------------------------------------------------------------------------------
+
+
+def chart_title(session: Session | None) -> str:
+    """Whose curve it is, and its peak."""
+    if session is None:
+        return "tokens"
+    peak = f"peak {session.curve.peak:,}" if session.curve.times else ""
+    return fmt.join(("tokens", fmt.crop(fmt.inert(session.name), 22), peak))
 
 
 def chart(
@@ -123,36 +121,68 @@ def chart(
 
 
 def _bars(session: Session, start: float, end: float, rows: int, width: int, gutter: int) -> list[Line]:
-    """Bars of an eighth of a row each, up to the window of the session; the flush threshold in between."""
+    """Bars of an eighth of a row each on a linear scale, with the flush threshold in between. Of a turn after
+    which a compaction missed its flush the part that it added has another colour."""
     counts = session.curve.columns(start, end, width)
     limit = session.flush_threshold
-    top = max(session.window, session.curve.peak, 1)
-    levels = [0 if count is None else max(1, round(count / top * rows * 8)) for count in counts]
-    at_line = rows - 1 - min(rows - 1, int(limit / top * rows)) if 0 < limit <= top else -1
-    if at_line >= 0:  # the line is in the middle of its row: past it ends above, up to it below the middle
-        low = (rows - 1 - at_line) * 8
+    top, at_line = _scale(limit, session.curve.peak, rows)
+    unit, middle = rows * 8 / top, (rows - 1 - at_line) * 8 + 4
+    levels = [0 if count is None else max(1, round(count * unit)) for count in counts]
+    if limit > 0:  # a count next to the threshold is not rounded to the other side of it
         known = zip(counts, levels, strict=True)
-        levels = [max(n, low + 6) if (count or 0) >= limit else min(n, low + 2) for count, n in known]
+        levels = [max(n, middle + 1) if (count or 0) >= limit else min(n, middle) for count, n in known]
+    begun = {column: round(before * unit) for column, before in _missed(session, start, end, counts).items()}
     made = []
     for row in range(rows):
         base = (rows - 1 - row) * 8
-        label = thousands(limit) if row == at_line else thousands(top) if row == 0 and at_line else ""
+        label = thousands(limit) if row == at_line else thousands(top) if row == 0 else ""
         spans = [
             Span(fmt.right(label, gutter - 1) + " " if gutter else "", "warn" if row == at_line else "faint")
         ]
-        for count, level in zip(counts, levels, strict=True):
+        for column, (count, level) in enumerate(zip(counts, levels, strict=True)):
             eighths = max(0, min(8, level - base))
-            over = count is not None and 0 < limit <= count
-            if eighths:
-                char, role = _EIGHTHS[eighths], "warn" if over else "dim"
-            else:
+            before = begun.get(column, level) - base  # the rest of the bar is what the turn added
+            if not eighths:
                 char, role = ("┄", "warn") if row == at_line else (" ", "")
+            elif 0 < before < 8 == eighths:
+                char, role = _EIGHTHS[before], "dim added"
+            else:
+                over = "warn" if count is not None and 0 < limit <= count else "dim"
+                char, role = (
+                    _EIGHTHS[eighths],
+                    "bad" if before < eighths else "dim" if column in begun else over,
+                )
             if spans[-1].role == role and len(spans) > 1:
                 spans[-1] = Span(spans[-1].text + char, role)
             else:
                 spans.append(Span(char, role))
         made.append(tuple(spans))
     return made
+
+
+def _scale(limit: int, peak: int, rows: int) -> tuple[int, int]:
+    """The count at the upper edge of the chart, at least the peak, and the row in whose middle is the line of
+    the flush threshold; -1 without one."""
+    if limit <= 0:
+        return max(peak, 1), -1
+    tops = (round(limit * rows * 8 / ((rows - 1 - row) * 8 + 4)) for row in range(rows))
+    fitting = ((top, row) for row, top in enumerate(tops) if top >= peak)
+    return next(fitting, (peak, rows - 1))
+
+
+def _missed(session: Session, start: float, end: float, counts: Sequence[int | None]) -> dict[int, int]:
+    """Tokens before the turn after which a compaction missed its flush, by the column of that turn."""
+    found: dict[int, int] = {}
+    for moment in session.moments:
+        if moment.is_missed and start <= moment.at <= end:
+            column, before = _column(moment, start, end, len(counts)), session.curve.before(moment.at)
+            if before is not None and before < (counts[column] or 0) == moment.tokens:
+                found[column] = before
+    return found
+
+
+def _column(moment: Moment, start: float, end: float, width: int) -> int:
+    return min(width - 1, int((moment.at - start) / (end - start) * width))
 
 
 def _marks(
@@ -167,7 +197,7 @@ def _marks(
     drawn: dict[int, Moment] = {}
     within = (moment for moment in moments if start <= moment.at <= end)
     for moment in sorted(within, key=weight, reverse=True):
-        column = min(width - 1, int((moment.at - start) / (end - start) * width))
+        column = _column(moment, start, end, width)
         if (other := drawn.get(column)) is not None:
             column += 1 if moment.at > other.at else -1
         if 0 <= column < width:
@@ -183,7 +213,7 @@ def _marks(
 # -- rows -------------------------------------------------------------------------------------------------
 
 
-def session_row(session: Session | None, cells: int, selected: bool) -> Line:
+def session_row(session: Session | None, cells: int, selected: bool, year: int) -> Line:
     """Name, first and last day, curve over that time against the flush threshold, peak, missed flushes; the
     first row is for all of them."""
     head = ("▌ " if selected else "  ", "accent")
@@ -192,14 +222,14 @@ def session_row(session: Session | None, cells: int, selected: bool) -> Line:
     name, days, bars = _session_columns(cells)
     limit = session.flush_threshold if session.flush_threshold > 0 else session.window
     curve = session.curve
-    shape = sparkline(curve.columns(session.start, session.end, bars), limit) if bars >= 4 else ""
+    shape = sparkline(curve.columns(session.start, session.end, bars), limit, _BARS) if bars >= 4 else ""
     peak = f"{'~' if curve.estimated else ''}{thousands(curve.peak)}" if curve.times else "·"
     return line(
         head,
         fmt.left(fmt.inert(session.name), name),
         " ",
-        (fmt.left(_days(session), days), "dim"),
-        *_shape(fmt.left(shape.translate(_LOWER), bars)),
+        (fmt.left(_days(session, year), days), "dim"),
+        *_shape(fmt.left(shape, bars)),
         (fmt.right(peak, _PEAK), "dim"),
         (fmt.right(f"✗ {session.missed}", _MISSED) if session.missed else "", "bad"),
     )
@@ -236,10 +266,18 @@ def _shape(bars: str) -> list[Span]:
     return [Span(run, "warn" if run[0] == PAST else "dim") for run in re.findall(f"{PAST}+|[^{PAST}]+", bars)]
 
 
-def _days(session: Session) -> str:
-    """``03-25 – 03-31``, or one day."""
-    ends = (time.strftime("%m-%d", time.localtime(at)) for at in (session.start, session.end))
-    return " – ".join(dict.fromkeys(ends))
+def year_of(state: TimelineState) -> int:
+    """The year of the newest event or session: rows name the others."""
+    whole = state.whole
+    found = (*(m.at for m in whole.moments), *(s.end for s in whole.sessions)) if whole is not None else ()
+    return time.localtime(max(found, default=state.at)).tm_year
+
+
+def _days(session: Session, year: int) -> str:
+    """``03-25 – 03-31``, or one day; of another year ``2025-12-10–12-11``."""
+    ends = [time.localtime(at) for at in (session.start, session.end)]
+    days = dict.fromkeys(time.strftime("%m-%d", end) for end in ends)
+    return " – ".join(days) if ends[0].tm_year == year else f"{ends[0].tm_year}-{'–'.join(days)}"
 
 
 def _in_row(moment: Moment, cells: int) -> str:
@@ -254,11 +292,12 @@ def _in_row(moment: Moment, cells: int) -> str:
     return max((p for p in phrases if fmt.width_of(p) <= cells), key=len, default=fmt.crop(whole, cells))
 
 
-def moment_row(moment: Moment, cells: int, selected: bool, names: Mapping[str, str]) -> Line:
-    """Time, kind, whose, and what happened. ``names`` are those of the sessions by id; the year is in the
-    details."""
+def moment_row(moment: Moment, cells: int, selected: bool, names: Mapping[str, str], year: int) -> Line:
+    """Time, kind, whose, and what happened. ``names`` are those of the sessions by id. Of an event of another
+    ``year`` the time is in the details."""
     mark, words, role = mark_of(moment)
-    when = time.strftime("%m-%d %H:%M", time.localtime(moment.at))
+    there = time.localtime(moment.at)
+    when = fmt.left(time.strftime("%m-%d %H:%M" if there.tm_year == year else "%Y-%m-%d", there), 11)
     name, room = names.get(moment.session, "").rpartition(":")[2], _session_room(cells, names)
     whose = f"{fmt.left(fmt.inert(name), room)} " if room else ""
     rest = max(0, cells - 6 - len(when) - _KIND - fmt.width_of(whose))

@@ -18,8 +18,9 @@ from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.render.spans import Reading
-from openclaw_mem_tui.screen import key_hint, markup
+from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.widgets.dialogs import PickScreen
+from openclaw_mem_tui.widgets.frames import markup
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 READING: Reading = (
     "Legend",
     (
-        ("▁▄▇", "tokens in the window, over the time of the session; yellow: above the flush threshold"),
+        ("▁▄▆", "tokens in the window, over the time of the session; yellow: above the flush threshold"),
+        ("█ red", "tokens of the turn after which a compaction missed its flush"),
         ("┄", "the flush threshold: the number of tokens at which a flush is due"),
         ("● flush", "wrote to a note"),
         ("○ no reply", "NO_REPLY: the model stored nothing"),
@@ -37,6 +39,7 @@ READING: Reading = (
         ("▼", "a compaction; ✗ MISSED: without a flush before it"),
         ("◆ + ?", "snapshot, write, the agent's own search"),
         ("~", "estimated from the length of the transcript"),
+        ("2025-12-10", "a day of another year than the newest event; the details have the time"),
     ),
 )
 _SESSIONS = "The sessions, the latest first, each with its tokens against the flush threshold."
@@ -106,19 +109,25 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         self.set_class(self.narrow and self.size.height < _LOW, "-low")
         self.set_class(self.narrow and _LOW <= self.size.height < _SLIM, "-slim")
         self.query_one("#facts", Pane).show(lambda cells: render.facts(state, cells))
-        rows, titles = state.sessions, render.session_head
-        self.fill(self.sessions, "sessions", rows, render.session_row, render.session_words, titles)
+        rows, titles, year = state.sessions, render.session_head, render.year_of(state)
+        of_session = partial(render.session_row, year=year)
+        self.fill(self.sessions, "sessions", rows, of_session, render.session_words, titles)
         self.label(self.sessions, subtitle="[$warning]■[/] above the flush threshold")
         names = {one.id: one.name for one in state.whole.sessions} if state.whole and not state.chosen else {}
         if state.whole is not None and not self._opened:
             self._opened = True  # on an event with a curve: the last one is often a sync
             of_one = (at for at, moment in enumerate(state.moments) if state.session_of(moment))
             self.events.cursor = next(of_one, 0)
-        row, words = partial(render.moment_row, names=names), partial(render.moment_words, names=names)
+        row, words = (
+            partial(render.moment_row, names=names, year=year),
+            partial(render.moment_words, names=names),
+        )
         head = None if self.narrow else partial(render.moment_head, names=names)
         self.fill(self.events, "events", state.moments, row, words, head)
         self.fill(self.days, "files by day", state.days, render.day_row, head=render.day_head)
-        self.label(self.events, subtitle=key_hint("kinds", f"events: {state.group}"))
+        chosen = fmt.crop(fmt.inert(state.chosen.name), 22) if state.chosen is not None else "all"
+        hints = key_hint("kinds", f"events: {state.group}"), key_hint("this_session", f"session: {chosen}")
+        self.label(self.events, subtitle=fmt.join(hints))
         self.draw_selected()
 
     def draw_selected(self) -> None:
@@ -139,10 +148,10 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
             return
         chart = self.query_one("#chart", Pane)
         chart.show(lambda cells: render.chart(state, moment, session, rows, cells))
-        name = markup(fmt.crop(f"tokens · {fmt.inert(session.name)}", 40)) if session else "tokens"
         limit = session.flush_threshold if session is not None else 0
-        line = f"[$warning]┄[/] flush threshold {limit:,} · [$warning]■[/] above" if limit > 0 else ""
-        self.label(chart, name, line)
+        line = f"[$warning]┄[/] flush threshold {limit:,}" if limit > 0 else ""
+        zoom = key_hint("zoom", f"zoom: {state.zoom}")
+        self.label(chart, markup(render.chart_title(session)), fmt.join((line, zoom)))
         write = details.first_write(moment)
         if moment is not None and (write is not None or moment.kind == "compaction"):
             self.run_in(partial(self.presenter.read_change, moment, write, _QUIET_S), "change")

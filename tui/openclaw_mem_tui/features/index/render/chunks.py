@@ -18,7 +18,7 @@ _STATES: dict[AnatomyState, tuple[str, str]] = {
 }
 #: Lines shown of a piece that is very long, at either end.
 _LINES_KEPT = 400
-#: Before a line that no search shows, or not the whole of it.
+#: Before a line that no search result shows, or not the whole of it.
 _HIDDEN = "┊"
 
 
@@ -30,8 +30,9 @@ def summary(anatomy: Anatomy, cells: int) -> list[Line]:
     cut = f"chunk limit {anatomy.chunk_tokens} tokens, overlap {anatomy.chunk_overlap}"
     made = [spread(line((f" {words}", role)), line((f"{cut} ", "dim")), cells)]
     if anatomy.unshown.hidden_lines:
-        marked = f"; {_HIDDEN} marks them" if anatomy.hidden else ""
-        made += wrapped(line((f"   no search shows {anatomy.unshown.text}{marked}", "warn")), cells, 3)
+        mark = _HIDDEN if anatomy.hidden else " "
+        said = f" {mark} no search result shows {anatomy.unshown.text}: {anatomy.unshown_cause}"
+        made += wrapped(line((said, "warn")), cells, 3)
     if anatomy.why:
         made += wrapped(line(("   ", ""), (fmt.inert(anatomy.why), "warn")), cells, 3)
     return made
@@ -113,9 +114,9 @@ def facts(
         hidden = sum(at in anatomy.hidden for at in texts)
         if hidden:
             many = f"{hidden} of {fmt.count(len(texts), 'non-blank line')}, in whole or part"
-            details.say("hidden", (many, "warn"))
+            details.say("not shown", (many, "warn"))
         else:
-            details.say("shown", "some search shows each line whole")
+            details.say("shown", "each line whole, by some search result")
     ways = {"BM25": piece.keyword, "vectors": piece.embedded}
     missing = " or ".join(name for name, yes in ways.items() if not yes)
     by = " and ".join(name for name, yes in ways.items() if yes)

@@ -155,7 +155,7 @@ def _state(state: IndexState, overview: Overview) -> Line:
         if waiting:
             why = f": {fmt.count(waiting, 'file')} to sync ({key('sync_now')})"
         elif fresh.emptied:
-            why = f", kept ({key('prune')} removes it): {fmt.inert(fresh.emptied.reason.partition(': ')[0])}"
+            why = f", kept ({key('prune')} drops it): {fmt.inert(fresh.emptied.reason.partition(': ')[0])}"
         elif overview.differences:
             why = f": {'; '.join(map(fmt.inert, overview.differences))}"
     excluded = line((f"{fmt.count(out, 'file')} excluded", "warn")) if out else ()
