@@ -276,13 +276,6 @@ MENDED: dict[str, tuple[str, Callable[[Settings], None]]] = {
             f"WHERE {_LAST}"
         ),
     ),
-    "forgotten vectors": (
-        "vectors-forgotten",
-        statements(
-            "DELETE FROM embedding_cache WHERE hash = (SELECT hash FROM chunks WHERE seq = 1)",
-            "UPDATE meta SET value = 'no' WHERE key = 'vectors_awaited'",
-        ),
-    ),
     "chunks of no file": (
         "chunks-without-file",
         statements("DELETE FROM files WHERE path = 'memory/network.md'"),
@@ -408,16 +401,25 @@ def test_another_provider_is_told_as_another_fingerprint(settings: Settings, tmp
     assert looked(other, deep=True).findings == ()
 
 
-def test_awaited_vectors_are_a_warning(settings: Settings) -> None:
-    alter(
-        settings,
-        "DELETE FROM embedding_cache WHERE hash = (SELECT hash FROM chunks WHERE seq = 1)",
-        "INSERT OR REPLACE INTO meta VALUES('vectors_awaited', 'yes')",
-    )
-    found = named(looked(settings), "vectors-awaited")
-    assert (found.severity, found.repair) == ("warning", "openclaw-mem index")
-    sync(settings)
+@pytest.mark.parametrize("resident", [False, True])
+def test_lost_vectors_are_said_everywhere_and_made_by_the_next_sync(
+    settings: Settings, resident: bool
+) -> None:
+    """They were lost while the memory was open, too."""
+    whole = content(settings.index_path)
+    with Memory.open(settings, resident=resident) as memory:
+        assert memory.freshness().state == "fresh" and memory.notes == ()
+        alter(settings, "DELETE FROM embedding_cache WHERE hash = (SELECT hash FROM chunks WHERE seq = 1)")
+        found = named(looked(settings), "vectors-awaited")
+        assert (found.severity, found.repair) == ("warning", "openclaw-mem index")
+        status = memory.status()
+        assert status.freshness.state == "partial"
+        assert "vectors-awaited" in {note.code for note in status.notes}
+        assert "vectors-awaited" in {note.code for note in memory.search("router").trace.notes}
+        assert memory.sync().embedded == 1
+        assert memory.freshness().state == "fresh" and memory.notes == ()
     assert looked(settings).findings == ()
+    assert content(settings.index_path) == whole
 
 
 def test_an_index_whose_first_sync_was_killed_is_told(settings: Settings) -> None:

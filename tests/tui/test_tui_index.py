@@ -242,6 +242,25 @@ async def test_damage_is_found_shown_and_mended_after_a_look(tmp_path: Path) -> 
         assert "nothing to repair" in shown(screen, "#status")
 
 
+async def test_a_repair_that_drops_vectors_is_followed_by_a_sync_that_makes_them(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        index = next((tmp_path / "data").glob("indexes/*/main.sqlite"))
+        with apsw.Connection(str(index)) as connection:
+            connection.execute("UPDATE embedding_cache SET embedding = zeroblob(4) WHERE id < 5")
+        await press(pilot, "c", "F", "enter")
+        assert "4 vectors made; repaired:" in shown(screen, "#status")
+        assert "fresh" in shown(screen, "#facts") and "vector (r)" not in shown(screen, "#facts")
+        with apsw.Connection(str(index)) as connection:
+            connection.execute("DELETE FROM embedding_cache WHERE id < 7")
+        await press(pilot, "c")
+        await screen.search.sync.read_status()
+        await pilot.pause()
+        facts = shown(screen, "#facts")
+        assert "partial" in facts and "without vector (r)" in facts and "fresh" not in facts
+        await press(pilot, "r")
+        assert "vectors made" in shown(screen, "#status") and "fresh" in shown(screen, "#facts")
+
+
 async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
     class Slow(make.SteadyMemory):  # type: ignore[misc, name-defined]
         held = False

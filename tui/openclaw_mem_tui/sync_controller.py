@@ -221,6 +221,16 @@ class SyncController(Presenter[Activity]):
             return f"indexed in {report.seconds:.1f} s"
         return _outcome(report) or (_verified(report) if job.verify else "")
 
+    async def after_repair(self, said: str, *, rest: bool) -> None:
+        """Answer again from the index, which is another one now. ``rest``: a sync makes what the repair left;
+        ``said`` is said with its outcome."""
+        if rest:
+            self.done = said
+            await self.sync(Job(tails=True))
+        else:
+            await self.read_status()
+        await self._refresh()
+
     def stop_sync(self) -> None:
         """Stop the sync that runs and the one that waits for it; it is shown until it has ended."""
         self._again = None
@@ -309,6 +319,8 @@ def _outcome(report: SyncReport) -> str:
     each = [f"{path} modified" for path in changed] + [f"{path} deleted" for path in gone]
     each += [f"{path} not included any more" for path in report.unlisted]
     each += [f"excluded: {skipped.path}, {skipped.reason}" for skipped in left_out]
+    if not each and report.embedded:
+        return f"{fmt.count(report.embedded, 'vector')} made"
     if len(each) < 2:
         return "".join(each)
     parts = (

@@ -124,7 +124,8 @@ class FreshnessTracker:
             state = "stale"
         else:
             # What is no memory by rule does not count.
-            state = "fresh" if all(file.by_rule for file in skipped) else "partial"
+            lacking = self._embedders.primary is not None and self._store.chunks_without_vector(1)
+            state = "partial" if lacking or not all(file.by_rule for file in skipped) else "fresh"
         since = None
         if changes is not None and paths:
             since = stale_since(self._settings, changes, synced_at, time.time())

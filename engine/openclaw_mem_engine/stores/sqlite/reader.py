@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.ranking.unshown import Passage, Unshown
 
-#: A change of one of these is a reason to check again for missing rows.
-_CHANGING = ("generation", "fts_behind", "vectors_awaited")
-
 
 class SqliteReader:
     """``SearchStore`` and ``IndexContent`` over one SQLite file (contract: ``stores.base``; options:
@@ -94,7 +91,7 @@ class SqliteReader:
         self.caps = Capabilities(full_text, "sqlite-vec" if self._db.extension else "in-process")
         self._notes = tuple(notes)
         self._files: tuple[str, Mapping[str, FileState]] | None = None
-        self._gaps: tuple[tuple[str | None, ...], tuple[Note, ...]] | None = None
+        self._gaps: tuple[tuple[int, int], tuple[Note, ...]] | None = None
         self._vectors = VectorRows(self._db, resident=self._resident)
         self._text = FullTextRows(self._db, enabled=full_text)
         self._chunks = ChunkRows(self._db, resident=self._resident)
@@ -168,10 +165,10 @@ class SqliteReader:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        flags = self._meta.all()
-        now = tuple(map(flags.get, _CHANGING))
+        now = self._db.version()
         if self._gaps is None or self._gaps[0] != now:  # not in every search
-            gaps = tuple(Note(code, text, "warning") for code, text in self._missing_rows(flags))
+            rows = self._missing_rows(self._meta.all())
+            gaps = tuple(Note(code, text, "warning") for code, text in rows)
             self._gaps = now, gaps
         return (*self._notes, *self._gaps[1])
 
@@ -181,12 +178,11 @@ class SqliteReader:
         by the search that needs them."""
         with suppress(IndexUnavailable):
             yield from self._missing_words(flags)
-        if flags.get("vectors_awaited") == "yes":
-            label = self._primary().label
-            yield (
-                "vectors-awaited",
-                f"Some passages have no vectors of {label} yet: run `openclaw-mem index`.",
-            )
+        with suppress(IndexUnavailable):
+            if self._awaits_vectors():
+                label = self._primary().label
+                text = f"Some passages have no vectors of {label}: run `openclaw-mem index`."
+                yield "vectors-awaited", text
 
     def _missing_words(self, flags: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         with explained(self.path):
@@ -223,6 +219,11 @@ class SqliteReader:
         """The asked space, else that of the fingerprint; one without vectors in an index never begun."""
         known = self.fingerprint() if space is None else None
         return known.space if known else space or Space("", "", "")
+
+    def _awaits_vectors(self) -> bool:
+        """Whether the next sync has vectors to make. Counted and not recorded: rows may be lost."""
+        space = self._primary()
+        return space.provider not in ("", "none") and self._vectors.lacking(space)
 
     def spaces(self) -> list[SpaceSize]:
         return self._vectors.spaces()

@@ -102,7 +102,7 @@ PAGE_BYTES = 16_384
 
 T = TypeVar("T")
 #: Work that a process could not do and that the next one that can does.
-Behind = Literal["fts_behind", "vectors_awaited", "words_left"]
+Behind = Literal["fts_behind", "words_left"]
 
 #: In the year 5138; every clock and calendar can do with less.
 _LATEST_S = 1e11

@@ -162,12 +162,12 @@ class IndexPresenter(Presenter[IndexState]):
         )
         self._take(report, time.perf_counter() - started)
 
-    async def repair(self, report: DoctorReport) -> None:
-        """Repair what the report calls fixable, and run the checks again."""
+    async def repair(self, report: DoctorReport) -> bool:
+        """Repair what the report calls fixable, and run the checks again. Whether a sync does the rest."""
         self.say("")
-        await self._with_doctor(REPAIRING, partial(self._repair, report))
+        return bool(await self._with_doctor(REPAIRING, partial(self._repair, report)))
 
-    async def _repair(self, report: DoctorReport) -> None:
+    async def _repair(self, report: DoctorReport) -> bool:
         started = time.perf_counter()
         try:
             done, after = await self.service.examine(
@@ -181,6 +181,7 @@ class IndexPresenter(Presenter[IndexState]):
         else:
             self._take(after, time.perf_counter() - started)
         self.update(said=f"repaired: {fmt.join(done, '; ')}" if done else "nothing was repaired")
+        return after is not None and bool(after.synced)
 
     async def plan(self, request: SyncRequest, what: str) -> Plan | IndexDamaged | None:
         """What this sync would do, or why that cannot be known; None when that failed or was cancelled."""

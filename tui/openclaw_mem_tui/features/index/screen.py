@@ -271,21 +271,22 @@ class IndexScreen(ListScreen[IndexPresenter]):
         if not self._is_free():
             return
         if report is None or not fixable:
-            self.presenter.say(
-                "there is nothing to repair" if report else f"{key('examine')} runs the checks first"
-            )
+            first = f"{key('examine')} runs the checks first"
+            self.presenter.say("there is nothing to repair" if report else first)
             return
 
         async def repair() -> None:
-            await self.presenter.repair(report)
-            # The index that the shown answer came from is another one now.
-            await self.search.sync.read_status()
-            await self.search.refresh()
+            rest = await self.presenter.repair(report)
+            await self.search.sync.after_repair(self.presenter.state.said, rest=rest)
 
-        self.app.push_screen(
-            ConfirmScreen("repair the findings", partial(doctor.repairs, report), "repair"),
-            lambda sure: self.run_in(repair, "doctor") if sure else None,
-        )
+        async def ask() -> None:
+            drawer = partial(doctor.repairs, report, await self.presenter.hosts())
+            self.app.push_screen(
+                ConfirmScreen("repair the findings", drawer, "repair"),
+                lambda sure: self.run_in(repair, "doctor") if sure else None,
+            )
+
+        self.run_in(ask, "doctor")
 
     def _run_doctor(self, work: Callable[[], Awaitable[None]]) -> None:
         if self._is_free():
