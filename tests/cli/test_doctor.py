@@ -34,10 +34,14 @@ def test_a_whole_index_leaves_with_0(call: Call) -> None:
     assert "integrity_check ok" in said.out and not said.err
 
 
-def test_without_an_index_none_is_made(call: Call, world: World) -> None:
-    said = call("doctor", "--fix")
+def test_without_an_index_the_repair_makes_one(call: Call, world: World) -> None:
+    said = call("doctor")
     assert said.code == 0 and "repair: openclaw-mem index" in said.out
+    assert "`openclaw-mem doctor --fix` repairs 1 of them" in said.out
     assert world.indexes == [] and not world.data.exists()
+    said = call("doctor", "--fix")
+    assert said.code == 0 and "the index was synced" in said.out and "not-there" not in said.out
+    assert len(world.indexes) == 1
 
 
 def test_a_missing_workspace_is_an_error_and_names_no_command_that_needs_one(bare: Call) -> None:

@@ -41,12 +41,17 @@ class FreshnessTracker:
 
     @property
     def known(self) -> Freshness | None:
-        """What the last scan or sync found. An index that was never scanned, and that holds nothing, is known
-        to be empty: "nothing found" would be wrong there."""
+        """What the last scan or sync found. An index that was removed, or was never scanned and holds
+        nothing, is known to be empty: "nothing found" would be wrong there."""
         found = self._found
-        if found is None and self._store.synced_at() is None and not self._store.counts().files:
+        if (found is None or not self._store.is_present()) and self._is_empty():
             return Freshness("empty", self._store.generation(), None)
         return found
+
+    def _is_empty(self) -> bool:
+        """Whether there is no index, or one that holds nothing."""
+        store = self._store
+        return not store.is_present() or (store.synced_at() is None and not store.counts().files)
 
     def forget(self) -> None:
         """Know nothing until the next scan or sync."""
@@ -113,7 +118,7 @@ class FreshnessTracker:
         present = self._store.fingerprint()
         wanted = fingerprint_of(self._settings, self._embedders.primary)
         state: Literal["fresh", "stale", "partial", "empty"]
-        if synced_at is None and self._store.counts().files == 0:
+        if self._is_empty():
             state = "empty"
         elif (
             paths
@@ -152,7 +157,9 @@ def note_staleness(known: Freshness | None, notes: list[Note]) -> None:
     if known is None:
         return
     if known.state == "empty":
-        notes.append(Note("empty-index", "The index is empty: run `openclaw-mem index`.", "warning"))
+        notes.append(
+            Note("empty-index", "The index is empty or was removed: run `openclaw-mem index`.", "warning")
+        )
     elif whole := known.emptied:
         notes.append(Note("workspace-empty", f"The index is stale: {whole.reason}.", "warning"))
     elif known.state == "stale" and not (

@@ -270,10 +270,10 @@ class Database:
         with self.explained():
             return rows(self.reader(), sql, bound)
 
-    def version(self) -> tuple[int, int]:
-        """Changes with every commit of another connection, of any program; other in each thread."""
+    def version(self) -> int:
+        """Changes, for the connection of this thread, with every commit of another one of any program."""
         with self.explained():
-            return threading.get_ident(), int(self.reader().pragma("data_version"))
+            return int(self.reader().pragma("data_version"))
 
     def search(self, sql: str, bound: Bound = ()) -> list[Bound]:
         """The same for a query that ``interrupt`` stops."""

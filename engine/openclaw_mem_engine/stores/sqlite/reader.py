@@ -91,7 +91,7 @@ class SqliteReader:
         self.caps = Capabilities(full_text, "sqlite-vec" if self._db.extension else "in-process")
         self._notes = tuple(notes)
         self._files: tuple[str, Mapping[str, FileState]] | None = None
-        self._gaps: tuple[tuple[int, int], tuple[Note, ...]] | None = None
+        self._gaps = threading.local()  # as the connection of each thread has found them
         self._vectors = VectorRows(self._db, resident=self._resident)
         self._text = FullTextRows(self._db, enabled=full_text)
         self._chunks = ChunkRows(self._db, resident=self._resident)
@@ -166,11 +166,11 @@ class SqliteReader:
     @property
     def notes(self) -> tuple[Note, ...]:
         now = self._db.version()
-        if self._gaps is None or self._gaps[0] != now:  # not in every search
+        if getattr(self._gaps, "version", None) != now:  # not in every search
             rows = self._missing_rows(self._meta.all())
-            gaps = tuple(Note(code, text, "warning") for code, text in rows)
-            self._gaps = now, gaps
-        return (*self._notes, *self._gaps[1])
+            self._gaps.notes = tuple(Note(code, text, "warning") for code, text in rows)
+            self._gaps.version = now
+        return (*self._notes, *self._gaps.notes)
 
     def _missing_rows(self, flags: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Code and text for derived rows that are missing though there are chunks, as far as the first rows
@@ -199,7 +199,8 @@ class SqliteReader:
         if not self._db.read("SELECT 1 FROM chunks LIMIT 1"):
             return
         usable = self.caps.full_text and trouble is None
-        tables = tables_of(self._db.reader()).values() if usable else ()
+        with explained(self.path):
+            tables = tables_of(self._db.reader()).values() if usable else ()
         if not all(self._db.read(f"SELECT rowid FROM {table} LIMIT 1") for table in tables):
             text = "The full-text tables have lost their rows: BM25 finds nothing. "
             yield "full-text-missing", f"{text}`openclaw-mem doctor --fix` rebuilds them."

@@ -113,7 +113,7 @@ class IndexPresenter(Presenter[IndexState]):
         except OpenClawMemError as error:
             self.update(trouble=str(error))
             return False
-        changed = before is None or before.freshness.generation != overview.freshness.generation
+        changed = before is None or _version(before) != _version(overview)
         self.update(
             overview=overview,
             files=_ordered(overview.files, self.state.order),
@@ -226,6 +226,12 @@ class IndexPresenter(Presenter[IndexState]):
     def _on_progress(self, done: int, total: int, label: str) -> None:
         # Called in the doctor's thread, often: the screen's clock reads the last one.
         self.progress = f"{label} {done:,} of {total:,}" if total else label
+
+
+def _version(overview: Overview) -> tuple[object, ...]:
+    """What differs between an index and one that was made anew."""
+    fresh = overview.freshness
+    return fresh.generation, fresh.synced_at, fresh.state == "empty"
 
 
 def _ordered(files: tuple[FileRow, ...], order: Order) -> tuple[FileRow, ...]:

@@ -70,6 +70,8 @@ def _held(overview: Overview, damaged: bool) -> Line:
     """Each part with its own separator, so that one that does not fit can go. Of a ``damaged`` index what it
     has recorded, which need not be there any more."""
     counts, (known, own) = overview.counts, _vectors(overview)
+    if overview.freshness.state == "empty":
+        return (Span("nothing"),)
     if damaged:
         recorded = f"{fmt.count(counts.files, 'file')} · {fmt.count(counts.chunks, 'chunk')} recorded"
         return (Span(recorded), Span(" · what can be read is not known", "warn"))
