@@ -32,6 +32,7 @@ from openclaw_mem_engine.cli.text_format import (
     moment,
     token_count,
 )
+from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Note, index_state, says_damage
 from openclaw_mem_engine.providers.prices import Spent, summed
 from openclaw_mem_engine.ranking.unshown import Unshown, by_file, total
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openclaw_mem_engine.answer import Status
+    from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.inspection import FileRow, Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy, AnatomyState, Piece
     from openclaw_mem_engine.providers.factory import ProviderState
@@ -66,10 +68,15 @@ def run(arguments: Namespace) -> int:
     from openclaw_mem_engine.workspace.listing import unlisted_notes
 
     settings = settings_of(arguments)
-    if not (exists := is_there(settings)):
-        check_workspace(settings)
-    with looking(settings) as memory:
-        status, unshown, can = memory.status(), memory.unshown(), memory.capabilities
+    try:
+        if not (exists := is_there(settings)):
+            check_workspace(settings)
+        with looking(settings) as memory:
+            status, unshown, can = memory.status(), memory.unshown(), memory.capabilities
+    except IndexUnavailable:
+        if not arguments.json:
+            show(None, _configured(settings), as_json=False)
+        raise
     # A small file was read as a whole before.
     small = any(note.code == "index-damaged" for note in status.notes)
     damage = None if small else file_damage(settings)
@@ -84,6 +91,19 @@ def run(arguments: Namespace) -> int:
     lines = _status_lines(status, total(unshown.values()), can)
     show(data, lines, as_json=arguments.json)
     return 0
+
+
+def _configured(settings: Settings) -> list[str]:
+    """What is known without the index."""
+    rows = [
+        ("agent", one_line(settings.agent)),
+        ("workspace", one_line(str(settings.workspace))),
+        ("index", f"{one_line(settings.index_name)} (cannot be read)"),
+        ("provider", settings.provider.provider),
+        ("backend", settings.openclaw.backend),
+        ("profile", settings.query.profile),
+    ]
+    return [*aligned(rows), *(f"{marked(note.level)}: {one_line(note.text)}" for note in settings.warnings)]
 
 
 def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[str]:
