@@ -123,7 +123,7 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
         ("workspace", one_line(status.workspace)),
         ("index", f"{one_line(status.index_path)} ({size})"),
         ("state", f"{index_state(fresh, status.notes)}{since}, last synced: {synced}"),
-        *([("", _changes(status))] if fresh.changed_count else []),
+        *([("", _changes(status))] if fresh.changed_count and not damaged else []),
         ("files", f"{status.files:,}" + (f", {excluded:,} excluded" if excluded else "")),
         ("chunks" if can.chunks else "texts", f"{status.chunks:,}, {vectors}"),
         *([("unshown", _never_shown(unshown))] if can.chunks else []),
@@ -150,7 +150,8 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
     lines += excluded_lines(fresh.skipped)
     # Notes that are all gone are kept: neither does anything about them. Nor about a provider that fails.
     only_vectors = status.fallback is not None and not fresh.changed_count
-    if fresh.state in ("empty", "stale") and fresh.emptied is None and not only_vectors:
+    unable = damaged or any(note.code == "read-only-index" for note in status.notes)
+    if fresh.state in ("empty", "stale") and fresh.emptied is None and not (only_vectors or unable):
         lines.append(dim("`openclaw-mem index` updates it; so does the next search."))
     return lines
 

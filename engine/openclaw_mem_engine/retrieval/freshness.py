@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from openclaw_mem_engine.model import WHOLE, Freshness, Note, SkippedFile
+from openclaw_mem_engine.model import WHOLE, Freshness, Note, SkippedFile, says_damage
 from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, machine_folder
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def note_no_notes(settings: Settings, known: Freshness | None, notes: list[Note]
 
 def note_staleness(known: Freshness | None, notes: list[Note]) -> None:
     """Tell in ``notes`` what an answer from such an index may lack."""
-    if known is None:
+    if known is None or says_damage(notes):  # what differs is lost, not modified
         return
     if known.state == "empty":
         notes.append(
