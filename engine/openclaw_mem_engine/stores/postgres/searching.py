@@ -33,7 +33,7 @@ class Searches(SearchStore):
         if facts.fingerprint is None or not facts.awaits_vectors:
             return ()
         label = Fingerprint.from_json(facts.fingerprint).space.label
-        text = f"Some passages have no vectors of {label}: run `openclaw-mem index`."
+        text = f"Some passages have no vectors of {label} yet: run `openclaw-mem index`."
         return (Note("vectors-awaited", text, "warning"),)
 
     def generation(self) -> int:

@@ -184,7 +184,7 @@ class SqliteReader:
         with suppress(IndexUnavailable):
             if self._awaits_vectors():
                 label = self._primary().label
-                text = f"Some passages have no vectors of {label}: run `openclaw-mem index`."
+                text = f"Some passages have no vectors of {label} yet: run `openclaw-mem index`."
                 yield "vectors-awaited", text
 
     def _missing_words(self, flags: Mapping[str, str]) -> Iterator[tuple[str, str]]:
