@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from openclaw_mem_engine.cli.main import run
+from support.commands import Call, World
 
 
 @pytest.fixture
@@ -82,3 +83,10 @@ def test_text_of_notes_acts_on_nothing(note: Path, capsys: pytest.CaptureFixture
 def test_a_missing_workspace_is_said(note: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--workspace", str(tmp_path / "none"), "remember", "--yes", "x"]) == 5
     assert "does not exist" in capsys.readouterr().err and not (tmp_path / "none").exists()
+
+
+def test_what_is_written_into_an_excluded_note_is_said_not_to_be_found(call: Call, world: World) -> None:
+    world.write("MEMORY.md", b"# Memory\n\ncaf\xe9\n")
+    said = call("remember", "the router is heron", "--to", "memory", "--yes")
+    assert "written: " in said.out and "a search cannot find it: MEMORY.md" in said.out
+    assert "a search cannot find it" not in call("remember", "the disk is full", "--to", "daily", "--yes").out

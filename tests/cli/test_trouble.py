@@ -123,6 +123,9 @@ def test_a_broken_configuration_is_exit_3_with_line_and_column(call: Call, world
     assert (said.code, said.out) == (3, "")
     assert f"{config} is not valid JSON5: line 2" in said.err
     assert call("search", "x", "--config", "missing.json").code == 3
+    said = call("search", "x", "--config", str(config), "--json")
+    assert said.code == 3 and said.json["error"]["code"] == "ConfigError"
+    assert said.json["error"]["message"] in said.err and said.json["error"]["repair"] is None
 
 
 def test_a_configured_value_out_of_range_names_file_and_key(call: Call, world: World) -> None:
@@ -179,6 +182,12 @@ def test_a_damaged_index_is_exit_6_and_says_what_to_delete(call: Call, world: Wo
     assert "The index file is damaged" in said.err and str(index) in said.err
     assert "`openclaw-mem doctor --fix`" in said.err
     assert call("get", "MEMORY.md").code == 0
+    failed = call("search", "router", "--json")
+    assert failed.code == 6 and failed.json["error"]["code"] == "IndexDamaged"
+    assert failed.json["error"]["repair"] == "openclaw-mem doctor --fix"
+    status = call("status")
+    assert status.code == 6 and str(world.workspace) in status.out and "provider" in status.out
+    assert "The index file is damaged" in status.err
     mended = call("index")
     assert mended.code == 0 and mended.out.startswith("Rebuilt: ")
     assert f"The damaged file is kept as {index}.damaged; you can delete it." in mended.out

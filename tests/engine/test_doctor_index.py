@@ -18,6 +18,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import CHECKS, examine, fix
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.model import index_state
 from openclaw_mem_engine.providers.factory import ProviderSet
 from openclaw_mem_engine.stores.findings import FIX, INDEX, REBUILD, Outcome
 from openclaw_mem_engine.stores.sqlite.snapshot import check_version
@@ -145,7 +146,7 @@ NEEDS_REBUILD: dict[str, tuple[str, Callable[[Settings], None]]] = {
 }
 
 
-FORCED = ("tables-missing", "no-fingerprint", "altered-chunks", "duplicate-ids")
+FORCED = ("tables-missing", "altered-chunks", "duplicate-ids")
 
 
 @pytest.mark.parametrize("kind", NEEDS_REBUILD)
@@ -157,7 +158,9 @@ def test_damage_that_only_a_rebuild_mends(kind: str, settings: Settings) -> None
     assert code in codes(report)
     found = next(finding for finding in report.findings if finding.code == code)
     assert found.severity == "error"
-    assert found.repair == (REBUILD if code in FORCED else INDEX if code == "chunks-lost" else FIX)
+    assert found.repair == (
+        REBUILD if code in FORCED else INDEX if code in ("chunks-lost", "no-fingerprint") else FIX
+    )
     assert report.findings[0].severity == "error", "the worst stands first"
     type_in(settings, found.repair)
     sync(settings)
@@ -274,13 +277,6 @@ MENDED: dict[str, tuple[str, Callable[[Settings], None]]] = {
         statements(
             "UPDATE embedding_cache SET embedding = CAST(x'00' || substr(embedding, 2) AS BLOB) "
             f"WHERE {_LAST}"
-        ),
-    ),
-    "forgotten vectors": (
-        "vectors-forgotten",
-        statements(
-            "DELETE FROM embedding_cache WHERE hash = (SELECT hash FROM chunks WHERE seq = 1)",
-            "UPDATE meta SET value = 'no' WHERE key = 'vectors_awaited'",
         ),
     ),
     "chunks of no file": (
@@ -408,16 +404,48 @@ def test_another_provider_is_told_as_another_fingerprint(settings: Settings, tmp
     assert looked(other, deep=True).findings == ()
 
 
-def test_awaited_vectors_are_a_warning(settings: Settings) -> None:
-    alter(
-        settings,
-        "DELETE FROM embedding_cache WHERE hash = (SELECT hash FROM chunks WHERE seq = 1)",
-        "INSERT OR REPLACE INTO meta VALUES('vectors_awaited', 'yes')",
-    )
-    found = named(looked(settings), "vectors-awaited")
-    assert (found.severity, found.repair) == ("warning", "openclaw-mem index")
-    sync(settings)
+@pytest.mark.parametrize("resident", [False, True])
+def test_lost_vectors_are_said_everywhere_and_made_by_the_next_sync(
+    settings: Settings, resident: bool
+) -> None:
+    """They were lost while the memory was open, too."""
+    whole = content(settings.index_path)
+    with Memory.open(settings, resident=resident) as memory:
+        assert memory.freshness().state == "fresh" and memory.notes == ()
+        alter(settings, "DELETE FROM embedding_cache WHERE hash = (SELECT hash FROM chunks WHERE seq = 1)")
+        found = named(looked(settings), "vectors-awaited")
+        assert (found.severity, found.repair) == ("warning", "openclaw-mem index")
+        status = memory.status()
+        assert status.freshness.state == "partial"
+        assert "vectors-awaited" in {note.code for note in status.notes}
+        assert "vectors-awaited" in {note.code for note in memory.search("router").trace.notes}
+        assert memory.sync().embedded == 1
+        assert memory.freshness().state == "fresh" and memory.notes == ()
     assert looked(settings).findings == ()
+    assert content(settings.index_path) == whole
+
+
+@pytest.mark.parametrize(
+    ("statement", "code"),
+    [
+        ("DELETE FROM chunks WHERE path = 'memory/network.md'", "chunks-lost"),
+        ("DELETE FROM meta WHERE key = 'fingerprint'", "no-fingerprint"),
+    ],
+)
+def test_what_the_index_has_lost_is_damage_and_the_next_sync_rebuilds_it(
+    settings: Settings, statement: str, code: str
+) -> None:
+    whole = content(settings.index_path)
+    alter(settings, statement)
+    assert named(looked(settings), code).repair == "openclaw-mem index"
+    with Memory.open(settings) as memory:
+        status, answer = memory.status(), memory.search("router")
+        assert index_state(status.freshness, status.notes) == "damaged"
+        damage = next(note.text for note in answer.trace.notes if note.code == "index-damaged")
+        assert "`openclaw-mem index`" in damage and "stale" not in {note.code for note in answer.trace.notes}
+        assert memory.sync().rebuilt and memory.notes == ()
+    assert looked(settings).findings == ()
+    assert content(settings.index_path) == whole
 
 
 def test_an_index_whose_first_sync_was_killed_is_told(settings: Settings) -> None:
@@ -477,7 +505,7 @@ def test_an_index_with_damaged_pages_is_set_aside_as_it_is(settings: Settings) -
     (done,) = fix(settings, report)
     entries = looked_up(settings, "SELECT count(*) FROM embedding_cache")[0][0]
     assert f"a new index replaces the damaged one and has {entries} embeddings of it." in done
-    assert done.endswith(f"is kept as {settings.index_path}.damaged; you can delete it.")
+    assert f"is kept as {settings.index_path}.damaged; you can delete it." in done
     assert settings.index_path.with_name("main.sqlite.damaged").read_bytes() == before
     with Memory.open(settings) as memory:
         assert memory.sync().embedded == 0 < entries

@@ -222,7 +222,7 @@ def test_an_index_that_was_never_filled_answers_with_nothing_and_says_so(tmp_pat
         answer = fresh.search("pump")
         assert answer.hits == ()
         assert [note.code for note in answer.trace.notes if note.level == "warning"] == ["empty-index"]
-        assert answer.warnings == ("The index is empty: run `openclaw-mem index`.",)
+        assert answer.warnings == ("The index is empty or was removed: run `openclaw-mem index`.",)
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -242,6 +242,43 @@ async def test_damage_is_found_shown_and_mended_after_a_look(tmp_path: Path) -> 
         assert "nothing to repair" in shown(screen, "#status")
 
 
+async def test_a_repair_that_drops_vectors_is_followed_by_a_sync_that_makes_them(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        index = next((tmp_path / "data").glob("indexes/*/main.sqlite"))
+        with apsw.Connection(str(index)) as connection:
+            connection.execute("UPDATE embedding_cache SET embedding = zeroblob(4) WHERE id < 5")
+        await press(pilot, "c", "F", "enter")
+        assert "4 vectors made; repaired:" in shown(screen, "#status")
+        assert "fresh" in shown(screen, "#facts") and "vector (r)" not in shown(screen, "#facts")
+        with apsw.Connection(str(index)) as connection:
+            connection.execute("DELETE FROM embedding_cache WHERE id < 7")
+        await press(pilot, "c")
+        await until(pilot, lambda: "partial" in shown(screen, "#facts"))
+        facts = shown(screen, "#facts")
+        assert "chunks without vector (r)" in facts and "fresh" not in facts
+        await press(pilot, "r")
+        await until(pilot, lambda: "fresh" in shown(screen, "#facts"))
+        assert "vectors made" in shown(screen, "#status")
+
+
+@pytest.mark.parametrize("pressed", ["r", "F"])
+async def test_an_index_that_is_removed_meanwhile_is_empty_until_a_sync(tmp_path: Path, pressed: str) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        index = next((tmp_path / "data").glob("indexes/*/main.sqlite"))
+        await press(pilot, "c")
+        for part in index.parent.glob("main.sqlite*"):
+            part.unlink()
+        await until(pilot, lambda: "empty" in shown(screen, "#facts"))
+        assert "fresh" not in shown(screen, "#facts") and "nothing" in shown(screen, "#facts")
+        fresh = screen.search.activity.freshness
+        assert fresh is not None and fresh.state == "empty", "the other screens say so too"
+        await press(pilot, "c")
+        assert "no index yet" in " ".join(screen.doctor.text.split())
+        await press(pilot, pressed)
+        await until(pilot, lambda: "fresh" in shown(screen, "#facts") and index.exists())
+        await until(pilot, lambda: "no index yet" not in screen.doctor.text)
+
+
 async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
     class Slow(make.SteadyMemory):  # type: ignore[misc, name-defined]
         held = False

@@ -155,12 +155,12 @@ class Service:
         """Let a memory with these faults answer from now on (none: the healthy one). When it cannot be opened
         everything stays as it was. Cancelling the coroutine does not stop the change: a half-open memory
         would never be closed."""
-        await asyncio.shield(self._background(self._change(names, self.backend)))
+        await asyncio.shield(self.run(self._change(names, self.backend)))
 
     async def set_backend(self, name: str) -> None:
         """Let this backend answer from now on, under the same faults. Errors and cancelling: as for
         ``set_faults``."""
-        await asyncio.shield(self._background(self._change(self.faults, name)))
+        await asyncio.shield(self.run(self._change(self.faults, name)))
 
     async def open_backend(self, name: str) -> bool:
         """Open the memory of a backend, so that ``sync`` includes it. False when it was open before. Raises
@@ -194,9 +194,10 @@ class Service:
                 await _open(faulted)
             before, self._faulted, self.faults, self._backend = self._faulted, faulted, faults, backend
         if before is not None:
-            self._background(before.close())
+            self.run(before.close())
 
-    def _background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a coroutine in the background; closing waits for it."""
         task: asyncio.Task[None] = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -69,6 +69,7 @@ class SyncController(Presenter[Activity]):
         self._refresh = refresh
         self._progress: tuple[int, int, str] = (0, 0, "")
         self._began = 0.0  # when the progress of files began, on the monotonic clock
+        self._file: object = None  # the index file when the status was read
         #: Set while no sync runs.
         self._idle = asyncio.Event()
         self._idle.set()
@@ -137,8 +138,16 @@ class SyncController(Presenter[Activity]):
 
     # -- syncing ------------------------------------------------------------------------------------------
 
+    @property
+    def _index_file(self) -> int | None:
+        """The number of the index file at its path, None when there is none. Costs one stat."""
+        with suppress(OSError):
+            return self.service.settings.index_path.stat().st_ino
+        return None
+
     async def read_status(self) -> None:
         """Read sizes, provider and freshness for the edges of the screen."""
+        self._file = self._index_file
         try:
             status, unlisted = await self.service.read_sound(_state)
         except OpenClawMemError as error:
@@ -155,7 +164,7 @@ class SyncController(Presenter[Activity]):
         warnings = [note.text for note in status.notes if note.level == "warning"]
         self.update(
             freshness=status.freshness,
-            files=status.files,
+            files=status.files if status.freshness.state != "empty" else 0,
             chunks=status.chunks,
             unlisted=unlisted,
             trouble=" ".join(warnings[:2]),
@@ -217,9 +226,18 @@ class SyncController(Presenter[Activity]):
         self.update(noted=fmt.join(note.text for note in report.notes if note.level != "warning"))
         if job.force:
             return f"rebuilt with {fmt.count(report.files, 'file')} in {report.seconds:.1f} s"
-        if first and report.changed:
-            return f"indexed in {report.seconds:.1f} s"
-        return _outcome(report) or (_verified(report) if job.verify else "")
+        indexed = f"indexed in {report.seconds:.1f} s" if first and report.changed else ""
+        return indexed or _outcome(report) or (_verified(report) if job.verify else "")
+
+    async def after_repair(self, said: str, *, rest: bool) -> None:
+        """Answer again from the index, which is another one now. ``rest``: a sync makes what the repair left;
+        ``said`` is said with its outcome."""
+        if rest:
+            self.done = said
+            await self.sync(Job(tails=True))
+        else:
+            await self.read_status()
+        await self._refresh()
 
     def stop_sync(self) -> None:
         """Stop the sync that runs and the one that waits for it; it is shown until it has ended."""
@@ -237,6 +255,9 @@ class SyncController(Presenter[Activity]):
         clock)."""
         done, total, label = self.service.adding
         self.update(adding=f"{label}: {done:,} of {total:,} chunks" if label else "")
+        if self._idle.is_set() and self.state.freshness and self._index_file != self._file:
+            self._file = self._index_file
+            self.service.run(self.read_status())  # it was removed or replaced
         if self.state.phase == "syncing":
             done, total, label = self._progress
             if not done:
@@ -309,6 +330,8 @@ def _outcome(report: SyncReport) -> str:
     each = [f"{path} modified" for path in changed] + [f"{path} deleted" for path in gone]
     each += [f"{path} not included any more" for path in report.unlisted]
     each += [f"excluded: {skipped.path}, {skipped.reason}" for skipped in left_out]
+    if not each and report.embedded:
+        return f"{fmt.count(report.embedded, 'vector')} made"
     if len(each) < 2:
         return "".join(each)
     parts = (

@@ -91,8 +91,8 @@ def replacing(
         from openclaw_mem_engine.stores.damage import kept
         from openclaw_mem_engine.sync.coordinator import set_aside
 
-        say("The index file is damaged: a new one is built from your notes.")
         damaged, saved = set_aside(settings, error)
+        say("The index file is damaged: a new one is built from your notes.")
     report = once(replace(request, force=False))  # all of it is new
     report.rebuilt = True
     text = f"The index was damaged. The new one took {count(saved, 'embedding')} from it. {kept(damaged)}"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.terminal import flush_out, prepare_streams, say
-from openclaw_mem_engine.commands import choose
+from openclaw_mem_engine.cli.terminal import OutputFailed, flush_out, prepare_streams, print_json, say
+from openclaw_mem_engine.commands import advice, choose
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
 
 if TYPE_CHECKING:
@@ -35,9 +37,10 @@ def run(argv: Sequence[str] | None = None) -> int:
         # More threads of NumPy only spin for products of our size.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     prepare_streams()
+    argv = sys.argv[1:] if argv is None else argv
     try:
         try:
-            command, arguments = _parsed(sys.argv[1:] if argv is None else argv)
+            command, arguments = _parsed(argv)
             code = command(arguments)
         except SystemExit as done:  # --help and --version have printed their text
             code = int(done.code or 0)
@@ -47,13 +50,9 @@ def run(argv: Sequence[str] | None = None) -> int:
         _give_up_stdout()
         return 0
     except KeyboardInterrupt:
-        say("Stopped. Finished work is kept.")
-        return _leave(Cancelled.exit_code)
-    except OpenClawMemError as error:
-        say(str(error))
-        return _leave(error.exit_code)
+        return _failed(argv, Cancelled("Stopped. Finished work is kept."))
     except Exception as error:  # noqa: BLE001 - the outermost handler: no traceback is shown
-        return _leave(_unexpected(error))
+        return _failed(argv, error)
     finally:
         choose({})
     return code
@@ -73,16 +72,32 @@ def _parsed(argv: Sequence[str]) -> tuple[Command, Namespace]:
     return getattr(import_module(f"openclaw_mem_engine.cli.{module}"), function), arguments
 
 
-def _unexpected(error: Exception) -> int:
+def _failed(argv: Sequence[str], error: Exception) -> int:
+    """Print the error as a line on stderr, and as JSON on stdout where that was asked for; its exit code."""
+    message, code = str(error), UNEXPECTED
+    if isinstance(error, OpenClawMemError):
+        code = error.exit_code
+    else:
+        message = _unexpected(error)
+    say(message)
+    if "--json" in argv and not isinstance(error, OutputFailed):
+        message = advice(message)
+        repair = re.search("`(openclaw-mem [^`]+)`", message)
+        said = {"code": type(error).__name__, "message": message, "repair": repair[1] if repair else None}
+        with suppress(OSError, OutputFailed):
+            print_json({"error": said}, exact=True)
+    return _leave(code)
+
+
+def _unexpected(error: Exception) -> str:
+    """What is said of an exception that is none of ours."""
     if os.environ.get(DEBUG_VARIABLE, "") not in ("", "0"):
         import traceback
 
         traceback.print_exception(error, file=sys.stderr)
-        return UNEXPECTED
     reason = " ".join(str(error).split())[:300]
     what = f"unexpected {type(error).__name__}" + (f": {reason}" if reason else "")
-    say(f"{what}. Run with {DEBUG_VARIABLE}=1 for the traceback.")
-    return UNEXPECTED
+    return f"{what}. Run with {DEBUG_VARIABLE}=1 for the traceback."
 
 
 def _leave(code: int) -> int:

@@ -7,6 +7,7 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import say_warnings, settings_of
 from openclaw_mem_engine.cli.terminal import (
@@ -25,6 +26,9 @@ from openclaw_mem_engine.cli.terminal import (
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.sanitize import visible
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.config.settings import Settings
 
 #: The first letter of a line, and what it means.
 _UNDO_ANSWERS = {"": "yes", "y": "yes", "n": "no", "q": "no"}
@@ -63,9 +67,24 @@ def run(arguments: Namespace) -> int:
         print_json(proposal.to_dict() | {"written": done.to_dict() if done else None})
     elif done is not None:
         out(f"written: {proposal.edit.summary()}. {advice('`openclaw-mem undo` undoes it.')}")
+        if why := _excluded(settings, proposal.edit.path):
+            path = one_line(proposal.edit.path)
+            out(f"{marked('warning')}: a search cannot find it: {path}: {one_line(why)}")
     else:
         out("nothing written" + (" (dry run)" if arguments.dry_run else ""))
     return 0
+
+
+def _excluded(settings: Settings, path: str) -> str:
+    """Why the index excludes a note; "" where it does not."""
+    from openclaw_mem_engine.workspace.opening import NoteRefused
+    from openclaw_mem_engine.workspace.reading import read_note
+
+    try:
+        read_note(str(settings.workspace / path), max_bytes=settings.max_file_bytes)
+    except NoteRefused as refusal:
+        return refusal.reason
+    return ""
 
 
 def undo(arguments: Namespace) -> int:

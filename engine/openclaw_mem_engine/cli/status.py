@@ -32,6 +32,7 @@ from openclaw_mem_engine.cli.text_format import (
     moment,
     token_count,
 )
+from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Note, index_state, says_damage
 from openclaw_mem_engine.providers.prices import Spent, summed
 from openclaw_mem_engine.ranking.unshown import Unshown, by_file, total
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openclaw_mem_engine.answer import Status
+    from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.inspection import FileRow, Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy, AnatomyState, Piece
     from openclaw_mem_engine.providers.factory import ProviderState
@@ -66,10 +68,15 @@ def run(arguments: Namespace) -> int:
     from openclaw_mem_engine.workspace.listing import unlisted_notes
 
     settings = settings_of(arguments)
-    if not (exists := is_there(settings)):
-        check_workspace(settings)
-    with looking(settings) as memory:
-        status, unshown, can = memory.status(), memory.unshown(), memory.capabilities
+    try:
+        if not (exists := is_there(settings)):
+            check_workspace(settings)
+        with looking(settings) as memory:
+            status, unshown, can = memory.status(), memory.unshown(), memory.capabilities
+    except IndexUnavailable:
+        if not arguments.json:
+            show(None, _configured(settings), as_json=False)
+        raise
     # A small file was read as a whole before.
     small = any(note.code == "index-damaged" for note in status.notes)
     damage = None if small else file_damage(settings)
@@ -84,6 +91,19 @@ def run(arguments: Namespace) -> int:
     lines = _status_lines(status, total(unshown.values()), can)
     show(data, lines, as_json=arguments.json)
     return 0
+
+
+def _configured(settings: Settings) -> list[str]:
+    """What is known without the index."""
+    rows = [
+        ("agent", one_line(settings.agent)),
+        ("workspace", one_line(str(settings.workspace))),
+        ("index", f"{one_line(settings.index_name)} (cannot be read)"),
+        ("provider", settings.provider.provider),
+        ("backend", settings.openclaw.backend),
+        ("profile", settings.query.profile),
+    ]
+    return [*aligned(rows), *(f"{marked(note.level)}: {one_line(note.text)}" for note in settings.warnings)]
 
 
 def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[str]:
@@ -103,7 +123,7 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
         ("workspace", one_line(status.workspace)),
         ("index", f"{one_line(status.index_path)} ({size})"),
         ("state", f"{index_state(fresh, status.notes)}{since}, last synced: {synced}"),
-        *([("", _changes(status))] if fresh.changed_count else []),
+        *([("", _changes(status))] if fresh.changed_count and not damaged else []),
         ("files", f"{status.files:,}" + (f", {excluded:,} excluded" if excluded else "")),
         ("chunks" if can.chunks else "texts", f"{status.chunks:,}, {vectors}"),
         *([("unshown", _never_shown(unshown))] if can.chunks else []),
@@ -130,7 +150,8 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
     lines += excluded_lines(fresh.skipped)
     # Notes that are all gone are kept: neither does anything about them. Nor about a provider that fails.
     only_vectors = status.fallback is not None and not fresh.changed_count
-    if fresh.state in ("empty", "stale") and fresh.emptied is None and not only_vectors:
+    unable = damaged or any(note.code == "read-only-index" for note in status.notes)
+    if fresh.state in ("empty", "stale") and fresh.emptied is None and not (only_vectors or unable):
         lines.append(dim("`openclaw-mem index` updates it; so does the next search."))
     return lines
 

@@ -216,7 +216,7 @@ def values_of(text: str, path: Path) -> dict[str, object]:
         # The message gives line and column and no value; not chained, for the exception keeps the document.
         end = f"line {len(text.splitlines()) or 1}, the end of the file"
         message = str(error).splitlines()[0].replace("end of document", end)
-        raise ConfigError(f"{path} is not valid TOML: {message}.") from None
+        raise ConfigError(f"{path} is not valid TOML: {message}. Correct it in an editor.") from None
     except RecursionError:
         raise ConfigError(f"{path} is not valid TOML: it is nested too deeply.") from None
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from openclaw_mem_engine.model import WHOLE, Freshness, Note, SkippedFile
+from openclaw_mem_engine.model import WHOLE, Freshness, Note, SkippedFile, says_damage
 from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, machine_folder
 
 if TYPE_CHECKING:
@@ -41,12 +41,17 @@ class FreshnessTracker:
 
     @property
     def known(self) -> Freshness | None:
-        """What the last scan or sync found. An index that was never scanned, and that holds nothing, is known
-        to be empty: "nothing found" would be wrong there."""
+        """What the last scan or sync found. An index that was removed, or was never scanned and holds
+        nothing, is known to be empty: "nothing found" would be wrong there."""
         found = self._found
-        if found is None and self._store.synced_at() is None and not self._store.counts().files:
+        if (found is None or not self._store.is_present()) and self._is_empty():
             return Freshness("empty", self._store.generation(), None)
         return found
+
+    def _is_empty(self) -> bool:
+        """Whether there is no index, or one that holds nothing."""
+        store = self._store
+        return not store.is_present() or (store.synced_at() is None and not store.counts().files)
 
     def forget(self) -> None:
         """Know nothing until the next scan or sync."""
@@ -113,7 +118,7 @@ class FreshnessTracker:
         present = self._store.fingerprint()
         wanted = fingerprint_of(self._settings, self._embedders.primary)
         state: Literal["fresh", "stale", "partial", "empty"]
-        if synced_at is None and self._store.counts().files == 0:
+        if self._is_empty():
             state = "empty"
         elif (
             paths
@@ -124,7 +129,8 @@ class FreshnessTracker:
             state = "stale"
         else:
             # What is no memory by rule does not count.
-            state = "fresh" if all(file.by_rule for file in skipped) else "partial"
+            lacking = self._embedders.primary is not None and self._store.chunks_without_vector(1)
+            state = "partial" if lacking or not all(file.by_rule for file in skipped) else "fresh"
         since = None
         if changes is not None and paths:
             since = stale_since(self._settings, changes, synced_at, time.time())
@@ -148,10 +154,12 @@ def note_no_notes(settings: Settings, known: Freshness | None, notes: list[Note]
 
 def note_staleness(known: Freshness | None, notes: list[Note]) -> None:
     """Tell in ``notes`` what an answer from such an index may lack."""
-    if known is None:
+    if known is None or says_damage(notes):  # what differs is lost, not modified
         return
     if known.state == "empty":
-        notes.append(Note("empty-index", "The index is empty: run `openclaw-mem index`.", "warning"))
+        notes.append(
+            Note("empty-index", "The index is empty or was removed: run `openclaw-mem index`.", "warning")
+        )
     elif whole := known.emptied:
         notes.append(Note("workspace-empty", f"The index is stale: {whole.reason}.", "warning"))
     elif known.state == "stale" and not (

@@ -161,7 +161,9 @@ def file_damage(settings: Settings, cancel: CancelToken | None = None) -> IndexD
 
 def kept(damaged: Path) -> str:
     """Where a damaged index is after a new one has replaced it."""
-    return f"The damaged file is kept as {damaged}; you can delete it."
+    log = damaged.with_name(f"{damaged.name}-wal")
+    beside = f" Its log is {log.name} beside it." if log.exists() else ""
+    return f"The damaged file is kept as {damaged}; you can delete it.{beside}"
 
 
 def damage_note(damage: IndexDamaged) -> Note:

@@ -85,8 +85,7 @@ class DoctorReport:
     @property
     def synced(self) -> tuple[Finding, ...]:
         """Those that a sync repairs."""
-        wrong = (finding for finding in self.findings if finding.severity != "info")
-        return tuple(finding for finding in wrong if finding.repair in (INDEX, REBUILD))
+        return tuple(finding for finding in self.findings if finding.repair in (INDEX, REBUILD))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as ``openclaw-mem doctor --json`` prints it."""

@@ -242,6 +242,11 @@ def _refused(path: Path, error: OSError) -> IndexUnavailable:
             f"The disk that holds {path} is full. The index keeps its old content; free some space and run "
             "`openclaw-mem index` again."
         )
+    if error.errno == errno.EROFS:
+        return IndexUnavailable(
+            f"{path.parent} is on a read-only file system: set OPENCLAW_MEM_HOME to a folder that can be "
+            "written."
+        )
     closed = "this file" if path.exists() else "its folder"
     return IndexUnavailable(
         f"The lock {path} cannot be taken ({error.strerror}). Check the permissions of {closed}, or set "

@@ -55,14 +55,14 @@ def update(
     """
     start = time.perf_counter()
     wanted = fingerprint_of(settings, embedders.primary)
-    present = store.fingerprint()
+    present, hollow = store.fingerprint(), store.is_hollow()
     if present is None:
         store.begin(wanted)
         present = wanted
-    if store.is_hollow():
+    if hollow:
         # Damage that took the chunks leaves rows that only a new index is rid of.
         request = replace(request, force=True)
-        text = "The index had lost chunks and was rebuilt."
+        text = "The index had lost chunks or records and was rebuilt."
         report.notes.append(Note("hollow", text, "warning"))
     if request.files_s is not None and not store.counts().files:
         request = replace(request, files_s=None)  # there would be nothing to answer from

@@ -135,19 +135,9 @@ def check_vectors(snap: Snapshot, out: Outcome) -> None:
     known = snap.rows(f"SELECT c.seq, e.embedding IS NOT NULL FROM {CACHED}", space)
     wanted = {seq for seq, there in known if there}
     out.detail = f"{len(wanted):,} of {counted(len(chunks), 'chunk')} have one"
-    _check_awaited(snap, out, chunks - {seq for seq, _ in known})
-
-
-def _check_awaited(snap: Snapshot, out: Outcome, without: set[int]) -> None:
-    if not without:
-        return
-    text = f"{counted_have(len(without), 'chunk')} no vector yet: only BM25 finds them."
-    some = _locations(snap, without)
-    if snap.meta.get("vectors_awaited") == "yes":
-        out.add("vectors-awaited", "warning", text, some, INDEX)
-    else:
-        text += " The index has no record of that: no sync would make them."
-        out.add("vectors-forgotten", "error", text, some, FIX)
+    if without := chunks - {seq for seq, _ in known}:
+        text = f"{counted_have(len(without), 'chunk')} no vector: only BM25 finds them."
+        out.add("vectors-awaited", "warning", text, _locations(snap, without), INDEX)
 
 
 # -- the cache ------------------------------------------------------------------------------------------

@@ -270,6 +270,11 @@ class Database:
         with self.explained():
             return rows(self.reader(), sql, bound)
 
+    def version(self) -> int:
+        """Changes, for the connection of this thread, with every commit of another one of any program."""
+        with self.explained():
+            return int(self.reader().pragma("data_version"))
+
     def search(self, sql: str, bound: Bound = ()) -> list[Bound]:
         """The same for a query that ``interrupt`` stops."""
         thread = threading.get_ident()

@@ -65,11 +65,14 @@ def remove(aside: Path) -> None:
 
 
 def set_aside(index: Path) -> Path:
-    """Move a damaged index with its companions to ``damaged_path``, over an older one; returns that."""
+    """Move a damaged index with its log to ``damaged_path``, over an older one; returns that."""
     damaged = damaged_path(index)
     remove(damaged)
     for part in with_companions(index):
         with suppress(FileNotFoundError):
+            if part.name.endswith("-shm"):  # SQLite makes it anew from the log
+                part.unlink()
+                continue
             part.replace(part.with_name(part.name.replace(index.name, damaged.name, 1)))
     return damaged
 
@@ -128,16 +131,15 @@ def check_room(index: Path, size: int) -> None:
 
 
 def index_is_there(path: Path) -> bool:
-    """Whether the file exists. Raises IndexUnavailable when it is not ours, and when this user may not read
-    its folder: that is not the same as "no index yet"."""
+    """Whether there is a file that holds something. Raises IndexUnavailable when it is not ours, and when
+    this user may not read its folder: that is not the same as "no index yet"."""
     refuse_foreign(path)
     try:
-        path.stat()
+        return path.stat().st_size > 0
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
         raise IndexUnavailable(unreachable(path, error)) from error
-    return True
 
 
 def refuse_foreign(path: Path, application_id: int | None = None) -> None:

@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.ranking.unshown import Passage, Unshown
 
-#: A change of one of these is a reason to check again for missing rows.
-_CHANGING = ("generation", "fts_behind", "vectors_awaited")
-
 
 class SqliteReader:
     """``SearchStore`` and ``IndexContent`` over one SQLite file (contract: ``stores.base``; options:
@@ -94,7 +91,7 @@ class SqliteReader:
         self.caps = Capabilities(full_text, "sqlite-vec" if self._db.extension else "in-process")
         self._notes = tuple(notes)
         self._files: tuple[str, Mapping[str, FileState]] | None = None
-        self._gaps: tuple[tuple[str | None, ...], tuple[Note, ...]] | None = None
+        self._gaps = threading.local()  # as the connection of each thread has found them
         self._vectors = VectorRows(self._db, resident=self._resident)
         self._text = FullTextRows(self._db, enabled=full_text)
         self._chunks = ChunkRows(self._db, resident=self._resident)
@@ -168,12 +165,12 @@ class SqliteReader:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        flags = self._meta.all()
-        now = tuple(map(flags.get, _CHANGING))
-        if self._gaps is None or self._gaps[0] != now:  # not in every search
-            gaps = tuple(Note(code, text, "warning") for code, text in self._missing_rows(flags))
-            self._gaps = now, gaps
-        return (*self._notes, *self._gaps[1])
+        now = self._db.version()
+        if getattr(self._gaps, "version", None) != now:  # not in every search
+            rows = self._missing_rows(self._meta.all())
+            self._gaps.notes = tuple(Note(code, text, "warning") for code, text in rows)
+            self._gaps.version = now
+        return (*self._notes, *self._gaps.notes)
 
     def _missing_rows(self, flags: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Code and text for derived rows that are missing though there are chunks, as far as the first rows
@@ -181,12 +178,14 @@ class SqliteReader:
         by the search that needs them."""
         with suppress(IndexUnavailable):
             yield from self._missing_words(flags)
-        if flags.get("vectors_awaited") == "yes":
-            label = self._primary().label
-            yield (
-                "vectors-awaited",
-                f"Some chunks have no vectors of {label} yet: run `openclaw-mem index`.",
-            )
+        with suppress(IndexUnavailable):
+            if lost := self._meta.lost():
+                yield "index-damaged", f"{lost} `openclaw-mem index` builds a new one from your notes."
+        with suppress(IndexUnavailable):
+            if self._awaits_vectors():
+                label = self._primary().label
+                text = f"Some chunks have no vectors of {label} yet: run `openclaw-mem index`."
+                yield "vectors-awaited", text
 
     def _missing_words(self, flags: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         with explained(self.path):
@@ -203,7 +202,8 @@ class SqliteReader:
         if not self._db.read("SELECT 1 FROM chunks LIMIT 1"):
             return
         usable = self.caps.full_text and trouble is None
-        tables = tables_of(self._db.reader()).values() if usable else ()
+        with explained(self.path):
+            tables = tables_of(self._db.reader()).values() if usable else ()
         if not all(self._db.read(f"SELECT rowid FROM {table} LIMIT 1") for table in tables):
             text = "The full-text tables have lost their rows: BM25 finds nothing. "
             yield "full-text-missing", f"{text}`openclaw-mem doctor --fix` rebuilds them."
@@ -223,6 +223,11 @@ class SqliteReader:
         """The asked space, else that of the fingerprint; one without vectors in an index never begun."""
         known = self.fingerprint() if space is None else None
         return known.space if known else space or Space("", "", "")
+
+    def _awaits_vectors(self) -> bool:
+        """Whether the next sync has vectors to make. Counted and not recorded: rows may be lost."""
+        space = self._primary()
+        return space.provider not in ("", "none") and self._vectors.lacking(space)
 
     def spaces(self) -> list[SpaceSize]:
         return self._vectors.spaces()
@@ -252,11 +257,9 @@ class SqliteReader:
         return self._meta.settled()
 
     def is_hollow(self) -> bool:
-        # 0.2 ms for 20,000 chunks: SQLite counts the entries of a covering index.
-        sql = """SELECT (SELECT value + 0 FROM meta WHERE key = 'chunks') > (SELECT count(*) FROM chunks) OR
-            EXISTS(SELECT 1 FROM files WHERE refusal = '' AND size > 0) AND NOT EXISTS(SELECT 1 FROM chunks)
-        """
-        return bool(self._db.read(sql)[0][0])
+        sql = """SELECT EXISTS(SELECT 1 FROM files WHERE refusal = '' AND size > 0)
+            AND NOT EXISTS(SELECT 1 FROM chunks)"""
+        return bool(self._meta.lost() or self._db.read(sql)[0][0])
 
     def chunk_counts(self) -> dict[str, int]:
         return dict(self._db.read("SELECT path, count(*) FROM chunks GROUP BY path"))

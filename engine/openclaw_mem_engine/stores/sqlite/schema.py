@@ -102,7 +102,7 @@ PAGE_BYTES = 16_384
 
 T = TypeVar("T")
 #: Work that a process could not do and that the next one that can does.
-Behind = Literal["fts_behind", "vectors_awaited", "words_left"]
+Behind = Literal["fts_behind", "words_left"]
 
 #: In the year 5138; every clock and calendar can do with less.
 _LATEST_S = 1e11
@@ -173,7 +173,7 @@ class Meta:
         if text is not None and (schema := schema_of(text)) > SCHEMA_VERSION:
             from openclaw_mem_engine.stores.findings import UPGRADE
 
-            raise IndexUnavailable(f"{self._db.path}: {newer(schema)} To update: `{UPGRADE}`.")
+            raise IndexUnavailable(f"To update this program: `{UPGRADE}`. {newer(schema)} {self._db.path}")
         return None if text is None else Fingerprint.from_json(text)
 
     def generation(self) -> int:
@@ -206,6 +206,18 @@ class Meta:
                 f"The index {self._db.path} is damaged: its {what} cannot be read ({error}). Your notes are "
                 "not touched: `openclaw-mem doctor --fix` repairs it."
             ) from error
+
+    def lost(self) -> str:
+        """What the index has lost by its own records, as a sentence; "" where they agree."""
+        # 0.2 ms for 20,000 chunks: SQLite counts the entries of a covering index.
+        sql = """SELECT (SELECT value + 0 FROM meta WHERE key = 'chunks'), (SELECT count(*) FROM chunks),
+            EXISTS(SELECT 1 FROM meta WHERE key = 'fingerprint')"""
+        ((had, now, known),) = self._db.read(sql)
+        if now and not known:
+            return "The index is damaged: it has lost the record of its build settings."
+        if (had or 0) > now:
+            return f"The index is damaged: {had - now:,} of {had:,} passages are lost."
+        return ""
 
     @staticmethod
     def put(connection: apsw.Connection, key: str, value: str) -> None:

@@ -191,8 +191,8 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
     fingerprint = meta.get("fingerprint", "")
     if not fingerprint:
         if chunks:
-            text = "The index has no record of its build settings, so it cannot be used."
-            out.add("no-fingerprint", "error", text, repair=REBUILD)
+            text = "The index has lost the record of its build settings. The next sync rebuilds it."
+            out.add("no-fingerprint", "error", text, repair=INDEX)
         return
     schema = schema_of(fingerprint)
     out.detail += f", schema {schema or 'unknown'}"

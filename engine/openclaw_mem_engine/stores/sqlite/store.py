@@ -92,8 +92,6 @@ class SqliteIndex(SqliteReader, IndexStore):
                 kept.append(chunk)
                 added.append((row[0][0], chunk.path, chunk.text))
         unshown.insert(connection, path, source, kept)
-        if change.awaits_vectors:
-            self._meta.set_behind(connection, "vectors_awaited")
         self._put_state(connection, change.state)
         return added
 
@@ -204,12 +202,7 @@ class SqliteIndex(SqliteReader, IndexStore):
         return self._vectors.missing(asked, limit)
 
     def vectors_complete(self) -> None:
-        if self._awaits_vectors():
-            with self._db.transaction() as connection:
-                self._meta.set_behind(connection, "vectors_awaited", False)
-
-    def _awaits_vectors(self) -> bool:
-        return self._meta.all().get("vectors_awaited") == "yes"
+        pass  # what lacks is counted
 
     def set_vectors(self, vectors: Mapping[str, Vector], built_with: Fingerprint | None = None) -> None:
         with self._changing() as connection:
@@ -298,7 +291,7 @@ class SqliteGeneration(SqliteIndex, Generation):
 
     def take_content(self) -> None:
         """Take files and chunks over from the old index, and make the rows derived from them anew."""
-        old, space = self._old, self._primary()
+        old = self._old
         kept = derived(old._db.reader())
         with self._attached(old.path) as connection:
             for kind in kept:
@@ -313,9 +306,6 @@ class SqliteGeneration(SqliteIndex, Generation):
             self._meta.count_chunks(connection, 0)
             self._meta.set_behind(connection, "fts_behind")
         self._complete()
-        if space.provider != "none" and self._vectors.missing(space, 1):
-            with self._db.transaction() as connection:
-                self._meta.set_behind(connection, "vectors_awaited")
         with suppress(IndexDamaged):
             if (synced_at := old.synced_at()) is not None:
                 self.finish(synced_at)

@@ -32,6 +32,9 @@ SPACE = "(SELECT id FROM spaces WHERE (provider, model, provider_key) = (?1, ?2,
 # cache first and all chunks for each of its rows.
 CACHED = f"chunks c CROSS JOIN embedding_cache e ON e.hash = c.hash AND e.space = {SPACE}"
 EMBEDDED = f"{CACHED} AND e.embedding IS NOT NULL"
+# Both indexes are in the order of hashes: 2 ms for 20,000 chunks.
+_LACKING = f"""EXISTS(SELECT hash FROM chunks EXCEPT SELECT hash FROM embedding_cache
+    WHERE space = {SPACE})"""
 # Of a vector of the space; text when it is none.
 _DIMS = f"""SELECT iif(typeof(embedding) = 'blob' AND length(embedding) % 4 = 0 AND embedding != x'',
     length(embedding) / 4, 'damaged') FROM embedding_cache
@@ -156,12 +159,11 @@ class VectorRows:
     def count(self, space: Space, sources: Sequence[Source] | None = None) -> int:
         """How many chunks, of all or of these sources, have a vector in this space."""
         # All with a row, and then those whose row is known to have no vector: of both an index alone is read.
-        # Mostly every chunk has a row, which is known faster: both indexes are in the order of hashes.
+        # Mostly every chunk has a row, which is known faster.
         of_sources = "" if sources is None else " AND c.source IN (SELECT value FROM json_each(?4))"
         held = f"SELECT count(*) FROM {CACHED}{of_sources}"
         if sources is None:
-            held = f"""SELECT iif(EXISTS(SELECT hash FROM chunks EXCEPT SELECT hash FROM embedding_cache
-                WHERE space = {SPACE}), ({held}), (SELECT count(*) FROM chunks))"""
+            held = f"SELECT iif({_LACKING}, ({held}), (SELECT count(*) FROM chunks))"
         none = f"""SELECT count(*) FROM embedding_cache e CROSS JOIN chunks c ON c.hash = e.hash
             AND e.embedding IS NULL AND e.space = {SPACE}{of_sources}"""
         bound = () if sources is None else (json.dumps(list(sources)),)
@@ -240,6 +242,10 @@ class VectorRows:
             (beyond,),
         )
         return connection.changes()
+
+    def lacking(self, space: Space) -> bool:
+        """Whether there are chunks that were not embedded."""
+        return bool(self._db.read(f"SELECT {_LACKING}", space)[0][0])
 
     def missing(self, space: Space, limit: int) -> list[StoredChunk]:
         """Chunks that were not embedded."""

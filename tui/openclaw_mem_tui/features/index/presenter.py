@@ -113,7 +113,7 @@ class IndexPresenter(Presenter[IndexState]):
         except OpenClawMemError as error:
             self.update(trouble=str(error))
             return False
-        changed = before is None or before.freshness.generation != overview.freshness.generation
+        changed = before is None or _version(before) != _version(overview)
         self.update(
             overview=overview,
             files=_ordered(overview.files, self.state.order),
@@ -162,12 +162,12 @@ class IndexPresenter(Presenter[IndexState]):
         )
         self._take(report, time.perf_counter() - started)
 
-    async def repair(self, report: DoctorReport) -> None:
-        """Repair what the report calls fixable, and run the checks again."""
+    async def repair(self, report: DoctorReport) -> bool:
+        """Repair what the report calls fixable, and run the checks again. Whether a sync does the rest."""
         self.say("")
-        await self._with_doctor(REPAIRING, partial(self._repair, report))
+        return bool(await self._with_doctor(REPAIRING, partial(self._repair, report)))
 
-    async def _repair(self, report: DoctorReport) -> None:
+    async def _repair(self, report: DoctorReport) -> bool:
         started = time.perf_counter()
         try:
             done, after = await self.service.examine(
@@ -181,6 +181,7 @@ class IndexPresenter(Presenter[IndexState]):
         else:
             self._take(after, time.perf_counter() - started)
         self.update(said=f"repaired: {fmt.join(done, '; ')}" if done else "nothing was repaired")
+        return after is not None and bool(after.synced)
 
     async def plan(self, request: SyncRequest, what: str) -> Plan | IndexDamaged | None:
         """What this sync would do, or why that cannot be known; None when that failed or was cancelled."""
@@ -225,6 +226,12 @@ class IndexPresenter(Presenter[IndexState]):
     def _on_progress(self, done: int, total: int, label: str) -> None:
         # Called in the doctor's thread, often: the screen's clock reads the last one.
         self.progress = f"{label} {done:,} of {total:,}" if total else label
+
+
+def _version(overview: Overview) -> tuple[object, ...]:
+    """What differs between an index and one that was made anew."""
+    fresh = overview.freshness
+    return fresh.generation, fresh.synced_at, fresh.state == "empty"
 
 
 def _ordered(files: tuple[FileRow, ...], order: Order) -> tuple[FileRow, ...]:

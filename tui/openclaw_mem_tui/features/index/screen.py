@@ -14,9 +14,10 @@ from openclaw_mem_engine.api import Check, FileRow, Finding, IndexDamaged, Plan,
 from openclaw_mem_tui.bindings import bindings, key
 from openclaw_mem_tui.features.index.presenter import REPAIRING, IndexPresenter
 from openclaw_mem_tui.features.index.render import doctor, files, summary
+from openclaw_mem_tui.features.index.render.legend import READING
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
-from openclaw_mem_tui.render.spans import Line, Reading
+from openclaw_mem_tui.render.spans import Line
 from openclaw_mem_tui.render.status import DAMAGED
 from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.sync_controller import Job
@@ -40,24 +41,6 @@ _WITH_INDEX = frozenset(
 _NOT_DAMAGED = {"sync_now", "verify", "rebuild", "prune"}
 #: Seconds between frames of the spinner while something runs.
 _FRAME = 0.12
-
-READING: Reading = (
-    "Legend",
-    (
-        ("↑ ↓ j k", "up and down a list"),
-        ("● up to date", "index matches disk"),
-        ("◌ modified", "modified on disk; +48 B: 48 bytes longer"),
-        ("+ not indexed", "on disk, not indexed yet"),
-        ("− deleted", "deleted on disk, still in the index"),
-        ("− not included", "on disk, no longer listed by the settings, still in the index"),
-        ("⊘ excluded", "not indexed; the file pane shows the reason"),
-        ("? not known", "the index is damaged"),
-        ("= ≠", "built with the current settings; with other settings"),
-        ("✗ ! i", "error, warning, information of the doctor"),
-        ("✓", "a check without findings"),
-        ("generation", "number that grows with every change of the index"),
-    ),
-)
 
 _FILES = "Every file that is indexed, is to be indexed, or is excluded."
 _DOCTOR = "The findings of the doctor, errors first, then its checks. A check changes nothing."
@@ -212,7 +195,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
 
     async def _check_again(self, job: Job) -> None:
         """Sync what was damaged, should another process have repaired it."""
-        await self.presenter.examine()
+        await self._examine()
         if self._is_free(whole=True):
             self._sync(job)
 
@@ -260,7 +243,12 @@ class IndexScreen(ListScreen[IndexPresenter]):
                 self.run_in(ask, "doctor")
 
     def action_examine(self, deep: bool = False) -> None:
-        self._run_doctor(partial(self.presenter.examine, deep=deep))
+        self._run_doctor(partial(self._examine, deep))
+
+    async def _examine(self, deep: bool = False) -> None:
+        """Run the checks; the index is read again with them, so that both are of one moment."""
+        await self.presenter.examine(deep=deep)
+        await self.search.sync.read_status()
 
     def action_repair(self) -> None:
         report, damage = self.presenter.state.report, self.search.activity.damage
@@ -272,21 +260,25 @@ class IndexScreen(ListScreen[IndexPresenter]):
         if not self._is_free():
             return
         if report is None or not fixable:
-            self.presenter.say(
-                "there is nothing to repair" if report else f"{key('examine')} runs the checks first"
-            )
+            if report is not None and report.synced:
+                self._sync(Job(tails=True))
+                return
+            first = f"{key('examine')} runs the checks first"
+            self.presenter.say("there is nothing to repair" if report else first)
             return
 
         async def repair() -> None:
-            await self.presenter.repair(report)
-            # The index that the shown answer came from is another one now.
-            await self.search.sync.read_status()
-            await self.search.refresh()
+            rest = await self.presenter.repair(report)
+            await self.search.sync.after_repair(self.presenter.state.said, rest=rest)
 
-        self.app.push_screen(
-            ConfirmScreen("repair the findings", partial(doctor.repairs, report), "repair"),
-            lambda sure: self.run_in(repair, "doctor") if sure else None,
-        )
+        async def ask() -> None:
+            drawer = partial(doctor.repairs, report, await self.presenter.hosts())
+            self.app.push_screen(
+                ConfirmScreen("repair the findings", drawer, "repair"),
+                lambda sure: self.run_in(repair, "doctor") if sure else None,
+            )
+
+        self.run_in(ask, "doctor")
 
     def _run_doctor(self, work: Callable[[], Awaitable[None]]) -> None:
         if self._is_free():

@@ -168,10 +168,11 @@ def around_nothing(cells: int) -> tuple[list[Line], list[Line]]:
     return wrapped(line((text, "dim")), cells, 0), []
 
 
-def repairs(report: DoctorReport, cells: int) -> list[Line]:
-    """What a repair would do."""
+def repairs(report: DoctorReport, hosts: Sequence[str] | None, cells: int) -> list[Line]:
+    """What a repair would do. ``hosts`` are those that text may be sent to by the sync after it."""
     made: list[Line] = []
     for finding in report.fixable:
         made += wrapped(line(("· ", "accent"), fmt.message_here(finding.text)), cells, 2)
-    note = "Repairs use data on this machine only. Notes are not changed, nothing is sent."
-    return [*made, (), *wrapped(line((note, "dim")), cells)]
+    note = "Notes are not changed. A sync follows when vectors or files are missing after the repair"
+    sent = f"; it sends their texts to {', '.join(map(fmt.inert, hosts))}." if hosts else "; nothing is sent."
+    return [*made, (), *wrapped(line((note + sent, "dim")), cells)]

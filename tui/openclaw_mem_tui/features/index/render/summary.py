@@ -69,21 +69,37 @@ def _sizes(state: IndexState, overview: Overview) -> Line:
 def _held(overview: Overview, damaged: bool) -> Line:
     """Each part with its own separator, so that one that does not fit can go. Of a ``damaged`` index what it
     has recorded, which need not be there any more."""
-    counts = overview.counts
+    counts, (known, own) = overview.counts, _vectors(overview)
+    if overview.freshness.state == "empty":
+        return (Span("nothing"),)
     if damaged:
         recorded = f"{fmt.count(counts.files, 'file')} · {fmt.count(counts.chunks, 'chunk')} recorded"
         return (Span(recorded), Span(" · what can be read is not known", "warn"))
     parts = [Span(fmt.count(counts.files, "file")), Span(f" · {fmt.count(counts.chunks, 'chunk')}")]
-    primary = overview.present.space if overview.present is not None else None
-    own = next((size.vectors for size in overview.spaces if size.space == primary), 0)
-    if primary is not None and primary.provider != "none":
+    if known:
         parts.append(Span(f" · {own:,} of {counts.chunks:,} vectors", "" if own >= counts.chunks else "warn"))
     for size in overview.spaces:
-        if size.space != primary:
+        if overview.present is None or size.space != overview.present.space:
             parts.append(Span(f" · {size.vectors:,} of {fmt.inert(size.space.label)}", "dim"))
     if overview.wanted.chunk_tokens:  # else the index keeps no cache
         parts.append(Span(f" · {fmt.count(counts.cached, 'cached embedding')}", "dim"))
     return tuple(parts)
+
+
+def _vectors(overview: Overview) -> tuple[bool, int]:
+    """Whether the index is one with vectors, and how many of its chunks have one."""
+    primary = overview.present.space if overview.present is not None else None
+    own = next((size.vectors for size in overview.spaces if size.space == primary), 0)
+    return primary is not None and primary.provider != "none", own
+
+
+def _lacking(overview: Overview) -> Line:
+    """Vectors that the next sync makes."""
+    known, own = _vectors(overview)
+    if overview.freshness.state != "partial" or not known or own >= overview.counts.chunks:
+        return ()
+    chunks = fmt.count(overview.counts.chunks - own, "chunk")
+    return line((f"{chunks} without vector ({key('sync_now')})", "warn"))
 
 
 def _built(overview: Overview) -> Line:
@@ -136,7 +152,7 @@ def _in_short(state: IndexState, overview: Overview) -> Line:
     role = "good" if freshness == "fresh" else "warn"
     return worst_first(
         _errors(state),
-        line((freshness, role)) if freshness != "partial" else (),
+        line((freshness, role)) if freshness != "partial" else _lacking(overview),
         line((f"{waiting:,} to sync ({key('sync_now')})", "warn")) if waiting else (),
         line((f"{out:,} excluded", "warn")) if out else (),
     )
@@ -148,7 +164,8 @@ def _state(state: IndexState, overview: Overview) -> Line:
     if fresh.state == "empty":
         return worst_first(errors, line(("empty", "warn"), (f": {key('sync_now')} builds the index", "dim")))
     waiting, out = overview.number(*FILES_WAITING), overview.number("refused", "left-out")
-    shown, why = ("fresh", "good"), ""
+    lacking = _lacking(overview)
+    shown, why = ("fresh", "good") if not lacking else ("partial", "warn"), ""
     if fresh.state == "stale":
         since = f" since {fmt.clock(fresh.stale_since, state.at, True)}" if fresh.stale_since else ""
         shown = (f"stale{since}", "warn")
@@ -159,7 +176,7 @@ def _state(state: IndexState, overview: Overview) -> Line:
         elif overview.differences:
             why = f": {'; '.join(map(fmt.inert, overview.differences))}"
     excluded = line((f"{fmt.count(out, 'file')} excluded", "warn")) if out else ()
-    return worst_first(errors, line(shown, why), excluded)
+    return worst_first(errors, line(shown, why), lacking, excluded)
 
 
 # -- the bottom -------------------------------------------------------------------------------------------
