@@ -171,7 +171,7 @@ def _most(knobs: Knobs) -> str:
         return f"at most {knobs.budget:,} characters in all"
     most = f"{knobs.snippet_chars:,} characters"
     if knobs.snippet == "window":
-        return f"at most {WINDOW} lines and {most}"
+        return f"{WINDOW} lines or {most}"
     return most if knobs.snippet == "head" else f"at most {most}"
 
 

@@ -93,7 +93,7 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
         rows = [[row for row in trace.returned if row.chunk_id in found.chunk_ids] for found in trace.results]
         cut = sum(any(row.shortened or row.shown.truncated for row in parts) for parts in rows)
         said_cut = re.search(
-            r"(\d+|all|it is) shortened to (?:at most )?(?:(\d) lines and )?([\d,]+) characters( in all)?",
+            r"(\d+|all|it is) shortened to (?:at most )?(?:(\d) lines or )?([\d,]+) characters( in all)?",
             said,
         )
         if said_cut:

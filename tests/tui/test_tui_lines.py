@@ -216,7 +216,7 @@ def test_waterfall_of_a_dropped_row_says_why() -> None:
     view = world.view()
     assert view.trace is not None
     drawn = texts(waterfall(view, view.trace.dropped[-1], 60))
-    assert "not returned" in drawn and drawn.count("short by") == 1 and "out   " not in drawn
+    assert "not returned" in drawn and drawn.count("below min score") == 1 and "out   " not in drawn
     row = view.trace.dropped[-1]
     first = drawn.splitlines()[0]
     assert f"final {fmt.score(row.final)}  not returned" in first, "the conclusion is in the first line"
@@ -231,7 +231,29 @@ def test_a_score_that_misses_the_minimum_by_little_is_short_by_more_than_nothing
     near = world.view(Knobs().set({"min_score": row.final + 0.0000412}))
     assert near.trace is not None
     same = next(each for each in near.trace.rows if each.chunk_id == row.chunk_id)
-    assert "short by .00004\n" in texts(waterfall(near, same, 60)) + "\n"
+    last = next(text for text in texts(waterfall(near, same, 60)).splitlines() if "below min score" in text)
+    assert last.endswith(" −.00004") and last.split()[:4] == [
+        "below",
+        "min",
+        "score",
+        fmt.setting(near.trace.knobs.min_score),
+    ]
+
+
+def test_the_minimum_is_marked_at_one_position_of_every_bar_and_of_its_own_line() -> None:
+    view = world.view()
+    assert view.trace is not None
+    for row in (view.trace.returned[0], view.trace.dropped[-1]):
+        lines = waterfall(view, row, 60)
+        bars = [drawn for drawn in lines if any(span.text == "│" for span in drawn)]
+        labels = [drawn[0].text.strip() for drawn in bars]
+        assert {"vec", "final"} < {*labels} and " min score " in labels[-1]
+        (at,) = {spans.text_of(drawn).index("│") for drawn in bars}
+        final = bars[labels.index("final")]
+        mark = next(span for span in final if span.text == "│")
+        filled = (row.final or 0.0) > view.trace.knobs.min_score + 0.05
+        assert mark.role == ("sum reversed" if filled else "faint"), "also where the bar is longer"
+        assert sum(spans.text_of(drawn).count("│") for drawn in lines) == len(bars) and at > 20
 
 
 def test_an_empty_answer_names_the_keys_that_explain_and_change_it() -> None:

@@ -39,6 +39,7 @@ ROLES = (
     "text",  # bar of a lexical list
     "sum",  # bar of a total
     "key",  # a key to press
+    "reversed",  # a mark on a bar: the two colours exchanged
 )
 
 
