@@ -58,7 +58,7 @@ def row_texts(view: state.View, width: int, mode: state.Columns = "scores") -> l
 def test_rows_fit_and_keep_rank_path_and_final(width: int, mode: state.Columns, settings: Knobs) -> None:
     view = world.view(settings, Knobs())
     rows = row_texts(view, width, mode)
-    assert "final" in rows[0] and "#" in rows[0]
+    assert ("final" in rows[0]) == (mode != "ranks") and "#" in rows[0]
     assert "note-1" in rows[1]
 
 
@@ -76,7 +76,8 @@ def test_a_list_beside_panes_at_120_has_the_columns_of_one_alone_at_80() -> None
     )
     for mode in COLUMNS:
         beside, alone = (hits.layout(view, mode, cells).numbers for cells in (70, 79))
-        assert beside == alone and [column.title for column in alone][2:] == ["decay", "sent", "final"]
+        last = ["final"] * (mode != "ranks")
+        assert beside == alone and [column.title for column in alone][2:] == ["decay", "sent", *last]
 
 
 def test_columns_are_shed_in_order() -> None:
@@ -135,7 +136,8 @@ def test_a_column_without_any_value_gives_its_room_to_cropped_locations() -> Non
 
 def test_ranks_and_contributions() -> None:
     ranks = row_texts(world.view(), 70, "ranks")
-    assert ranks[1].split()[-4:] == ["1", "2", "1/1", "1"]
+    assert ranks[0].split()[-3:] == ["vec", "bm25", "sent"], "the last rank is in the first column"
+    assert ranks[1].split()[-3:] == ["1", "2", "1/1"]
     parts = row_texts(world.view(), 70, "contributions")
     assert parts[1].split()[-4:] == ["+.567", "+.100", "1/1", ".667"]
 
@@ -205,7 +207,7 @@ def test_waterfall_states_operands_and_final() -> None:
     assert "×.70" in drawn and "#1 .500 ×.30" in drawn and "12 d ×.758" in drawn
     assert f"{recompute(row.operands):.3f}"[1:] in drawn
     assert row.diversity is not None
-    mmr = re.search(r"mmr +\.70 × ([.\d]+) − \.30 × ([.\d]+) = ([.\d]+) picked", drawn)
+    mmr = re.search(r"mmr +\.70 × rel ([.\d]+) − \.30 × sim ([.\d]+) = ([.\d]+) picked", drawn)
     assert mmr is not None and drawn.splitlines()[-1] == "in the baseline: #2 at .654"
     relevance, similarity, value = map(float, mmr.groups())
     assert 0.7 * relevance - 0.3 * similarity == pytest.approx(value, abs=0.002)
@@ -351,6 +353,8 @@ def test_funnel_counts_each_stage() -> None:
     drawn = spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), 140))
     assert drawn.split(" → ")[:2] == [" vec 3 + bm25 2", "3 candidates"] and "baseline default" in drawn
     assert " → min score .30 drops 1 → 2 returned " in drawn
+    picks = world.view(Knobs().set({"mmr": True, "mmr_lambda": 0.0, "min_score": 0.0, "max_results": 2}))
+    assert "mmr changed 1 of the first 2 ranks" in spans.text_of(funnel.funnel(picks, 140))
 
 
 def test_funnel_is_compact_where_it_must_be() -> None:

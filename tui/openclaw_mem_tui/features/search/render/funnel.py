@@ -85,8 +85,9 @@ def _stage(stage: Stage, compact: bool) -> Line:
     if stage.kind in ("score", "order"):
         if not stage.changed:
             return () if compact else line((stage.label, "dim"), (" changed no rank", "faint"))
-        picked = f"{stage.changed} of the first ranks"  # all that a stage that picks puts in order
-        many = picked if stage.kind == "order" else fmt.count(stage.changed, "rank")
+        many = fmt.count(stage.changed, "rank")
+        if stage.kind == "order":  # it puts in order what it picks only
+            many = f"{stage.changed} of the first {fmt.count(int(stage.constants['picked']), 'rank')}"
         return line((stage.label, "dim"), f" changed {many}")
     if stage.kind == "rescue":
         return line((f"{stage.label} ", "dim"), (f"keeps {stage.changed}", "warn")) if stage.changed else ()

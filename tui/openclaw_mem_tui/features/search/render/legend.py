@@ -18,7 +18,7 @@ _MARKS = (
     ("*", "rescued: a keyword match below min score"),
     ("!", "shortened, without its best line or a part of it"),
     ("█ ▒", "waterfall: what a step adds; what it takes away"),
-    ("mmr =", "λ × relevance − (1 − λ) × similarity to a result chosen before"),
+    ("mmr", "λ × rel − (1 − λ) × sim: score scaled to 0–1, similarity to a result chosen before"),
     ("┊", "a line of the chunk that is not sent; lengths are in UTF-16 units"),
     ("│", "waterfall: min score, on every bar"),
     ("9/18", "shortened: the agent gets 9 of its 18 lines or a part of them"),
