@@ -175,13 +175,16 @@ def test_all_rows_of_a_list_leave_out_the_folder_or_none() -> None:
         assert all(":10-11" in row for row in rows)
 
 
-def test_a_list_that_added_nothing_shows_its_rank() -> None:
+def test_a_list_that_added_nothing_has_no_score_but_a_rank() -> None:
     few = Knobs().set({"candidate_multiplier": 1, "max_results": 1, "pool_results": 1})
     view = world.view(few, Knobs(), vector=((1, 0.81), (0, 0.72), (2, 0.2)), bm25=((0, 7.0), (1, 4.0)))
     assert view.trace is not None
     rows = dict(zip((r.chunk_id for r in view.trace.rows), row_texts(view, 70)[1:], strict=True))
-    assert rows["c0"].split()[-3] == "#2" and ".720" not in rows["c0"]
-    assert rows["c1"].split()[-3] == "#2" and rows["c2"].split()[-3:] == ["#3", "·", "·"]
+    assert rows["c0"].split()[-3] == "·" and ".720" not in rows["c0"]
+    assert rows["c2"].split()[-3:] == ["·", "·", "·"], "no rank among scores"
+    ranks = dict(zip((r.chunk_id for r in view.trace.rows), row_texts(view, 70, "ranks")[1:], strict=True))
+    assert ranks["c1"].split()[-2] == "2" and ranks["c2"].split()[-2:] == ["3", "·"]
+    assert "rank 2 of 2 keyword matches, cut at 1" in texts(waterfall(view, view.trace.rows[0], 60))
     titles = [(group.title, len(group.rows)) for group in groups.groups(view, True)]
     assert titles[-1] == ("outside the pool", 1)
 

@@ -223,9 +223,7 @@ def _cell(row: Row, column: Column, mode: Columns, knobs: Knobs) -> tuple[str, s
         return _stage_cell(row, column, knobs.digits)
     if column.kind in ("list", "variant"):
         value = _list_score(row, column)
-        return (
-            (fmt.score(value), "") if value is not None else (fmt.ranked(row.ranks.get(column.key)), "faint")
-        )
+        return (fmt.score(value), "") if value is not None else _NONE
     value = row.scores.get(column.key)
     return (fmt.score(value, knobs.digits), "") if value is not None else _NONE
 

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.api import Trace
 
 _MARKS = (
-    ("#27", "rank 27 in that list, outside the pool"),
-    ("·", "not in that list, or unchanged by that stage"),
+    ("·", "not in the pool by that list, or unchanged by that stage"),
+    ("#27", "waterfall: rank 27 in that list"),
     ("evergreen", "no date: unchanged by decay"),
     ("▲2 ▼2", "two ranks higher than in the baseline; two ranks lower"),
     ("=", "the same rank as in the baseline"),
