@@ -87,7 +87,7 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None
             assert [row.chunk_id for row in view.baseline.trace.returned] == [
                 row.chunk_id for row in healthy.trace.returned
             ]
-            assert "baseline without faults" in screen.funnel.text
+            assert "baseline no fault" in screen.funnel.text
             seen = compared(view)
             assert seen is not None and seen.of
             assert (" lost" in screen.lesson.text) == bool(seen.lost)
@@ -185,7 +185,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         assert "SIMULATED FAULTS: embeddings-429, no-sqlite-vec, no-fts5" in first_line(app)
         screen = lab(app)
         assert screen.search.view.trace is not None and not screen.search.view.trace.returned
-        assert "returned only without faults: " in screen.hits.text
+        assert "returned only with no fault: " in screen.hits.text
         assert "No candidate list could be made" in screen.hits.text
         assert "no retriever (static failed)" in screen.notes.text and screen.funnel.text.startswith(
             " stages   0 candidates → 0 returned "

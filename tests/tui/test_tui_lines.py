@@ -353,8 +353,14 @@ def test_knobs_without_effect_are_no_difference() -> None:
 
 
 def test_funnel_counts_each_stage() -> None:
-    drawn = spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), 140))
-    assert drawn.split(" → ")[:2] == [" vec 3 + bm25 2", "3 candidates"] and "baseline default" in drawn
+    drawn = spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), 170))
+    assert drawn.split(" → ")[:2] == [" vec 3 + bm25 2", "3 candidates"]
+    differs = " baseline decay off, mmr off, min score .35 "
+    for width in (100, 120, 170):  # other parts are left out before the difference
+        assert spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), width)).endswith(differs)
+    assert spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), 80)).endswith(" baseline default ")
+    kept = state.tuned(state.pinned(world.view()), Knobs().set({"min_score": 0.1}))
+    assert spans.text_of(funnel.funnel(kept, 120)).endswith(" baseline pinned: min score .35 ")
     assert " → min score .30 drops 1 → 2 returned " in drawn
     picks = world.view(Knobs().set({"mmr": True, "mmr_lambda": 0.0, "min_score": 0.0, "max_results": 2}))
     assert "mmr changed 1 of the first 2 ranks" in spans.text_of(funnel.funnel(picks, 140))

@@ -38,7 +38,7 @@ def groups(view: View, dropped: bool) -> list[Group]:
         return [first]
     left = lost(view)
     gone = {row.chunk_id for row in left}
-    run = view.baseline_name if view.pool_faults else f"by {view.other_backend or 'the baseline'}"
+    run = f"with {view.baseline_name}" if view.pool_faults else f"by {view.other_backend or 'the baseline'}"
     title = f"returned only {run}"
     reasons = _reasons((row.outcome.drop for row in left), trace)
     others = [Group(title, left, reasons=reasons, compared=True)]
