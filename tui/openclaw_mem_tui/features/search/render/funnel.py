@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.api import Knobs, Stage, Trace
     from openclaw_mem_tui.features.search.baseline import Baseline
 
+
 def funnel(view: View, cells: int) -> Line:
     """``vec 24 + bm25 24 → 39 candidates → min score .35 drops 28 → max 6 drops 5 → 6 returned``, and the
     baseline at the right."""
