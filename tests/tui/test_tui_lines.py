@@ -731,6 +731,8 @@ def test_degraded_service_is_said() -> None:
     view = world.view(notes=(note, Note("x", "BM25 only.", "info")))
     drawn = texts(status.soundness(view, Activity(phase="ready"), 100))
     assert "! Two notes changed" in drawn and "i BM25 only." in drawn
+    first = status.soundness(view, Activity(phase="ready"), 30)[0]
+    assert spans.width(first) == 30 and spans.text_of(first).split()[-1] == "!" and "…" in texts([first])
 
 
 def test_a_fallback_is_said() -> None:
@@ -829,4 +831,4 @@ def test_texts_that_give_way_stay_apart_from_what_is_beside_them() -> None:
     assert "…  its detail" in spans.text_of(row)
     group = groups.Group("returned only by another backend", [])
     texts_of = [spans.text_of(groups.rule(group, True, cells)).rstrip() for cells in (48, 80)]
-    assert "d hide" not in texts_of[0] and "…" not in texts_of[0] and "d hide ─" in texts_of[1]
+    assert "d dropped" not in texts_of[0] and "…" not in texts_of[0] and "d dropped ─" in texts_of[1]
