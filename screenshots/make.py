@@ -91,7 +91,7 @@ SCENES: tuple[Scene, ...] = (
     Scene("lab", LARGE, ("down",), query=DRILL, snapshot=True),
     Scene("demo", LARGE, demo=True, snapshot=True),
     Scene("demo-small", SMALL, demo=True, snapshot=True),
-    Scene("diversity", LARGE, ("right_square_bracket",) * 2 + ("v",), demo=True),
+    Scene("diversity", LARGE, ("right_square_bracket",) * 2, demo=True),
     Scene("knobs", LARGE, ("p", "left", "left", "left"), query=VLAN, snapshot=True),
     Scene("knobs-small", SMALL, ("p", "left", "left", "left"), query=VLAN, snapshot=True),
     Scene("get-small", SMALL, ("enter",), query="router vlan", snapshot=True),

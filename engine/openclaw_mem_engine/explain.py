@@ -116,8 +116,9 @@ def diversity(row: Row, knobs: Knobs) -> str:
 
 
 def diversity_sum(seen: Diversity, lam: float) -> str:
-    """``0.7 × 0.512 − 0.3 × 0.100 = 0.328``: relevance and similarity weighted by lambda, and MMR's value."""
-    return f"{lam:g} × {seen.relevance:.3f} − {1 - lam:g} × {seen.similarity:.3f} = {seen.value:z.3f}"
+    """``0.7 × rel 0.512 − 0.3 × sim 0.100 = 0.328``: relevance and similarity weighted by lambda, and MMR's
+    value."""
+    return f"{lam:g} × rel {seen.relevance:.3f} − {1 - lam:g} × sim {seen.similarity:.3f} = {seen.value:z.3f}"
 
 
 def other_vectors(row: Row, trace: Trace) -> str:
@@ -153,7 +154,8 @@ def stage_formula(stage: Stage) -> str:
 def stage_effect(stage: Stage) -> str:
     """What a stage changed, in words; empty when that is nothing."""
     many = "" if stage.changed == 1 else "s"
-    own = {"rescue": "kept", "snippet": f"best line{many} cut", "order": "of the first ranks changed"}
+    picked = f"of the first {stage.constants.get('picked', '')} ranks changed"
+    own = {"rescue": "kept", "snippet": f"best line{many} cut", "order": picked}
     what = own.get(stage.kind, f"rank{many} changed")
     return f"{stage.changed} {what}" if stage.changed else ""
 

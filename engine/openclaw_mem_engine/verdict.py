@@ -10,6 +10,7 @@ from openclaw_mem_engine.model import Note, says_damage
 from openclaw_mem_engine.ranking.kinds import evidence
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import CandidateList, Pool
+from openclaw_mem_engine.ranking.stages.snippets import WINDOW
 from openclaw_mem_engine.ranking.trace import Trace, apart, touches
 
 #: What an answer from a damaged index is about.
@@ -148,7 +149,8 @@ def _shortened(trace: Trace) -> tuple[str, bool]:
     if not cut:
         return "", False
     lone = not of[1:]
-    text = "it is shortened" if lone else f"{'all' if len(cut) == len(of) else len(cut)} shortened"
+    which = "it is" if lone else "all" if len(cut) == len(of) else f"{len(cut)}"
+    text = f"{which} shortened to {_most(trace.knobs)}"
     losing = [parts for parts in cut if any(row.shown.truncated for row in parts)]
     if not losing:
         return text, False
@@ -161,6 +163,16 @@ def _shortened(trace: Trace) -> tuple[str, bool]:
         return f"{text}, {len(losing)} lose {what}their best line", True
     who = " and" if lone else ", the first" if line else ", 1"
     return f"{text}{who} loses {what}its best line{f' ({line})' if line else ''}", True
+
+
+def _most(knobs: Knobs) -> str:
+    """What no snippet of these knobs exceeds."""
+    if knobs.snippet == "packed":
+        return f"at most {knobs.budget:,} characters in all"
+    most = f"{knobs.snippet_chars:,} characters"
+    if knobs.snippet == "window":
+        return f"{WINDOW} lines or {most}"
+    return most if knobs.snippet == "head" else f"at most {most}"
 
 
 def _below(trace: Trace) -> str:
@@ -187,4 +199,4 @@ def would_add(trace: Trace) -> str:
     if not filled:
         return ""
     more = f"{filled} more" if trace.returned else str(filled)
-    return f"keyword rescue is {knobs.keyword_rescue}: fill (OpenClaw since mid-2026) would return {more}"
+    return f"keyword rescue fill, as in OpenClaw since mid-2026, would return {more}"

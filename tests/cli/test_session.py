@@ -72,7 +72,7 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
     tui.press(" ")
     tui.shows("SIMULATED FAULT: embeddings-401", "answered  BM25 only", "401 Incorrect", "✗ paused")
     tui.press("enter")
-    tui.shows("fallback: BM25 only (static failed)", "since", "baseline without faults", "same 1 chunk")
+    tui.shows("fallback: BM25 only (static failed)", "since", "baseline no fault", "same 1 chunk")
     tui.press("2", "U")
     tui.shows("static active", without="SIMULATED")
 

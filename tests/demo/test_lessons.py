@@ -135,7 +135,7 @@ def test_lesson_error_string(demo: Memory) -> None:
 
 
 def test_lesson_cut_off(demo: Memory) -> None:
-    head, packed = both_runs(demo, SUGGESTED["Found, and truncated"])
+    head, packed = both_runs(demo, SUGGESTED["Found, but shortened"])
     assert paths(head)[0] == paths(packed)[0] == "runbooks/kiosk-replacement.md"
     assert head.hits[0].truncated and "7741" in head.hits[0].text
     assert not any("7741" in hit.snippet for hit in head.hits)

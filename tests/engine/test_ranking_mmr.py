@@ -194,7 +194,7 @@ def test_a_displaced_hit_names_its_rival() -> None:
     assert dropped.outcome.stage == "mmr"
     assert (
         dropped.outcome.reason
-        == "MMR -0.050 < 0.000 of #2; similarity 1.00 to #1, memory/a.md:1-3; by score alone it would be kept"
+        == "MMR -0.050 < 0.000 of #2; similarity 1.00 to #1; by score alone it would be kept"
     )
     assert dropped.diversity is not None
     assert (dropped.diversity.nearest, dropped.diversity.picked) == ("memory/a.md:1-3", False)

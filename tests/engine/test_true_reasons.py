@@ -169,11 +169,10 @@ def _displaced(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
         true &= oracle.trace.returned[int(found[4]) - 1] is last
     else:
         true &= oracle.knobs.snippet == "packed"
-    if found[7] is not None:
-        near = alike[found[7]]
-        true &= near == max(alike.values()) and float(found[5]) == pytest.approx(near, abs=0.0051)
-    if found[6] is not None:
-        true &= oracle.trace.returned[int(found[6]) - 1].location == found[7]
+    if found[5] is not None:
+        where = found[7] or oracle.trace.returned[int(found[6]) - 1].location
+        true &= alike[where] == max(alike.values())
+        true &= float(found[5]) == pytest.approx(alike[where], abs=0.0051)
     return better < oracle.knobs.depth and true
 
 
@@ -247,7 +246,7 @@ SENTENCES: dict[str, Check] = {
     r"mode (bm25|vector) does not use them": lambda oracle, _, found: oracle.knobs.mode == found[1],
     r"rank (\d+), only the top (\d+) (?:is|are) (?:returned|packed)": _late,
     r"MMR ([-\d.]+) ([<=]) ([-\d.]+) of (?:#(\d+)|the last of \d+)"
-    r"(?:; similarity ([\d.]+) to (?:#(\d+), )?(\S+))?; by score alone it would be kept": _displaced,
+    r"(?:; similarity ([\d.]+) to (?:#(\d+)|([^#;]\S*)))?; by score alone it would be kept": _displaced,
     r"no keyword match in the pool, and keyword rescue returns only these": _unmatched,
     r"keyword rescue kept (the first(?: (\d+))? keyword match(?:es)?)(?: below it)?, "
     r"this is number (\d+) of (\d+)": _past_the_kept,

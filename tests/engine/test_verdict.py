@@ -18,7 +18,7 @@ import pytest
 from openclaw_mem_engine.answer import stem
 from openclaw_mem_engine.demo import ANCHOR, write_demo
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.model import Expected
+from openclaw_mem_engine.model import Expected, utf16_length
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.profiles import PROFILES, SELECTABLE, profile
@@ -82,17 +82,27 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
             assert float(best[1]) == pytest.approx(max(row.raw for row in vector.rows), abs=0.0006)
         filled = rank(pool, knobs.set({"keyword_rescue": "fill"}))
         more = len(filled.returned) - len(trace.returned)
-        claimed = re.search(r"keyword rescue is (off|when-empty): fill .* would return (\d+)( more)?", said)
+        claimed = re.search(r"keyword rescue fill, as in .*, would return (\d+)( more)?", said)
         assert bool(claimed) == (more > 0), (query, said)
         if claimed:
-            assert int(claimed[2]) == more and bool(claimed[3]) == bool(trace.returned)
+            assert int(claimed[1]) == more and bool(claimed[2]) == bool(trace.returned)
         below = re.search(r"(\d+) more (?:is|are) below min score", said)
         low = sum(row.final < knobs.min_score for row in trace.dropped if row.final is not None)
         if trace.cut is not None and not trace.cut.note and trace.results:
             assert int(below[1] if below else 0) == low, (query, said)
         rows = [[row for row in trace.returned if row.chunk_id in found.chunk_ids] for found in trace.results]
         cut = sum(any(row.shortened or row.shown.truncated for row in parts) for parts in rows)
-        said_cut = re.search(r"(\d+|all|it is) shortened", said)
+        said_cut = re.search(
+            r"(\d+|all|it is) shortened to (?:at most )?(?:(\d) lines or )?([\d,]+) characters( in all)?",
+            said,
+        )
+        if said_cut:
+            _, lines, units, in_all = said_cut.groups()
+            sizes = [utf16_length(found.snippet) for found in trace.results]
+            most = sum(sizes) if in_all else max(sizes)
+            assert most <= int(units.replace(",", "")) and bool(in_all) == (knobs.snippet == "packed")
+            rows_of = max(found.snippet.count("\n") + 1 for found in trace.results)
+            assert rows_of <= int(lines) if lines else knobs.snippet != "window"
         numbers = {"all": len(rows), "it is": 1}
         assert (numbers.get(said_cut[1]) or int(said_cut[1]) if said_cut else 0) == cut, (query, said)
         hidden = [[row.shown for row in parts if row.shown.truncated] for parts in rows]
@@ -112,8 +122,7 @@ def test_the_sentence_names_what_openclaw_returns_by_now(demo: Memory) -> None:
     answer = demo.search(QUERIES[0])
     assert (
         "2 results" in answer.verdict
-        and "; keyword rescue is when-empty: fill (OpenClaw since mid-2026) would return 4 more"
-        in answer.verdict
+        and "; keyword rescue fill, as in OpenClaw since mid-2026, would return 4 more" in answer.verdict
     )
     assert len(answer.verdict) < 170 and answer.to_dict()["verdict"] == answer.verdict
     assert "mid-2026" not in demo.search(QUERIES[0], Knobs().set({"keyword_rescue": "fill"})).verdict
@@ -154,7 +163,9 @@ def test_a_best_line_that_is_cut_off_is_said(demo: Memory) -> None:
     line = found.trace.returned[0].shown.best_line
     assert "2 lose all or part of their best line" in found.verdict
     one = demo.search(QUERIES[0], knobs.set({"max_results": 1}))
-    assert one.verdict.startswith(f"1 result; it is shortened and loses its best line (line {line})")
+    assert one.verdict.startswith(
+        f"1 result; it is shortened to 60 characters and loses its best line (line {line})"
+    )
     cut_off = fate(found.trace, found.hits[0].path, line or 0)
     assert cut_off == (1, False, f"rank 1, but line {line} is not shown")
     whole = demo.search(QUERIES[0])

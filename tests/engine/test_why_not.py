@@ -452,7 +452,8 @@ def test_mmr_names_what_displaced_a_passage(tmp_path: Path) -> None:
         found = memory.why_not("router house cellar", out.path, None, knobs)
         assert found.stage == "mmr" and out.diversity is not None
         values = f"MMR {out.diversity.value:.3f} < "
-        assert values in found.verdict and f", {out.diversity.nearest}; by score alone" in found.verdict
+        number = 1 + [row.location for row in rows].index(out.diversity.nearest or "")
+        assert values in found.verdict and f" to #{number}; by score alone" in found.verdict
         first = memory.why_not("router house cellar", rows[0].path, None, knobs)
         assert next(step.text for step in first.steps if step.name == "mmr") == "MMR 0.100, rank 1 → 1"
         assert {"mmr": False} in [dict(change.set) for change in found.changes]

@@ -58,7 +58,7 @@ def row_texts(view: state.View, width: int, mode: state.Columns = "scores") -> l
 def test_rows_fit_and_keep_rank_path_and_final(width: int, mode: state.Columns, settings: Knobs) -> None:
     view = world.view(settings, Knobs())
     rows = row_texts(view, width, mode)
-    assert "final" in rows[0] and "#" in rows[0]
+    assert ("final" in rows[0]) == (mode != "ranks") and "#" in rows[0]
     assert "note-1" in rows[1]
 
 
@@ -76,7 +76,8 @@ def test_a_list_beside_panes_at_120_has_the_columns_of_one_alone_at_80() -> None
     )
     for mode in COLUMNS:
         beside, alone = (hits.layout(view, mode, cells).numbers for cells in (70, 79))
-        assert beside == alone and [column.title for column in alone][2:] == ["decay", "sent", "final"]
+        last = ["final"] * (mode != "ranks")
+        assert beside == alone and [column.title for column in alone][2:] == ["decay", "sent", *last]
 
 
 def test_columns_are_shed_in_order() -> None:
@@ -135,7 +136,8 @@ def test_a_column_without_any_value_gives_its_room_to_cropped_locations() -> Non
 
 def test_ranks_and_contributions() -> None:
     ranks = row_texts(world.view(), 70, "ranks")
-    assert ranks[1].split()[-4:] == ["1", "2", "1/1", "1"]
+    assert ranks[0].split()[-3:] == ["vec", "bm25", "sent"], "the last rank is in the first column"
+    assert ranks[1].split()[-3:] == ["1", "2", "1/1"]
     parts = row_texts(world.view(), 70, "contributions")
     assert parts[1].split()[-4:] == ["+.567", "+.100", "1/1", ".667"]
 
@@ -173,13 +175,16 @@ def test_all_rows_of_a_list_leave_out_the_folder_or_none() -> None:
         assert all(":10-11" in row for row in rows)
 
 
-def test_a_list_that_added_nothing_shows_its_rank() -> None:
+def test_a_list_that_added_nothing_has_no_score_but_a_rank() -> None:
     few = Knobs().set({"candidate_multiplier": 1, "max_results": 1, "pool_results": 1})
     view = world.view(few, Knobs(), vector=((1, 0.81), (0, 0.72), (2, 0.2)), bm25=((0, 7.0), (1, 4.0)))
     assert view.trace is not None
     rows = dict(zip((r.chunk_id for r in view.trace.rows), row_texts(view, 70)[1:], strict=True))
-    assert rows["c0"].split()[-3] == "#2" and ".720" not in rows["c0"]
-    assert rows["c1"].split()[-3] == "#2" and rows["c2"].split()[-3:] == ["#3", "·", "·"]
+    assert rows["c0"].split()[-3] == "·" and ".720" not in rows["c0"]
+    assert rows["c2"].split()[-3:] == ["·", "·", "·"], "no rank among scores"
+    ranks = dict(zip((r.chunk_id for r in view.trace.rows), row_texts(view, 70, "ranks")[1:], strict=True))
+    assert ranks["c1"].split()[-2] == "2" and ranks["c2"].split()[-2:] == ["3", "·"]
+    assert "rank 2 of 2 keyword matches, cut at 1" in texts(waterfall(view, view.trace.rows[0], 60))
     titles = [(group.title, len(group.rows)) for group in groups.groups(view, True)]
     assert titles[-1] == ("outside the pool", 1)
 
@@ -205,7 +210,7 @@ def test_waterfall_states_operands_and_final() -> None:
     assert "×.70" in drawn and "#1 .500 ×.30" in drawn and "12 d ×.758" in drawn
     assert f"{recompute(row.operands):.3f}"[1:] in drawn
     assert row.diversity is not None
-    mmr = re.search(r"mmr +\.70 × ([.\d]+) − \.30 × ([.\d]+) = ([.\d]+) picked", drawn)
+    mmr = re.search(r"mmr +\.70 × rel ([.\d]+) − \.30 × sim ([.\d]+) = ([.\d]+) picked", drawn)
     assert mmr is not None and drawn.splitlines()[-1] == "in the baseline: #2 at .654"
     relevance, similarity, value = map(float, mmr.groups())
     assert 0.7 * relevance - 0.3 * similarity == pytest.approx(value, abs=0.002)
@@ -216,7 +221,7 @@ def test_waterfall_of_a_dropped_row_says_why() -> None:
     view = world.view()
     assert view.trace is not None
     drawn = texts(waterfall(view, view.trace.dropped[-1], 60))
-    assert "not returned" in drawn and drawn.count("short by") == 1 and "out   " not in drawn
+    assert "not returned" in drawn and drawn.count("below min score") == 1 and "out   " not in drawn
     row = view.trace.dropped[-1]
     first = drawn.splitlines()[0]
     assert f"final {fmt.score(row.final)}  not returned" in first, "the conclusion is in the first line"
@@ -231,7 +236,29 @@ def test_a_score_that_misses_the_minimum_by_little_is_short_by_more_than_nothing
     near = world.view(Knobs().set({"min_score": row.final + 0.0000412}))
     assert near.trace is not None
     same = next(each for each in near.trace.rows if each.chunk_id == row.chunk_id)
-    assert "short by .00004\n" in texts(waterfall(near, same, 60)) + "\n"
+    last = next(text for text in texts(waterfall(near, same, 60)).splitlines() if "below min score" in text)
+    assert last.endswith(" −.00004") and last.split()[:4] == [
+        "below",
+        "min",
+        "score",
+        fmt.setting(near.trace.knobs.min_score),
+    ]
+
+
+def test_the_minimum_is_marked_at_one_position_of_every_bar_and_of_its_own_line() -> None:
+    view = world.view()
+    assert view.trace is not None
+    for row in (view.trace.returned[0], view.trace.dropped[-1]):
+        lines = waterfall(view, row, 60)
+        bars = [drawn for drawn in lines if any(span.text == "│" for span in drawn)]
+        labels = [drawn[0].text.strip() for drawn in bars]
+        assert {"vec", "final"} < {*labels} and " min score " in labels[-1]
+        (at,) = {spans.text_of(drawn).index("│") for drawn in bars}
+        final = bars[labels.index("final")]
+        mark = next(span for span in final if span.text == "│")
+        filled = (row.final or 0.0) > view.trace.knobs.min_score + 0.05
+        assert mark.role == ("sum reversed" if filled else "faint"), "also where the bar is longer"
+        assert sum(spans.text_of(drawn).count("│") for drawn in lines) == len(bars) and at > 20
 
 
 def test_an_empty_answer_names_the_keys_that_explain_and_change_it() -> None:
@@ -326,9 +353,17 @@ def test_knobs_without_effect_are_no_difference() -> None:
 
 
 def test_funnel_counts_each_stage() -> None:
-    drawn = spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), 140))
-    assert drawn.split(" → ")[:2] == [" vec 3 + bm25 2", "3 candidates"] and "baseline default" in drawn
+    drawn = spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), 170))
+    assert drawn.split(" → ")[:2] == [" vec 3 + bm25 2", "3 candidates"]
+    differs = " baseline decay off, mmr off, min score .35 "
+    for width in (100, 120, 170):  # other parts are left out before the difference
+        assert spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), width)).endswith(differs)
+    assert spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), 80)).endswith(" baseline default ")
+    kept = state.tuned(state.pinned(world.view()), Knobs().set({"min_score": 0.1}))
+    assert spans.text_of(funnel.funnel(kept, 120)).endswith(" baseline pinned: min score .35 ")
     assert " → min score .30 drops 1 → 2 returned " in drawn
+    picks = world.view(Knobs().set({"mmr": True, "mmr_lambda": 0.0, "min_score": 0.0, "max_results": 2}))
+    assert "mmr changed 1 of the first 2 ranks" in spans.text_of(funnel.funnel(picks, 140))
 
 
 def test_funnel_is_compact_where_it_must_be() -> None:
@@ -469,7 +504,7 @@ def test_the_snippet_pane_draws_what_the_agent_gets_then_the_cut_then_the_rest()
     made = snippet_of(view)
     result, drawn = view.result("c0"), texts(made).splitlines()
     assert result is not None and view.candidate("c0") is not None
-    at = next(n for n, text in enumerate(drawn) if text.startswith("── shortened: "))
+    at = next(n for n, text in enumerate(drawn) if text.startswith("── shortened by "))
     assert [text[6:].rstrip() for text in drawn[: at - 1]] == result.snippet.split("\n")
     assert drawn[at - 1].startswith("250 characters sent")
     below = made[at + 1 :]
@@ -528,11 +563,11 @@ def test_a_truncated_row_is_marked_and_counted() -> None:
     assert row[:3] == ["1", "!", "memory/note-0.md:10-39"] and row[-2] == f"{shown[1] - 9}/30"
     full = spans.text_of(funnel.funnel(view, 140)).rstrip()
     assert full.endswith("→ 1 returned"), "the sentence above says the rest"
-    said = "1 result; it is shortened and loses its best line (line 39)"
+    said = "1 result; it is shortened to 250 characters and loses its best line (line 39)"
     assert texts(above.above(view, 140)).endswith(said)
     whole = long_view("best-line")
     assert row_texts(whole, 80)[1].split()[0] == "1"
-    assert texts(above.above(whole, 140)).endswith("bm25 rank 1; it is shortened")
+    assert texts(above.above(whole, 140)).endswith("bm25 rank 1; it is shortened to at most 250 characters")
 
 
 def test_packed_lines_have_gaps_and_count_results_beside_chunks() -> None:
@@ -551,7 +586,7 @@ def test_packed_lines_have_gaps_and_count_results_beside_chunks() -> None:
     assert "→ 2 results made of 3 chunks" in spans.text_of(funnel.funnel(view, 120))
     drawn = texts(snippet_of(view)).splitlines()
     assert [text[:5].split() for text in drawn[:3]] == [["10", "▸"], [], ["13"]] and drawn[1].strip() == "…"
-    assert any(text.startswith("── shortened: ") for text in drawn) and " 11 ┊ nothing" in "\n".join(drawn)
+    assert any(text.startswith("── shortened by ") for text in drawn) and " 11 ┊ nothing" in "\n".join(drawn)
     second = preview.snippet(view, view.trace.rows[2], "", Marker.of(view.pool), 60)
     assert [spans.text_of(line)[4] for line in second[:3]] == [" ", " ", "▸"], "the lines of its own chunk"
 
@@ -569,7 +604,9 @@ def test_lines_that_another_result_shows_are_not_said_to_be_lost() -> None:
     )
     drawn = texts(snippet_of(view)).splitlines()
     assert drawn[-2].startswith(" 38 ┊") and drawn[-1].startswith(" 39 ▸")
-    assert "1 shortened, the first loses its best line (line 39)" in texts(above.above(view, 140))
+    assert "1 shortened to 250 characters, the first loses its best line (line 39)" in texts(
+        above.above(view, 140)
+    )
 
 
 def test_a_chunk_that_is_not_returned_is_drawn_as_such() -> None:
@@ -694,6 +731,8 @@ def test_degraded_service_is_said() -> None:
     view = world.view(notes=(note, Note("x", "BM25 only.", "info")))
     drawn = texts(status.soundness(view, Activity(phase="ready"), 100))
     assert "! Two notes changed" in drawn and "i BM25 only." in drawn
+    first = status.soundness(view, Activity(phase="ready"), 30)[0]
+    assert spans.width(first) == 30 and spans.text_of(first).split()[-1] == "!" and "…" in texts([first])
 
 
 def test_a_fallback_is_said() -> None:
@@ -792,4 +831,4 @@ def test_texts_that_give_way_stay_apart_from_what_is_beside_them() -> None:
     assert "…  its detail" in spans.text_of(row)
     group = groups.Group("returned only by another backend", [])
     texts_of = [spans.text_of(groups.rule(group, True, cells)).rstrip() for cells in (48, 80)]
-    assert "d hide" not in texts_of[0] and "…" not in texts_of[0] and "d hide ─" in texts_of[1]
+    assert "d dropped" not in texts_of[0] and "…" not in texts_of[0] and "d dropped ─" in texts_of[1]

@@ -302,7 +302,7 @@ async def test_vectors_of_another_space_are_shown_beside(remote: World) -> None:
             assert screen.knob_panel.name_at_cursor == "vector_space"
             await press(pilot, "right")
             assert "second vectors" in screen.strip.text
-            assert "(static-minilm" in screen.funnel.text
+            assert "(static-mini…)" in screen.funnel.text
             assert "hash-bow-256" in screen.waterfall.text and "not fused" in screen.waterfall.text
             await press(pilot, "escape", "2")
             rows = providers(app).chain.text

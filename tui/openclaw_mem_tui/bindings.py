@@ -223,7 +223,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("previous_lesson", "left_square_bracket", "[", "previous lesson of the demo", "More"),
     Action("export", "x", "x", "export JSON, Markdown, SVG, configuration", "More", footer="export", rank=11),
     Action("sync", "r", "r", "sync the index, or try to open it again", "More"),
-    Action("clear_faults", "U", "U", "stop all simulated faults", "More", "everywhere"),
+    Action("clear_faults", "U", "U", "reset all simulated faults to off", "More", "everywhere"),
     Action("remember", "M", "M", _REMEMBER, "More", "everywhere"),
     Action("messages", "exclamation_mark", "!", _MESSAGES, "More", "everywhere"),
     Action("palette", "colon,ctrl+p", ": ctrl+p", "command palette, themes", "More", "everywhere"),

@@ -40,6 +40,7 @@ ROLES = (
     "sum",  # bar of a total
     "key",  # a key to press
     "added",  # behind a part of a bar: the rest of it
+    "reversed",  # a mark on a bar: the two colours exchanged
 )
 
 

@@ -109,7 +109,7 @@ def fault_banner(faults: frozenset[str], cells: int) -> Line:
         return ()
     names = [*(name for name in api.FAULTS if name in faults), *sorted(faults - api.FAULTS.keys())]
     head = f" ✗ SIMULATED FAULT{'S' * (len(names) > 1)}: "
-    for end in (f"{key('clear_faults')} clear ", ""):
+    for end in (f"{key('clear_faults')} reset ", ""):
         for count in range(len(names), 0, -1):
             more = f" +{len(names) - count}" if count < len(names) else ""
             text = head + ", ".join(names[:count]) + more
@@ -161,9 +161,7 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
         made.append(fit(line(_WARNING, _DAMAGED, *RESCUE, " it"), cells))
     if view.pool is not None and view.pool.fallback is not None:
         first, *rest = wrapped(fallback(view.pool), cells - 1, 3)
-        made.extend(
-            (first, *rest[:1]) if len(rest) < 2 else (first, fit((*rest[0], Span(" …", "dim")), cells))
-        )
+        made += [first, *([_cut(rest[0], cells)] if rest[1:] else rest)]
         elsewhere |= _OF_FALLBACK
     # Nor is said twice what the fallback is for.
     why = view.pool.fallback.reason if view.pool is not None and view.pool.fallback is not None else ""
@@ -183,9 +181,16 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
         informative = [joined]
     elif len(informative) > 2:
         informative = [informative[0], " · ".join(informative[1:])]
-    made.extend(fit(_signed(_WARNING, text), cells) for text in warnings[:3])
-    made.extend(fit(_signed(_INFO, text), cells) for text in informative[:2])
+    for sign, texts in ((_WARNING, warnings[:3]), (_INFO, informative[:2])):
+        signed = (_signed(sign, text) for text in texts)
+        made += [_cut(each, cells) if width(each) > cells else fit(each, cells) for each in signed]
     return made
+
+
+def _cut(spans: Line, cells: int) -> Line:
+    """The beginning of a message, and the key that shows all of it."""
+    end = line(" ", (key("messages"), "key"), " ")
+    return (*fit((*spans, Span(" …", "dim")), cells - width(end)), *end)
 
 
 def messages(view: View, activity: Activity, cells: int, others: Sequence[str] = ()) -> list[Line]:
@@ -227,7 +232,7 @@ def fallback(pool: Pool) -> Line:
         fmt.inert(why.words),
         (f"{since} · {retry} · ", "dim"),
         (key("show_providers"), "key"),
-        (" for details · ", "dim"),
+        ("\N{NO-BREAK SPACE}for details · ", "dim"),  # a key is not parted from what it does
         (fmt.message(reason(pool)), "dim"),
     )
 

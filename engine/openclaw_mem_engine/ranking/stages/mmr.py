@@ -162,7 +162,11 @@ def diversify(state: RankingState) -> None:
     state.record(
         "mmr",
         "λ × relevance − (1 − λ) × largest similarity to a chosen hit",
-        {"lambda": knobs.mmr_lambda, "tokens": knobs.mmr_tokens},
+        {
+            "lambda": knobs.mmr_lambda,
+            "tokens": knobs.mmr_tokens,
+            "picked": sum(chosen.picked for chosen in order),
+        },
         changed=moved,
         kind="order",
         label="mmr",
@@ -197,7 +201,7 @@ def _why_displaced(
     if seen.nearest is not None and seen.similarity > 0:
         numbers = (n for n, hit in enumerate(kept, 1) if hit.chunk_id == near_of[item.chunk_id])
         number = next(numbers, None) if numbered else None
-        where = f"#{number}, {seen.nearest}" if number is not None else seen.nearest
+        where = f"#{number}" if number is not None else seen.nearest
         text += f"; similarity {seen.similarity:.2f} to {where}"
     return f"{text}; by score alone it would be kept"
 

@@ -17,6 +17,9 @@ _WHERE = {
     "best-line": "around the best line",
     "window": "from the line before the best one to the second after it",
 }
+#: The most lines of a window: those before and after the best one, and itself.
+_BEFORE, _AFTER = 1, 2
+WINDOW = _BEFORE + 1 + _AFTER
 #: At the end of a window that was cut.
 _DOTS = "..."
 
@@ -140,7 +143,7 @@ def _most_words(state: RankingState, lines: Sequence[NoteLine]) -> int | None:
 def _window(lines: Sequence[NoteLine], best: int, most: int) -> tuple[str, int, int, set[int]]:
     """The best line with one line before it and two after it, cut at ``most`` units (QMD's snippet): the
     text, the indexes of its first and last line, and of those that are whole."""
-    first, last = max(0, best - 1), min(len(lines) - 1, best + 2)
+    first, last = max(0, best - _BEFORE), min(len(lines) - 1, best + _AFTER)
     joined = "\n".join(line.text for line in lines[first : last + 1])
     if utf16_length(joined) <= most:
         return joined, first, last, {*range(first, last + 1)}

@@ -119,7 +119,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         other = (f" · {key_hint('next_list', name)}" * self.narrow for name in ("faults", "providers"))
         box = self.query_one("#chain-box")
         self.label(box, "providers", key_hint("probe", "probe") + next(other))
-        clears = key_hint("clear_faults", "clear all") if view.shown_faults else ""
+        clears = key_hint("clear_faults", "reset all") if view.shown_faults else ""
         faults = fmt.join((key_hint("toggle_fault", "on/off"), clears))
         self.label(self.faults, "simulated faults", faults + next(other))
         self.draw_selected()

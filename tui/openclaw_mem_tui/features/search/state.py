@@ -27,7 +27,7 @@ PROFILE = "profile"
 KNOB_NAMES: tuple[str, ...] = (PROFILE, *KNOBS)
 
 #: The name of the baseline while a fault is simulated.
-HEALTHY_RUN = "without faults"
+HEALTHY_RUN = "no fault"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

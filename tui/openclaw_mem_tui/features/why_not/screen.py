@@ -184,7 +184,7 @@ class WhyNotScreen(WorkbenchScreen):
 
     def _mark_cut(self) -> None:
         cut = self.changes.max_scroll_y > 0
-        self.label(self.changes, subtitle=key_hint("down", "scroll") if cut else "")
+        self.label(self.changes, subtitle=key_hint("down", "down") if cut else "")
 
     def idle_keys(self) -> frozenset[str]:
         idle = {"apply_change", "export_change"} if self._change() is None else set()

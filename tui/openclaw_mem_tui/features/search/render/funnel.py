@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.api import Knobs, Stage, Trace
     from openclaw_mem_tui.features.search.baseline import Baseline
 
-#: Cells for the knobs of the baseline; longer, its name stands for them.
-_BASELINE = 18
-
 
 def funnel(view: View, cells: int) -> Line:
     """``vec 24 + bm25 24 → 39 candidates → min score .35 drops 28 → max 6 drops 5 → 6 returned``, and the
@@ -27,24 +24,23 @@ def funnel(view: View, cells: int) -> Line:
     trace = view.trace
     if trace is None:
         return ()
-    end: Line = ()
-    if view.compares and view.baseline is not None:
-        role = "accent" if view.pin or view.pool_faults else ""
-        end = line(("baseline ", "dim"), (_named(view, view.baseline), role), " ")
-    # What the other numbers imply is left out before the baseline, and that before the rest.
-    for less, beside in ((0, end), (1, end), (2, end), (1, ()), (2, ()), (3, ())):
+    names = _names(view, view.baseline) if view.compares and view.baseline is not None else []
+    role = "accent" if view.pin or view.pool_faults else ""
+    ends = [line(("baseline ", "dim"), (name, role), " ") for name in names]
+    # All that the other numbers imply is left out before what distinguishes the baseline.
+    for end, less in ((end, less) for end in (*ends, ()) for less in range(4)):
         parts = _parts(trace, less)
-        if width(parts) + width(beside) <= cells - 3:
+        if width(parts) + width(end) <= cells - 3:
             break
     return _with_end([span._replace(role=span.role or "dim") for span in parts], end, cells)
 
 
-def _named(view: View, baseline: Baseline) -> str:
-    """What distinguishes the knobs of the baseline, else its name."""
-    if view.pin is not None or view.pool_faults:
-        return baseline.name
-    words = changed_words(view.knobs, view.baseline_knobs)
-    return words if len(words) <= _BASELINE else baseline.name
+def _names(view: View, baseline: Baseline) -> list[str]:
+    """What distinguishes the baseline, in full and in short."""
+    name = baseline.name
+    words = changed_words(view.knobs, view.baseline_knobs) if not view.other_backend else ""
+    own = view.pin is not None or bool(view.pool_faults)
+    return [*([f"{name}: {words}" if own else words] if words else []), name]
 
 
 def _with_end(parts: list[Span], end: Line, cells: int) -> Line:
@@ -85,8 +81,9 @@ def _stage(stage: Stage, compact: bool) -> Line:
     if stage.kind in ("score", "order"):
         if not stage.changed:
             return () if compact else line((stage.label, "dim"), (" changed no rank", "faint"))
-        picked = f"{stage.changed} of the first ranks"  # all that a stage that picks puts in order
-        many = picked if stage.kind == "order" else fmt.count(stage.changed, "rank")
+        many = fmt.count(stage.changed, "rank")
+        if stage.kind == "order":  # it puts in order what it picks only
+            many = f"{stage.changed} of the first {fmt.count(int(stage.constants['picked']), 'rank')}"
         return line((stage.label, "dim"), f" changed {many}")
     if stage.kind == "rescue":
         return line((f"{stage.label} ", "dim"), (f"keeps {stage.changed}", "warn")) if stage.changed else ()

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from openclaw_mem_tui.bindings import action
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features.search.comparison import GONE, lost
 from openclaw_mem_tui.features.search.state import View
@@ -38,7 +39,7 @@ def groups(view: View, dropped: bool) -> list[Group]:
         return [first]
     left = lost(view)
     gone = {row.chunk_id for row in left}
-    run = view.baseline_name if view.pool_faults else f"by {view.other_backend or 'the baseline'}"
+    run = f"with {view.baseline_name}" if view.pool_faults else f"by {view.other_backend or 'the baseline'}"
     title = f"returned only {run}"
     reasons = _reasons((row.outcome.drop for row in left), trace)
     others = [Group(title, left, reasons=reasons, compared=True)]
@@ -95,7 +96,7 @@ def rule(group: Group, hint: bool, cells: int) -> Line:
     text = f"── {group.title}: {many} "
     full = (f"── {group.title}: {reasons} " for reasons in group.reasons if not group.of)
     text = next((each for each in full if fmt.width_of(each) < cells), text)
-    key = f" {key_of('dropped')} hide ──" if hint else ""
+    key = f" {key_of('dropped')} {action('dropped').footer} ──" if hint else ""
     if fmt.width_of(text) + fmt.width_of(key) >= cells:
         key = ""
     filling = max(0, cells - 1 - fmt.width_of(text) - fmt.width_of(key))

@@ -58,7 +58,7 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     score where it is a weighted sum of the lists, those without a value in any row, how much is shown, the
     lists of an expansion, those that change scores (the first ones first), those that change the order with a
     fused score of ranks and its bonus, the lists, Δ; rank, path with its lines and the final score always
-    stay."""
+    stay; of ranks, the last one is in the first column."""
     trace = view.trace
     assert trace is not None
     numbers = _numbers(trace, mode)
@@ -128,12 +128,12 @@ def _numbers(trace: Trace, mode: Columns) -> list[Column]:
     # 1 / rank says what the rank says.
     scoring = (stage for stage in trace.of_kind("score") if stage.name != "position")
     columns.extend(Column(s.name, s.label, "score", width=max(5, len(s.label))) for s in scoring)
-    if mode == "scores":  # it adds nothing to a score, and the last ranks are those that it made
+    if mode == "scores":  # it adds nothing to a score, and its ranks are those of the first column
         columns.extend(Column(stage.name, stage.label, "order") for stage in trace.of_kind("order"))
     wide = max([5, *(len(shown(row)) for row in trace.returned)])
     snippets = trace.of_kind("snippet")
     columns.extend(Column(stage.name, stage.label, "snippet", width=wide) for stage in snippets)
-    return [*columns, Column("final", "final", "final")]
+    return columns if mode == "ranks" else [*columns, Column("final", "final", "final")]
 
 
 def shown(row: Row) -> str:
@@ -223,9 +223,7 @@ def _cell(row: Row, column: Column, mode: Columns, knobs: Knobs) -> tuple[str, s
         return _stage_cell(row, column, knobs.digits)
     if column.kind in ("list", "variant"):
         value = _list_score(row, column)
-        return (
-            (fmt.score(value), "") if value is not None else (fmt.ranked(row.ranks.get(column.key)), "faint")
-        )
+        return (fmt.score(value), "") if value is not None else _NONE
     value = row.scores.get(column.key)
     return (fmt.score(value, knobs.digits), "") if value is not None else _NONE
 

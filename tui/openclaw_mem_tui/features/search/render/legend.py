@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.api import Trace
 
 _MARKS = (
-    ("#27", "rank 27 in that list, outside the pool"),
-    ("·", "not in that list, or unchanged by that stage"),
+    ("·", "not in the pool by that list, or unchanged by that stage"),
+    ("#27", "waterfall: rank 27 in that list"),
     ("evergreen", "no date: unchanged by decay"),
     ("▲2 ▼2", "two ranks higher than in the baseline; two ranks lower"),
     ("=", "the same rank as in the baseline"),
@@ -18,9 +18,9 @@ _MARKS = (
     ("*", "rescued: a keyword match below min score"),
     ("!", "shortened, without its best line or a part of it"),
     ("█ ▒", "waterfall: what a step adds; what it takes away"),
-    ("mmr =", "λ × relevance − (1 − λ) × similarity to a result chosen before"),
+    ("mmr", "λ × rel − (1 − λ) × sim: score scaled to 0–1, similarity to a result chosen before"),
     ("┊", "a line of the chunk that is not sent; lengths are in UTF-16 units"),
-    ("│", "waterfall: min score"),
+    ("│", "waterfall: min score, on every bar"),
     ("9/18", "shortened: the agent gets 9 of its 18 lines or a part of them"),
 )
 

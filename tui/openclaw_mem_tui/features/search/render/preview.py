@@ -67,7 +67,8 @@ def _unsent(candidate: Candidate, seen: dict[int, list[str]], result: Result | N
     units = sum(map(api.utf16_length, rests))
     if not units:
         return "── sent to the agent in another result"
-    return f"── {'shortened: ' if result is not None else ''}{fmt.count(units, 'character')} not sent"
+    many = fmt.count(units, "character")
+    return f"── shortened by {many}" if result is not None else f"── {many} not sent"
 
 
 def _lines_of(result: Result, body: str) -> Iterator[tuple[int, str]]:

@@ -12,7 +12,7 @@ from openclaw_mem_tui.features.search.render.groups import dropped_by
 from openclaw_mem_tui.features.search.render.hits import best_line, steps
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import ROLES, Line, Span, fit, line, spread, wrapped
+from openclaw_mem_tui.render.spans import ROLES, Line, Span, fit, line, slice_of, spread, text_of, wrapped
 from openclaw_mem_tui.render.terms import Marker
 
 if TYPE_CHECKING:
@@ -44,12 +44,13 @@ class _Axis:
         if not self.drawn:
             return line(" " * self.cells)
         first, text = fmt.bar(start / self.top, end / self.top, self.cells, fill)
-        before, after = range(first), range(first + len(text), self.cells)
-        return line((self._blank(before), "faint"), (text, role), (self._blank(after), "faint"))
-
-    def _blank(self, cells: range) -> str:
-        """Blanks, with the mark of the cut where it is one of these cells."""
-        return "".join(_CUT if cell == self.tick else " " for cell in cells)
+        drawn = line(" " * first, (text, role), " " * (self.cells - first - len(text)))
+        if self.tick is None:
+            return drawn
+        # A cell that the bar fills has its two colours exchanged; one that it ends in has the mark alone.
+        filled = text_of(slice_of(drawn, self.tick, self.tick + 1)) == fill
+        mark = Span(_CUT, f"{role} reversed" if filled else "faint")
+        return (*slice_of(drawn, 0, self.tick), mark, *slice_of(drawn, self.tick + 1, self.cells))
 
 
 @lru_cache(maxsize=1)
@@ -87,7 +88,8 @@ def waterfall(
     axis = _Axis(view, cells - _LABEL - detail - _VALUE - 2)
 
     def step(label: str, text: str, bar: Line, value: str, role: str = "") -> Line:
-        wide = max(_LABEL, fmt.width_of(label) + 1)  # a long label takes the room of its text
+        # A long label takes the room of its text.
+        wide = min(max(_LABEL, fmt.width_of(label) + 1), detail + _LABEL)
         return (
             Span(fmt.left(label, wide), "strong" if role == "strong" else "dim"),
             Span(fmt.left(text, detail + _LABEL - wide) + " ", role if role == "faint" else ""),
@@ -171,7 +173,10 @@ def waterfall(
         made.append(step(label, text, bar, fmt.signed(change, digits), "bad" if total < before else ""))
         made += said(note)
     made.append(step("final", "", axis.bar(0, total, "sum"), fmt.score(total, digits), "strong"))
-    made += [*unmatched, *_margin(trace, total, digits, cells), *_diversity(trace, row, cells)]
+    if margin := _margin(trace, total, digits):
+        label, value, role = margin
+        made.append(step(label, "", axis.bar(0, 0, ""), value, role))
+    made += [*unmatched, *_diversity(trace, row, cells)]
     return [*made, *_queries(trace, cells), *other_spaces, *compared]
 
 
@@ -224,16 +229,17 @@ def _later_detail(operand: Operand, digits: int) -> str:
     return fmt.join((made, f"{sign}{fmt.score(operand.value, many)}"), " ")
 
 
-def _margin(trace: Trace, total: float, digits: int, cells: int) -> list[Line]:
-    made: list[Line] = []
-    for stage in trace.of_kind("cut"):
-        label, margin = (f"{stage.name.replace('_', ' ')} ", "dim"), total - (stage.limit or 0.0)
-        if stage.limit and not stage.note:  # else the line of the stages says that it does not apply
-            passes = ("passes by ", "good") if margin >= 0 else ("short by ", "bad")
-            shown = next((many for many in range(digits, 9) if round(margin, many)), digits)
-            end = line(passes, (fmt.score(abs(margin), shown), passes[1]))
-            made.append(spread(line(label, f"{_CUT} {fmt.setting(stage.limit)}"), end, cells))
-    return made
+def _margin(trace: Trace, total: float, digits: int) -> tuple[str, str, str] | None:
+    """``below min score .35``, the difference, and its role; None where no score is compared with a limit,
+    as the line of the stages says."""
+    stage = trace.cut
+    if stage is None or not stage.limit:
+        return None
+    margin = total - stage.limit
+    shown = next((many for many in range(digits, 9) if round(margin, many)), digits)
+    where = "above" if round(margin, shown) > 0 else "below" if round(margin, shown) < 0 else "at"
+    label = f"{where} {stage.name.replace('_', ' ')} {fmt.setting(stage.limit)}"
+    return label, fmt.signed(margin, shown), "good" if margin >= 0 else "bad"
 
 
 def _diversity(trace: Trace, row: Row, cells: int) -> list[Line]:
