@@ -352,7 +352,10 @@ def test_wrong_usage_is_one_line_and_exit_2(bare: Call, world: World, argv: list
     (world.home / ".openclaw" / "workspace").symlink_to(world.workspace)
     said = bare(*argv)
     assert said.code == 2
-    assert said.out == ""
+    if "--json" in argv:
+        assert message in said.json["error"]["message"]
+    else:
+        assert said.out == ""
     assert message in said.err
     assert len(said.err.splitlines()) == 1
 

@@ -25,8 +25,9 @@ from openclaw_mem_tui.features.curate.remember import RememberScreen
 from openclaw_mem_tui.features.curate.screen import CurateScreen
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.render.spans import text_of
-from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.help import HelpScreen
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
 from support.memories import settings_for, write_notes
 

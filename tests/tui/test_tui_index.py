@@ -36,8 +36,9 @@ from openclaw_mem_tui.features.providers.screen import ProvidersScreen
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.render.status import soundness
-from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen, HelpText
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpText
 from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.help import HelpScreen
 from openclaw_mem_tui.widgets.line_view import Pane
 from support import postgres
 from support.damage import alter, indexed, looked, zero

@@ -18,9 +18,10 @@ from openclaw_mem_tui.features.search.state import KNOB_NAMES, View
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.user_keys import take_keys
-from openclaw_mem_tui.widgets.dialogs import HelpRow, HelpScreen, HelpText
+from openclaw_mem_tui.widgets.dialogs import HelpText
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.filter_line import FilterLine
+from openclaw_mem_tui.widgets.help import HelpRow, HelpScreen
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import WrappedTable
 

@@ -26,8 +26,9 @@ from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.render import preview as preview_lines
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.features.search.state import KNOB_NAMES
-from openclaw_mem_tui.widgets.dialogs import HelpScreen, HelpText, Palette, PickScreen
+from openclaw_mem_tui.widgets.dialogs import HelpText, Palette, PickScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.help import HelpScreen
 from openclaw_mem_tui.widgets.line_view import Lines
 from openclaw_mem_tui.widgets.lists import CursorList
 

@@ -19,7 +19,7 @@ from openclaw_mem_tui.features.providers import render
 from openclaw_mem_tui.features.providers.presenter import ChainState
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
 from openclaw_mem_tui.render.spans import text_of
-from openclaw_mem_tui.widgets.dialogs import HelpScreen
+from openclaw_mem_tui.widgets.help import HelpScreen
 from support.embed_server import Fault, Server, hang, running_server, unauthorized
 from support.providers import World, make_world
 

@@ -19,8 +19,9 @@ from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.timeline.render import _scale, facts
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.render.spans import text_of
-from openclaw_mem_tui.widgets.dialogs import HelpScreen, HelpText
+from openclaw_mem_tui.widgets.dialogs import HelpText
 from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.help import HelpScreen
 from openclaw_mem_tui.widgets.line_view import Pane
 from support.flushes import Talk, save_index
 from support.memories import settings_for

@@ -16,8 +16,9 @@ from openclaw_mem_tui.features.why_not.picker import MemoryLine, lines_of, match
 from openclaw_mem_tui.features.why_not.render import around_changes, change_lines, setting
 from openclaw_mem_tui.features.why_not.screen import WhyNotScreen
 from openclaw_mem_tui.render.spans import text_of, width
-from openclaw_mem_tui.widgets.dialogs import HelpScreen, PickScreen
+from openclaw_mem_tui.widgets.dialogs import PickScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.help import HelpScreen
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
 
 
@@ -158,14 +159,14 @@ async def test_changes_that_do_not_fit_are_reached_with_both_keys(tmp_path: Path
         await press(pilot, "j", "j", "w")
         screen = opened(pilot)
         assert not screen.query_one("#passage", Pane).display
-        assert "scroll" in frame(screen.changes)
+        assert "j down" in frame(screen.changes)
         last = screen.changes.text.splitlines()[-1].rstrip()
         assert last not in seen(screen.changes)
         await press(pilot, "J", "J", "J")
         assert last in seen(screen.changes)
         await pilot.resize_terminal(80, 44)
         await settled(pilot)
-        assert screen.query_one("#passage", Pane).display and "scroll" not in frame(screen.changes)
+        assert screen.query_one("#passage", Pane).display and "down" not in frame(screen.changes)
 
 
 async def test_x_writes_the_change_as_configuration(tmp_path: Path) -> None:

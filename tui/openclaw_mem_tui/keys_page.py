@@ -12,8 +12,9 @@ from openclaw_mem_tui.bindings import ACTIONS, GROUPS, Action
 from openclaw_mem_tui.features.curate.remember import RememberScreen
 from openclaw_mem_tui.features.search.query_line import QueryLine
 from openclaw_mem_tui.user_keys import signs
-from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpScreen, PickScreen, TextScreen
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, PickScreen, TextScreen
 from openclaw_mem_tui.widgets.filter_line import FilterLine
+from openclaw_mem_tui.widgets.help import HelpScreen
 
 HEAD = """# Keys of the workbench
 

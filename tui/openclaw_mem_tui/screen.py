@@ -294,7 +294,7 @@ class WorkbenchScreen(Screen[None]):
             self.app.search_screen.resync(Job(tails=True))  # type: ignore[attr-defined]
 
     def action_help(self) -> None:
-        from openclaw_mem_tui.widgets.dialogs import HelpScreen  # loaded when first shown
+        from openclaw_mem_tui.widgets.help import HelpScreen  # loaded when first shown
 
         of_focused = getattr(self.focused, "about", "") or getattr(self.focused, "HELP", "")
         about = f"{self.HELP or ''} {of_focused or ''}".strip()

@@ -73,14 +73,16 @@ def _parsed(argv: Sequence[str]) -> tuple[Command, Namespace]:
 
 
 def _failed(argv: Sequence[str], error: Exception) -> int:
-    """Print the error as a line on stderr, and as JSON on stdout where that was asked for; its exit code."""
+    """Print the error as a line on stderr, and as JSON on stdout where that was asked for, except by ``qmd``,
+    whose output is that of QMD; its exit code."""
     message, code = str(error), UNEXPECTED
     if isinstance(error, OpenClawMemError):
         code = error.exit_code
     else:
         message = _unexpected(error)
     say(message)
-    if "--json" in argv and not isinstance(error, OutputFailed):
+    qmd = next((word for word in argv if not word.startswith("-")), "") == "qmd"
+    if "--json" in argv and not qmd and not isinstance(error, OutputFailed):
         message = advice(message)
         repair = re.search("`(openclaw-mem [^`]+)`", message)
         said = {"code": type(error).__name__, "message": message, "repair": repair[1] if repair else None}

@@ -117,7 +117,7 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
     damaged = says_damage(status.notes)
     vectors = "vectors not known" if damaged else f"{status.vectors:,} with a vector"
     size = byte_size(status.index_bytes) if status.index_bytes else "not built yet"
-    excluded = sum(not file.of_workspace for file in fresh.skipped)
+    excluded, unit = sum(not file.of_workspace for file in fresh.skipped), "chunk" if can.chunks else "text"
     rows = [
         ("agent", one_line(status.agent)),
         ("workspace", one_line(status.workspace)),
@@ -125,7 +125,7 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
         ("state", f"{index_state(fresh, status.notes)}{since}, last synced: {synced}"),
         *([("", _changes(status))] if fresh.changed_count and not damaged else []),
         ("files", f"{status.files:,}" + (f", {excluded:,} excluded" if excluded else "")),
-        ("chunks" if can.chunks else "texts", f"{status.chunks:,}, {vectors}"),
+        (f"{unit}s", f"{status.chunks:,}, {vectors}"),
         *([("unshown", _never_shown(unshown))] if can.chunks else []),
         ("provider", provider),
         ("model", f"{status.model or '–'} · languages: {status.languages}"),
@@ -141,7 +141,7 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
     used = [link for link in status.chain if link.in_use]
     today = summed(status.usage, used, since=clock_text(now, "%Y-%m-%d"))
     for name, texts in (
-        ("in use", [_link(link, now, damaged) for link in used]),
+        ("in use", [_link(link, now, damaged, unit) for link in used]),
         ("used today", map(_spent, today)),
     ):
         rows += [("" if number else name, text) for number, text in enumerate(texts)]
@@ -161,13 +161,13 @@ def _never_shown(unshown: Unshown) -> str:
     return f"no search result shows {unshown.text}" if unshown.hidden_lines else "every line can be shown"
 
 
-def _link(link: ProviderState, now: float, damaged: bool) -> str:
+def _link(link: ProviderState, now: float, damaged: bool, unit: str) -> str:
     """``openai (primary): active · 4 of 4 chunks with its vectors · text is sent to api.openai.com``"""
     parts = [f"{link.name} ({link.role}): {link.label}"]
     if link.state == "failed":
         parts[0] = f"{parts[0]} {failing(link.since, link.next_retry, now)}".rstrip()
     if not damaged:
-        parts.append(f"{link.vectors:,} of {count(link.chunks, 'chunk')} with its vectors")
+        parts.append(f"{link.vectors:,} of {count(link.chunks, unit)} with its vectors")
     if link.host:
         parts.append(f"text is sent to {destination(link.name, link.host)}")
     return " · ".join(parts)

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from itertools import zip_longest
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal, Vertical
+from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from openclaw_mem_tui.bindings import GROUPS, Action
+from openclaw_mem_tui.bindings import GROUPS
 from openclaw_mem_tui.features.search.history import fuzzy
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice, choice_rows
-from openclaw_mem_tui.render.spans import Line, Reading, Span, fit, line, width, wrapped
 from openclaw_mem_tui.widgets.edges import Banner
-from openclaw_mem_tui.widgets.filter_line import FilterLine
-from openclaw_mem_tui.widgets.frames import markup, named_key
+from openclaw_mem_tui.widgets.frames import named_key
 from openclaw_mem_tui.widgets.line_view import Drawer, Lines, Pane
-from openclaw_mem_tui.widgets.lists import CursorList, Rows, WrappedTable, has_words
+from openclaw_mem_tui.widgets.lists import CursorList, Rows
 
 T = TypeVar("T")
 
@@ -196,159 +192,3 @@ class TextScreen(Dialog[None]):
 
     def action_scroll(self, step: int) -> None:
         self._box.scroll_relative(y=step, animate=False)
-
-
-class HelpRow(NamedTuple):
-    """``action`` is the id of what enter runs; "" for a sign to read. ``first``: of its group, whose name it
-    shows."""
-
-    sign: str
-    text: str
-    group: str
-    action: str = ""
-    first: bool = False
-
-
-def _help_row(groups: int, wide: int, row: HelpRow, cells: int, selected: bool) -> list[Line]:
-    """The group at the left of its first row; keys that are wider than their column, and the text, wrap."""
-    mark, role = "▌ " if selected else "  ", "key" if row.action else "dim"
-    group = fmt.left(row.group if row.first or cells > _HEADED else "", groups)
-    signs = wrapped(line((row.sign, role)), wide)
-    texts = wrapped(line(row.text), cells - 1 - width((Span(mark), Span(group))) - wide - 2)
-    made = []
-    for sign, text in zip_longest(signs, texts, fillvalue=()):
-        made.append(line((mark, "accent"), (group, "strong accent"), *fit(sign, wide + 2), *text))
-        mark, group = " " * len(mark), " " * groups
-    return made
-
-
-def _key_width(rows: Sequence[HelpRow]) -> int:
-    """Cells for the keys of these rows: for the widest one; several stand below each other where they do not
-    fit. Signs to read are not broken."""
-    signs = (sign for row in rows for sign in (row.sign.split() if row.action else [row.sign]))
-    return max(8, *map(fmt.width_of, signs))
-
-
-#: The box is narrower: a wider row is what a filter looks at, which finds all of a group by its name.
-_HEADED = 200
-_COUNTS = ("3j", "digits are keys of their own: there are no counts")
-#: Motions there and back, or two keys of one action, in one row: enter runs the first.
-_PAIRS = {
-    "filter": ("find", "filter the list by words; esc clears it"),
-    "down": ("up", "move"),
-    "page_down": ("page_up", "half a page down, up"),
-    "next_list": ("previous_list", "next, previous list"),
-    "next_match": ("previous_match", "next, previous match of a filter, or row"),
-    "scroll_down": ("scroll_up", "scroll the text or details"),
-}
-#: From this width on, what to read is beside the keys.
-_BESIDE = 100
-
-
-def _help_rows(actions: Sequence[Action], places: Sequence[str], reading: Reading | None) -> list[HelpRow]:
-    """The groups with keys of the first of these places and of the next ones, those that they share, those of
-    every screen, what to read, the keys of lists."""
-    by_id = {action.id: action for action in actions}
-    own = [{action.group for action in actions if action.where == where} for where in places]
-
-    def part(action: Action) -> int:
-        if action.group in ("Lists", "Screens", "More"):
-            return len(own) + (2 if action.group == "Lists" else 1)
-        return next((at for at, groups in enumerate(own) if action.group in groups), len(own))
-
-    def order(action: Action) -> tuple[int, int, bool]:
-        return part(action), GROUPS.index(action.group), places[0] not in action.parts
-
-    backs = {back for back, _ in _PAIRS.values() if back in by_id}
-    made = [HelpRow(*sign, reading[0]) for sign in reading[1]] if reading else []
-    before, after = list[HelpRow](), list[HelpRow]()
-    for one in sorted(actions, key=order):
-        back, text = _PAIRS.get(one.id, ("", one.help))
-        signs = zip_longest(one.shown.split(), by_id[back].shown.split() if back in by_id else ())
-        sign = " ".join(key for pair in signs for key in pair if key)
-        if one.id not in backs:
-            row = HelpRow(sign, text if back in by_id else one.help, one.group, one.id)
-            (after if one.group == "Lists" else before).append(row)
-    rows = [*before, *made, *after, HelpRow(*_COUNTS, "Lists")]
-    return [row._replace(first=not at or rows[at - 1].group != row.group) for at, row in enumerate(rows)]
-
-
-class HelpRows(WrappedTable[HelpRow]):
-    """The row of a key that is typed as a filter is the first."""
-
-    def _matching(self) -> list[HelpRow]:
-        return sorted(super()._matching(), key=lambda row: self.wanted not in row.sign.lower().split())
-
-
-class HelpScreen(Dialog[str | None]):
-    """The keys that work on a screen, and how to read it; returns the id of the action that was chosen."""
-
-    BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        Binding("enter", "choose", "run the action", show=False),
-        Binding("escape,q,question_mark,f1", "back", "clear the filter, close", show=False),
-        Binding("f,slash", "filter", "filter", show=False, priority=True),
-        Binding("J", "scroll_legend(3)", "scroll the legend down", show=False),
-        Binding("K", "scroll_legend(-3)", "scroll it up", show=False),
-    ]
-
-    def __init__(
-        self, about: str, reading: Reading, actions: Sequence[Action], places: Sequence[str]
-    ) -> None:
-        """``places`` are ``Action.where`` of what has the focus, and of the screen."""
-        self._reading, self._actions, self._places = reading, actions, places
-        self._beside: bool | None = None
-        self._rows = HelpRows("", id="help-rows")
-        said = Pane(lambda cells: wrapped(line((about, "dim")), cells) if about else (), id="help-about")
-        self._legend = Pane(self._signs, id="help-legend")
-        super().__init__(Vertical(said, FilterLine(), Horizontal(self._rows, self._legend)), "help", "")
-
-    def _signs(self, cells: int) -> list[Line]:
-        """How to read the screen: the signs that the filter finds."""
-        signs = self._reading[1]
-        rows = [sign for sign in signs if has_words(" ".join(sign).lower(), self._rows.wanted)]
-        wide = max((fmt.width_of(sign) for sign, _ in rows), default=0)
-        made = [line(("How to read this screen", "strong accent"))] if rows else []
-        for sign, text in rows:
-            made += wrapped(line((fmt.left(sign, wide) + " ", "dim"), text), cells - 1, wide + 1)
-        return made
-
-    def on_mount(self) -> None:
-        self._rows.focus()
-        self.on_resize()
-
-    def on_resize(self) -> None:
-        beside = self.size.width >= _BESIDE
-        if beside != self._beside:
-            self._beside = self._legend.display = beside
-            rows = _help_rows(self._actions, self._places, None if beside else self._reading)
-            groups = max(fmt.width_of(row.group) for row in rows) + 2
-            self._rows.show_wrapped(rows, partial(_help_row, groups, _key_width(rows)))
-        self.call_after_refresh(self._label)
-
-    @on(CursorList.Moved)
-    def _label(self) -> None:
-        filtered = self._rows.filtered
-        keys = hints(esc="clear") if filtered else hints(enter="run", f="filter", esc="close")
-        legend = hints(J_K="scroll the legend") if self._legend.max_scroll_y > 0 else ""
-        self._box.border_subtitle = fmt.join((markup(filtered), keys, legend))
-        self._legend.changed()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        return action != "filter" or self._rows.has_focus
-
-    def action_scroll_legend(self, lines: int) -> None:
-        self._legend.scroll_relative(y=lines, animate=False)
-
-    def action_filter(self) -> None:
-        self.query_one(FilterLine).open(self._rows)
-
-    def action_back(self) -> None:
-        if self._rows.wanted:
-            self._rows.filter("")
-        else:
-            self.dismiss(None)
-
-    @on(CursorList.Chosen)
-    def action_choose(self) -> None:
-        if (row := self._rows.selected) is not None and row.action:
-            self.dismiss(row.action)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from textual.content import Content
 from textual.widget import Widget
 
 from openclaw_mem_tui.render.format import join
@@ -11,14 +10,13 @@ from openclaw_mem_tui.widgets.painting import set_frame
 
 
 def markup(text: str) -> str:
-    """A text for a frame, whose brackets mean nothing."""
-    return Content(text).markup
+    """A text for a frame, whose brackets mean nothing, whatever follows it."""
+    return text.replace("[", "\\[")
 
 
 def named_key(sign: str, what: str) -> str:
     """``key what`` for a frame, the key in the style of the bottom line; ``what`` is markup."""
-    inert = sign.replace("[", "\\[")  # a lone one is no tag to ``markup``, but the end of ours follows it
-    return f"[bold $accent]{inert}[/] {what}"
+    return f"[bold $accent]{markup(sign)}[/] {what}"
 
 
 class Frames:
