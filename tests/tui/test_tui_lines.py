@@ -106,6 +106,8 @@ def test_dropped_rows_have_their_rank_and_the_rule_above_them_what_dropped_them(
     _, past, low = groups.groups(below, True)
     assert spans.text_of(groups.rule(past, True, 70)).startswith("── not returned: 1 past max 1 ──")
     assert "not returned: 1 below min score .00 ─" in spans.text_of(groups.rule(low, False, 70))
+    filtered = low._replace(rows=[], of=1)
+    assert "not returned: 0 of 1 below min score .00 ─" in spans.text_of(groups.rule(filtered, False, 70))
     assert "not returned: 1 ─" in spans.text_of(groups.rule(low, False, 30))
     _, exact = groups.groups(world.view(Knobs().set({"min_score": 0.375})), True)
     assert exact.reasons[0] == "1 below min score .375", "whole, whatever its digits"

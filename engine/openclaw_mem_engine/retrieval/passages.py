@@ -86,7 +86,7 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         self._pass("file", f"{path} {there}{held * (not exists)}")
         if reason is not None and not chunks:
             return self._stop_at("listed", f"it is not listed: {reason}")
-        included = "it is one of the files that are indexed"
+        included = "it is part of the memory"
         self._pass("listed", f"it is not included any more{held}" if gone and exists else included)
         if path in known and known[path].refusal:
             return self._stop_at("indexed", f"it holds no text that can be indexed: {known[path].refusal}")

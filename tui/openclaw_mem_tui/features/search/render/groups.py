@@ -90,11 +90,13 @@ def dropped_by(name: str, trace: Trace) -> str:
 
 
 def rule(group: Group, hint: bool, cells: int) -> Line:
-    """The line above a group of rows that are not returned: how many they are, and why where all are shown
-    and there is room for that."""
+    """The line above a group of rows that are not returned: how many they are, and why where there is room for
+    that, and a filter does not make the reasons of several causes a question."""
     many = f"{len(group.rows)} of {group.of}" if group.of else str(len(group.rows))
     text = f"── {group.title}: {many} "
-    full = (f"── {group.title}: {reasons} " for reasons in group.reasons if not group.of)
+    known = (reasons for reasons in group.reasons if not (group.of and " · " in reasons))
+    shown = f"{len(group.rows)} of " if group.of else ""  # a reason begins with the count of all
+    full = (f"── {group.title}: {shown}{reasons} " for reasons in known)
     text = next((each for each in full if fmt.width_of(each) < cells), text)
     key = f" {key_of('dropped')} {action('dropped').footer} ──" if hint else ""
     if fmt.width_of(text) + fmt.width_of(key) >= cells:
