@@ -90,8 +90,8 @@ def dropped_by(name: str, trace: Trace) -> str:
 
 
 def rule(group: Group, hint: bool, cells: int) -> Line:
-    """The line above a group of rows that are not returned: how many they are, and why where there is room for
-    that, and a filter does not make the reasons of several causes a question."""
+    """The line above a group of rows that are not returned: how many they are, and why where there is room
+    for it; with a filter only where all rows of the group have one reason."""
     many = f"{len(group.rows)} of {group.of}" if group.of else str(len(group.rows))
     text = f"── {group.title}: {many} "
     known = (reasons for reasons in group.reasons if not (group.of and " · " in reasons))
