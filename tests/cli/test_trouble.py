@@ -123,8 +123,9 @@ def test_a_broken_configuration_is_exit_3_with_line_and_column(call: Call, world
     assert (said.code, said.out) == (3, "")
     assert f"{config} is not valid JSON5: line 2" in said.err
     assert call("search", "x", "--config", "missing.json").code == 3
-    said = call("search", "x", "--config", str(config), "--json")
-    assert said.code == 3 and said.json["error"]["code"] == "ConfigError"
+    for form in (["--json"], ["--format", "json"]):
+        said = call("search", "x", "--config", str(config), *form)
+        assert said.code == 3 and said.json["error"]["code"] == "ConfigError"
     assert said.json["error"]["message"] in said.err and said.json["error"]["repair"] is None
 
 

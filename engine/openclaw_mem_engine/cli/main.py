@@ -7,6 +7,7 @@ import gc
 import os
 import re
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -17,8 +18,6 @@ from openclaw_mem_engine.commands import advice, choose
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     Command = Callable[[Namespace], int]
 
 UNEXPECTED = 1
@@ -38,9 +37,10 @@ def run(argv: Sequence[str] | None = None) -> int:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     prepare_streams()
     argv = sys.argv[1:] if argv is None else argv
+    arguments = Namespace()
     try:
         try:
-            command, arguments = _parsed(argv)
+            command = _parsed(argv, arguments)
             code = command(arguments)
         except SystemExit as done:  # --help and --version have printed their text
             code = int(done.code or 0)
@@ -50,29 +50,31 @@ def run(argv: Sequence[str] | None = None) -> int:
         _give_up_stdout()
         return 0
     except KeyboardInterrupt:
-        return _failed(argv, Cancelled("Stopped. Finished work is kept."))
+        return _failed(argv, arguments, Cancelled("Stopped. Finished work is kept."))
     except Exception as error:  # noqa: BLE001 - the outermost handler: no traceback is shown
-        return _failed(argv, error)
+        return _failed(argv, arguments, error)
     finally:
         choose({})
     return code
 
 
-def _parsed(argv: Sequence[str]) -> tuple[Command, Namespace]:
-    """The function of the command, and its arguments. Raises UsageError, and SystemExit after --help."""
+def _parsed(argv: Sequence[str], arguments: Namespace) -> Command:
+    """The function of the command. Its arguments are added to ``arguments``: before an error those that were
+    read so far. Raises UsageError, and SystemExit after --help."""
     from openclaw_mem_engine.cli.parser import build_parser
 
     parser = build_parser(argv)
-    arguments = parser.parse_args(argv)
+    parser.parse_args(argv, arguments)
     choose(vars(arguments))
     if arguments.command is None:
         parser.parse_args(["--help"])
     # Each module is loaded alone, so that no command pays for the others.
     module, _, function = arguments.runner.partition(":")
-    return getattr(import_module(f"openclaw_mem_engine.cli.{module}"), function), arguments
+    command: Command = getattr(import_module(f"openclaw_mem_engine.cli.{module}"), function)
+    return command
 
 
-def _failed(argv: Sequence[str], error: Exception) -> int:
+def _failed(argv: Sequence[str], arguments: Namespace, error: Exception) -> int:
     """Print the error as a line on stderr, and as JSON on stdout where that was asked for, except by ``qmd``,
     whose output is that of QMD; its exit code."""
     message, code = str(error), UNEXPECTED
@@ -81,8 +83,8 @@ def _failed(argv: Sequence[str], error: Exception) -> int:
     else:
         message = _unexpected(error)
     say(message)
-    qmd = next((word for word in argv if not word.startswith("-")), "") == "qmd"
-    if "--json" in argv and not qmd and not isinstance(error, OutputFailed):
+    asked = "--json" in argv or getattr(arguments, "format", None) == "json"
+    if asked and getattr(arguments, "command", None) != "qmd" and not isinstance(error, OutputFailed):
         message = advice(message)
         repair = re.search("`(openclaw-mem [^`]+)`", message)
         said = {"code": type(error).__name__, "message": message, "repair": repair[1] if repair else None}
