@@ -16,7 +16,7 @@ from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.sync.report import SyncRequest
 from support.damage import codes, looked
-from support.embed_server import Fault, Server, hang, running_server, unauthorized, zero_vector
+from support.embed_server import Fault, hang, running_server, unauthorized, zero_vector
 from support.memories import backend_of
 from support.providers import NOTES, World, make_world
 from support.stores import content
@@ -27,10 +27,6 @@ def world(tmp_path: Path) -> World:
     return make_world(tmp_path)
 
 
-def use(world: World, server: Server, *lines: str) -> None:
-    world.configure('name = "openai"', f'base_url = "{server.base_url}"', 'model = "hash-bow-256"', *lines)
-
-
 def cosines(memory: Memory, query: str) -> list[float]:
     found = memory.retrieve(query).first("vector")
     return [] if found is None else [row.raw for row in found.rows]
@@ -39,7 +35,7 @@ def cosines(memory: Memory, query: str) -> list[float]:
 def test_a_sync_for_one_embedder_never_writes_into_the_index_of_another(world: World) -> None:
     """Both send 256 numbers, so no check of lengths would notice."""
     with running_server() as server:
-        use(world, server)
+        world.use(server)
         slow = world.memory()
         server.faults = [hang(1.5)]
         thread = threading.Thread(target=slow.sync)
@@ -75,7 +71,7 @@ def test_a_fallback_of_the_space_that_the_index_was_built_with_ends(world: World
     with world.memory() as memory:
         memory.sync()
     with running_server(forever=unauthorized()) as server:
-        use(world, server, 'fallback = "static"')
+        world.use(server, 'fallback = "static"')
         world.write({"memory/new.md": "# New\n\nThe plumber comes on Friday.\n"})
         stop = threading.Event()
         timer = threading.Timer(20, stop.set)
@@ -94,7 +90,7 @@ def test_one_refused_text_does_not_block_the_others(world: World) -> None:
     world.write({f"memory/n{n:02}.md": f"# Note {n}\n\nAll about topic {n}.\n" for n in range(40)})
     world.write({"memory/n07.md": "# Note 7\n\nforbidden words\n"})
     with running_server(poison="forbidden") as server:
-        use(world, server)
+        world.use(server)
         with world.memory() as memory:
             report = memory.sync()
             assert [note.code for note in report.notes] == ["text-refused"]
@@ -107,7 +103,7 @@ def test_one_refused_text_does_not_block_the_others(world: World) -> None:
 
 def test_a_provider_that_refuses_everything_is_a_failure_and_no_text_is_given_up(world: World) -> None:
     with running_server(poison="") as server:
-        use(world, server)
+        world.use(server)
         with world.memory() as memory:
             report = memory.sync()
             assert [note.code for note in report.notes] == ["embedding-failed"]
@@ -118,7 +114,7 @@ def test_settings_that_change_while_the_provider_is_down_cost_no_vectors(world: 
     long = "\n".join(f"Line {n} of a long note about the harbour." for n in range(80))
     world.write({"memory/long.md": long})
     with running_server() as server:
-        use(world, server)
+        world.use(server)
         with world.memory() as memory:
             vectors = memory.sync().chunks
         config = world.folder / "config.toml"
@@ -140,7 +136,7 @@ def test_an_index_without_vectors_keeps_none(world: World, before: str) -> None:
     """One that was made while the provider was down, or without a provider; then another is configured."""
     with running_server(forever=unauthorized()) as server:
         if before == "openai":
-            use(world, server)
+            world.use(server)
         else:
             world.configure('name = "none"')
         with world.memory() as memory:
@@ -160,7 +156,7 @@ def test_a_rebuild_that_fails_midway_keeps_the_old_index_and_what_was_embedded(w
     with world.memory() as memory:
         chunks = memory.sync().chunks
     with running_server() as server:
-        use(world, server, "concurrency = 1")
+        world.use(server, "concurrency = 1")
         server.faults = [None, None, None]  # the probe and two requests
         server.forever = unauthorized()
         with world.memory() as memory:
@@ -186,7 +182,7 @@ def test_the_chain_does_not_claim_that_what_cannot_answer_serves(world: World) -
         world.configure('name = "static"')
         with world.memory() as memory:
             memory.sync()
-        use(world, server)
+        world.use(server)
         with world.memory() as memory:
             (primary,) = [link for link in memory.chain() if link.role == "primary"]
             assert (primary.state, primary.vectors) == ("idle", 0)
@@ -197,7 +193,7 @@ def test_the_chain_does_not_claim_that_what_cannot_answer_serves(world: World) -
 
 def test_a_probe_that_succeeds_ends_the_fallback(world: World) -> None:
     with running_server() as server:
-        use(world, server)
+        world.use(server)
         with world.memory() as memory:
             memory.sync()
             server.forever = unauthorized()
@@ -210,7 +206,7 @@ def test_a_probe_that_succeeds_ends_the_fallback(world: World) -> None:
 
 def test_two_that_catch_up_at_once_agree(world: World) -> None:
     with running_server(forever=unauthorized()) as server:
-        use(world, server)
+        world.use(server)
         first, second = world.memory(), world.memory()
         first.sync()
         server.forever = None
@@ -259,7 +255,7 @@ def test_looking_for_a_dead_provider_can_be_cancelled(world: World) -> None:
     with world.memory() as memory:
         memory.sync()
     with running_server(forever=hang(30)) as server:
-        use(world, server)
+        world.use(server)
         stop = threading.Event()
         timer = threading.Timer(0.3, stop.set)
         timer.start()
@@ -271,7 +267,7 @@ def test_looking_for_a_dead_provider_can_be_cancelled(world: World) -> None:
 
 def test_a_plan_is_made_while_another_process_writes(world: World) -> None:
     with running_server(forever=unauthorized()) as server:
-        use(world, server)
+        world.use(server)
         with world.memory() as memory:
             memory.sync()
             world.write({"memory/garden.md": "# Garden\n\nAll of it is new.\n"})
@@ -284,7 +280,7 @@ def test_a_plan_is_made_while_another_process_writes(world: World) -> None:
 
 def test_a_search_waits_only_a_little_for_the_vectors_of_new_text(world: World) -> None:
     with running_server() as server:
-        use(world, server)
+        world.use(server)
         with world.memory() as memory:
             memory.sync()
             world.write({"memory/new.md": "# New\n\nThe plumber comes on Friday.\n"})
@@ -309,7 +305,7 @@ def test_a_search_does_not_wait_for_a_rebuild(world: World) -> None:
     with world.memory() as memory:
         memory.sync()
     with running_server() as server:
-        use(world, server)
+        world.use(server)
         with world.memory() as memory:
             report = memory.sync(SyncRequest(budget_s=5))
             assert not report.rebuilt and server.requests == []
@@ -320,7 +316,7 @@ def test_a_search_does_not_wait_for_a_rebuild(world: World) -> None:
 
 def test_force_embeds_anew_what_another_model_of_the_same_name_has_made(world: World) -> None:
     with running_server() as server:
-        use(world, server)
+        world.use(server)
         with world.memory() as memory:
             memory.sync()
             server.dims = 64
@@ -337,7 +333,7 @@ def test_a_rebuild_that_fails_costs_no_vectors_of_another_model_of_the_same_name
 ) -> None:
     """Neither before it began nor half way, when the new ones are in the cache of the index to be."""
     with running_server() as server:
-        use(world, server)
+        world.use(server)
         with world.memory() as memory:
             memory.sync()
             server.dims = 64
@@ -367,7 +363,7 @@ def test_a_server_that_sends_zeros_does_not_poison_the_cache(world: World) -> No
         return [{**item, "embedding": [0.0] * 256} for item in items]
 
     with running_server(forever=Fault(change=zeros)) as server:
-        use(world, server)
+        world.use(server)
         with world.memory() as memory:
             report = memory.sync()
             assert [note.code for note in report.notes] == ["embedding-failed"]
@@ -379,7 +375,7 @@ def test_a_server_that_sends_zeros_does_not_poison_the_cache(world: World) -> No
 
 def test_one_vector_of_zeros_is_told(world: World) -> None:
     with running_server(faults=[zero_vector()]) as server:
-        use(world, server)
+        world.use(server)
         with world.memory() as memory:
             report = memory.sync()
             assert [note.code for note in report.notes] == ["zero-vector"]

@@ -16,7 +16,6 @@ import pytest
 
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.state.events import EVENTS_FILE, Event, EventLog
 from openclaw_mem_engine.stores.sqlite.files import aside_path
 from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.sync.report import SyncRequest
@@ -43,15 +42,6 @@ def world(tmp_path: Path) -> World:
     with made.memory() as memory:
         memory.sync()
     return made
-
-
-def events_of(world: World) -> list[Event]:
-    """All events but the sync that the world began with, oldest first."""
-    log = EventLog(world.folder / "data" / EVENTS_FILE)
-    try:
-        return log.read(10_000)[::-1][1:]
-    finally:
-        log.close()
 
 
 def killed_owner(world: World, what: str) -> int:
@@ -84,7 +74,7 @@ def test_the_next_sync_tells_once_that_one_was_killed(world: World, what: str, k
     for _ in range(2):
         with world.memory() as memory:
             memory.sync()
-    (event,) = events_of(world)
+    (event,) = world.events()[1:]
     assert event.kind == kind
     assert event.text.startswith(f"{named} of process {number} that began {began}")
     assert event.text.endswith(" was killed; what it had finished is in the index.")
@@ -95,7 +85,7 @@ def test_who_prunes_the_cache_tells_too(world: World) -> None:
     with world.memory() as memory:
         memory.prune_cache(0)
         memory.sync()
-    (event,) = events_of(world)
+    (event,) = world.events()[1:]
     assert event.text.startswith(f"A sync of process {number} ")
 
 
@@ -103,14 +93,14 @@ def test_tidying_up_that_was_killed_is_no_news(world: World) -> None:
     killed_owner(world, "tidying up")
     with world.memory() as memory:
         memory.sync()
-    assert events_of(world) == []
+    assert world.events()[1:] == []
 
 
 def test_who_sweeps_what_a_killed_rebuild_left_tells_of_it(world: World) -> None:
     left = leave_a_rebuild(world)
     number = killed_owner(world, "indexing")  # as when other settings make a rebuild of a plain sync
     world.memory().close()
-    (event,) = events_of(world)
+    (event,) = world.events()[1:]
     assert (event.kind, left.exists()) == ("rebuild", False)
     assert f"A rebuild of process {number} " in event.text and "the index is unchanged" in event.text
 
@@ -119,10 +109,10 @@ def test_left_overs_of_nobody_knows_whom(world: World) -> None:
     leave_a_rebuild(world)
     with SyncLock(world.settings().index_path).holding():
         world.memory().close()
-        assert events_of(world) == [], "somebody is at work on it"
+        assert world.events()[1:] == [], "somebody is at work on it"
     world.memory().close()
     world.memory().close()
-    (event,) = events_of(world)
+    (event,) = world.events()[1:]
     assert event.text == "A rebuild was killed; the index is unchanged."
 
 
@@ -149,7 +139,7 @@ def test_a_stop_after_the_new_index_was_in_place_is_no_stopped_rebuild(world: Wo
             with pytest.raises(Cancelled):
                 memory.sync(cancel=Swapped())
             assert store.fingerprint() != before, "the rebuild itself was done"
-    event = events_of(world)[-1]
+    event = world.events()[1:][-1]
     assert event.kind == "rebuild"
     assert event.text == "The index was rebuilt; what followed was stopped: finished work is kept."
 
@@ -167,7 +157,7 @@ def test_a_rebuild_that_the_provider_made_a_plain_sync_is_told_as_one(world: Wor
                 memory.sync(
                     SyncRequest(force=True), lambda _done, _total, label: stop.set() if label else None, stop
                 )
-    event = events_of(world)[-1]
+    event = world.events()[1:][-1]
     assert (event.kind, event.text) == ("sync", "The sync was stopped: finished work is kept.")
 
 
@@ -178,5 +168,5 @@ def test_a_sync_that_is_stopped_at_once_is_told(world: World) -> None:
     world.write({"memory/new.md": "# New\n"})
     with world.memory() as memory, pytest.raises(KeyboardInterrupt):
         memory.sync(progress=at_once)
-    (event,) = events_of(world)
+    (event,) = world.events()[1:]
     assert event.text == "The sync was stopped: finished work is kept."

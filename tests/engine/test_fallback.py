@@ -22,21 +22,11 @@ def world(tmp_path: Path) -> World:
     return make_world(tmp_path)
 
 
-def use(world: World, server: Server, *lines: str, model: str = "hash-bow-256") -> None:
-    world.configure(
-        'name = "openai"',
-        f'base_url = "{server.base_url}"',
-        'api_key = "sk-test-0123456789abcdef"',
-        f'model = "{model}"',
-        *lines,
-    )
-
-
 @contextmanager
 def served(world: World) -> Iterator[tuple[Server, Memory]]:
     """A running server, and a memory with its vectors."""
     with running_server() as server:
-        use(world, server)
+        world.use(server)
         with world.memory() as memory:
             memory.sync()
             yield server, memory
@@ -44,7 +34,7 @@ def served(world: World) -> Iterator[tuple[Server, Memory]]:
 
 def refuse(world: World, server: Server) -> None:
     """Let a process index with the server, and one of its searches find that the server refuses it now."""
-    use(world, server)
+    world.use(server)
     with world.memory() as memory:
         memory.sync()
         server.forever = unauthorized()
@@ -116,7 +106,7 @@ def test_another_key_is_tried_at_once(world: World) -> None:
 
 def test_a_free_fallback_has_its_own_vectors_ready(world: World) -> None:
     with running_server() as server:
-        use(world, server, 'fallback = "static"')
+        world.use(server, 'fallback = "static"')
         with world.memory() as memory:
             report = memory.sync()
             assert report.embedded == report.beside == report.chunks
@@ -137,7 +127,7 @@ def test_a_remote_fallback_makes_vectors_only_when_it_is_needed(world: World) ->
     with running_server() as server, running_server(dims=64) as other:
         lines = ('fallback = "mistral"', "")
         world.environ["MISTRAL_API_KEY"] = "mistral-key-0123456789"
-        use(world, server, *lines)
+        world.use(server, *lines)
         openclaw = world.folder / "openclaw.json"
         openclaw.write_text(
             f'{{models: {{providers: {{mistral: {{baseUrl: "{other.base_url}"}}}}}}}}', "utf-8"
@@ -169,17 +159,17 @@ def test_a_remote_fallback_makes_vectors_only_when_it_is_needed(world: World) ->
 
 def test_vectors_of_a_space_survive_that_another_model_does_not_answer(world: World) -> None:
     with running_server() as server:
-        use(world, server)
+        world.use(server)
         with world.memory() as memory:
             memory.sync()
         server.forever = server_error(501)
-        use(world, server, model="another-model")
+        world.use(server, model="another-model")
         with world.memory() as memory:
             report = memory.sync()
             assert not report.rebuilt
             assert any("keeps its vectors" in note.text for note in report.notes)
         server.forever = None
-        use(world, server)
+        world.use(server)
         world.clock.forward(3600)
         with world.memory() as memory:
             asked = len(server.requests)
@@ -190,14 +180,14 @@ def test_vectors_of_a_space_survive_that_another_model_does_not_answer(world: Wo
 
 def test_going_back_to_a_provider_sends_nothing_again(world: World) -> None:
     with running_server() as server:
-        use(world, server)
+        world.use(server)
         with world.memory() as memory:
             memory.sync()
         world.configure('name = "static"')
         with world.memory() as memory:
             assert memory.sync().rebuilt
         sent = len(server.requests)
-        use(world, server)
+        world.use(server)
         with world.memory() as memory:
             report = memory.sync()
             assert report.rebuilt and report.embedded == 0 and report.cache_hits == report.chunks

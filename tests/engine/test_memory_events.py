@@ -13,40 +13,17 @@ from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.state.events import (
     EVENTS_FILE,
-    Event,
-    EventLog,
 )
 from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
 from openclaw_mem_engine.sync.report import SyncRequest
 from support.damage import alter
-from support.embed_server import Server, running_server, unauthorized
-from support.providers import World, make_world
-
-SECRET = "sk-test-0123456789abcdef"
+from support.embed_server import running_server, unauthorized
+from support.providers import SECRET, World, make_world
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return make_world(tmp_path)
-
-
-def events_of(world: World) -> list[Event]:
-    """What is in the log of a world, oldest first."""
-    log = EventLog(world.folder / "data" / EVENTS_FILE)
-    try:
-        return log.read(10_000)[::-1]
-    finally:
-        log.close()
-
-
-def use(world: World, server: Server, *lines: str, name: str = "openai") -> None:
-    world.configure(
-        f'name = "{name}"',
-        f'base_url = "{server.base_url}"',
-        f'api_key = "{SECRET}"',
-        'model = "hash-bow-256"',
-        *lines,
-    )
 
 
 def test_a_sync_that_did_something_is_written_down_and_no_other(world: World) -> None:
@@ -56,7 +33,7 @@ def test_a_sync_that_did_something_is_written_down_and_no_other(world: World) ->
         memory.search("bicycle")
         memory.status()
         memory.freshness()
-    (event,) = events_of(world)
+    (event,) = world.events()
     assert (event.kind, event.agent, event.workspace) == ("sync", "main", str(world.workspace))
     assert event.text == "4 files new or modified, 0 deleted; 4 texts embedded."
     assert event.counts["changed"] == event.counts["files"] == 4 and event.counts["removed"] == 0
@@ -65,7 +42,7 @@ def test_a_sync_that_did_something_is_written_down_and_no_other(world: World) ->
     (world.workspace / "MEMORY.md").unlink()
     with world.memory() as memory:
         memory.sync()
-    assert events_of(world)[-1].text.startswith("1 file new or modified, 1 deleted")
+    assert world.events()[-1].text.startswith("1 file new or modified, 1 deleted")
 
 
 def test_a_rebuild_says_why(world: World) -> None:
@@ -77,9 +54,9 @@ def test_a_rebuild_says_why(world: World) -> None:
     changed = replace(settings, chunking=replace(settings.chunking, tokens=100, overlap=20))
     with Memory.open(changed, clock=world.clock) as memory:
         memory.sync()
-    kinds = [event.kind for event in events_of(world)]
+    kinds = [event.kind for event in world.events()]
     assert kinds == ["sync", "rebuild", "rebuild"]
-    asked, needed = events_of(world)[1:]
+    asked, needed = world.events()[1:]
     assert asked.text == "Index rebuilt with 4 files." and asked.reason == ""
     assert "Settings changed" in needed.reason
 
@@ -101,7 +78,7 @@ def test_a_sync_that_fails_or_is_stopped(world: World) -> None:
         world.clock.forward(601)
         with pytest.raises(WorkspaceError):
             memory.sync()
-    events = events_of(world)
+    events = world.events()
     assert [event.kind for event in events] == ["sync", "sync", "rebuild", "sync", "sync"]
     assert events[0].text == "The sync was stopped: finished work is kept."
     assert events[0].reason == "Indexing was stopped; finished work is in the index."
@@ -112,7 +89,7 @@ def test_a_sync_that_fails_or_is_stopped(world: World) -> None:
 
 def test_a_joined_sync_is_written_down_once(world: World) -> None:
     with running_server() as server:
-        use(world, server)
+        world.use(server)
         go, started = threading.Event(), threading.Event()
 
         def hold(_done: int, _total: int, _label: str) -> None:
@@ -129,19 +106,19 @@ def test_a_joined_sync_is_written_down_once(world: World) -> None:
             go.set()
             first.join(20)
             second.join(20)
-    assert [event.kind for event in events_of(world)] == ["sync"]
+    assert [event.kind for event in world.events()] == ["sync"]
 
 
 def test_a_sync_that_leaves_the_work_to_another_is_no_failure(world: World) -> None:
     with world.memory() as memory:
         with SyncLock(memory.settings.index_path).holding(), pytest.raises(SyncBusy):
             memory.sync(SyncRequest(wait_s=0))
-        assert events_of(world) == []
+        assert world.events() == []
 
 
 def test_a_fallback_and_the_recovery_are_told_once_over_all_processes(world: World) -> None:
     with running_server() as server:
-        use(world, server)
+        world.use(server)
         with world.memory() as memory:
             memory.sync()
             memory.search("bicycle")
@@ -150,19 +127,19 @@ def test_a_fallback_and_the_recovery_are_told_once_over_all_processes(world: Wor
             memory.search("something else")
         with world.memory() as memory:
             memory.search("bicycle")
-        assert [event.kind for event in events_of(world)] == ["sync", "fallback"]
+        assert [event.kind for event in world.events()] == ["sync", "fallback"]
         # Another provider for one call is no recovery of this one.
-        use(world, server, name="none")
+        world.use(server, name="none")
         with world.memory() as memory:
             memory.search("bicycle")
-        use(world, server)
+        world.use(server)
         server.forever = None
         world.clock.forward(3600)
         for _ in range(2):
             with world.memory() as memory:
                 memory.search("bicycle")
                 memory.search("bicycle")
-    fallback, recovered = events_of(world)[1:]
+    fallback, recovered = world.events()[1:]
     assert fallback.text == "BM25 only (openai failed)."
     assert "401" in fallback.reason and SECRET not in fallback.reason
     assert (recovered.kind, recovered.text) == ("recovered", "openai works again.")
@@ -171,32 +148,32 @@ def test_a_fallback_and_the_recovery_are_told_once_over_all_processes(world: Wor
 
 def test_another_fallback_is_news_and_the_outage_counts_from_its_begin(world: World) -> None:
     with running_server() as server:
-        use(world, server, 'fallback = "static"')
+        world.use(server, 'fallback = "static"')
         with world.memory() as memory:
             memory.sync()
             server.forever = unauthorized()
             memory.search("bicycle")
         world.clock.forward(100)
-        use(world, server)
+        world.use(server)
         with world.memory() as memory:
             memory.search("bicycle")
         server.forever = None
         world.clock.forward(3600)
         with world.memory() as memory:
             memory.search("bicycle")
-    assert [event.kind for event in events_of(world)] == ["sync", "fallback", "fallback", "recovered"]
-    assert events_of(world)[1].text.startswith("Vectors of static")
-    assert events_of(world)[-1].seconds == 3700
+    assert [event.kind for event in world.events()] == ["sync", "fallback", "fallback", "recovered"]
+    assert world.events()[1].text.startswith("Vectors of static")
+    assert world.events()[-1].seconds == 3700
 
 
 def test_a_sync_without_its_vectors_says_so_once(world: World) -> None:
     with running_server() as server:
-        use(world, server)
+        world.use(server)
         server.forever = unauthorized()
         for _ in range(3):
             with world.memory() as memory:
                 memory.sync()
-    (event,) = events_of(world)
+    (event,) = world.events()
     assert event.text == "4 files new or modified, 0 deleted; vectors are missing."
     assert "Embedding failed" in event.reason
 
@@ -211,13 +188,13 @@ def test_a_search_that_fails_is_told_without_its_query(world: World) -> None:
         stop.set()
         with pytest.raises(Cancelled):
             memory.search("bicycle", cancel=stop)
-        assert [event.kind for event in events_of(world)] == ["sync"]
+        assert [event.kind for event in world.events()] == ["sync"]
         alter(memory.settings, "DROP TABLE chunks")
         for _ in range(3):
             with pytest.raises(IndexUnavailable):
                 memory.search("a very private question about a bicycle")
-    event = events_of(world)[-1]
-    assert [event.kind for event in events_of(world)] == ["sync", "search-failed"]
+    event = world.events()[-1]
+    assert [event.kind for event in world.events()] == ["sync", "search-failed"]
     assert event.text == "A search failed." and event.reason and "private" not in event.reason
 
 
@@ -228,7 +205,7 @@ def test_an_index_that_cannot_be_opened(world: World) -> None:
     for _ in range(2):
         with pytest.raises(IndexDamaged):
             world.memory()
-    (event,) = events_of(world)
+    (event,) = world.events()
     assert event.kind == "search-failed" and "could not be opened" in event.text
 
 
@@ -239,7 +216,7 @@ def test_faults_on_purpose_are_not_written_down(world: World) -> None:
         answer = memory.search("bicycle")
         assert answer.pool.fallback is not None
         assert "event-log" not in [note.code for note in memory.notes]
-    assert [event.kind for event in events_of(world)] == ["sync"]
+    assert [event.kind for event in world.events()] == ["sync"]
 
 
 def test_a_log_that_cannot_be_written_stops_nothing(world: World) -> None:

@@ -16,7 +16,6 @@ import pytest
 
 from openclaw_mem_engine.cancellation import Deadline
 from openclaw_mem_engine.errors import Cancelled, PathRefused, UsageError
-from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.trace import recompute
 from openclaw_mem_engine.retrieval.fallback import FallbackBackend
 from openclaw_mem_engine.sidecar import command
@@ -26,7 +25,7 @@ from openclaw_mem_engine.state.disk import held
 from openclaw_mem_engine.tools import memory_get, memory_search
 from support.commands import is_running, until
 from support.goldens import golden
-from support.qmd_world import ROWS, QmdWorld
+from support.qmd_world import ROWS, QmdWorld, codes
 
 CLI = {case["label"]: case for case in golden("qmd_cli")}
 
@@ -34,10 +33,6 @@ CLI = {case["label"]: case for case in golden("qmd_cli")}
 @pytest.fixture
 def world(tmp_path: Path) -> QmdWorld:
     return QmdWorld(tmp_path)
-
-
-def codes(memory: Memory, query: str = "nadia", **options: Any) -> set[str]:
-    return {note.code for note in memory.search(query, **options).trace.notes}
 
 
 # -- calls and answers ------------------------------------------------------------------------------------

@@ -6,26 +6,20 @@ import json
 import os
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.retrieval.fallback import FallbackBackend
 from openclaw_mem_engine.sidecar.paths import qmd_home
 from openclaw_mem_engine.sync.report import SyncRequest
 from support.commands import is_running, until
 from support.goldens import golden
-from support.qmd_world import ROWS, QmdWorld
+from support.qmd_world import ROWS, QmdWorld, codes
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> QmdWorld:
     return QmdWorld(tmp_path)
-
-
-def codes(memory: Memory, query: str = "nadia", **options: Any) -> set[str]:
-    return {note.code for note in memory.search(query, **options).trace.notes}
 
 
 def test_a_whole_sync_updates_both_and_makes_vectors_where_they_are_searched(world: QmdWorld) -> None:

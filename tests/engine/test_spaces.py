@@ -10,7 +10,7 @@ from openclaw_mem_engine.answer import Answer
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.tools import memory_search
-from support.embed_server import Server, running_server, server_error
+from support.embed_server import running_server, server_error
 from support.providers import NOTES, World, make_world
 
 QUERY = "bike"
@@ -21,13 +21,9 @@ def world(tmp_path: Path) -> World:
     return make_world(tmp_path)
 
 
-def use(world: World, server: Server, *lines: str) -> None:
-    world.configure('name = "openai"', f'base_url = "{server.base_url}"', 'model = "hash-bow-256"', *lines)
-
-
 def test_two_spaces_are_searched_and_the_knob_says_which_one_counts(world: World) -> None:
     with running_server() as server:
-        use(world, server, 'also = ["static"]')
+        world.use(server, 'also = ["static"]')
         with world.memory() as memory:
             report = memory.sync()
             assert report.embedded == report.beside == report.chunks
@@ -59,7 +55,7 @@ def test_two_spaces_are_searched_and_the_knob_says_which_one_counts(world: World
 
 def test_the_tool_names_the_provider_whose_vectors_count(world: World) -> None:
     with running_server() as server:
-        use(world, server, 'also = ["static"]')
+        world.use(server, 'also = ["static"]')
         settings = world.folder / "config.toml"
         settings.write_text(f'{settings.read_text()}[query]\nvector_space = "second"\n', "utf-8")
         with world.memory() as memory:
@@ -71,7 +67,7 @@ def test_the_tool_names_the_provider_whose_vectors_count(world: World) -> None:
 
 def test_the_chosen_space_answers_for_a_dead_primary_and_is_named(world: World) -> None:
     with running_server() as server:
-        use(world, server, 'also = ["static"]')
+        world.use(server, 'also = ["static"]')
         with world.memory() as memory:
             memory.sync()
     with world.memory() as memory:  # nothing listens at its address any more
@@ -127,7 +123,7 @@ def test_a_space_beside_that_fails_costs_the_answer_nothing(world: World) -> Non
 
 def test_a_changed_note_changes_every_space(world: World) -> None:
     with running_server() as server:
-        use(world, server, 'also = ["static"]')
+        world.use(server, 'also = ["static"]')
         with world.memory(resident=True) as memory:
             memory.sync()
             memory.search(QUERY)
@@ -142,7 +138,7 @@ def test_a_changed_note_changes_every_space(world: World) -> None:
 
 def test_the_workbench_profile_uses_the_signals_of_the_chosen_space(world: World) -> None:
     with running_server() as server:
-        use(world, server, 'also = ["static"]')
+        world.use(server, 'also = ["static"]')
         with world.memory() as memory:
             memory.sync()
             knobs = memory.knobs.set({"profile": "workbench"})
@@ -155,7 +151,7 @@ def test_the_workbench_profile_uses_the_signals_of_the_chosen_space(world: World
 
 def test_pruning_spares_what_any_space_needs(world: World) -> None:
     with running_server() as server:
-        use(world, server, 'also = ["static"]')
+        world.use(server, 'also = ["static"]')
         with world.memory() as memory:
             memory.sync()
             world.write({"memory/garden.md": "# Garden\n\nAll of it is new.\n"})
@@ -174,7 +170,7 @@ def test_pruning_spares_what_any_space_needs(world: World) -> None:
 
 def test_a_plan_counts_and_sends_and_writes_nothing(world: World) -> None:
     with running_server() as server:
-        use(world, server, 'also = ["static"]')
+        world.use(server, 'also = ["static"]')
         with world.memory() as memory:
             plan = memory.plan()
             assert server.requests == []
@@ -199,7 +195,7 @@ def test_an_interrupted_sync_keeps_what_was_embedded(world: World) -> None:
     )
     world.write({"memory/long.md": lines})
     with running_server() as server:
-        use(world, server, "concurrency = 1")
+        world.use(server, "concurrency = 1")
         server.faults = [None, None, None]
         server.forever = server_error(501)
         with world.memory() as memory:

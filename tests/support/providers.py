@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from openclaw_mem_engine.config.load import load_settings
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.state.events import EVENTS_FILE, Event, EventLog
+from support.embed_server import Server
 from support.memories import write_notes
+
+SECRET = "sk-test-0123456789abcdef"
 
 NOTES = {
     "MEMORY.md": "# Memory\n\nThe bakery opens at seven.\n\nRouter password lies in the drawer.\n",
@@ -50,6 +55,16 @@ class World:
     def configure(self, *lines: str) -> None:
         """The table ``[provider]`` of our settings file."""
         (self.folder / "config.toml").write_text("\n".join(["[provider]", *lines]) + "\n", "utf-8")
+
+    def use(self, server: Server, *lines: str, name: str = "openai", model: str = "hash-bow-256") -> None:
+        """Configure the provider ``name`` at ``server``, and more ``lines`` of its table."""
+        served = (f'base_url = "{server.base_url}"', f'api_key = "{SECRET}"', f'model = "{model}"')
+        self.configure(f'name = "{name}"', *served, *lines)
+
+    def events(self) -> list[Event]:
+        """What is in the event log, oldest first."""
+        with closing(EventLog(self.folder / "data" / EVENTS_FILE)) as log:
+            return log.read(10_000)[::-1]
 
     def settings(self) -> Settings:
         home = self.folder / "home"

@@ -66,3 +66,8 @@ class QmdWorld:
     def memory(self, qmd: dict[str, Any] | None = None, *, resident: bool = False, **changes: Any) -> Memory:
         settings = replace(self.settings(qmd), **changes)
         return Memory.open(settings, clock=self.clock, resident=resident)
+
+
+def codes(memory: Memory, query: str = "nadia", **options: Any) -> set[str]:
+    """The codes of the notes of a search."""
+    return {note.code for note in memory.search(query, **options).trace.notes}
