@@ -181,7 +181,7 @@ async def test_markdown_that_is_no_memory_is_counted_where_it_may_be_missed(tmp_
     note = settings_in(tmp_path).workspace / "plans" / "roof.md"
     note.parent.mkdir()
     note.write_text("Slates for the roof.\n")
-    said = "1 Markdown file here is not memory: your agent does not search it."
+    said = "Your agent does not search 1 Markdown file here: not memory."
     async with running(tmp_path, (80, 24)) as (pilot, screen):
         assert said in " ".join(screen.hits.text.split())
         await press(pilot, *"router", "enter", "W")

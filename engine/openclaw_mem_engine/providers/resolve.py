@@ -98,9 +98,13 @@ def _need(settings: Settings, name: str) -> str:
     endpoint = endpoint_of(settings, name)
     if endpoint.api_key is not None and endpoint.api_key.problem:
         return endpoint.api_key.problem
-    variables = next((found for known, found in KEY_VARIABLES.items() if known == name), ())
     may = "may need" if endpoint.base_url else "set"
-    return f"{may} {variables[0]}" if variables else "needs no key"
+    return f"{may} {variable}" if (variable := _variable(name)) else "needs no key"
+
+
+def _variable(name: str) -> str:
+    """The environment variable that usually holds the key of a provider; "" where it needs none."""
+    return next((variables[0] for known, variables in KEY_VARIABLES.items() if known == name), "")
 
 
 def _host(spec: EmbedderSpec) -> tuple[str, bool]:
@@ -235,7 +239,7 @@ def _key_state(settings: Settings, name: str) -> str:
         return endpoint.api_key.problem
     if name == "ollama":
         return "needs no key"
-    advice = "".join(f"set {variables[0]}" for known, variables in KEY_VARIABLES.items() if known == name)
+    advice = f"set {variable}" if (variable := _variable(name)) else ""
     return f"no key: {'your own server may need none, else ' if endpoint.base_url else ''}{advice}"
 
 

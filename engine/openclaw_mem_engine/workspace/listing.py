@@ -113,9 +113,7 @@ def unlisted_notes(settings: Settings) -> str:
     count = _outside(real, _walk(settings.max_file_bytes, settings.exclude))
     if not count:
         return ""
-    are, them = ("is", "it") if count.startswith("1 ") else ("are", "them")
-    text = f"{count} {are} not memory: your agent does not search {them}."
-    return f"{text[0].upper()}{text[1:]} The option --include '**/*.md' takes {them} in."
+    return f"Your agent does not search {count}: not memory. The option --include '**/*.md' adds such files."
 
 
 def _walk(max_bytes: int, exclude: Sequence[str]) -> Walk:
