@@ -173,8 +173,9 @@ class TestNamed:
         assert found.host == "" and found.why.endswith("at 127.0.0.1:8911 on this machine")
         assert "your own server may need none" in found.why and "pw" not in repr(found)
         known = prospects(world.load())
-        assert known["openai"] == "this machine (127.0.0.1:8911); may need OPENAI_API_KEY"
-        assert known["voyage"] == "api.voyageai.com; set VOYAGE_API_KEY"
+        said = "no key: your own server may need none, else set OPENAI_API_KEY"
+        assert known["openai"] == f"this machine (127.0.0.1:8911); {said}"
+        assert known["voyage"] == "api.voyageai.com; no key: set VOYAGE_API_KEY"
         assert known["local"] == "this machine; default model" and "none" not in known
         wrong = ProviderSettings(provider="static", endpoints={"openai": Endpoint("ftp://heron")})
         said = prospects(replace(world.load(), provider=wrong))["openai"]

@@ -93,18 +93,7 @@ def _need(settings: Settings, name: str) -> str:
     if name == "local":
         model = settings.provider.local_model_path
         return f"model {without_credentials(model)}" if model else "default model"
-    if origin := _key(settings, name):
-        return f"key from {origin}"
-    endpoint = endpoint_of(settings, name)
-    if endpoint.api_key is not None and endpoint.api_key.problem:
-        return endpoint.api_key.problem
-    may = "may need" if endpoint.base_url else "set"
-    return f"{may} {variable}" if (variable := _variable(name)) else "needs no key"
-
-
-def _variable(name: str) -> str:
-    """The environment variable that usually holds the key of a provider; "" where it needs none."""
-    return next((variables[0] for known, variables in KEY_VARIABLES.items() if known == name), "")
+    return _key_state(settings, name)
 
 
 def _host(spec: EmbedderSpec) -> tuple[str, bool]:
@@ -239,7 +228,7 @@ def _key_state(settings: Settings, name: str) -> str:
         return endpoint.api_key.problem
     if name == "ollama":
         return "needs no key"
-    advice = f"set {variable}" if (variable := _variable(name)) else ""
+    advice = "".join(f"set {variables[0]}" for known, variables in KEY_VARIABLES.items() if known == name)
     return f"no key: {'your own server may need none, else ' if endpoint.base_url else ''}{advice}"
 
 
