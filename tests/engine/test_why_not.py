@@ -410,11 +410,11 @@ def test_wrong_questions(either: Memory, query: str, path: str, line: int) -> No
 
 
 def test_the_last_line_of_a_note_can_be_asked_for(either: Memory) -> None:
-    """What comes after the last newline is no line, though a chunk counts it."""
+    """The range of a chunk may count the empty text after the last newline; nothing is after that."""
     last = (either.settings.workspace / "MEMORY.md").read_text("utf-8").count("\n")
     assert either.why_not("x", "MEMORY.md", last).passage.path == "MEMORY.md"
-    with pytest.raises(UsageError, match=f"has {last} lines"):
-        either.why_not("x", "MEMORY.md", last + 1)
+    with pytest.raises(UsageError, match=f"there is no line {last + 2}"):
+        either.why_not("x", "MEMORY.md", last + 2)
 
 
 def test_an_absolute_path_is_the_same_note(small: Memory) -> None:
