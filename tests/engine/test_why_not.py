@@ -361,6 +361,8 @@ def test_a_deleted_note_that_is_still_indexed_is_said_to_be(small: Memory) -> No
     (small.settings.workspace / "memory/2026-02-20.md").unlink()
     found = small.why_not("router", "memory/2026-02-20.md")
     assert found.stage == RETURNED and "is deleted" in found.steps[0].text
+    assert found.steps[1].text == "it is included by the rule memory/**/*.md"
+    assert "lines 1–" in found.steps[2].text
     link = small.settings.workspace / "memory/2026-02-20.md"
     link.symlink_to("pump.md")
     steps = small.why_not("router", "memory/2026-02-20.md").steps
@@ -408,11 +410,11 @@ def test_wrong_questions(either: Memory, query: str, path: str, line: int) -> No
 
 
 def test_the_last_line_of_a_note_can_be_asked_for(either: Memory) -> None:
-    """What comes after the last newline is no line, though a chunk counts it."""
+    """The range of a chunk may count the empty text after the last newline; nothing is after that."""
     last = (either.settings.workspace / "MEMORY.md").read_text("utf-8").count("\n")
     assert either.why_not("x", "MEMORY.md", last).passage.path == "MEMORY.md"
-    with pytest.raises(UsageError, match=f"has {last} lines"):
-        either.why_not("x", "MEMORY.md", last + 1)
+    with pytest.raises(UsageError, match=f"there is no line {last + 2}"):
+        either.why_not("x", "MEMORY.md", last + 2)
 
 
 def test_an_absolute_path_is_the_same_note(small: Memory) -> None:

@@ -110,6 +110,7 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None
                 assert "fallback: BM25 only (static failed)" in screen.notes.text, name
                 chain = app.screen.chain.text  # type: ignore[attr-defined]
                 assert "✗ paused" in chain and "● active" in chain, "the chain says so too"
+                assert "in use now (simulated)" in app.screen.link_pane.text, name  # type: ignore[attr-defined]
                 assert SAID[name][:20] in " ".join(app.screen.link_pane.text.split())  # type: ignore[attr-defined]
             drawn = " ".join(app.screen.query_one("#last").text.split())  # type: ignore[attr-defined]
             noted = " ".join(screen.notes.text.split())

@@ -219,6 +219,19 @@ def test_waterfall_states_operands_and_final() -> None:
     assert value == pytest.approx(row.diversity.value, abs=0.0005)
 
 
+def test_waterfall_says_which_cosines_a_value_mixes() -> None:
+    knobs = Knobs().set({"line_vector": 0.05, "mode": "vector"})
+    view = world.view(knobs, Knobs())
+    assert view.trace is not None
+    row = view.trace.returned[0]
+    assert "+ line" not in texts(waterfall(view, row, 60)), "it has no line vector"
+    (mixed,) = [step for step in row.operands if "cosine" in step.inputs]
+    inputs = {**mixed.inputs, "line": 0.709}
+    operands = tuple(step._replace(inputs=inputs) if step is mixed else step for step in row.operands)
+    drawn = texts(waterfall(view, row._replace(operands=operands), 60))
+    assert f"chunk {fmt.score(inputs['cosine'])} ×.95 + line .709 ×.05" in drawn
+
+
 def test_waterfall_of_a_dropped_row_says_why() -> None:
     view = world.view()
     assert view.trace is not None
@@ -411,6 +424,9 @@ def test_the_strip_counts_what_is_configured_and_the_panel_names_it() -> None:
     assert "profile  documented with snippet chars 1000 │" in drawn and "resets" not in drawn
     turned = spans.text_of(funnel.strip(Knobs(), Knobs().set({"max_results": 5}), 120))
     assert "profile  documented │" in turned and "1 change · U reset" in turned
+    chips = configured.set({"min_score": 0.25})
+    both = spans.text_of(funnel.strip(chips, chips, 120))
+    assert "documented with snippet chars 1000 │" in both and both.count("min score .25") == 1
     low = spans.text_of(funnel.strip(configured, configured, 50))
     assert "profile  documented, 1 change │" in low, "where there is no room for its name"
     assert "profile  documented │" in spans.text_of(funnel.strip(configured, Knobs(), 120))
@@ -792,7 +808,8 @@ def test_a_lesson_that_does_not_fit_ends_with_an_ellipsis() -> None:
         for cells in (60, 78, 118):
             drawn = lesson_lines(guide, number, empty, cells)
             assert len(drawn) <= 4 and all(spans.width(line) <= cells for line in drawn)
-            whole = " ".join(texts(drawn[1:]).split()) == " ".join(lesson.lesson.split())
+            assert not re.search(r"\b0\.\d", texts(drawn[1:])), "numbers as on all screens"
+            whole = " ".join(texts(drawn[1:]).split()) == fmt.numbers(" ".join(lesson.lesson.split()))
             assert whole != texts(drawn).endswith(" … ! all")
             cut += not whole
     assert cut

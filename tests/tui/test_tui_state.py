@@ -13,6 +13,7 @@ from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.model import Freshness
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
+from openclaw_mem_engine.ranking.profiles import SELECTABLE, profile
 from openclaw_mem_tui.bindings import ACTIONS
 from openclaw_mem_tui.features import SCREENS, ScreenEntry
 from openclaw_mem_tui.features.search import state
@@ -130,6 +131,16 @@ def test_a_profile_sets_everything_and_resets_everything() -> None:
     other = state.nudged(Knobs(), state.PROFILE, 1)
     assert other.profile != "documented" and other.changes_from(Knobs())
     assert state.reset(other, Knobs(), state.PROFILE) == Knobs()
+
+
+def test_the_profiles_include_the_configured_one() -> None:
+    """That of the external qmd cannot be chosen otherwise."""
+    process = profile("qmd-process")
+    view, seen = View(process, process), set[str]()
+    for _ in (*SELECTABLE, process.profile):
+        view = replace(view, knobs=state.turned(view, state.PROFILE, 1, False))
+        seen.add(view.knobs.profile)
+    assert view.knobs == process and seen == {*SELECTABLE, process.profile}
 
 
 STEPS = st.tuples(st.sampled_from(state.KNOB_NAMES), st.sampled_from([-1, 1]), st.booleans())

@@ -240,11 +240,11 @@ async def test_an_expected_passage_is_of_its_query_and_any_is_stopped_from_the_l
         await press(pilot, "j", "full_stop")
         search.query_line.value = "heron"
         await settled(pilot)
-        assert f"expected {passage.location} at “{DRILL}”" in search.verdict.text
+        assert f"expected {passage.location} for the query “{DRILL}”" in search.verdict.text
         assert "✗" not in search.verdict.text
         await press(pilot, "full_stop")
         assert len(search.search.view.expected) == 2
-        assert search.verdict.text.count("rank 1") == 1 and "and 1 at other queries" in search.verdict.text
+        assert search.verdict.text.count("rank 1") == 1 and "and 1 for other queries" in search.verdict.text
         await press(pilot, "comma")
         picks = pilot.app.screen
         assert isinstance(picks, PickScreen)

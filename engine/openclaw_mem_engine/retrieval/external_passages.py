@@ -70,7 +70,7 @@ class ExternalLookup(CollectionLookup[Pool]):
             return placed
         with suppress(NoteRefused):
             now = self._backend.get(self._path)
-            check_line(self._line, self._path, now.total_lines, now.text)
+            check_line(self._line, self._path, now.total_lines)
         if not self._documents and not any(one.held for one in placed):
             self._pass(
                 "indexed", "the index of the external qmd cannot be read: whether it has the file is unknown"

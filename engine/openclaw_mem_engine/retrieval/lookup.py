@@ -43,10 +43,9 @@ def checked(query: str, path: str) -> str:
     return query
 
 
-def check_line(line: int | None, path: str, end_line: int, text: str) -> None:
-    """Raise UsageError for a line after the ``text`` of a file, whose last piece has the number ``end_line``:
-    after a last newline there is no line."""
-    lines = end_line - text.endswith("\n")
+def check_line(line: int | None, path: str, lines: int) -> None:
+    """Raise UsageError for a line after the last one of a file: as in the range of a chunk, the empty text
+    after a last newline counts."""
     if line is not None and line > lines:
         raise UsageError(f"{path} has {counted(lines, 'line')}: there is no line {line}.")
 

@@ -22,19 +22,27 @@ from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.retrieval.keywords import provide_for_search
 from openclaw_mem_engine.retrieval.lookup import INDEX, Lookup, check_line
 from openclaw_mem_engine.stores.base import StoredChunk
+from openclaw_mem_engine.stores.findings import counted
 from openclaw_mem_engine.sync.changes import is_on_disk, note_changed, on_disk
 from openclaw_mem_engine.why_not import WhyNot
 from openclaw_mem_engine.why_not.tries import MADE_WITH
 from openclaw_mem_engine.why_not.walk import ListFact
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import takes_in
-from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, absolute_path, open_workspace
+from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, absolute_path, included_by, open_workspace
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.retrieval import FoundLists, PassageQuestion
     from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
 
 _NO_VARIANTS: dict[str, Any] = {"rerank": False, "expansion": "off", "strong_signal": False}
+
+
+def _extent(chunks: Sequence[StoredChunk]) -> str:
+    """``lines 1–41 in 3 chunks``."""
+    first, last = min(one.start_line for one in chunks), max(one.end_line for one in chunks)
+    lines = f"lines {first}–{last}" if first < last else f"line {first}"
+    return f"{lines} in {counted(len(chunks), 'chunk')}"
 
 
 class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
@@ -86,7 +94,7 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         self._pass("file", f"{path} {there}{held * (not exists)}")
         if reason is not None and not chunks:
             return self._stop_at("listed", f"it is not listed: {reason}")
-        included = "it is part of the memory"
+        included = f"it is included by {included_by(path)}"
         self._pass("listed", f"it is not included any more{held}" if gone and exists else included)
         if path in known and known[path].refusal:
             return self._stop_at("indexed", f"it holds no text that can be indexed: {known[path].refusal}")
@@ -103,7 +111,7 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         if path in changed and (not holding or self._text_differs(path, holding)):
             return self._stop_at("indexed", "it was modified since it was indexed", INDEX)
         stale = " (modified since, not in these lines)" if path in changed else ""
-        self._pass("indexed", f"it is indexed, in {len(chunks)} chunk{'s' * (len(chunks) > 1)}{stale}")
+        self._pass("indexed", f"it is indexed: {_extent(chunks)}{stale}")
         if not holding:
             return self._stop_at("chunk", f"line {self._line} is in no chunk: it holds no text")
         spans = Counter((chunk.start_line, chunk.end_line) for chunk in holding)
@@ -144,14 +152,11 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
 
     def _check_line(self, path: str, chunks: Sequence[StoredChunk]) -> None:
         """Raises UsageError for a line that neither file nor index has."""
-        last = max(chunks, key=lambda chunk: chunk.end_line, default=None)
-        indexed, text = (last.end_line, last.text) if last is not None else (0, "")
         try:
-            check_line(self._line, path, indexed, text)
+            check_line(self._line, path, max((chunk.end_line for chunk in chunks), default=0))
         except UsageError:
             with suppress(NoteRefused):  # a transcript, or one that cannot be read now
-                now = self._backend.get(path)
-                return check_line(self._line, path, now.total_lines, now.text)
+                return check_line(self._line, path, self._backend.get(path).total_lines)
             raise
 
     def _text_differs(self, path: str, holding: Sequence[StoredChunk]) -> bool:

@@ -91,7 +91,7 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
                     return self._stop_at("indexed", "it was modified since it was indexed", INDEX)
                 stale = " (modified since, not in this line)"
         made = [self._backend.candidate_of(one, self._by_name[one.collection]) for one in documents.values()]
-        check_line(self._line, self._path, max(one.end_line for one in made), "")
+        check_line(self._line, self._path, max(one.end_line for one in made))
         self._pass("indexed", f"it is indexed, as a whole document{stale}")
         return [one for one in made if self._line is None or self._line <= one.end_line]
 

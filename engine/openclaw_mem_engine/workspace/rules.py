@@ -82,6 +82,16 @@ def source_of(path: str) -> Source:
     return "sessions" if ours else "memory"
 
 
+def included_by(path: str) -> str:
+    """Which rule or setting makes a listed path part of the memory, in words."""
+    if source_of(path) == "sessions":
+        return "the setting sources (sessions)"
+    if path in ROOT_FILES:
+        return "its name"
+    below_memory = path.startswith(f"{MEMORY_FOLDER}/") and not machine_folder(path)
+    return f"the rule {MEMORY_FOLDER}/**/*{NOTE_SUFFIX}" if below_memory else "the setting extra_paths"
+
+
 class Workspace(NamedTuple):
     """A workspace folder that exists: ``given`` as the caller wrote it, ``real`` without links."""
 

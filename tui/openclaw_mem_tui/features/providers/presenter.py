@@ -42,7 +42,10 @@ class ChainState:
     #: By provider: where note text would go, and what is known of its key or model file.
     prospects: Mapping[str, str] = field(default_factory=dict)
     #: The last answer of a fallback in the event log.
-    fallback: Event | None = None
+    last_fallback: Event | None = None
+    #: What answers instead of the primary now, and whether a simulated fault is the reason.
+    fallback: Fallback | None = None
+    simulated: bool = False
 
     def used(self, link: ProviderState, days: int) -> Spent | None:
         """What a link was used for today (1) or in more days; None when it was not."""
@@ -118,7 +121,9 @@ class ProvidersPresenter(Presenter[ChainState]):
             qmd=qmd,
             qmd_command=service.settings.qmd.command or "",
             prospects=known,
-            fallback=last,
+            last_fallback=last,
+            fallback=None if fallback is not None and fallback.origin == "qmd" else fallback,
+            simulated=bool(service.faults),
         )
 
     async def probe(self, link: ProviderState) -> None:

@@ -182,8 +182,10 @@ def _fallbacks(chain: ChainState) -> list[tuple[str, str]]:
 
 
 def _last_fallback(chain: ChainState) -> list[tuple[str, str]]:
-    """When a fallback answered last, and why."""
-    if (event := chain.fallback) is None:
+    """That a fallback answers now, or when one answered last, and why."""
+    if chain.fallback is not None:
+        return [("in use now" + " (simulated)" * chain.simulated, "warn")]
+    if (event := chain.last_fallback) is None:
         return [(f"not used in the last {EVENTS_SEEN} events", "dim")]
     why = f": {fmt.message(event.reason)}" if event.reason else ""
     return [("last used ", "dim"), (fmt.clock(event.at, chain.at), ""), (why, "dim")]

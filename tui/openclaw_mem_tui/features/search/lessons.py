@@ -120,7 +120,7 @@ def lesson_lines(guide: Guide, number: int, view: View, cells: int) -> list[Line
 
 def lesson_text(lesson: Lesson, cells: int) -> list[Line]:
     """What it says, in full."""
-    return wrapped(line("   ", fmt.inert(lesson.lesson)), cells, 3)
+    return wrapped(line("   ", fmt.numbers(fmt.inert(lesson.lesson))), cells, 3)
 
 
 def over_hits(search: SearchPresenter, cells: int, brief: bool = False, full: bool = False) -> list[Line]:

@@ -301,16 +301,16 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
 def turned(view: View, name: str, direction: int, large: bool) -> Knobs:
     """The knobs after one key on one of them; direction 0 is the key that resets it."""
     if direction:
-        return nudged(view.knobs, name, direction, large)
+        return nudged(view.knobs, name, direction, large, view.defaults.profile)
     return reset(view.knobs, view.defaults, name)
 
 
-def nudged(knobs: Knobs, name: str, direction: int, large: bool = False) -> Knobs:
-    """One key press on one knob. The weights stay complements; a profile sets everything."""
+def nudged(knobs: Knobs, name: str, direction: int, large: bool = False, configured: str = "") -> Knobs:
+    """One key press on one knob. The weights stay complements; a profile sets everything, and the
+    ``configured`` one is always among them."""
     if name == PROFILE:
-        names = list(SELECTABLE)
-        at = names.index(knobs.profile) if knobs.profile in names else 0
-        return profile(names[(at + direction) % len(names)])
+        names = [*dict.fromkeys(filter(None, (*SELECTABLE, configured, knobs.profile)))]
+        return profile(names[(names.index(knobs.profile) + direction) % len(names)])
     value = KNOBS[name].nudge(getattr(knobs, name), direction, large)
     return knobs.set({name: value})
 

@@ -84,7 +84,8 @@ def _expected(view: View, trace: Trace, cells: int) -> Line:
     others = len(view.expected) - len(here)
     if not here:
         ((passage, query), *more) = view.expected.items()
-        what = f"{_name(passage, cells)} at “{query}”" if not more else f"{others} at other queries"
+        name = f"{_name(passage, cells)} for the query “{query}”"
+        what = f"{others} for other queries" if more else name
         return fit(line((f" {fmt.inert(what)}", "faint")), cells - 1)
     fates = {passage: api.fate(trace, *passage) for passage in here}
     # Lines of one chunk have one rank.
@@ -104,7 +105,7 @@ def _expected(view: View, trace: Trace, cells: int) -> Line:
             (f" {moved}" if moved else "", role),
             (f" {fmt.numbers(fmt.inert(short))}", "dim"),
         )
-    parts += line((f"  and {others} at other queries" if others else "", "faint"))
+    parts += line((f"  and {others} for other queries" if others else "", "faint"))
     return fit(parts, cells - 1)
 
 

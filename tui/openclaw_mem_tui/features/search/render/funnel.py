@@ -124,8 +124,7 @@ def strip(
     original = profile(defaults.profile)
     configured = defaults.changes_from(original) if knobs.profile == defaults.profile else {}
     kept = {name: value for name, value in configured.items() if getattr(knobs, name) == value}
-    own = changed_words(original, original.set(kept)) if kept else ""
-    shown = [part(f"{knobs.profile}{own and f' with {own}'}", "profile")]
+    shown = list[Span]()
     if knobs.vector_space != "primary":
         shown.append(part(f"{knobs.vector_space} vectors", "vector_space"))
     if knobs.mode != "hybrid":
@@ -150,6 +149,9 @@ def strip(
     if knobs.keyword_rescue != defaults.keyword_rescue:
         shown.append(part(f"rescue {knobs.keyword_rescue}", "keyword_rescue"))
     shown.append(part(f"max {knobs.max_results}", "max_results"))
+    unnamed = {name: value for name, value in kept.items() if name not in named}
+    own = changed_words(original, original.set(unnamed)) if unnamed else ""
+    shown.insert(0, part(f"{knobs.profile}{own and f' with {own}'}", "profile"))
     end = rest = unseen = line()
     if changes := knobs.changes_from(defaults):
         hidden = sum(name not in named for name in changes)
@@ -166,7 +168,7 @@ def strip(
         if not fits():
             shown = [span for span in shown if span.role != "dim" or not span.text.endswith(less)]
     if own and not fits():
-        shown[0] = shown[0]._replace(text=f"{knobs.profile}, {fmt.count(len(kept), 'change')}")
+        shown[0] = shown[0]._replace(text=f"{knobs.profile}, {fmt.count(len(unnamed), 'change')}")
     end = (*end, *(unseen if fits() else ()), *rest, *line(" ")) if end else ()
     return _with_end([label, *[p for span in shown for p in (Span(" │ ", "faint"), span)][1:]], end, cells)
 

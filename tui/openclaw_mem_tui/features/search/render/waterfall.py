@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.comparison import GONE
-from openclaw_mem_tui.features.search.render import outcome
+from openclaw_mem_tui.features.search.render import operands, outcome
 from openclaw_mem_tui.features.search.render.groups import dropped_by
 from openclaw_mem_tui.features.search.render.hits import best_line, steps
 from openclaw_mem_tui.features.search.state import View
@@ -137,9 +137,10 @@ def waterfall(
             if folded:
                 continue
             if change or not note:
-                text, bar = _detail(operand, row.ranks.get(lst.key)), axis.bar(before, total, _role(label))
+                text = operands.detail(operand, row.ranks.get(lst.key))
+                bar = axis.bar(before, total, _role(label))
                 made.append(step(lst.label, text, bar, fmt.signed(change, digits)))
-                made += said(note)
+                made += [*said(operands.mixed(operand)), *said(note)]
             else:
                 # A long reason would part the bars, and push the final score out of a low pane.
                 (unmatched if fmt.width_of(note) > detail else made).extend(absent(lst.label, note))
@@ -168,7 +169,7 @@ def waterfall(
             made += wrapped(line((f"{fmt.left(label, _LABEL - 1)} ", "dim"), text), cells, _LABEL)
             made += said(note)
             continue
-        text, role = _later_detail(operand, digits), "bad" if total < before else "sum"
+        text, role = operands.later_detail(operand, digits), "bad" if total < before else "sum"
         bar = axis.bar(min(total, before), max(total, before), role, "▒" if total < before else "█")
         made.append(step(label, text, bar, fmt.signed(change, digits), "bad" if total < before else ""))
         made += said(note)
@@ -200,33 +201,6 @@ def _role(term: str) -> str:
     """The colour of a list's bar: that of its kind."""
     family = term.partition(":")[0]
     return family if family in ROLES else "accent"
-
-
-def _detail(operand: Operand, rank: int | None) -> str:
-    """The operand as arithmetic, with the constants it was made of."""
-    inputs, value = operand.inputs, fmt.score(operand.value)
-    weight = f"×{fmt.score(operand.weight, 2)}" if operand.weight != 1 else ""
-    if "k" in inputs:
-        return f"{operand.weight:g}/({inputs['k']:g}+{inputs['rank']:g})"
-    if "rank" in inputs:
-        return f"#{inputs['rank']:g} {value} {weight}"
-    if "max" not in inputs:
-        return f"{fmt.ranked(rank)} {value} {weight}".strip()
-    raw = next(iter(inputs.values()))
-    if "min" in inputs:
-        return f"{fmt.score(raw, 2)}→{fmt.score(operand.value, 2)} {weight}"
-    return f"{raw + inputs['line_share'] * inputs['line']:.1f}/{inputs['max']:.1f} {weight}"
-
-
-def _later_detail(operand: Operand, digits: int) -> str:
-    """What a stage after the fusion did: its factor, its term or the new score, and what made that."""
-    if operand.op == "add":
-        weight = f" ×{fmt.score(operand.weight, 2)}" if operand.weight != 1 else ""
-        return f"{fmt.score(operand.value)}{weight}"
-    aged, rank = operand.inputs.get("age_days"), operand.inputs.get("rank", operand.inputs.get("position"))
-    made = fmt.days(aged) if aged is not None else fmt.ranked(int(rank)) if rank is not None else ""
-    sign, many = ("×", 3) if operand.op == "mul" else ("= ", digits)
-    return fmt.join((made, f"{sign}{fmt.score(operand.value, many)}"), " ")
 
 
 def _margin(trace: Trace, total: float, digits: int) -> tuple[str, str, str] | None:
