@@ -28,22 +28,22 @@ class Fate(NamedTuple):
 
 def verdict(pool: Pool, trace: Trace) -> str:
     """One sentence, without its full stop: ``found`` and ``would_add``. Paths in it are as in the index."""
-    return "; ".join(part for part in (found(pool, trace), would_add(trace)) if part)
+    return "; ".join(part for part in (*found(pool, trace), would_add(trace)) if part)
 
 
-def found(pool: Pool, trace: Trace) -> str:
+def found(pool: Pool, trace: Trace) -> tuple[str, ...]:
     """How many results and why none, how many the agent gets in part only and which of them without their
-    best line, and how many candidates the minimum score drops."""
+    best line, and how many candidates the minimum score drops: clauses, the least important one last."""
     count = len(trace.results)
     absent = _absent_words(pool, trace.knobs)
     head = _counted(count, "result") if count else _nothing(pool, trace)
     if absent:
         head += f"{' by vectors only: ' if count else '; '}{absent}"
     elif count and all(row.outcome.rescued for row in trace.returned):
-        head += f", kept by keyword rescue (keyword matches only): no score reaches {trace.knobs.min_score:g}"
+        head += f" by keyword rescue (keyword matches only): no score reaches {trace.knobs.min_score:g}"
     shortened, loses = _shortened(trace)
     first = "" if loses or absent or not count else _first(trace)
-    return "; ".join(part for part in (head, first, shortened, _below(trace) if count else "") if part)
+    return tuple(part for part in (head, first, shortened, _below(trace) if count else "") if part)
 
 
 def fate(trace: Trace, path: str, line: int) -> Fate:

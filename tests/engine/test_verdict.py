@@ -114,7 +114,7 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
         if loses:
             assert int(loses[1] if loses[1].isdigit() else 1) == sum(map(bool, hidden))
             assert loses[2] == ("all or part of " if {*whole} == {True, False} else "a part of " * whole[0])
-        if "kept by keyword rescue" in said:
+        if "by keyword rescue" in said:
             assert all(result.score < knobs.min_score for result in trace.results)
 
 

@@ -769,6 +769,26 @@ def test_status_gives_way_to_what_was_just_said() -> None:
     assert spans.width(line) == 60 and spans.text_of(line).rstrip().endswith(".json")
 
 
+def test_the_status_leaves_out_the_steps_of_the_timings_first() -> None:
+    view = world.view()
+    activity = Activity(phase="ready", freshness=Freshness("fresh", 1, 0.0), files=9, chunks=20)
+    steps = [name for name, _ in status.timings(view)]
+    for cells in range(40, 140):
+        drawn = texts([status.status(view, activity, cells)])
+        shown = [name for name in steps if f" {name} " in drawn]
+        assert shown == (steps if shown else []) and ("total" in drawn) == (not shown), "all or their sum"
+        assert ("9 files" in drawn or not shown) and drawn.rpartition("fresh")[0].endswith(("  ", "· "))
+
+
+def test_the_sentence_leaves_out_whole_clauses_to_take_one_line() -> None:
+    clauses = ["1 result", "the first: cosine .403", "36 more are below min score .35"]
+    assert [texts(above._sentence(clauses, "", cells, 2)).strip() for cells in (80, 50)] == [
+        "; ".join(clauses),
+        "1 result; the first: cosine .403 … !",
+    ]
+    assert "min score" in texts(above._sentence(clauses, "", 50, above._ALL)), "in full"
+
+
 def test_the_sign_is_the_state_whatever_was_said_last() -> None:
     said, sound = Activity(phase="ready", said="wrote x.json"), world.view()
     assert status.status(sound, said, 100)[0].role == "good"

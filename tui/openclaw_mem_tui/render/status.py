@@ -142,7 +142,7 @@ def asker(view: View) -> str:
 
 def soundness(view: View, activity: Activity, cells: int, *, framed: bool = False) -> list[Line]:
     """One line a warning, then the informative notes in one: what makes this answer less than it could be.
-    ``framed``: the frame of the query line says which session asks."""
+    ``framed``: these may take two lines, and the frame of the query line says which session asks."""
     made: list[Line] = []
     said = ((_INFO, activity.noted), (_WARNING, activity.trouble), (_FAILED, view.error))
     for text, sign in reversed({text: sign for sign, text in said if text}.items()):  # each text once
@@ -177,7 +177,7 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
     if not framed and (asks := asker(view)):
         informative.insert(0, asks)
     joined = " · ".join(informative)
-    if joined and fmt.width_of(fmt.message(joined)) + 4 <= cells:
+    if joined and (not framed or fmt.width_of(fmt.message(joined)) + 4 <= cells):
         informative = [joined]
     elif len(informative) > 2:
         informative = [informative[0], " · ".join(informative[1:])]
@@ -255,11 +255,14 @@ def timings(view: View) -> list[tuple[str, float]]:
 
 
 def status(view: View, activity: Activity, cells: int, frame: int = 0) -> Line:
-    """State and timings at the left, the index at the right."""
-    end = _index(activity)
-    start = doing(activity, frame) or _answered(view, activity, frame)
-    if width(start) + width(end) + 2 > cells:
-        end = _index(activity, short=True)
+    """State and timings at the left, the index at the right. What there is no room for goes whole: first the
+    timings of the steps, which leaves their sum, then the size of the index."""
+    busy = doing(activity, frame)
+    for steps, short in ((True, False), (False, False), (False, True)):
+        start = busy or _answered(view, activity, frame, steps=steps)
+        end = _index(activity, short=short)
+        if width(start) + width(end) + 2 <= cells:
+            break
     if activity.said and width(start) + width(end) + 2 > cells:
         # What has just happened (a file was written: where?) matters more than the index.
         return spread((start[0], Span(fmt.crop_left(fmt.inert(activity.said), cells - 4))), (), cells)
@@ -288,8 +291,8 @@ def doing(activity: Activity, frame: int) -> Line:
     return ()
 
 
-def _answered(view: View, activity: Activity, frame: int) -> Line:
-    """The search that runs, or what the last one took."""
+def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Line:
+    """The search that runs, or what the last one took: in ``steps``, or in all."""
     if activity.searching and view.pending:
         spin = SPINNER[frame % len(SPINNER)]
         return line((f" {spin} ", "accent"), ("searching", "dim"), (f"  {key('cancel')} cancel", "faint"))
@@ -306,6 +309,8 @@ def _answered(view: View, activity: Activity, frame: int) -> Line:
         return line(sign, ("ready", "dim"))
     parts = [sign]
     shown = timings(view)
+    if not steps:
+        shown = [("total", sum(value for _, value in shown))]
     for index, (name, value) in enumerate(shown, 1):
         duration = fmt.milliseconds(value)
         # The unit is shown once, at the end.

@@ -156,7 +156,9 @@ class Lines(ScrollView, can_focus=False):
         self.scroll_to(y=line, animate=False)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002
-        return len(self.draw(width)) + self.fixed
+        # Textual's ``width`` includes a scroll bar that is always there; the lines are drawn beside it.
+        bar = self.styles.scrollbar_size_vertical if self.styles.overflow_y == "scroll" else 0
+        return len(self.draw(width - bar)) + self.fixed
 
     def on_resize(self, event: events.Resize) -> None:  # noqa: ARG002
         self._measure()

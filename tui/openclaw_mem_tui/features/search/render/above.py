@@ -3,7 +3,7 @@ did to the answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
@@ -33,13 +33,14 @@ def _beside(label: str, cells: int, drawn: Callable[[int], list[Line]], always: 
 
 
 def above(view: View, cells: int, most: int = 2) -> list[Line]:
-    """The sentence takes ``most`` lines, or none; nothing before there is an answer."""
+    """The sentence takes one line where its first two clauses do, else at most ``most``, or none; nothing
+    before there is an answer."""
     if view.pool is None or view.trace is None:
         return []
     trace = view.trace
-    text = "; ".join(part for part in (_lost(view), api.found(view.pool, trace)) if part)
+    clauses = [part for part in (_lost(view), *api.found(view.pool, trace)) if part]
     role = "" if trace.results else "warn"
-    made = _beside("answer", cells, lambda room: _sentence(text, role, room, most)) if most else []
+    made = _beside("answer", cells, lambda room: _sentence(clauses, role, room, most)) if most else []
     if view.expected:
         made += _beside("expected", cells, lambda room: [_expected(view, trace, room)], always=True)
     return made
@@ -58,7 +59,9 @@ def numbers(view: View, cells: int, most: int = 2) -> list[Line]:
     """How many candidates each stage let through, and in ``most`` lines what another setting would add."""
     more = api.would_add(view.trace) if view.trace is not None else ""
     made = _beside("stages", cells, lambda room: [funnel(view, room)])
-    return [*made, *_beside("rescue", cells, lambda room: _sentence(more, "dim", room, most) if more else [])]
+    if more:
+        made += _beside("rescue", cells, lambda room: _sentence([more], "dim", room, most))
+    return made
 
 
 def in_full(view: View, cells: int) -> list[Line]:
@@ -66,9 +69,16 @@ def in_full(view: View, cells: int) -> list[Line]:
     return [*above(view, cells, _ALL), *numbers(view, cells, _ALL), ()] if view.trace is not None else []
 
 
-def _sentence(text: str, role: str, cells: int, most: int) -> list[Line]:
-    text = fmt.numbers(fmt.inert(text, 1_000))
-    said, more = line(" ", (text, role)), line((" … ", "dim"), (key("messages"), "key"))
+def _sentence(clauses: Sequence[str], role: str, cells: int, most: int) -> list[Line]:
+    """The last clauses are left out, whole, where the others, two at least, then take one line, unless all is
+    asked for."""
+    more = line((" … ", "dim"), (key("messages"), "key"))
+    whole = [fmt.numbers(fmt.inert(clause, 1_000)) for clause in clauses]
+    for count in range(len(whole), 1, -1) if most < _ALL else ():
+        said = line(" ", ("; ".join(whole[:count]), role), *(more if count < len(whole) else ()))
+        if width(said) < cells:
+            return [said]
+    said = line(" ", ("; ".join(whole), role))
     made = wrapped(said, cells - 1, 1)
     if len(made) > most:
         made = wrapped(said, max(8, cells - 1 - width(more)), 1)[:most]
