@@ -215,7 +215,8 @@ async def test_a_scroll_bar_paints_the_lines_that_differ_as_textual_would_paint_
             counted.clear()
             await press(pilot, key)
             after = bar._painted
-            assert counted["bars"] < len(after)
+            # A bar with new styles is painted whole: widgets get some after the screen was shown.
+            assert counted["styled"] or counted["bars"] < len(after)
             seen += sum(old != new for old, new in zip(before, after, strict=True))
             for y, cell in enumerate(after):
                 (textual,) = ScrollBar.render_line(bar, y)
@@ -225,6 +226,23 @@ async def test_a_scroll_bar_paints_the_lines_that_differ_as_textual_would_paint_
                 ground = "color" if cell.style.reverse else "bgcolor"
                 assert getattr(cell.style, ground) == getattr(textual.style, ground)
         assert seen
+
+
+async def test_the_first_frame_after_a_move_over_chunks_is_the_last(
+    tmp_path: Path, counted: Counter[str]
+) -> None:
+    async with shown(tmp_path, counted, "escape", "3", "enter") as pilot:
+        text, seen = pilot.app.screen.query_one("#text", Pane), set[int]()
+        for key in "jjjkkk":
+            await pilot.press(key)
+            pilot.app.screen._on_timer_update()  # a frame, and after it what was to follow one
+            await press(pilot)
+            seen.add(text.scroll_offset.y)
+            assert counted["text"]
+            counted.clear()
+            await settled(pilot)
+            assert counted["styled"] or not counted
+        assert len(seen) > 1
 
 
 async def test_moves_that_need_a_scroll_bar_of_the_details_lay_out_nothing(

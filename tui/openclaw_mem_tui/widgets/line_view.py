@@ -271,12 +271,12 @@ class Pane(Lines):
         self._drawer = drawer
         self._anchor: Anchor | None = None
 
-    def show(self, drawer: Drawer, anchor: Anchor | None = None) -> None:
-        """Draw with another function from now on, from its first line. ``anchor`` names the line that must be
-        in sight, at any size, until the user scrolls."""
+    def show(self, drawer: Drawer, anchor: Anchor | None = None, first: Anchor | None = None) -> None:
+        """Draw with another function from now on, from its first line, or with the line that ``first`` names
+        at the top. ``anchor`` names the line that must be in sight, at any size, until the user scrolls."""
         self._drawer, self._anchor = drawer, anchor
         self.draw_again()
-        self._scroll_from(0)
+        self._scroll_from(first(self.drawn) if first is not None else 0)
         if anchor is not None:  # the bounds of scrolling may come with a new layout
             self.call_after_refresh(self._bring_anchor_into_sight)
 
@@ -286,6 +286,7 @@ class Pane(Lines):
         if self._anchor is not None and height > 0 and self.cells > 0:
             at = self._anchor(self.drawn)
             top = top if top <= at < top + height else max(0, at - min(2, height - 1))
+        top = min(top, self.max_scroll_y)  # where it stays, nothing else repaints
         if self.scroll_offset.y != top:
             self.scroll_to(y=top, animate=False, immediate=True)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from textual import on
@@ -111,10 +112,10 @@ class ChunksScreen(WorkbenchScreen):
         said = self.search.activity.said
         status.show(lambda cells: [render.status(anatomy, at, cells, said)])
         self.label(self.text, "text", f"{key_hint('scroll_down', '')}{key_hint('scroll_up', 'scroll')}")
-        self.text.show(lambda cells: render.text(anatomy, at, cells))
+        self.text.show(lambda cells: render.text(anatomy, at, cells), first=self._top_for)
         self.label(self.facts, f"chunk {at + 1:,}" if anatomy.pieces else "chunk")
         self.facts.show(partial(self._facts, anatomy, at) if anatomy.pieces else nothing)
-        self.call_after_refresh(self._bring_into_sight)
+        self.call_after_refresh(self._bring_into_sight)  # the bounds of scrolling may come with a new layout
 
     def _facts(self, anatomy: Anatomy, at: int, cells: int) -> list[Line]:
         view, piece = self.search.view, anatomy.pieces[at]
@@ -135,11 +136,13 @@ class ChunksScreen(WorkbenchScreen):
         lines = self.anatomy.lines[piece.first : piece.last + 1]
         return " ".join(one.text for one in lines)
 
-    def _bring_into_sight(self) -> None:
+    def _top_for(self, drawn: Sequence[Line]) -> int:
         # Where there is room, two lines of what is before it.
         before = 2 if self.text.size.height >= 15 else 0
-        at = render.first_of(self.text.drawn)
-        self.text.scroll_to(y=max(0, at - before), animate=False, immediate=True)
+        return max(0, render.first_of(drawn) - before)
+
+    def _bring_into_sight(self) -> None:
+        self.text.scroll_to(y=self._top_for(self.text.drawn), animate=False, immediate=True)
 
     def action_copy_location(self) -> None:
         self.app.copy(f"{self.path}:{self._start}")  # type: ignore[attr-defined]
