@@ -187,11 +187,13 @@ Rows = InOrder[Row]
 
 class Others(NamedTuple):
     """Ids of the candidates that were ranked and dropped, nearest to being returned first, each with what
-    dropped it; ids of those outside of the pool, best first; what makes the row of one."""
+    dropped it; ids of those outside of the pool, best first; what makes the row of one; and the highest score
+    that a stage gave any candidate, by the name of the stage."""
 
     unreturned: Mapping[str, Drop]
     outside: Sequence[str]
     make: Callable[[str], Row]
+    highest: Mapping[str, float]
 
 
 class Stage(NamedTuple):
@@ -256,6 +258,12 @@ class Trace:
     def dropped_by(self) -> Mapping[str, Drop]:
         """By the chunk id of each of them, what dropped it."""
         return self._others.unreturned
+
+    @property
+    def highest(self) -> Mapping[str, float]:
+        """The highest score of any candidate after each stage that gave scores, by its name: no row is made
+        for it."""
+        return self._others.highest
 
     @cached_property
     def outside(self) -> Rows:
