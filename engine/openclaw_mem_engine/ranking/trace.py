@@ -240,9 +240,9 @@ class Trace:
     @cached_property
     def rows(self) -> Rows:
         """Every candidate: those returned, then those dropped."""
-        known, (unreturned, outside, make) = {row.chunk_id: row for row in self.returned}, self._others
-        ids = (*known, *unreturned, *outside)
-        return Rows(ids, OnDemand(ids, lambda i: known[i] if i in known else make(i)))
+        known, others = {row.chunk_id: row for row in self.returned}, self._others
+        ids = (*known, *others.unreturned, *others.outside)
+        return Rows(ids, OnDemand(ids, lambda i: known[i] if i in known else others.make(i)))
 
     @cached_property
     def dropped(self) -> Rows:
