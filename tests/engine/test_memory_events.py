@@ -81,7 +81,7 @@ def test_a_sync_that_fails_or_is_stopped(world: World) -> None:
     events = world.events()
     assert [event.kind for event in events] == ["sync", "sync", "rebuild", "sync", "sync"]
     assert events[0].text == "The sync was stopped: finished work is kept."
-    assert events[0].reason == "Indexing was stopped; finished work is in the index."
+    assert events[0].reason == "Indexing was stopped; the index holds 0 files, 0 chunks, 0 vectors."
     assert events[2].text == "The rebuild was stopped: the index is unchanged."
     assert events[2].reason == "The rebuild was stopped; the index is unchanged."
     assert events[3].text.startswith("The sync failed") and str(world.workspace) in events[3].reason
