@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.inspection.file_chunks import AnatomyState as AnatomyState
     from openclaw_mem_engine.inspection.file_chunks import Piece as Piece
     from openclaw_mem_engine.memory import Memory as Memory
+    from openclaw_mem_engine.model import VECTORS as VECTORS
+    from openclaw_mem_engine.model import WAITING as WAITING
     from openclaw_mem_engine.model import Excerpt as Excerpt
     from openclaw_mem_engine.model import Expected as Expected
     from openclaw_mem_engine.model import Fallback as Fallback

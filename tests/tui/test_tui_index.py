@@ -311,7 +311,7 @@ async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
         await pilot.pause(0.05)
         assert "esc stops" in shown(screen, "#status"), "the doctor waits for no sync, and does not join in"
         await press(pilot, "escape")
-        assert "sync stopped" in shown(screen, "#status")
+        assert "Indexing was stopped; the index holds" in shown(screen, "#status")
         Slow.held = False
         assert pilot.app.screen is screen
         await press(pilot, "escape")
