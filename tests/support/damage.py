@@ -113,8 +113,11 @@ def raw(settings: Settings) -> Iterator[apsw.Connection]:
 
 
 def alter(settings: Settings, *statements: str, bound: tuple[Any, ...] = ()) -> None:
-    """Run statements on the index file."""
+    """Run statements on the index file. ``negated`` gives a vector of the opposite direction."""
     with raw(settings) as connection:
+        connection.create_scalar_function(
+            "negated", lambda v: bytes(b ^ 128 * (i % 4 == 3) for i, b in enumerate(v))
+        )
         for statement in statements:
             connection.execute(statement, bound)
 
