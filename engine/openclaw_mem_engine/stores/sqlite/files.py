@@ -163,7 +163,7 @@ def refuse_foreign(path: Path, application_id: int | None = None) -> None:
                 what = "is a database that this program did not make"
     if what:
         advice = "move it away, or set OPENCLAW_MEM_HOME to another folder"
-        raise IndexUnavailable(f"{path} {what}. Nothing of it was changed: {advice}.")
+        raise IndexUnavailable(f"The path of the index {what}: {path}. Nothing of it was changed: {advice}.")
 
 
 def uri_of(path: Path) -> str:
