@@ -76,13 +76,17 @@ def test_a_data_folder_that_may_not_be_entered(plain: tuple[Call, World], closed
 
 def test_a_data_folder_that_may_not_be_written_to(plain: tuple[Call, World]) -> None:
     call, world = plain
+    world.write("memory/later.md", "# Later\n")
     subprocess.run(["chmod", "-R", "a-w", str(world.data)], check=True)
+    text = call("doctor").out
+    assert "files-unlisted" in text and "--fix" not in text, "which could repair nothing"
+    assert "\nnot repaired: not-writable. To do: `chmod -R " in call("doctor", "--fix").out
     said = call("doctor", "--json")
     found = finding(said, "not-writable")
     assert (said.code, found["severity"], found["fixable"]) == (6, "error", False)
     assert str(world.data) in found["evidence"][0]
     subprocess.run(shlex.split(found["repair"]), check=True)
-    assert call("doctor").code == 0
+    assert "`openclaw-mem doctor --fix` repairs 1 of them" in call("doctor").out
     assert call("index").code == 0
 
 
@@ -169,6 +173,7 @@ def test_a_full_disk_is_an_error(call: Call, world: World, tiny_disk: Path) -> N
     found = finding(said, "disk-full")
     assert (said.code, found["severity"]) == (6, "error")
     assert "0.0 MB are free, and a sync needs 1 MB at least" in found["text"]
+    assert not any(found["repair"] for found in said.json["findings"] if found["code"] != "permissions")
     ballast.unlink()
     assert call("index").code == 0
 

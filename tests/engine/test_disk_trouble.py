@@ -171,7 +171,7 @@ def test_what_is_no_file_is_named_and_kept(tmp_path: Path) -> None:
         Memory.open(settings)
     index.rmdir()
     os.mkfifo(index)  # opening one would wait for a writer
-    with pytest.raises(IndexUnavailable, match=r"is a device or pipe, not an index\..*: move it away"):
+    with pytest.raises(IndexUnavailable, match=r"is a device or pipe, not an index: .*: move it away"):
         Memory.open(settings)
     assert index.is_fifo()
 

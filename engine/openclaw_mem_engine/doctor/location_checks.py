@@ -165,7 +165,7 @@ def _check_room(settings: Settings, out: Outcome) -> None:
                     f"{LEAST_FREE / 1e6:.0f} MB at least. Remove something from it, or set OPENCLAW_MEM_HOME "
                     "to a folder on another disk."
                 )
-                out.add("disk-full", "error", text, (), f"df -h -- {_quoted([folder])}")
+                out.add("disk-full", "error", text)
     if room:
         out.detail += f"; {_size(min(room))} free"
     if not room or min(room) < LEAST_FREE or not index.exists():
@@ -173,7 +173,7 @@ def _check_room(settings: Settings, out: Outcome) -> None:
     try:
         files.check_room(index, files.bytes_of([index, index.with_name(f"{index.name}-wal")]))
     except IndexUnavailable as error:
-        out.add("no-room-to-rebuild", "warning", str(error), repair=f"df -h -- {_quoted([index.parent])}")
+        out.add("no-room-to-rebuild", "warning", str(error))
 
 
 def _check_lock(settings: Settings, out: Outcome) -> None:

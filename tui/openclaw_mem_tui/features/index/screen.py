@@ -262,7 +262,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
             return
         if report is None or not fixable:
             if report is not None and report.synced:
-                self._sync(Job(tails=True))
+                self._sync(Job(verify=True, tails=True))
                 return
             first = f"{key('examine')} runs the checks first"
             self.presenter.say("there is nothing to repair" if report else first)
