@@ -57,20 +57,30 @@ def names(folder: Path) -> set[Path]:
 def test_a_data_folder_that_may_not_be_entered(plain: tuple[Call, World], closed: str) -> None:
     call, world = plain
     (world.root / closed).chmod(0)
-    refusal = (
-        "cannot be used (Permission denied). Check its permissions and its folder's, or set OPENCLAW_MEM_HOME"
-    )
+    repair = f"chmod u+rwx -- {world.root / closed}"
     for argv in (["status"], ["search", "router"], ["index"], ["providers"]):
         said = call(*argv)
         assert said.code == 6 and said.out.startswith("agent " if argv == ["status"] else "")
         assert (said.out == "") is (argv != ["status"])
-        assert refusal in said.err
+        assert "Permission denied: " in said.err and repair in said.err
     said = call("doctor", "--json")
     assert said.code == 6
     found = finding(said, "no-access")
-    assert found["text"].startswith(f"{world.root / closed} {refusal}")
+    assert found["text"].startswith(f"Permission denied: {world.root / closed} cannot be used.")
     assert said.json["errors"] == 1
     subprocess.run(shlex.split(found["repair"]), check=True)
+    assert call("search", "router").code == 0
+
+
+def test_an_index_that_may_not_be_read_names_the_command_that_opens_it(plain: tuple[Call, World]) -> None:
+    call, world = plain
+    (index,) = world.indexes
+    index.chmod(0)
+    repair = f"chmod -R u+rwX -- {index.parent}"
+    for command in (["status"], ["search", "router"], ["index"]):
+        said = call(*command)
+        assert said.code == 6 and f"Run `{repair}`" in said.err and "for writing" not in said.err
+    subprocess.run(shlex.split(repair), check=True)
     assert call("search", "router").code == 0
 
 

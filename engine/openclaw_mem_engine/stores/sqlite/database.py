@@ -17,6 +17,7 @@ from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexDamaged, In
 from openclaw_mem_engine.state.database import immediate
 from openclaw_mem_engine.stores.sqlite.files import (
     APPLICATION_ID,
+    access,
     become_wal,
     connect_read_only,
     is_full,
@@ -96,10 +97,7 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.TooBigError)):
         return _damaged(f"SQLite: {complaints(str(error))[0]}", path, advice.replace)
     if isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
-        return IndexUnavailable(
-            f"The index {path} cannot be opened for writing ({error}). Check its permissions and "
-            f"{advice.again}, or set OPENCLAW_MEM_HOME to a folder of yours."
-        )
+        return IndexUnavailable(f"The index {path} cannot be opened ({error}). {access(path)}")
     return IndexUnavailable(f"The index {path} could not be used: {error}. {advice.check}")
 
 
