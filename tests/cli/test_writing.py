@@ -186,6 +186,13 @@ def test_a_full_disk_is_an_error(call: Call, world: World, tiny_disk: Path) -> N
     assert not any(found["repair"] for found in said.json["findings"] if found["code"] != "permissions")
     ballast.unlink()
     assert call("index").code == 0
+    ballast = fill(tiny_disk, 0)
+    for command in (["search", "router"], ["search", "router", "--no-sync"], ["status"]):
+        said = call(*command)
+        assert said.code == 0 and "main.sqlite cannot be written: " in said.out
+    assert call("index").code == 6
+    ballast.unlink()
+    assert call("index").code == 0
 
 
 def test_a_disk_with_room_for_a_sync_and_none_for_a_rebuild_is_a_warning(
@@ -209,7 +216,7 @@ def test_a_search_leaves_a_read_only_index_as_it_is(plain: tuple[Call, World]) -
     (index,) = world.indexes
     index.chmod(0o444)
     before = names(index.parent)
-    assert "may not be written: it is searched as it is" in call("search", "vlan", "--no-sync").out
+    assert "cannot be written: it is searched as it is" in call("search", "vlan", "--no-sync").out
     assert stat.S_IMODE(index.stat().st_mode) == 0o400, "narrowed, and nothing added"
     assert names(index.parent) == before
     index.chmod(0o600)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: A rebuild needs room for the new index next to the old one, and for the log through which it is copied.
 _ROOM_FACTOR = 2
 _MB = 1_000_000
-_FEW_PAGES = 16_384
+_FEW_PAGES = 65_536
 #: The application id of our index files, in the header of a SQLite file at this offset.
 APPLICATION_ID, _ID_AT = 0x6F636D31, 68
 #: The same of an index in the schema of QMD, where that program leaves 0.
@@ -121,6 +121,15 @@ def is_full(folder: Path) -> bool:
         return False
 
 
+def is_of_full_disk(error: BaseException, index: Path) -> bool:
+    """Whether SQLite failed because the disk of an index is full: without room for the files beside one, it
+    says something else."""
+    import apsw
+
+    without_room = isinstance(error, (apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError))
+    return isinstance(error, apsw.FullError) or (without_room and is_full(index.parent))
+
+
 def check_room(index: Path, size: int) -> None:
     """Raise IndexUnavailable when the disk has no room to build an index of ``size`` bytes anew."""
     needed = _ROOM_FACTOR * size
@@ -184,16 +193,17 @@ def connect_existing(path: Path) -> apsw.Connection:
     neither read the log of a killed process nor remove its companions."""
     import apsw
 
-    if not (may_write(path) and may_write(path.parent)):
+    if not is_writable(path):
         return connect_read_only(path)
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         connection.pragma("application_id")  # the first read makes the log
-    except (apsw.CantOpenError, apsw.ReadOnlyError):
-        connection.close()
-        return connect_read_only(path)
-    except apsw.Error:
-        pass  # damage: the first read of the caller reports it
+    except apsw.Error as error:
+        refused = isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError))
+        if refused or is_of_full_disk(error, path):
+            connection.close()
+            return connect_read_only(path)
+        # Else damage: the first read of the caller reports it.
     return connection
 
 
@@ -226,8 +236,9 @@ def may(path: Path, mode: int) -> bool:
     return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
-def may_write(path: Path) -> bool:
-    return may(path, os.W_OK)
+def is_writable(index: Path) -> bool:
+    """Whether this user may write an index and the files that SQLite makes beside it."""
+    return may(index, os.W_OK) and may(index.parent, os.W_OK)
 
 
 def blocked(folder: Path) -> tuple[Path, OSError] | None:
