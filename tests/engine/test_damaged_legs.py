@@ -15,7 +15,7 @@ from openclaw_mem_engine.doctor import fix
 from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
-from openclaw_mem_engine.stores.damage import file_damage
+from openclaw_mem_engine.stores.damage import file_damage, kept
 from openclaw_mem_engine.stores.sqlite.schema import PAGE_BYTES
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
@@ -198,6 +198,14 @@ def test_a_vector_with_other_bytes_is_damage_although_it_can_be_compared(
         assert [found.kind for found in answer.pool.lists] == ["lexical"]
     type_in(settings, "openclaw-mem index")
     assert file_damage(settings) is None and looked(settings).errors == 0
+
+
+def test_the_log_of_a_damaged_index_is_named_where_it_holds_something(tmp_path: Path) -> None:
+    log = tmp_path / "i.damaged-wal"
+    log.touch()
+    assert log.name not in kept(tmp_path / "i.damaged")
+    log.write_bytes(b"x")
+    assert f"Its log is {log.name} beside it." in kept(tmp_path / "i.damaged")
 
 
 def test_words_of_a_lost_passage_are_damage_and_no_absence(settings: Settings) -> None:

@@ -167,7 +167,7 @@ def file_damage(settings: Settings, cancel: CancelToken | None = None) -> IndexD
 def kept(damaged: Path) -> str:
     """Where a damaged index is after a new one has replaced it."""
     log = damaged.with_name(f"{damaged.name}-wal")
-    beside = f" Its log is {log.name} beside it." if log.exists() else ""
+    beside = f" Its log is {log.name} beside it." if log.exists() and log.stat().st_size else ""
     return f"The damaged file is kept as {damaged}; you can delete it.{beside}"
 
 
