@@ -17,6 +17,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from datetime import date
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,9 +41,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: Pages whose text and links are checked, without blocks that are run.
 TEXTS = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md"]
-LANGUAGES = {"sh", "python", "toml", "json5", "sql", "text"}
-#: Each entry of a list on one line.
-JSON_PAGE = (ROOT / "docs" / "json.md").read_text("utf-8").replace("\n  ", " ")
+LANGUAGES = {"sh", "python", "toml", "json", "json5", "sql", "text"}
+JSON_PAGE = ROOT / "docs" / "json.md"
 #: Commands that would not come back, or need a terminal.
 ENDLESS = {"watch", "tui"}
 #: Makes the environment in which this test runs; ``.ci/run`` does what it says.
@@ -298,7 +298,8 @@ def test_the_answer_that_is_read_line_by_line_is_a_real_one(
     numbers = re.compile(r"[\d.]+( others? comes?)?")
     wanted = [numbers.sub("", line) for line in lines]
     said = numbers.sub("", capsys.readouterr().out)
-    assert wanted == [line for line in said.splitlines() if line in wanted], "in this order"
+    real = [line if line in wanted else "…" for line in said.splitlines()]
+    assert wanted == [line for line, _ in groupby(real)], "in this order; … stands for what is left out"
 
 
 def test_the_readme_is_short() -> None:
@@ -389,19 +390,28 @@ def test_every_exit_code_is_documented() -> None:
     ids=" ".join,
 )
 def test_json_has_the_documented_keys(
-    call: list[str], home: World, environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+    call: list[str], environ: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The keys of an entry of the page, without those that may be absent (``key?``)."""
-    entry = re.search(rf"^- `{call[0]}`[^\n]*?: `(.*?)`(?=[;\n])", JSON_PAGE, flags=re.M | re.S)
-    if "--dry-run" in call:
-        entry = re.search(r"`--dry-run`: `(.*?)`\n", JSON_PAGE, flags=re.S)
-    assert entry is not None
-    documented, depth = "", 0
-    for char in entry[1]:
-        depth -= char in "]}"
-        documented += char if depth == 1 else ""
-        depth += char in "[{"
-    keys = {key.partition(":")[0].strip() for key in documented.strip("{}").split(",")}
+    """The first table below the heading of a command lists all keys of its answer; ``key?`` may be absent."""
+    name = "index --dry-run" if "--dry-run" in call else call[0]
+    _, _, section = JSON_PAGE.read_text("utf-8").partition(f"\n### `{name}`\n")
+    table = section.partition("| key |")[2].partition("\n\n")[0]
+    keys = set(re.findall(r"`(\w+\??)`", "".join(re.findall(r"^\|([^|]+)\|", table, flags=re.M))))
     assert run([*call, "--json"]) == 0
+    answer = set(json.loads(capsys.readouterr().out))
+    assert {key for key in keys if not key.endswith("?")} <= answer
+    assert answer <= {key.rstrip("?") for key in keys}
+
+
+def test_the_json_sample_is_an_answer(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    (sample,) = (json.loads(block.text) for block in blocks_of(JSON_PAGE) if block.language == "json")
+    assert run(["search", sample["query"], "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert {key for key in keys if not key.endswith("?")} <= set(answer)
+    assert list(sample) == list(answer) and len(sample["results"]) == len(answer["results"])
+    assert list(sample["freshness"]) == list(answer["freshness"])
+    assert answer["verdict"].startswith(sample["verdict"].rstrip("…"))
+    for shown, hit in zip(sample["results"], answer["results"], strict=True):
+        assert list(shown) == list(hit)
+        beginning = shown["snippet"].rstrip("…")
+        assert beginning and hit["snippet"].startswith(beginning)
+        assert shown == hit | {"score": round(hit["score"], 4), "snippet": shown["snippet"]}

@@ -248,7 +248,11 @@ class RankingState:
             outcome = Outcome("dropped", None, drop.by.stage, why, cause=drop.by.cause)
             return self.row(chunk_id, outcome)
 
-        return Others({chunk_id: drop.by for chunk_id, (_, drop) in dropped.items()}, outside, row)
+        highest: dict[str, float] = {}
+        for item in self._scored.values():
+            for name, score in item.scores.items():
+                highest[name] = max(score, highest.get(name, score))
+        return Others({chunk_id: drop.by for chunk_id, (_, drop) in dropped.items()}, outside, row, highest)
 
     def row(self, chunk_id: str, outcome: Outcome, weak: bool = False) -> Row:
         """The row of a candidate in the trace."""

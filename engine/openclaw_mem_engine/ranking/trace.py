@@ -187,11 +187,12 @@ Rows = InOrder[Row]
 
 class Others(NamedTuple):
     """Ids of the candidates that were ranked and dropped, nearest to being returned first, each with what
-    dropped it; ids of those outside of the pool, best first; what makes the row of one."""
+    dropped it; ids of those outside of the pool, best first; what makes a row; the highest score by stage."""
 
     unreturned: Mapping[str, Drop]
     outside: Sequence[str]
     make: Callable[[str], Row]
+    highest: Mapping[str, float]
 
 
 class Stage(NamedTuple):
@@ -238,9 +239,9 @@ class Trace:
     @cached_property
     def rows(self) -> Rows:
         """Every candidate: those returned, then those dropped."""
-        known, (unreturned, outside, make) = {row.chunk_id: row for row in self.returned}, self._others
-        ids = (*known, *unreturned, *outside)
-        return Rows(ids, OnDemand(ids, lambda i: known[i] if i in known else make(i)))
+        known, others = {row.chunk_id: row for row in self.returned}, self._others
+        ids = (*known, *others.unreturned, *others.outside)
+        return Rows(ids, OnDemand(ids, lambda i: known[i] if i in known else others.make(i)))
 
     @cached_property
     def dropped(self) -> Rows:
@@ -256,6 +257,11 @@ class Trace:
     def dropped_by(self) -> Mapping[str, Drop]:
         """By the chunk id of each of them, what dropped it."""
         return self._others.unreturned
+
+    @property
+    def highest(self) -> Mapping[str, float]:
+        """The highest score of any candidate by the name of the stage that gave it. Makes no row."""
+        return self._others.highest
 
     @cached_property
     def outside(self) -> Rows:

@@ -27,8 +27,9 @@ except ImportError:  # then they are not used
 def _has_all() -> bool:
     """Whether this release has the names of the inside of a screen, which is a widget too, that are used
     here."""
-    names = "_border_title _border_subtitle _dirty_widgets _layout_cache _set_dirty _vertical_scrollbar"
-    inner = "_dirty_regions _regions_to_spans render_partial_update visible_widgets size"
+    names = "_border_title _border_subtitle _dirty_widgets _exchange_repaint_regions _layout_cache _set_dirty"
+    names += " _vertical_scrollbar"
+    inner = "_dirty_regions _regions_to_spans render_full_update render_partial_update visible_widgets size"
     screen = Screen[Any]()
     own = getattr(screen, "_compositor", None)
     return {*names.split()} <= {*dir(screen)} and {*inner.split()} <= {*dir(own)}
@@ -62,6 +63,13 @@ class DirtyLines(Compositor):
                 found += ((part.x, y, strip) for y, strip in zip(part.line_range, strips, strict=True))
             left = [dirty for dirty in left if not seen.contains_region(dirty)]
         return Pieces(found[::-1]) if found else None
+
+    def render_full_update(self, simplify: bool = False) -> Any:
+        """All of the screen, after which nothing waits to be painted: what a widget asked for before it had a
+        place would be painted with its next line."""
+        for widget in self.visible_widgets:
+            widget._exchange_repaint_regions()
+        return super().render_full_update(simplify=simplify)
 
     def _runs(self, regions: Sequence[Region]) -> list[Region]:
         """The same cells, each once: lines that begin and end alike in one region."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
@@ -25,6 +24,8 @@ _VALUE = 7
 _CUT = "│"
 #: A low pane shows so many lists one by one; of more the fused score alone, so that the final one is seen.
 _LOW_LISTS = 2
+#: Stages that make the fused score, and those behind them whose score is drawn.
+_FUSED, _LATER = ("fusion", "bonus"), ("position", "rerank", "decay")
 
 
 class _Axis:
@@ -32,7 +33,8 @@ class _Axis:
     Where fused scores would be too short to be seen beside those that replace them, only they have bars."""
 
     def __init__(self, view: View, cells: int) -> None:
-        fused, later, cut = _scales(view)
+        assert view.trace is not None
+        fused, later, cut = _scales(view.trace)
         self.cells = max(1, cells)
         self.parted = fused < later / 2
         self.top = fused if self.parted else max(fused, later)
@@ -53,18 +55,13 @@ class _Axis:
         return (*slice_of(drawn, 0, self.tick), mark, *slice_of(drawn, self.tick + 1, self.cells))
 
 
-@lru_cache(maxsize=1)
-def _scales(view: View) -> tuple[float, float, float | None]:
-    """The highest score of any row before and after the scale changes, and the cut: read once, not again with
-    each move of the selection."""
-    assert view.trace is not None
-    cut = view.trace.cut.limit if view.trace.cut is not None else None
-    fused, later = [1e-9], [cut or 0.0, 1e-9]
-    for made in map(steps, (*view.trace.returned, *view.trace.unreturned)):
-        first = next((n for n, step in enumerate(made) if _rescales(step.operand)), len(made))
-        fused.extend(step.after for step in made[:first])
-        later.extend(step.after for step in made[first:])
-    return max(fused), max(later), cut
+def _scales(trace: Trace) -> tuple[float, float, float | None]:
+    """The highest score of any row after the fusion and after the stages behind it, which may replace it or
+    blend it with another; and the cut."""
+    cut = trace.cut.limit if trace.cut is not None else None
+    fused = (trace.highest.get(name, 0.0) for name in _FUSED)
+    later = (trace.highest.get(name, 0.0) for name in _LATER)
+    return max(1e-9, *fused), max(1e-9, cut or 0.0, *later), cut
 
 
 def _rescales(operand: Operand) -> bool:
