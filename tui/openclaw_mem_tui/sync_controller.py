@@ -237,7 +237,7 @@ class SyncController(Presenter[Activity]):
         ``said`` is said with its outcome."""
         if rest:
             self.done = said
-            await self.sync(Job(tails=True))
+            await self.sync(Job(verify=True, tails=True))
         else:
             await self.read_status()
         await self._refresh()

@@ -100,7 +100,7 @@ def _synced(settings: Settings, report: DoctorReport) -> list[str]:
 
     force = any(finding.repair == REBUILD for finding in report.synced)
     try:
-        done = sync(settings, SyncRequest(force, tails=True))
+        done = sync(settings, SyncRequest(force, verify=True, tails=True))
     except Cancelled:
         raise
     except OpenClawMemError as error:

@@ -84,8 +84,8 @@ class DoctorReport:
 
     @property
     def synced(self) -> tuple[Finding, ...]:
-        """Those that a sync repairs."""
-        return tuple(finding for finding in self.findings if finding.repair in (INDEX, REBUILD))
+        """Those that a sync which reads every file repairs."""
+        return tuple(finding for finding in self.findings if finding.repair in (INDEX, REBUILD, VERIFY))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as ``openclaw-mem doctor --json`` prints it."""
