@@ -12,6 +12,7 @@ from pathlib import Path
 import apsw
 
 from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.commands import FIX, INDEX, REBUILD
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import file_checks as files
 from openclaw_mem_engine.doctor import lifecycle_checks as lifecycle
@@ -30,9 +31,6 @@ from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.ranking.unshown import Unshown
 from openclaw_mem_engine.stores.damage import kept
 from openclaw_mem_engine.stores.findings import (
-    FIX,
-    INDEX,
-    REBUILD,
     SEVERITIES,
     Check,
     DoctorReport,

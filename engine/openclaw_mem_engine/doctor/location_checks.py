@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
+from openclaw_mem_engine.commands import FIX, UPGRADE
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.providers.factory import RECORDS_FILE
@@ -19,7 +20,7 @@ from openclaw_mem_engine.state.database import Schema, Trouble, TroubleKind, row
 from openclaw_mem_engine.state.events import EVENTS_FILE
 from openclaw_mem_engine.state.events import SCHEMA as EVENTS
 from openclaw_mem_engine.state.expected import EXPECTED_FILE
-from openclaw_mem_engine.stores.findings import FIX, UPGRADE, Outcome, counted, counted_are
+from openclaw_mem_engine.stores.findings import Outcome, counted, counted_are
 from openclaw_mem_engine.stores.sqlite import files
 from openclaw_mem_engine.stores.sqlite.database import Database
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
