@@ -228,9 +228,8 @@ def _key_state(settings: Settings, name: str) -> str:
         return endpoint.api_key.problem
     if name == "ollama":
         return "needs no key"
-    advice = "".join(f"set {variables[0]}" for known, variables in KEY_VARIABLES.items() if known == name)
-    need = "your own server may need none, else " if endpoint.base_url else ""
-    return f"no key ({need}{advice})"
+    needs = "may need" if endpoint.base_url else "needs"
+    return "".join(f"{needs} {names[0]}" for known, names in KEY_VARIABLES.items() if known == name)
 
 
 def _key(settings: Settings, name: str) -> str:
