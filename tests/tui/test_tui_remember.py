@@ -103,14 +103,21 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         assert ours.stat().st_mode & 0o777 == 0o600 and "# mine" in ours.read_text()
         assert screen.search.view.defaults == knobs and not screen.search.view.changed_knobs()
         await press(pilot, "p")
+        assert "A undo write" in screen.query_one(KeyBar).text
+        await press(pilot, "right")
         assert "A keep" in screen.query_one(KeyBar).text
-        await press(pilot, "escape", "z", "A")
+        await press(pilot, "z", "escape", "z", "A")
         assert "- decay = true" in asked(pilot), "back to the knobs before: that is the undo, no other write"
         await press(pilot, "enter")
         assert ours.read_text() == "# mine\n[query]\nmin_score = 0.5 # strict\n"
         assert screen.search.activity.said == f"{ours.name} is as before the change; A writes it again"
         assert not screen.search.view.changed_knobs() and screen.search.view.knobs.min_score == 0.5
-        await press(pilot, "Z", "A")
+        await press(pilot, "p")
+        assert " A " not in screen.query_one(KeyBar).text, "nothing of this session is left to write"
+        await press(pilot, "escape", "A")
+        assert "+ decay = true" in asked(pilot)
+        assert any("redo the last change" in frame(widget) for widget in pilot.app.screen.query("*"))
+        await press(pilot, "escape", "Z", "A")
         assert "+ decay = true" in asked(pilot)
         await press(pilot, "enter", "z")
         ours.write_text(ours.read_text() + "# since\n", "utf-8")

@@ -3,9 +3,8 @@ Dialogs are loaded when they are first shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_tui.bindings import key as key_of
@@ -20,7 +19,6 @@ from openclaw_mem_tui.screen import key_hint
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Candidate, Row
-    from openclaw_mem_tui.features.search.history import Tried
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 
@@ -166,23 +164,10 @@ class HitActions(Actions):
         self._search.say(f"all knobs reset to the configuration; {key_of('undo_knob')} undoes it")
 
     def action_undo_knob(self) -> None:
-        self._step(self._search.steps.undo, "undo", "back to ", f"{key_of('redo_knob')} redoes it")
+        self._search.say(take_step(self._screen, "undo"))
 
     def action_redo_knob(self) -> None:
-        self._step(self._search.steps.redo, "redo", "", f"{key_of('undo_knob')} undoes it")
-
-    def _step(self, move: Callable[[Tried], Tried | None], word: str, back: str, other: str) -> None:
-        before = self._search.view.tried
-        if (after := move(before)) is None:
-            self._search.say(f"nothing to {word}")
-            return
-        if after.faults != before.faults:
-            self._screen.switch_faults(after.faults, by_step=True)
-            changed = f"simulated faults: {', '.join(sorted(after.faults)) or 'none'}"
-        else:
-            self._screen.tune(after.knobs, by_step=True)
-            changed = back + changed_words(before.knobs, after.knobs)
-        self._search.say(f"{word}: {changed}; {other}")
+        self._search.say(take_step(self._screen, "redo"))
 
     def action_knob(self, name: str) -> None:
         """Open the panel on one knob."""
@@ -316,3 +301,19 @@ class NoteActions(Actions):
         mode = self._preview.citations or "auto"
         self._preview.citations = CITATIONS[(CITATIONS.index(mode) + 1) % len(CITATIONS)]
         self._screen.show_snippet()
+
+
+def take_step(lab: SearchScreen, word: Literal["undo", "redo"]) -> str:
+    """Undo or redo the last step of a knob or a fault. What that changed, as a sentence."""
+    steps, before = lab.search.steps, lab.search.view.tried
+    back = word == "undo"
+    if (after := (steps.undo if back else steps.redo)(before)) is None:
+        return f"nothing to {word}"
+    if after.faults != before.faults:
+        lab.switch_faults(after.faults, by_step=True)
+        changed = f"simulated faults: {', '.join(sorted(after.faults)) or 'none'}"
+    else:
+        lab.tune(after.knobs, by_step=True)
+        changed = f"{'back to ' * back}{changed_words(before.knobs, after.knobs)}"
+    other = f"{key_of('redo_knob')} redoes it" if back else f"{key_of('undo_knob')} undoes it"
+    return f"{word}: {changed}; {other}"

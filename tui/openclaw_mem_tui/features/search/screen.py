@@ -23,7 +23,7 @@ from openclaw_mem_tui.features.search.query_line import QueryLine
 from openclaw_mem_tui.features.search.render import above, legend
 from openclaw_mem_tui.features.search.render.knobs import hint
 from openclaw_mem_tui.features.search.run_actions import GROUPS
-from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, landing, suggested
+from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, landing, suggested, takes_back
 from openclaw_mem_tui.features.search.state import View, same_rows, turned
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import Line, Reading
@@ -140,8 +140,7 @@ class SearchScreen(WorkbenchScreen):
         return True
 
     def switch_faults(self, faults: frozenset[str], *, by_step: bool = False) -> None:
-        """Simulate these faults, and answer the last query again; without one, that of the first lesson.
-        ``by_step``: as for ``tune``."""
+        """Simulate these faults, with the last query or the first lesson's. ``by_step``: as for ``tune``."""
         self.search.switch_faults(faults, by_step=by_step)
         self._fault_opens = True
         if faults and not self.search.view.query.strip():
@@ -241,6 +240,7 @@ class SearchScreen(WorkbenchScreen):
 
     def draw_keys(self) -> None:
         super().draw_keys()
+        self.query_one(KeyBar).rename("undo write" * takes_back(self.search), "apply_knobs")
         does = "close" if self.focused is self.knob_panel else "go here"
         self.label(self.frame_of(self.knob_panel), "knobs", key_hint("knobs", does))
 
