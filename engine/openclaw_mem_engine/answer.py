@@ -194,7 +194,7 @@ class Answer:
 
     @property
     def verdict(self) -> str:
-        """What was found, how sure, and what is wrong with it, in one sentence."""
+        """What was found, how sure, and what is wrong with it, in short sentences."""
         return verdict(self.pool, self.trace)
 
     @property

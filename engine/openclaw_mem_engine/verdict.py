@@ -1,4 +1,4 @@
-"""An answer in one sentence: what was found, how sure, and what is wrong with it. And what became of one
+"""An answer in short sentences: what was found, how sure, and what is wrong with it. And what became of one
 passage in it. Both are made from facts that pool and trace hold, so they are true or absent."""
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ class Fate(NamedTuple):
 
 
 def verdict(pool: Pool, trace: Trace) -> str:
-    """One sentence, without its full stop: ``found`` and ``would_add``. Paths in it are as in the index."""
-    return "; ".join(part for part in (*found(pool, trace), would_add(trace)) if part)
+    """Short sentences, the last without its full stop: ``found`` and ``would_add``. Paths in them are as in
+    the index."""
+    parts = filter(None, (*found(pool, trace), would_add(trace)))
+    return ". ".join(f"{part[0].upper()}{part[1:]}" for part in parts)
 
 
 def found(pool: Pool, trace: Trace) -> tuple[str, ...]:
@@ -78,7 +80,7 @@ def _first(trace: Trace) -> str:
     """How the lists of the query itself rank the first result."""
     row = next(row for row in trace.returned if row.chunk_id == trace.results[0].chunk_ids[0])
     ranks = [
-        f"{lst.label} rank {row.ranks[lst.key]}"
+        f"{lst.name} rank {row.ranks[lst.key]}"
         if lst.kind.by_words
         else f"{'score' if lst.source.kind == 'external' else 'cosine'} {row.scores[lst.key]:z.3f}"
         for lst in trace.lists
@@ -168,7 +170,7 @@ def _shortened(trace: Trace) -> tuple[str, bool]:
 def _most(knobs: Knobs) -> str:
     """What no snippet of these knobs exceeds."""
     if knobs.snippet == "packed":
-        return f"at most {knobs.budget:,} characters in all"
+        return f"at most {knobs.budget:,} characters together"
     most = f"{knobs.snippet_chars:,} characters"
     if knobs.snippet == "window":
         return f"{WINDOW} lines or {most}"

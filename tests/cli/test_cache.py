@@ -60,8 +60,8 @@ def test_prune_forgets_the_idle_and_spares_the_needed(call: Call, world: World) 
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["cache", "prune", "--max", "many"], "--max cannot be 'many'"),
-        (["cache", "prune", "--max", "-1"], "--max cannot be '-1'"),
+        (["cache", "prune", "--max", "many"], "--max is 'many'"),
+        (["cache", "prune", "--max", "-1"], "--max is '-1'"),
         (["cache", "stats", "--max", "1"], "--max belongs to"),
         (["cache", "burn"], "There is no command 'burn'"),
     ],

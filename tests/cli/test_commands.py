@@ -195,7 +195,7 @@ def test_status_and_chunks_name_what_no_search_shows(
     assert list(found) == ["memory/long.md"]
     assert 0 < status["unshown"]["share"] < found["memory/long.md"]["share"]
     assert found["memory/long.md"]["characters"] == len(long)
-    assert "no search result shows " in call("status").out
+    assert " of the characters are never in a snippet, " in call("status").out
     assert call("chunks", "memory/long.md", "--json").json["unshown"] == found["memory/long.md"]
     monkeypatch.setenv("OPENCLAW_MEM_PROFILE", "workbench")
     assert "memory/long.md" not in call("status", "--json").json["unshown"]["files"]
@@ -254,6 +254,9 @@ def test_config_names_origin_and_range_and_hides_secrets(bare: Call, world: Worl
     assert "query.profile                   qmd-documented  (memory.backend is qmd)\n" in said.out
     line = next(line for line in said.out.splitlines() if line.startswith("provider.name"))
     assert "openclaw.json" in line
+    bare("config", "set", "query.vector_weight=0.5", "--yes")
+    weight = bare("config", "show", "query.text_weight").out
+    assert weight == "query.text_weight               0.5  (from query.vector_weight)\n"
     assert "agent                           main\n" in said.out, "what is built in has no origin"
     assert "a whole number" not in said.out
     ranges = bare("config", "--verbose").out.partition("query.max_results ")[2].splitlines()
@@ -410,7 +413,12 @@ def test_bare_prints_help_with_first_steps(bare: Call) -> None:
 @pytest.mark.parametrize(
     "command", ["index", "search", "get", "status", "config", "providers", "cache", "model", "demo", "tui"]
 )
-def test_every_command_has_help_with_an_example(bare: Call, command: str) -> None:
+def test_every_command_has_help_with_an_example(
+    bare: Call, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")  # what a pager shows
+    assert max(map(len, bare(command, "--help").out.partition("examples:")[0].splitlines())) <= 80
+    monkeypatch.setenv("COLUMNS", "100")
     said = bare(command, "--help")
     assert said.code == 0
     assert f"openclaw-mem {command}" in said.out.partition("examples:")[2]

@@ -33,7 +33,7 @@ def test_values_mean_what_the_shell_means(call: Call, world: World) -> None:
 def test_what_could_not_be_loaded_is_refused_and_nothing_is_written(call: Call, world: World) -> None:
     for given, code, why in (
         (("set", "min_score=1"), 2, "Did you mean query.min_score?"),
-        (("set", "query.min_score=3"), 2, "allowed is 0 to 1"),
+        (("set", "query.min_score=3"), 2, "allowed: 0 to 1"),
         (("set", "sync.watch=perhaps"), 2, "true or false"),
         (("set", "provider.api_key=abc"), 2, "not set on the command line"),
         (("set", "rerank.provider=openai"), 3, "because then: "),

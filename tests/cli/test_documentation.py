@@ -276,7 +276,7 @@ def test_the_story_of_the_readme_is_true(environ: dict[str, str], capsys: pytest
     assert "backup copy of the signing key" in text
     assert run(["why-not", query, log, "--set", "decay=on", "--set", "min_score=0"]) == 0
     said = capsys.readouterr().out
-    assert "vec: rank 1 of" in said and "bm25: rank 1 of" in said and "rank 1 before decay." in said
+    assert "vector: rank 1 of" in said and "bm25: rank 1 of" in said and "rank 1 before decay." in said
     assert "decay=off: rank 1" in said and "Move it to MEMORY.md" in said
 
 
@@ -295,7 +295,7 @@ def test_the_answer_that_is_read_line_by_line_is_a_real_one(
 
     call, *lines = changes.splitlines()
     assert run(shlex.split(call.removeprefix("$ openclaw-mem").partition(" --workspace")[0])) == 0
-    numbers = re.compile(r"[\d.]+( others? comes?)?")
+    numbers = re.compile(r"[\d.]+( other results?)?")
     wanted = [numbers.sub("", line) for line in lines]
     said = numbers.sub("", capsys.readouterr().out)
     real = [line if line in wanted else "…" for line in said.splitlines()]

@@ -66,7 +66,7 @@ def test_a_demo_that_was_never_indexed_shows_a_fault_on_a_good_index(bare: Call)
         (["demo", "--fault", "no-fts5,\x1b[31m"], "Unknown fault"),
         (["demo", "--fault", " , "], "--fault is empty"),
         (["tui", "--fault", "nope"], "Unknown fault 'nope'"),
-        (["search", "x", "--fault", "no-fts5"], "unrecognized arguments"),
+        (["search", "x", "--fault", "no-fts5"], "There is no option --fault"),
     ],
 )
 def test_wrong_usage(bare: Call, world: World, argv: list[str], message: str) -> None:

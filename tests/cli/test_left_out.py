@@ -65,7 +65,7 @@ def test_index_counts_what_it_refused_by_itself(call: Call, world: World) -> Non
 def test_a_search_says_it_in_the_same_counts(call: Call, world: World) -> None:
     call("index")
     world.write("MEMORY.md", NUL)
-    assert "indexed 0 new or modified files, 1 excluded in " in call("search", "router").err
+    assert "index: 1 excluded in " in call("search", "router").err
 
 
 def test_watch_says_left_out_and_not_indexed(world: World) -> None:

@@ -29,9 +29,11 @@ def qmd(call: Call, world: World) -> Call:
 def test_configured_collections_are_changed_where_they_are_configured(qmd: Call) -> None:
     names = [one["name"] for one in qmd("qmd", "collection", "list", "--json").json]
     assert names == ["memory-root-main", "memory-alt-main", "memory-dir-main"]
+    listed = qmd("qmd", "collection", "list").out
+    assert "(qmd://memory-root-main/) [from the settings of memory.qmd]\n" in listed
     for command in (("remove", names[0]), ("rename", names[0], "x")):
         said = qmd("qmd", "collection", *command)
-        assert said.code == 2 and "openclaw.json (memory.qmd" in said.err
+        assert said.code == 2 and "comes from the settings memory.qmd.include" in said.err
     assert qmd("qmd", "context", "add", f"qmd://{names[2]}/projects", "Garden").code == 0
     assert qmd("index").code == 0, "the configuration is taken in again, and contexts stay"
     assert "Context: Garden" in qmd("qmd", "search", "tomatoes", "-c", names[2]).out

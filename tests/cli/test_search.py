@@ -76,7 +76,7 @@ def test_a_changed_note_is_found_at_once(call: Call, world: World) -> None:
     (world.workspace / "memory/2026-02-25.md").unlink()
     said = call("search", "zeppelin")
     assert "memory/2026-03-01.md:1-" in said.out
-    assert "1 new or modified file and 1 deleted" in said.err
+    assert "indexed 1 new or modified file, 1 deleted in" in said.err
 
 
 def test_no_sync_answers_from_the_index_as_it_is(call: Call, world: World) -> None:
@@ -130,7 +130,7 @@ def test_candidates_are_counted_without_those_outside_the_pool(call: Call) -> No
     rows = call("search", "router VLAN", "--explain", "--json", *small).json["trace"]["rows"]
     outside = sum(row["outcome"].get("stage") == "pool" for row in rows)
     assert outside and f"not returned ({len(rows) - 1}; outside the pool: {outside})" in said.out.splitlines()
-    assert said.out.splitlines()[-1].startswith(f"1 returned of {len(rows) - outside} candidates · ")
+    assert said.out.splitlines()[-1].startswith(f"{len(rows) - outside} candidate")
 
 
 def test_nothing_passes_names_the_best_and_a_setting_that_shows_it(call: Call) -> None:
@@ -138,7 +138,7 @@ def test_nothing_passes_names_the_best_and_a_setting_that_shows_it(call: Call) -
     assert said.code == 0
     first = said.out.splitlines()[0]
     assert first.startswith("Nothing passes: best was 0.")
-    assert "below min score 0.99" in first and "try --set min_score=" in first
+    assert "below min score 0.99" in first and ". Try --set min_score=" in first
     advice = first.rpartition("--set ")[2]
     assert "memory/2026-02-20.md" in call("search", "router", "--set", advice).out
 
@@ -205,6 +205,17 @@ def test_lines_name_the_best_line_of_each_result(call: Call, world: World, profi
     assert text == "the zeppelin^Iis ^[[31mred"
     location = call("search", "tomatoes", "--format", "lines", "--profile", profile).out.partition("\t")[0]
     assert call("get", location, "--lines", "1").out.startswith("Tomatoes want water")
+
+
+def test_a_line_of_two_results_comes_once(call: Call, world: World) -> None:
+    rows = [f"Row {row} of the list of parts, with its shelf, its box and its price." for row in range(40)]
+    rows[22] = "The zeppelin is in box 7."
+    world.write("memory/parts.md", "\n".join(rows))
+    hits = call("search", "zeppelin", "--json", "--min-score", "0").json["results"]
+    assert sum(hit["startLine"] <= 23 <= hit["endLine"] for hit in hits if "parts" in hit["path"]) == 2
+    lines = call("search", "zeppelin", "--format", "lines", "--min-score", "0").out.splitlines()
+    places = [line.partition("\t")[0] for line in lines]
+    assert places.count("memory/parts.md:23") == 1 and len(places) == len(hits) - 1
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no tab in a file name")
@@ -278,9 +289,9 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
         (["search", "x", "--profile", "workbnch"], "'workbnch'. Did you mean workbench? Known: documented"),
         (["serch", "x"], "There is no command 'serch'. Did you mean search? `openclaw-mem --help` lists"),
         (["search", "x", "--set", "decay"], "'decay' is not NAME=VALUE, for example decay=on."),
-        (["search", "x", "--set", "decay=perhaps"], "allowed is on or off"),
-        (["search", "x", "--max-results", "0"], "max_results cannot be '0'"),
-        (["search", "x", "--min-score", "nan"], "min_score cannot be 'nan'"),
+        (["search", "x", "--set", "decay=perhaps"], "decay is 'perhaps'; allowed: on or off"),
+        (["search", "x", "--max-results", "0"], "--max-results is '0'; allowed: 1 to 200"),
+        (["search", "x", "--min-score", "nan"], "--min-score is 'nan'; allowed: 0 to 1"),
         (["search", "x", "--profile", "qdm"], "no profile 'qdm'"),
         (["search", "x", "--profile", "qmd-process"], "only for answers of the external program qmd"),
         (["why-not", "x", "MEMORY.md", "--set", "profile=qmd-process"], "only for answers of the external"),
@@ -293,35 +304,40 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
         (["store", "ini"], "There is no command 'ini'. Did you mean init? `openclaw-mem store --help`"),
         (
             ["completion", "bsh"],
-            "shell cannot be 'bsh': allowed are bash, zsh, fish. Did you mean bash?",
+            "shell is 'bsh'; allowed: bash, zsh, fish. Did you mean bash?",
         ),
-        (["search", "x", "--format", "jsn"], "--format cannot be 'jsn': allowed are table, json, csv, md,"),
+        (["search", "x", "--format", "jsn"], "--format is 'jsn'; allowed: table, json, csv, md,"),
         (["search", "x", "--format", "jsn"], "lines. Did you mean json?"),
         (
             ["curate", "aply"],
-            "unrecognized arguments: aply. Did you mean --apply? See `openclaw-mem curate --",
+            "There is an argument too many: aply. Did you mean --apply? See `openclaw-mem curate --",
         ),
-        (["demo", "--falt", "x"], "--falt x. Did you mean --fault? See `openclaw-mem demo --help`"),
+        (
+            ["demo", "--falt", "x"],
+            "There is no option --falt. Did you mean --fault? See `openclaw-mem demo --help`",
+        ),
         (["search", "x", "--json", "--format", "csv"], "contradict"),
         (["search", "x", "--explain", "--format", "files"], "is not available"),
         (["search", "x", "--explain", "--format", "lines"], "is not available"),
         (["search", "x", "-0"], "choose files or lines"),
-        (["search", "x", "--frobnicate"], "unrecognized arguments: --frobnicate. A query that begins with -"),
+        (["search", "x", "--frobnicate"], "There is no option --frobnicate. A query that begins with -"),
         (
             ["search", "x", "--lesson"],
-            "unrecognized arguments: --lesson. A query",
+            "There is no option --lesson. A query",
         ),  # not: did you mean --json?
-        (["search", "--limit", "3", "x"], "arguments: --limit. Did you mean --max-results? See"),
-        (["search", "x", "--decay"], "arguments: --decay. It is a knob: --set decay=VALUE. See"),
-        (["log", "-f"], "arguments: -f. Did you mean --follow? See"),
+        (["search", "--limit", "3", "x"], "There is no option --limit. Did you mean --max-results? See"),
+        (["search", "x", "--decay"], "There is no option --decay. It is a knob: --set decay=VALUE. See"),
+        (["log", "-f"], "There is no option -f. Did you mean --follow? See"),
         (["get", "-n", "3", "MEMORY.md"], "Did you mean --lines? See"),
+        (["forget", "x"], "There is no command 'forget'. Did you mean undo or memories forget? `"),
+        (["tool", "memory_serch"], "There is no tool 'memory_serch'. Did you mean memory_search? The"),
         (["find", "x"], "There is no command 'find'. Did you mean search? `openclaw-mem --help`"),
         (["config", "get", "x"], "There is no command 'get'. Did you mean show?"),
-        (["config", "--set", "a=b"], "unrecognized arguments: --set."),
-        (["search", "-n5", "x"], "arguments: -n5. Did you mean --max-results? See"),
+        (["config", "--set", "a=b"], "There is no option --set."),
+        (["search", "-n5", "x"], "There is no option -n5. Did you mean --max-results? See"),
         (["why-not", "x", "MEMORY.md", "--threshold=.1"], "Did you mean --min-score? See"),
         (["qmd", "search", "x", "--top-k", "3"], "Did you mean -n? See"),
-        (["log", "-n", "3"], "unrecognized arguments: -n 3. Did you mean --limit? See"),
+        (["log", "-n", "3"], "There is no option -n. Did you mean --limit? See"),
         (["--worksapce", "/x", "status"], "--worksapce. Did you mean --workspace? See `openclaw-mem --help`"),
         (["search", "-x"], "A query that begins with - needs -- before it: `-- -x`."),
         (["search", "--query", "-x"], "one that begins with - is --query=-VALUE. See"),
@@ -338,7 +354,7 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
         (["get", "MEMORY.md:0"], "MEMORY.md has no line 0: lines are counted from 1."),
         (["config", "--verbose", "--json"], "--verbose is for the list as text"),
         (["frobnicate"], "There is no command 'frobnicate'"),
-        (["get", "MEMORY.md", "--lines", "many"], "--lines cannot be 'many'"),
+        (["get", "MEMORY.md", "--lines", "many"], "--lines is 'many'"),
         (["demo", "--workspace", "/tmp"], "leave --workspace out"),
         (["demo", "--include", "*.md"], "leave --include out"),
         (["search", "x", "--provider", "magic"], "--provider is 'magic'"),

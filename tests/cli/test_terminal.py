@@ -281,6 +281,20 @@ def test_progress_fits_a_narrow_terminal(terminal: None, monkeypatch: pytest.Mon
     assert lines == ["[############------------]  50/100 file…"]
 
 
+@pytest.mark.parametrize("command", ["doctor", "model", "curate"])
+def test_what_is_printed_fits_the_terminal(call: Call, world: World, command: str) -> None:
+    world.write(
+        "memory/long.md", "\n".join(f"On day {day} the tank held {day * 7} litres." for day in range(40))
+    )
+    call("index")
+    code, text = on_a_terminal(
+        world, [command, "--workspace", str(world.workspace)], {"NO_COLOR": "1"}, columns=80
+    )
+    assert code == 0
+    wide = [line for line in text.splitlines() if len(line) > 80]
+    assert all(len(line.split()) == 1 for line in wide), "only what cannot be broken, such as a path"
+
+
 def test_a_search_on_a_terminal_loads_no_rich(call: Call, world: World) -> None:
     call("index")
     command = ["search", "router", "--no-sync", "--workspace", str(world.workspace)]

@@ -66,6 +66,6 @@ def test_wrong_options_are_refused(call: Call, world: World) -> None:
     wrong = call("timeline", "--session", "none")
     assert (wrong.code, wrong.out) == (2, "") and "'none' is not a session of agent main" in wrong.err
     said = call("timeline", "--kind", "flushes").err
-    assert "allowed are flush, compaction" in said and "Did you mean flush?" in said
+    assert "allowed: flush, compaction" in said and "Did you mean flush?" in said
     assert call("timeline", "--limit", "0").code == 2
     assert call("timeline", "--since", "soon").code == 2

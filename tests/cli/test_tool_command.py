@@ -76,7 +76,7 @@ def test_get_and_parameters_from_stdin(
         (
             "memory_srch",
             "{}",
-            "no tool 'memory_srch'; the agent's memory tools are memory_search,",
+            "no tool 'memory_srch'. Did you mean memory_search? The agent's memory tools are",
         ),
         ("memory_search", "{}", "query required: the parameters look like {query, maxResults?, minScore?}."),
         ("memory_search", "{query: 1}", "are not JSON"),

@@ -148,6 +148,25 @@ def test_a_key_in_a_configuration_is_not_repeated(call: Call, world: World) -> N
     assert key not in said.err + said.out
 
 
+def test_no_sync_is_advised_that_the_provider_makes_impossible(call: Call, world: World) -> None:
+    config = world.root / "openclaw.json"
+    config.write_text('{agents: {defaults: {memorySearch: {provider: "openai", fallback: "static"}}}}')
+    call("index")
+    for _ in range(2):
+        assert call("index", "--config", str(config)).code == 7
+        said = call("search", "router", "--config", str(config)).out
+        assert "Fallback, vectors of static" in said and "index stale" in said
+        assert "The index is stale" not in said, "index would exit with 7 again"
+    assert "stale (the settings changed), last synced: " in call("status", "--config", str(config)).out
+
+
+def test_vectors_of_a_provider_that_was_chosen_once_are_not_awaited(call: Call) -> None:
+    call("search", "router", "--provider", "openai")
+    waiting = "have no vectors of openai"
+    assert waiting in call("status", "--provider", "openai").out
+    assert waiting not in call("status").out
+
+
 # the index
 
 

@@ -66,10 +66,10 @@ def test_without_anything_the_built_in_table_answers(world: World) -> None:
     assert roles(settings) == {"static": "primary"}
     assert whys(settings) == {
         "local": "no model file is configured (provider.local_model_path)",
-        "openai": "no key: set OPENAI_API_KEY",
-        "gemini": "no key: set GEMINI_API_KEY",
-        "voyage": "no key: set VOYAGE_API_KEY",
-        "mistral": "no key: set MISTRAL_API_KEY",
+        "openai": "no key (set OPENAI_API_KEY)",
+        "gemini": "no key (set GEMINI_API_KEY)",
+        "voyage": "no key (set VOYAGE_API_KEY)",
+        "mistral": "no key (set MISTRAL_API_KEY)",
         "ollama": "used only when selected (provider.name)",
         "static": "built in, English",
         "none": "not configured",
@@ -92,7 +92,7 @@ def test_what_auto_chooses_says_that_text_leaves(world: World) -> None:
     )
     reasons = whys(settings)
     assert reasons["voyage"] == reasons["static"] == "not needed: auto selects openai first"
-    assert reasons["gemini"] == "no key: set GEMINI_API_KEY"
+    assert reasons["gemini"] == "no key (set GEMINI_API_KEY)"
     assert link(settings, "voyage").key_origin == "env VOYAGE_API_KEY"
     assert (link(settings, "voyage").model, link(settings, "voyage").host) == ("", "")
 
@@ -150,7 +150,7 @@ class TestNamed:
         assert roles(settings) == {"openai": "primary", "static": "fallback"}
         reasons = whys(settings)
         named = f"provider = openai ({world.own_file}: provider.name)"
-        assert reasons["openai"] == f"{named}; no key: set OPENAI_API_KEY"
+        assert reasons["openai"] == f"{named}; no key (set OPENAI_API_KEY)"
         assert reasons["static"] == "used when openai fails; built in, English"
         assert reasons["gemini"] == reasons["none"] == "provider = openai"
         assert primary_spec(settings).api_key == ""
@@ -173,9 +173,9 @@ class TestNamed:
         assert found.host == "" and found.why.endswith("at 127.0.0.1:8911 on this machine")
         assert "your own server may need none" in found.why and "pw" not in repr(found)
         known = prospects(world.load())
-        said = "no key: your own server may need none, else set OPENAI_API_KEY"
+        said = "no key (your own server may need none, else set OPENAI_API_KEY)"
         assert known["openai"] == f"this machine (127.0.0.1:8911); {said}"
-        assert known["voyage"] == "api.voyageai.com; no key: set VOYAGE_API_KEY"
+        assert known["voyage"] == "api.voyageai.com; no key (set VOYAGE_API_KEY)"
         assert known["local"] == "this machine; default model" and "none" not in known
         wrong = ProviderSettings(provider="static", endpoints={"openai": Endpoint("ftp://heron")})
         said = prospects(replace(world.load(), provider=wrong))["openai"]

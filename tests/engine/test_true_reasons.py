@@ -257,7 +257,7 @@ SENTENCES: dict[str, Check] = {
     r"its file is number (\d+), lines of the first (\d+) are packed": lambda oracle, row, found: (
         int(found[2]) == oracle.knobs.max_results < int(found[1]) == _file_number(oracle, row)
     ),
-    r"its best line, (\d+), scores ([\d.]+), too low compared with ([\d.]+)": lambda _, row, found: (
+    r"its best line, (\d+), scores ([\d.]+), under a third of the best line's ([\d.]+)": lambda _, row, found: (  # noqa: E501
         row.start_line <= int(found[1]) <= row.end_line
         and float(found[2]) <= float(found[3]) * WEAK_SHARE + 0.005
     ),

@@ -82,7 +82,7 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
             assert float(best[1]) == pytest.approx(max(row.raw for row in vector.rows), abs=0.0006)
         filled = rank(pool, knobs.set({"keyword_rescue": "fill"}))
         more = len(filled.returned) - len(trace.returned)
-        claimed = re.search(r"keyword rescue fill, as in .*, would return (\d+)( more)?", said)
+        claimed = re.search(r"Keyword rescue fill, as in .*, would return (\d+)( more)?", said)
         assert bool(claimed) == (more > 0), (query, said)
         if claimed:
             assert int(claimed[1]) == more and bool(claimed[2]) == bool(trace.returned)
@@ -93,7 +93,8 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
         rows = [[row for row in trace.returned if row.chunk_id in found.chunk_ids] for found in trace.results]
         cut = sum(any(row.shortened or row.shown.truncated for row in parts) for parts in rows)
         said_cut = re.search(
-            r"(\d+|all|it is) shortened to (?:at most )?(?:(\d) lines or )?([\d,]+) characters( in all)?",
+            r"(\d+|All|It is) shortened to (?:at most )?(?:(\d) lines or )?"
+            r"([\d,]+) characters( together)?",
             said,
         )
         if said_cut:
@@ -103,7 +104,7 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
             assert most <= int(units.replace(",", "")) and bool(in_all) == (knobs.snippet == "packed")
             rows_of = max(found.snippet.count("\n") + 1 for found in trace.results)
             assert rows_of <= int(lines) if lines else knobs.snippet != "window"
-        numbers = {"all": len(rows), "it is": 1}
+        numbers = {"All": len(rows), "It is": 1}
         assert (numbers.get(said_cut[1]) or int(said_cut[1]) if said_cut else 0) == cut, (query, said)
         hidden = [[row.shown for row in parts if row.shown.truncated] for parts in rows]
         whole = [any(a <= (s.best_line or 0) <= b for a, b in s.lines) for parts in hidden for s in parts]
@@ -122,7 +123,7 @@ def test_the_sentence_names_what_openclaw_returns_by_now(demo: Memory) -> None:
     answer = demo.search(QUERIES[0])
     assert (
         "2 results" in answer.verdict
-        and "; keyword rescue fill, as in OpenClaw since mid-2026, would return 4 more" in answer.verdict
+        and ". Keyword rescue fill, as in OpenClaw since mid-2026, would return 4 more" in answer.verdict
     )
     assert len(answer.verdict) < 170 and answer.to_dict()["verdict"] == answer.verdict
     assert "mid-2026" not in demo.search(QUERIES[0], Knobs().set({"keyword_rescue": "fill"})).verdict
@@ -164,7 +165,7 @@ def test_a_best_line_that_is_cut_off_is_said(demo: Memory) -> None:
     assert "2 lose all or part of their best line" in found.verdict
     one = demo.search(QUERIES[0], knobs.set({"max_results": 1}))
     assert one.verdict.startswith(
-        f"1 result; it is shortened to 60 characters and loses its best line (line {line})"
+        f"1 result. It is shortened to 60 characters and loses its best line (line {line})"
     )
     cut_off = fate(found.trace, found.hits[0].path, line or 0)
     assert cut_off == (1, False, f"rank 1, but line {line} is not shown")

@@ -309,7 +309,7 @@ def test_what_a_document_lacks_and_what_the_query_excludes(small: Memory) -> Non
     assert {"mode": "hybrid"} in [dict(change.set) for change in held.changes]
     both = small.why_not("router", "memory/2026-02-20.md", None, small.knobs.set({"bonus_first": 0}))
     fused = next(step.text for step in both.steps if step.name == "fusion")
-    assert fused == "score 0.0645 = bm25 0.0323 + vec 0.0323, rank 2 of 6"  # 2 / (60 + 2) each
+    assert fused == "score 0.0645 = bm25 0.0323 + vector 0.0323, rank 2 of 6"  # 2 / (60 + 2) each
     named = small.why_not("garden", "memory/garden.md", None, knobs)
     assert "it holds “garden”" in named.steps[5].text
     by_path = small.why_not("dir", "memory/garden.md", None, knobs)

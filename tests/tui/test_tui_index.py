@@ -337,7 +337,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         hidden = [row for row in text.splitlines() if row[2:].lstrip("0123456789 ").startswith("┊ ")]
         assert hidden and len(chunks.anatomy.hidden) == chunks.anatomy.unshown.hidden_lines
         cut = " ".join(chunks.query_one("#cut").text.split())  # type: ignore[attr-defined]
-        assert "┊ no search result shows 39 % of the characters, 42 % of the lines in whole or part: " in cut
+        assert "┊ 39 % of the characters are never in a snippet, 42 % of the lines never whole: " in cut
         assert cut.endswith("snippets end after 700 characters"), "as the doctor says"
         assert text.startswith("┏━ chunk 1 · lines 1–25") and "└─ end of 2" in text
         await press(pilot, "j")

@@ -12,7 +12,7 @@ import pytest
 from lab_world import LARGE, lab, press, settled, workbench
 from rich.cells import cell_len
 from rich.style import Style
-from textual._compositor import Compositor, LayoutUpdate
+from textual._compositor import Compositor
 from textual._styles_cache import StylesCache
 from textual.app import App
 from textual.content import Content
@@ -125,9 +125,9 @@ async def test_painted_parts_make_what_painting_all_would(
             put(*piece)
         return update
 
-    def paint_all(compositor: DirtyLines, *, simplify: bool = False) -> LayoutUpdate:
+    def paint_all(compositor: DirtyLines, simplify: bool = False) -> Any:
         put_all(compositor)
-        return in_full(compositor, simplify=simplify)
+        return in_full(compositor, simplify)
 
     paint_parts, in_full = DirtyLines.render_partial_update, DirtyLines.render_full_update
     async with shown(tmp_path, Counter(), "escape", screen) as pilot:

@@ -113,7 +113,7 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         await press(pilot, "G")
         assert "· not selected" in screen.link_pane.text
         said = " ".join(screen.link_pane.text.split())
-        assert "openai api.openai.com; no key: set OPENAI_API_KEY gemini " in said
+        assert "openai api.openai.com; no key (set OPENAI_API_KEY) gemini " in said
         assert "ollama this machine (127.0.0.1:11434); needs no key select provider.name" in said
         await press(pilot, "r")
         assert "is not in use" in screen.query_one("#status").text  # type: ignore[attr-defined]

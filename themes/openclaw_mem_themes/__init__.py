@@ -1,5 +1,6 @@
-"""Colour themes of the workbench: TOML files, three of ours and any of the user's."""
+"""Colour themes of the workbench: three of ours, and TOML files of the user."""
 
-from openclaw_mem_themes.loading import BUILT_IN, DEFAULT, ThemeError, ThemeFile, load_theme
+from openclaw_mem_themes.built_in import BUILT_IN, DEFAULT, Theme
+from openclaw_mem_themes.loading import ThemeError, load_theme
 
-__all__ = ["BUILT_IN", "DEFAULT", "ThemeError", "ThemeFile", "load_theme"]
+__all__ = ["BUILT_IN", "DEFAULT", "Theme", "ThemeError", "load_theme"]

@@ -1,23 +1,20 @@
-"""Reading a theme file: ours by name, the user's by name or path. Knows nothing of the program that draws."""
+"""A theme by name or path: one of ours, or a TOML file of the user with ``name``, ``dark`` and the tables
+``[colors]`` and ``[variables]``. Knows nothing of the program that draws."""
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-BUILT_IN: tuple[str, ...] = ("claw-dark", "claw-light", "claw-contrast")
-DEFAULT = "claw-dark"
+from openclaw_mem_themes.built_in import BUILT_IN, DEFAULT, Theme
 
 COLORS = frozenset(
     "primary secondary accent foreground background surface panel boost success warning error".split()
 )
 VARIABLES = frozenset("quiet faint frame cursor total vector".split())
 
-_HERE = Path(__file__).parent
 _COLOR = re.compile(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})|ansi_[a-z_]+")
 _LARGEST = 64 * 1024
 
@@ -26,17 +23,7 @@ class ThemeError(ValueError):
     """A theme cannot be used; the message names the file, the key and what is allowed."""
 
 
-@dataclass(frozen=True, slots=True)
-class ThemeFile:
-    """A checked theme. Colours are ``#rgb``, ``#rrggbb`` or ``ansi_NAME``."""
-
-    name: str
-    dark: bool
-    colors: Mapping[str, str]
-    variables: Mapping[str, str] = field(default_factory=dict)
-
-
-def load_theme(name_or_path: str, folder: Path | None = None) -> ThemeFile:
+def load_theme(name_or_path: str, folder: Path | None = None) -> Theme:
     """A theme by path (ends in ``.toml``), or by name: from the user's ``folder``, else one of ours.
 
     Raises ThemeError when there is no such theme or its file cannot be used.
@@ -51,12 +38,14 @@ def load_theme(name_or_path: str, folder: Path | None = None) -> ThemeFile:
     if own is not None and own.is_file():
         return _read(own)
     if name_or_path in BUILT_IN:
-        return _read(_HERE / f"{name_or_path}.toml")
+        return BUILT_IN[name_or_path]
     where = f" and no {own}" if own is not None else ""
     raise ThemeError(f"There is no theme {name_or_path!r}{where}. Ours: {', '.join(BUILT_IN)}.")
 
 
-def _read(path: Path) -> ThemeFile:
+def _read(path: Path) -> Theme:
+    import tomllib  # most users have no theme of their own
+
     try:
         if path.stat().st_size > _LARGEST:
             raise ThemeError(f"{path} is too large for a theme.")
@@ -74,7 +63,7 @@ def _read(path: Path) -> ThemeFile:
     name = raw.get("name", path.stem)
     if not isinstance(name, str) or not re.fullmatch(r"[\w-]{1,64}", name):
         raise ThemeError(f"{path}: name is letters, digits and dashes, not {name!r}.")
-    return ThemeFile(name, dark, colors, _table(path, raw, "variables", VARIABLES))
+    return Theme(name, dark, colors, _table(path, raw, "variables", VARIABLES))
 
 
 def _table(path: Path, raw: Mapping[str, Any], table: str, known: frozenset[str]) -> dict[str, str]:

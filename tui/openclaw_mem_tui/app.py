@@ -103,8 +103,8 @@ class Workbench(App[int]):
         self.search = SearchPresenter(self.service, demo, faults, session_key, left)
         self.search_screen = SearchScreen(self.search, initial_query)
         self.theme_trouble = ""
-        for built_in in BUILT_IN:
-            self.register_theme(textual_theme(load_theme(built_in)))
+        for built_in in BUILT_IN.values():
+            self.register_theme(textual_theme(built_in))
         usual = theme or os.environ.get("TEXTUAL_THEME") or DEFAULT
         again = left.theme if left.usual_theme == usual and left.theme in self.available_themes else ""
         self._choose_theme(again or usual, theme_folder)

@@ -1,23 +1,24 @@
-"""Theme files as Textual themes, and the variables that our style sheets use under any theme."""
+"""Our themes as those of Textual, and the variables that our style sheets use under any theme."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from textual.color import Color, ColorParseError
-from textual.theme import BUILTIN_THEMES, Theme
+from textual.theme import BUILTIN_THEMES
+from textual.theme import Theme as TextualTheme
 
-from openclaw_mem_themes import ThemeError, ThemeFile, load_theme
+from openclaw_mem_themes import Theme, ThemeError, load_theme
 
 
-def textual_theme(file: ThemeFile) -> Theme:
-    """One theme file as Textual knows it."""
-    colors = dict(file.colors)
-    return Theme(
-        name=file.name,
+def textual_theme(theme: Theme) -> TextualTheme:
+    """A theme as Textual knows it."""
+    colors = dict(theme.colors)
+    return TextualTheme(
+        name=theme.name,
         primary=colors.pop("primary"),
-        dark=file.dark,
-        variables={**_SHARED, **file.variables},
+        dark=theme.dark,
+        variables={**_SHARED, **theme.variables},
         **colors,  # type: ignore[arg-type]
     )
 

@@ -149,7 +149,7 @@ COMMANDS = (
         "get",
         "print a note, or some lines of it",
         "get memory/2026-02-20.md:12 --lines 5",
-        " A file that does not\nexist gives empty text and no error, as it does for agents.",
+        " A missing memory file\ngives empty text and no error, as for agents; other paths are refused.",
         (
             option("location", metavar="PATH[:LINE]", help="as search prints it, for example MEMORY.md:3-8"),
             shared.FIRST_LINE,

@@ -251,6 +251,10 @@ def _with_knob(settings: Settings, row: Row, knobs: Mapping[str, KnobValue]) -> 
             # The profile of the backend in use; what the configuration says may be for the builtin index.
             where = f"profile {knobs['profile']}" + ("" if own else ", memory.qmd.limits")
             origin = Origin("default", where)
+        given, weights = settings.query.overrides, {"vector_weight", "text_weight"}
+        if not own and given.keys() & weights == weights - {name}:  # the complement of the one that is set
+            (other,) = weights - {name}
+            origin = Origin("default", f"from query.{other}")
     return row._replace(value_text=knob_text(name, knobs[name]), allowed=_allowed(name), origin=origin)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import looking, say_warnings, settings_of
 from openclaw_mem_engine.cli.remember import ask, diff_lines
-from openclaw_mem_engine.cli.terminal import dim, one_line, out, say, show, stoppable, strong, width
+from openclaw_mem_engine.cli.terminal import dim, hanging, one_line, out, say, show, stoppable, strong, width
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import UsageError
 
@@ -62,7 +62,7 @@ def run(arguments: Namespace) -> int:
                     *_entry(candidate),
                     *_diffs(candidate),
                     *_budget_after(candidate, material),
-                    f"effect: {said}",
+                    *hanging(advice(f"effect: {said}"), 2),
                 ):
                     out(line)
             written = []
@@ -109,15 +109,15 @@ def _list(curator: Curator, material: Material, arguments: Namespace) -> None:
 
 
 def _lines(found: list[NoteCandidate], material: Material, *, rejected: bool) -> Iterator[str]:
-    yield strong(material.budget.sentence)
-    yield one_line(material.searches_sentence)
+    yield from map(strong, hanging(material.budget.sentence, 2))
+    yield from hanging(one_line(material.searches_sentence), 2)
     for candidate in found:
         yield from ("", *_entry(candidate), *_beginning(list(_diffs(candidate)), candidate))
     count = len(found)
     what = "rejected proposals" if rejected else "proposals"
     yield ""
     then = f"; {advice(_NEXT[rejected])}" if found else ""
-    yield f"{count or 'no'} {what[:-1] if count == 1 else what}{then}"
+    yield from hanging(f"{count or 'no'} {what[:-1] if count == 1 else what}{then}", 2)
 
 
 _NEXT = {
@@ -128,7 +128,7 @@ _NEXT = {
 
 def _budget_after(candidate: NoteCandidate, material: Material) -> Iterator[str]:
     if (after := material.budget_after(candidate.edits)) is not None:
-        yield f"budget after the change: {after.sentence}"
+        yield from hanging(f"budget after the change: {after.sentence}", 2)
 
 
 def _entry(candidate: NoteCandidate) -> Iterator[str]:

@@ -14,6 +14,7 @@ from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import (
     aligned,
     dim,
+    hanging,
     indented,
     marked,
     one_line,
@@ -24,6 +25,7 @@ from openclaw_mem_engine.cli.terminal import (
     table,
 )
 from openclaw_mem_engine.cli.text_format import byte_size, count, moment
+from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, OpenClawMemError, UsageError
 from openclaw_mem_engine.stores import is_there
 
@@ -113,24 +115,25 @@ def _report_lines(report: DoctorReport, done: Sequence[str], asked: bool) -> Ite
     """Checks, findings with evidence and repair, and their number; what a repair that was ``asked`` for has
     left."""
     yield strong("checks")
-    yield from indented(
-        aligned(
-            [("ok" if c.ok else "see below", one_line(c.name), one_line(c.detail)) for c in report.checks]
-        )
-    )
+    rows = [("ok" if c.ok else c.worst, one_line(c.name), one_line(c.detail)) for c in report.checks]
+    for line in indented(aligned(rows)):
+        yield from hanging(line, 30)
     if done:
-        yield from ("", strong("repaired"), *indented(map(one_line, done)))
+        yield from ("", strong("repaired"))
+        for text in done:
+            yield from hanging(advice(f"  {one_line(text)}"), 4)
     if report.findings:
         yield from ("", strong("findings"))
     for finding in report.findings:
-        yield f"  {marked(finding.severity)} {finding.code}: {one_line(finding.text)}"
-        yield from (f"      {dim(one_line(item))}" for item in finding.evidence)
+        head, *more = hanging(advice(f"  {finding.severity} {finding.code}: {one_line(finding.text)}"), 6)
+        yield from (head.replace(finding.severity, marked(finding.severity), 1), *more)
+        for item in finding.evidence:
+            yield from map(dim, hanging(f"      {one_line(item)}", 8))
         if finding.repair:
-            yield f"      repair: {one_line(finding.repair)}"
+            yield from hanging(advice(f"      repair: {one_line(finding.repair)}"), 8)
     severities: list[str] = [finding.severity for finding in report.findings]
-    nouns = {"error": "error", "warning": "warning", "info": "notice"}
-    counts = [count(severities.count(severity), noun) for severity, noun in nouns.items()]
-    total = f"{', '.join(counts)} from {count(len(report.checks), 'check')}."
+    counts = [count(severities.count(noun), noun) for noun in ("error", "warning")]
+    total = f"{', '.join(counts)}, {severities.count('info')} info from {count(len(report.checks), 'check')}."
     left = [finding for finding in report.findings if finding.repair and finding.severity != "info"]
     if asked and left:
         repairs = dict.fromkeys(f"`{finding.repair}`" for finding in left)
@@ -138,7 +141,9 @@ def _report_lines(report: DoctorReport, done: Sequence[str], asked: bool) -> Ite
         total += f"\nnot repaired: {', '.join(names)}. To do: {', '.join(repairs)}."
     elif fixed := len({*report.fixable, *report.synced}):
         total += f" `openclaw-mem doctor --fix` repairs {fixed:,} of them."
-    yield from ("", total)
+    yield ""
+    for line in total.split("\n"):
+        yield from hanging(advice(line), 2)
 
 
 def run_cache(arguments: Namespace) -> int:
@@ -201,4 +206,4 @@ def _cache_lines(sizes: Sequence[CacheSize], kept: int) -> list[str]:
     entries = count(sum(size.entries for size in sizes), "embedding")
     total = f"{entries}, {byte_size(sum(size.bytes for size in sizes))}"
     rule = f"an index run keeps at most {kept:,}, and always those that chunks need."
-    return [*table(rows), f"{total}; {rule}"]
+    return [*table(rows), *hanging(f"{total}; {rule}", 2)]

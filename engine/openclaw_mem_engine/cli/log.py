@@ -53,17 +53,17 @@ def run(arguments: Namespace) -> int:
     finally:
         reader.log.close()
     data = {"path": str(reader.path), "events": [event.to_dict() for event in events]}
-    filtered = bool(kinds) or since is not None
-    lines = _lines(events, everyone=arguments.all) if events else [_none(settings, arguments.all, filtered)]
+    filters = [name for name, value in (("--kind", kinds), ("--since", since)) if value not in ([], (), None)]
+    lines = _lines(events, everyone=arguments.all) if events else [_none(settings, arguments.all, filters)]
     show(data, lines, as_json=arguments.json)
     return 0
 
 
-def _none(settings: Settings, everyone: bool, filtered: bool) -> str:
+def _none(settings: Settings, everyone: bool, filters: Sequence[str]) -> str:
     """That there is no event, of whom, and what to do next."""
     from openclaw_mem_engine.workspace.rules import open_workspace
 
-    what = "No event that fits --kind and --since is logged" if filtered else "No event is logged"
+    what = f"No event that fits {' and '.join(filters)} is logged" if filters else "No event is logged"
     if everyone:
         return f"{what}."
     of = f"of agent {settings.agent} and the workspace {one_line(str(settings.workspace))}"
@@ -87,7 +87,7 @@ def _kinds_of(named: Sequence[str]) -> tuple[EventKind, ...]:
 def unknown_kind(name: str, kinds: Sequence[str]) -> UsageError:
     """The error for a ``--kind`` that is none."""
     shown, hint = repr(visible(name)[:60]), did_you_mean(name, kinds)
-    return UsageError(f"--kind cannot be {shown}: allowed are {', '.join(kinds)}.{hint}")
+    return UsageError(f"--kind is {shown}; allowed: {', '.join(kinds)}.{hint}")
 
 
 def moment_of(text: str, now: float) -> float:
@@ -100,7 +100,7 @@ def moment_of(text: str, now: float) -> float:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):
         raise UsageError(
-            f"--since cannot be {visible(text)[:60]!r}: use for example 30m, 12h, 2d, 1w, or a date like "
+            f"--since is {visible(text)[:60]!r}; allowed: for example 30m, 12h, 2d, 1w, or a date like "
             "2026-02-20 or 2026-02-20T08:30."
         ) from None
 

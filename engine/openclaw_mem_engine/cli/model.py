@@ -9,8 +9,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ByteProgress
-from openclaw_mem_engine.cli.terminal import agreed, aligned, can_ask, one_line, say, show, stoppable, strong
+from openclaw_mem_engine.cli.terminal import (
+    agreed,
+    can_ask,
+    facts,
+    hanging,
+    one_line,
+    say,
+    show,
+    stoppable,
+    strong,
+)
 from openclaw_mem_engine.cli.text_format import byte_size
+from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -122,17 +133,19 @@ def _status(settings: Settings, files: list[ModelFile], *, as_json: bool) -> int
         *_rows(settings, file),
         ("llama.cpp", "installed" if installed else f"not installed; run: {INSTALL} (takes minutes)"),
     ]
-    lines = aligned(rows)
+    lines = facts(rows)
     for other in files[1:]:
-        lines += ["", strong(f"for {other.use}"), *aligned(_rows(settings, other))]
+        lines += ["", strong(f"for {other.use}"), *facts(_rows(settings, other))]
     missing = [file for file in files if file.size is None]
     for use in (file.use for file in missing if file.url):
         option = "" if use == "embedding" else f" --for {use}"
-        lines.append(f"`openclaw-mem model download{option}` fetches the model for {use}; it asks first.")
+        text = f"`openclaw-mem model download{option}` fetches the model for {use}; it asks first."
+        lines += hanging(advice(text), 2)
     for file in missing:
         if not file.url:
             setting = _PROVIDERS[file.use][1]
-            lines.append(f"There is no such file: correct {setting}, or name a model to download (hf:…).")
+            text = f"There is no such file: correct {setting}, or name a model to download (hf:…)."
+            lines += hanging(text, 2)
     show(data, lines, as_json=as_json)
     return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Container, Sequence
@@ -11,7 +12,7 @@ from typing import Any, NoReturn
 from openclaw_mem_engine import __version__
 from openclaw_mem_engine.cli.arguments import COMMANDS, COMMON, SECTIONS
 from openclaw_mem_engine.cli.command_table import Command
-from openclaw_mem_engine.cli.terminal import out, width
+from openclaw_mem_engine.cli.terminal import is_terminal, out, width
 from openclaw_mem_engine.errors import UsageError, did_you_mean
 from openclaw_mem_engine.sanitize import visible
 
@@ -55,7 +56,7 @@ _SYNONYMS = (
     ("index", "sync", "reindex", "rebuild", "update"),
     ("why-not", "why", "explain"),
     ("remember", "store", "add", "note"),
-    ("forget", "delete", "remove"),
+    ("forget", "delete", "remove", "undo"),
     ("config", "settings"),
 )
 
@@ -66,11 +67,13 @@ def _synonym(name: str, known: Container[str]) -> str:
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help as wide as the terminal. argparse makes one of these for every option, too, and would look at the
-    terminal for each."""
+    """Help as wide as the terminal, through a pipe as COLUMNS says. argparse makes one of these for every
+    option, too, and would look at the terminal for each."""
 
     def __init__(self, prog: str, **how: Any) -> None:
-        super().__init__(prog, **{"width": width() - 2} | how)
+        columns = os.environ.get("COLUMNS", "")
+        wide = int(columns) if columns.isdecimal() and not is_terminal(sys.stdout) else width()
+        super().__init__(prog, **{"width": max(40, wide) - 2} | how)
 
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: Any = None) -> None:
         """The command's own arguments: the common ones would hide them."""
@@ -103,14 +106,16 @@ class _Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
-        usual = _synonym(str(value), [*action.choices])
-        hint = f" Did you mean {usual}?" if usual else did_you_mean(str(value), action.choices)
+        near = [usual] if (usual := _synonym(str(value), [*action.choices])) else []
+        if action.dest == "command":  # a command of a command: `memories forget`
+            near += [f"{one.name} {value}" for one in COMMANDS for own in one.commands if own.name == value]
+        hint = f" Did you mean {' or '.join(near)}?" if near else did_you_mean(str(value), action.choices)
         shown = repr(visible(str(value))[:60])
         # The first argument of some commands is a command, too: `config set`.
         if action.dest == "action" or isinstance(action, argparse._SubParsersAction):
             raise UsageError(f"There is no command {shown}.{hint} `{self.prog} --help` lists the commands.")
         name, allowed = (*action.option_strings, action.dest)[0], ", ".join(map(str, action.choices))
-        raise UsageError(f"{name} cannot be {shown}: allowed are {allowed}.{hint}")
+        raise UsageError(f"{name} is {shown}; allowed: {allowed}.{hint}")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse, but an unknown argument is an error of its command, with the options like it."""
@@ -152,7 +157,8 @@ class _Parser(argparse.ArgumentParser):
                 hint = f" It is a knob: --set {name.replace('-', '_')}=VALUE."
             elif "query" in options:
                 hint = f" A query that begins with - needs -- before it: `-- {visible(unknown[0])}`."
-        text = f"unrecognized arguments: {visible(' '.join(unknown))}.{hint} See `{self.prog} --help`."
+        what = "There is no option" if unknown[0].startswith("-") else "There is an argument too many:"
+        text = f"{what} {visible(unknown[0])}.{hint} See `{self.prog} --help`."
         return UsageError(text)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
@@ -262,7 +268,5 @@ def whole_number(text: str | None, option: str, least: int) -> int | None:
     except ValueError:
         number = least - 1
     if number < least or number > sys.maxsize:
-        raise UsageError(
-            f"{option} cannot be {visible(text)[:60]!r}: allowed is a whole number, {least} or more."
-        )
+        raise UsageError(f"{option} is {visible(text)[:60]!r}; allowed: a whole number, {least} or more.")
     return number

@@ -20,6 +20,7 @@ from openclaw_mem_engine.cli.terminal import (
     strong,
 )
 from openclaw_mem_engine.cli.text_format import destination, dollars, failing, token_count
+from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import ProviderError, UsageError
 from openclaw_mem_engine.providers.prices import Spent, summed
 
@@ -109,7 +110,7 @@ def _lines(
         if link.state == "failed":
             yield ""
             name = f"{link.name} ({link.role}) fails"
-            head, *lines = hanging(f"{name}: {one_line(link.why)}", 2)
+            head, *lines = hanging(advice(f"{name}: {one_line(link.why)}"), 2)
             yield from (head.replace(name, marked(name), 1), *lines)
             if when := failing(link.since, link.next_retry, time.time()):
                 yield f"  {when}"
@@ -117,7 +118,7 @@ def _lines(
         yield ""
         yield strong("probed now")
         asked = [(p.name, p.role, one_line(p.error) or _milliseconds(p.ms)) for p in probes]
-        yield from indented(aligned(asked))
+        yield from _wrapped(asked)
     used = [link for link in chain if link.in_use]
     if used:
         yield ""
@@ -126,7 +127,7 @@ def _lines(
         for link in used:
             host, price = destination(link.name, link.host), one_line(link.price)
             rows.append((link.name, one_line(link.model), host, _key(link), price))
-        yield from indented(aligned(rows))
+        yield from _wrapped(list(dict.fromkeys(rows)))  # a model may have two roles
     yield from _sent_by_auto(settings, chain)
     yield ""
     yield from _usage(spent)
@@ -140,8 +141,9 @@ def _table(chain: Sequence[ProviderState], probes: Sequence[Probe]) -> Iterator[
         vectors = f"{link.vectors:,} of {link.chunks:,}" if embeds else ""
         latency = _milliseconds(asked.get((link.name, link.role), link.last_ms)) if embeds else ""
         why = "see below" if link.state == "failed" else one_line(link.why)
-        role = "–" if link.role == "skipped" else link.role
-        rows.append((link.name, role, link.label, vectors, latency, why))
+        role = "–" if link.role in ("skipped", "keywords") else link.role
+        name = "bm25" if link.role == "keywords" else link.name
+        rows.append((name, role, link.label, vectors, latency, why))
     head, *lines = aligned(rows)
     yield strong(head)
     for link, line in zip(chain, lines, strict=True):
@@ -167,10 +169,17 @@ def _services(services: Sequence[ServiceState]) -> Iterator[str]:
             f"key: {one_line(one.key_origin)}" if one.key_origin else "no key" if one.host else "needs no key"
         )
         rows.append((one.use, one.provider, one_line(one.model) or "its default model", goes, key))
-    yield from indented(aligned(rows))
+    yield from _wrapped(rows)
     for one in services:
         if one.missing:
-            yield f"{marked(f'{one.use} cannot be used')}: {one_line(one.missing)}"
+            name = f"{one.use} cannot be used"
+            head, *lines = hanging(advice(f"{name}: {one_line(one.missing)}"), 2)
+            yield from (head.replace(name, marked(name), 1), *lines)
+
+
+def _wrapped(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    for line in indented(aligned(rows)):
+        yield from hanging(line, 6)
 
 
 def _milliseconds(ms: float | None) -> str:
@@ -192,9 +201,9 @@ def _sent_by_auto(settings: Settings, chain: Sequence[ProviderState]) -> Iterato
     because = (
         f", because there is a key for it ({one_line(primary.key_origin)})" if primary.key_origin else ""
     )
-    yield marked(f"The provider {primary.name} was selected by auto{because}.")
+    yield from map(marked, hanging(f"The provider {primary.name} was selected by auto{because}.", 2))
     host = destination(primary.name, primary.host)
-    yield f"The text of notes (when they are indexed) and every query are sent to {host}."
+    yield from hanging(f"The text of notes (when they are indexed) and every query are sent to {host}.", 2)
     yield "To keep data local: --provider static, or provider.name in the settings."
 
 

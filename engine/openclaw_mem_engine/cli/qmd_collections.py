@@ -57,7 +57,7 @@ def show_all(arguments: Namespace) -> int:
     out(f"Collections ({len(collections)}):\n")
     for one, held in zip(collections, status.collections, strict=True):
         marks = "".join(
-            [" [excluded]" * (not one.included), " [configured in openclaw.json]" * one.configured]
+            [" [excluded]" * (not one.included), " [from the settings of memory.qmd]" * one.configured]
         )
         out(visible(f"{one.name} ({VirtualPath(one.name, '')}){marks}"))
         out(visible(f"  Pattern:  {one.pattern}"))
@@ -123,8 +123,8 @@ def _changeable(store: QmdStore, name: str, do: str) -> None:
     """Raise UsageError for a collection of the configuration: the next command would bring it back."""
     if store.collection(name).configured:
         raise UsageError(
-            f"The collection {name!r} comes from openclaw.json (memory.qmd.includeDefaultMemory, "
-            f"memory.qmd.paths, memory.qmd.sessions): {do}. `openclaw-mem config` names the file."
+            f"The collection {name!r} comes from the settings memory.qmd.includeDefaultMemory, "
+            f"memory.qmd.paths or memory.qmd.sessions: {do}. `openclaw-mem config` names the file."
         )
 
 

@@ -100,15 +100,14 @@ def format_of(arguments: Namespace) -> str:
 def knobs_of(memory: Memory, arguments: Namespace) -> Knobs:
     """The configured ranking with the options over it. ``--profile`` means that profile as it is, without
     the configuration's own values. Raises UsageError."""
-    from openclaw_mem_engine.ranking.knobs import parse_settings
+    from openclaw_mem_engine.ranking.knobs import KNOBS, parse_settings
 
-    changes = parse_settings(arguments.set)
+    changes: dict[str, object] = {**parse_settings(arguments.set)}
     if arguments.profile is not None:
         changes.setdefault("profile", arguments.profile)
-    if arguments.max_results is not None:
-        changes["max_results"] = arguments.max_results
-    if arguments.min_score is not None:
-        changes["min_score"] = arguments.min_score
+    for name in ("max_results", "min_score"):
+        if (value := getattr(arguments, name)) is not None:
+            changes[name] = KNOBS[name].parse(value, f"--{name.replace('_', '-')}")
     return memory.knobs.set(changes)
 
 
@@ -164,10 +163,11 @@ def bring_up_to_date(
                 return None  # another process writes, but nothing was to be written
         return _answered_as_it_was(memory, error)
     if report.changed or report.refused or report.removed:
-        gone = "".join(f" and {part}" for part in report.taken_out)
-        left_out = f", {len(report.left_out):,} excluded" if report.left_out else ""
-        changed = count(len(report.changed), "new or modified file", "new or modified files")
-        say(f"indexed {changed}{gone}{left_out} in {duration(report.seconds)}.")
+        made = [f"{len(report.left_out):,} excluded"] if report.left_out else []
+        made = [*report.taken_out, *made]
+        if report.changed:
+            made = [count(len(report.changed), "new or modified file", "new or modified files"), *made]
+        say(f"{'indexed' if report.changed else 'index:'} {', '.join(made)} in {duration(report.seconds)}.")
     for note in report.notes:
         say(note.text)
     return None

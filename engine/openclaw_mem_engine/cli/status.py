@@ -111,6 +111,8 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
     fresh = status.freshness
     stale_since = fresh.stale_since if fresh.state == "stale" else None
     since = "" if stale_since is None else f" since {moment(stale_since, now)}"
+    if fresh.state == "stale" and not fresh.changed_count and fresh.emptied is None:
+        since = " (the settings changed)"
     synced = "never" if fresh.synced_at is None else f"{duration(now - fresh.synced_at)} ago"
     asked = status.requested_provider
     provider = status.provider if asked == status.provider else f"{status.provider} (configured: {asked})"
@@ -130,7 +132,7 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
         ("provider", provider),
         ("model", f"{status.model or '–'} · languages: {status.languages}"),
         *([("cache", count(status.cached, "embedding"))] if can.cache else []),
-        ("keywords", "ready" if status.full_text else "not available: SQLite has no FTS5"),
+        ("bm25", "ready" if status.full_text else "not available: SQLite has no FTS5"),
         ("vectors", "BM25 only" if status.provider == "none" else status.vector_search),
         ("backend", status.backend),
         ("profile", status.profile),
@@ -158,7 +160,7 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
 
 def _never_shown(unshown: Unshown) -> str:
     """What no search can show the agent."""
-    return f"no search result shows {unshown.text}" if unshown.hidden_lines else "every line can be shown"
+    return unshown.text if unshown.hidden_lines else "every line can be shown"
 
 
 def _link(link: ProviderState, now: float, damaged: bool, unit: str) -> str:
@@ -258,7 +260,7 @@ def _summary_lines(anatomy: Anatomy) -> list[str]:
             count(piece.tokens, "token"),
             f"{count(piece.overlap, 'token')} overlap" if piece.overlap else "",
             "part of a line" if piece.partial else "",
-            "keywords" if piece.keyword else "no keywords",
+            "bm25" if piece.keyword else "no bm25",
             "vector" if piece.embedded else "no vector",
         )
         for number, piece in enumerate(anatomy.pieces, 1)
@@ -271,7 +273,7 @@ def _summary_lines(anatomy: Anatomy) -> list[str]:
     lines += indented(aligned(rows))
     limits = f"of at most about {anatomy.chunk_tokens} tokens, overlap {anatomy.chunk_overlap}"
     cut = f"{count(len(rows), 'chunk')} {limits}."
-    return [*lines, dim(cut), f"unshown: {_never_shown(anatomy.unshown)}"]
+    return [*lines, dim(cut), *hanging(f"unshown: {_never_shown(anatomy.unshown)}", 2)]
 
 
 def _lines(piece: Piece) -> str:

@@ -22,7 +22,7 @@ from openclaw_mem_engine.cli.terminal import (
     one_line,
     strong,
 )
-from openclaw_mem_engine.cli.text_format import duration, fallback_words
+from openclaw_mem_engine.cli.text_format import count, duration, fallback_words
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.explain import (
     arithmetic,
@@ -34,7 +34,6 @@ from openclaw_mem_engine.explain import (
     inline,
     other_vectors,
     plain,
-    returned_words,
     stage_effect,
     stage_formula,
     trace_markdown,
@@ -139,7 +138,7 @@ def _dropped_lines(answer: Answer) -> Iterator[str]:
 
 
 def verdict_line(answer: Answer) -> str:
-    """What was found, in one sentence; where nothing passes ``min_score``, which one the best would pass:
+    """What was found; where nothing passes ``min_score``, which one the best would pass:
     not where that would return noise."""
     text, trace = one_line(answer.verdict), answer.trace
     best = next((row for row in trace.dropped if row.final is not None), None)
@@ -147,7 +146,7 @@ def verdict_line(answer: Answer) -> str:
     lower = best is not None and (best.final or 0.0) >= 0 and best.outcome.stage == "min_score"
     if best is None or not lower or trace.results or unrelated(answer.pool, trace.knobs):
         return f"{text}."
-    return f"{text}; try --set min_score={math.floor((best.final or 0.0) * 20) / 20:g}"
+    return f"{text}. Try --set min_score={math.floor((best.final or 0.0) * 20) / 20:g}"
 
 
 def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
@@ -155,9 +154,11 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
     trace, pool = answer.trace, answer.pool
     spent = sum(pool.timings.values()) + trace.milliseconds
     fresh, waited = pool.freshness, answer.sync_seconds or 0.0
+    # Where a result shows lines of several chunks, the sentence above counts other things.
+    chunks = f"{len(trace.returned):,} chunks of " if len(trace.results) != len(trace.returned) else ""
     how = " (--explain: why not the others)" if trace.dropped and not explain else ""
     parts = [
-        f"{returned_words(trace)} of {len(trace.rows) - len(trace.outside):,} candidates{how}",
+        f"{chunks}{count(len(trace.rows) - len(trace.outside), 'candidate')}{how}",
         f"profile {_profile(answer)}",
         f"provider {answer.served_by[0]}",
         f"index {index_state(fresh, trace.notes)}" if fresh is not None else "",
@@ -273,13 +274,16 @@ def files_records(answer: Answer, path_text: Callable[[str], str]) -> Iterator[s
 
 def lines_records(answer: Answer, path_text: Callable[[str], str]) -> Iterator[str]:
     """``path:line<TAB>score<TAB>text`` of each result, best first: its best line, else the one with the most
-    words of the query."""
-    matches = Matches.of(answer.pool)
+    words of the query. A line that two results have, of chunks that overlap, comes once."""
+    matches, seen = Matches.of(answer.pool), set[tuple[str, int]]()
     for hit in answer.hits:
         best = max(
             note_lines(answer.pool.candidates[hit.chunk_id]),
             key=lambda line: (line.number == hit.best_line, line.says_something, matches.distinct(line.text)),
         )
+        if (hit.path, best.number) in seen:
+            continue
+        seen.add((hit.path, best.number))
         yield f"{path_text(hit.path)}:{best.number}\t{hit.score:.6f}\t{escaped(best.text.strip())}"
 
 

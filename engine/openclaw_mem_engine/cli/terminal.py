@@ -230,6 +230,14 @@ def hanging(text: str, indent: int) -> list[str]:
     return wrap(text, columns, subsequent_indent=blanks, break_long_words=False, break_on_hyphens=False)
 
 
+def facts(rows: Sequence[tuple[str, str]], indent: int = 0) -> list[str]:
+    """Names and texts in two columns, each text going on below itself; all of it that many blanks to the
+    right."""
+    below = indent + max((_cells(name) for name, _ in rows), default=0) + 2
+    lines = (" " * indent + advice(line) for line in aligned(rows))
+    return [part for line in lines for part in hanging(line, below)]
+
+
 def indented(lines: Iterable[str]) -> list[str]:
     return [f"  {line}" for line in lines]
 

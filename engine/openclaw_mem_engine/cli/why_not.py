@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: Other passages that a change costs, named; the rest is counted.
 _LOST_NAMED = 3
-_NAME_WIDTH = 11
+_NAME_WIDTH = 12
 
 
 def run(arguments: Namespace) -> int:

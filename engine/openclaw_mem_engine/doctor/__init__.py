@@ -269,7 +269,7 @@ def _check_fingerprint(run: Examination, out: Outcome) -> None:
     if known is None:
         out.detail = "the index was never begun"
         return
-    out.detail = f"built with {known.space.label or 'no provider'}"
+    out.detail = known.space.label or "no provider"
     if needs_rebuild(known, wanted):
         differences = "; ".join(known.differences(wanted))
         text = f"The index was built with other settings. The next sync rebuilds it: {differences}."
@@ -309,14 +309,14 @@ CHECKS: Mapping[str, Callable[[Examination, Outcome], None]] = {
     "index": _open_index,
     "integrity": _of_store("integrity"),
     "tables": _of_store("tables"),
-    "facts": _of_store("facts"),
-    "fingerprint": _check_fingerprint,
+    "format": _of_store("format"),
+    "built with": _check_fingerprint,
     "chunks": _of_store("chunks"),
     "full text": _of_store("full text"),
     "vectors": _of_store("vectors"),
     "cache": _of_store("cache"),
     "size": lambda run, out: locations.check_size(run.settings, run.file, out),
-    "by-products": lambda run, out: files.check_by_products(run.settings, run.file, out),
+    "generated notes": lambda run, out: files.check_by_products(run.settings, run.file, out),
     "snippets": _check_snippets,
     "files": lambda run, out: files.check_files(run.disk, out),
     "hashes": lambda run, out: files.check_hashes(run.disk, out),
@@ -331,7 +331,7 @@ _SHARED_CHECKS: Mapping[str, Callable[[Examination, Outcome], None]] = {
     "index": _open_shared,
     "server": _of_store("server"),
     "rows": _of_store("rows"),
-    **{name: CHECKS[name] for name in ("fingerprint", "snippets", "files", "hashes", "notes")},
+    **{name: CHECKS[name] for name in ("built with", "snippets", "files", "hashes", "notes")},
 }
 #: The same before "index"; an index of QMD is checked as a whole.
 _QMD_CHECKS: Mapping[str, Callable[[Examination, Outcome], None]] = {

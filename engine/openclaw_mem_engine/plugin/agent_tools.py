@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from openclaw_mem_engine.config.plugin import CORE, STORE
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.errors import UsageError, did_you_mean
 from openclaw_mem_engine.plugin.memories import (
     FORGET_LIMIT,
     FORGET_SCORE,
@@ -44,7 +44,8 @@ def check_tool(settings: Settings, name: str) -> AgentTool:
     have."""
     tool = TOOLS.get(name)
     if tool is None:
-        raise UsageError(f"There is no tool {name!r}; the agent's memory tools are {', '.join(TOOLS)}.")
+        hint = did_you_mean(name, TOOLS)
+        raise UsageError(f"There is no tool {name!r}.{hint} The agent's memory tools are {', '.join(TOOLS)}.")
     slot = settings.plugin.slot
     if tool.slot == STORE and slot != STORE:
         where = settings.origins["plugin.slot"].where

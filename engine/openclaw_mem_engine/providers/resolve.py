@@ -229,7 +229,8 @@ def _key_state(settings: Settings, name: str) -> str:
     if name == "ollama":
         return "needs no key"
     advice = "".join(f"set {variables[0]}" for known, variables in KEY_VARIABLES.items() if known == name)
-    return f"no key: {'your own server may need none, else ' if endpoint.base_url else ''}{advice}"
+    need = "your own server may need none, else " if endpoint.base_url else ""
+    return f"no key ({need}{advice})"
 
 
 def _key(settings: Settings, name: str) -> str:

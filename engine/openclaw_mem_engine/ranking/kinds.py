@@ -50,6 +50,11 @@ class RankedList(NamedTuple):
         return self.source.label or self.kind.label
 
     @property
+    def name(self) -> str:
+        """What texts call it."""
+        return self.source.label or self.kind.name
+
+    @property
     def heading(self) -> str:
         """What its values are."""
         if self.source.role == "original":
@@ -61,15 +66,17 @@ class RankedList(NamedTuple):
 class ListKind:
     """What ranking and the screens need to know of one kind.
 
-    ``label`` is the short name, ``term`` that of its values in the fusion, ``heading`` what the values are,
-    ``ordered_by`` the raw score that ranks a list. ``by_words``: its rows hold words of the query, so keyword
-    rescue may keep them, and its ranks are not on the scale of the score cut. ``weight`` is its share in
-    weighted fusion, ``line_share`` that of its line scores in the choice of lines, ``ceiling`` its largest
-    possible value (None: not known). ``reads`` are the knobs that ``values`` depend on beside the candidates.
+    ``name`` is what texts call it, ``label`` the short form for columns, ``term`` that of its values in the
+    fusion, ``heading`` what the values are, ``ordered_by`` the raw score that ranks a list. ``by_words``: its
+    rows hold words of the query, so keyword rescue may keep them, and its ranks are not on the scale of the
+    score cut. ``weight`` is its share in weighted fusion, ``line_share`` that of its line scores in the
+    choice of lines, ``ceiling`` its largest possible value (None: not known). ``reads`` are the knobs that
+    ``values`` depend on beside the candidates.
     ``only`` begins a sentence on this kind alone; ``matches`` is what matched ("vectors"), ``unmatched`` says
     why a candidate did not, ``nothing`` that a list is empty.
     """
 
+    name: str
     label: str
     term: str
     heading: str
@@ -234,6 +241,7 @@ def _vector_values(_: RankedList, scored: Callable[[], TrueScores], knobs: Knobs
 
 KINDS: Mapping[Kind, ListKind] = {
     "vector": ListKind(
+        name="vector",
         label="vec",
         term="vector",
         heading="score by vectors, by default the cosine",
@@ -251,6 +259,7 @@ KINDS: Mapping[Kind, ListKind] = {
         reads=("vector_score", "line_vector", "fill_missing"),
     ),
     "lexical": ListKind(
+        name="bm25",
         label="bm25",
         term="text",
         heading="score by words, by default 1/(1 + bm25 rank)",
@@ -270,6 +279,7 @@ KINDS: Mapping[Kind, ListKind] = {
         reads=("text_score", "line_text", "fill_missing"),
     ),
     "external": ListKind(
+        name="qmd",
         label="qmd",
         term="qmd",
         heading="score that the external program gave",

@@ -50,8 +50,9 @@ class KnobSpec:
         """What a value means where the number does not say it; empty for any other."""
         return "" if value else self.zero
 
-    def parse(self, value: object) -> KnobValue:
-        """The typed value of a setting. Raises UsageError."""
+    def parse(self, value: object, name: str = "") -> KnobValue:
+        """The typed value of a setting, which an error calls ``name`` or else as the knob. Raises
+        UsageError."""
         word = str(value).strip().lower()
         if self.kind == "switch":
             if word in _SWITCH:
@@ -65,7 +66,7 @@ class KnobSpec:
                 if self.low <= number <= self.high and (self.kind == "float" or number.is_integer()):
                     return number if self.kind == "float" else int(number)
         hint = did_you_mean(word, self.choices)
-        raise UsageError(f"{self.name} cannot be {value!r}: allowed is {self.allowed}.{hint}")
+        raise UsageError(f"{name or self.name} is {value!r}; allowed: {self.allowed}.{hint}")
 
     def nudge(self, value: KnobValue, direction: int, large: bool = False) -> KnobValue:
         """The next value in a direction (+1, -1): the other switch position, the next choice, a step up."""

@@ -57,7 +57,7 @@ class Knobs:
         free=False,
     )
     fusion: Fusion = knob("weighted", "one score: weighted, RRF, or 1 / position after RRF")
-    vector_weight: float = knob(0.7, "share of the vec score in weighted fusion", needs=_SHARES)
+    vector_weight: float = knob(0.7, "share of the vector score in weighted fusion", needs=_SHARES)
     text_weight: float = knob(0.3, "share of the bm25 score in weighted fusion", needs=_SHARES)
     rrf_k: int = knob(
         60, "rank constant of RRF: 1 / (k + rank)", low=1, high=1000, step=5, leap=20, needs=_BY_RANK

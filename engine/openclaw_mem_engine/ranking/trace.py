@@ -187,8 +187,7 @@ Rows = InOrder[Row]
 
 class Others(NamedTuple):
     """Ids of the candidates that were ranked and dropped, nearest to being returned first, each with what
-    dropped it; ids of those outside of the pool, best first; what makes the row of one; and the highest score
-    that a stage gave any candidate, by the name of the stage."""
+    dropped it; ids of those outside of the pool, best first; what makes a row; the highest score by stage."""
 
     unreturned: Mapping[str, Drop]
     outside: Sequence[str]
@@ -240,9 +239,9 @@ class Trace:
     @cached_property
     def rows(self) -> Rows:
         """Every candidate: those returned, then those dropped."""
-        known, (unreturned, outside, make) = {row.chunk_id: row for row in self.returned}, self._others
-        ids = (*known, *unreturned, *outside)
-        return Rows(ids, OnDemand(ids, lambda i: known[i] if i in known else make(i)))
+        known, others = {row.chunk_id: row for row in self.returned}, self._others
+        ids = (*known, *others.unreturned, *others.outside)
+        return Rows(ids, OnDemand(ids, lambda i: known[i] if i in known else others.make(i)))
 
     @cached_property
     def dropped(self) -> Rows:
@@ -261,8 +260,7 @@ class Trace:
 
     @property
     def highest(self) -> Mapping[str, float]:
-        """The highest score of any candidate after each stage that gave scores, by its name: no row is made
-        for it."""
+        """The highest score of any candidate by the name of the stage that gave it. Makes no row."""
         return self._others.highest
 
     @cached_property

@@ -55,9 +55,9 @@ class Unshown:
 
     @property
     def text(self) -> str:
-        """``38 % of the characters, 41 % of the lines in whole or part``"""
-        lines = f"{percent(self.line_share)} of the lines in whole or part"
-        return f"{percent(self.share)} of the characters, {lines}"
+        """``38 % of the characters are never in a snippet, 41 % of the lines never whole``"""
+        lines = f"{percent(self.line_share)} of the lines never whole"
+        return f"{percent(self.share)} of the characters are never in a snippet, {lines}"
 
     def to_dict(self) -> dict[str, Any]:
         return as_json(self) | {"share": round(self.share, 4), "lineShare": round(self.line_share, 4)}

@@ -27,6 +27,7 @@ from openclaw_mem_engine.retrieval.freshness import (
     note_by_products,
     note_no_notes,
     note_staleness,
+    notes_of,
 )
 from openclaw_mem_engine.retrieval.keywords import provided_query
 from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
@@ -109,8 +110,8 @@ class BuiltinBackend:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        unkept = self.journal.log.note
-        return (*self._more_notes(), *self.store.notes, *((unkept,) if unkept else ()))
+        unkept, made = self.journal.log.note, notes_of(self.store, self.embedders.primary)
+        return (*self._more_notes(), *made, *((unkept,) if unkept else ()))
 
     # -- keeping up -------------------------------------------------------------------------------------
 

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.model import WHOLE, Freshness, Note, SkippedFile, says_damage
+from openclaw_mem_engine.providers.base import space_of
 from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, machine_folder
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.providers.base import Embedders
+    from openclaw_mem_engine.providers.base import Embedder, Embedders
     from openclaw_mem_engine.ranking.pool import Candidate
     from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
     from openclaw_mem_engine.sync.changes import Changes
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 #: How many changed paths an answer names; the count is always exact.
 _NAMED_CHANGES = 50
+#: Notes about vectors of the primary provider that cannot be searched.
+_PROVIDER_FAILS = frozenset({"other-vectors", "fallback-vectors", "embedding-failed"})
 
 
 class FreshnessTracker:
@@ -145,6 +148,17 @@ class FreshnessTracker:
         )
 
 
+def notes_of(store: IndexStore, primary: Embedder | None) -> list[Note]:
+    """The notes of an index, without that of awaited vectors where the settings ask for other ones: those are
+    never made."""
+    notes = [*store.notes]
+    if any(note.code == "vectors-awaited" for note in notes):
+        known = store.fingerprint()
+        if known is None or known.space != space_of(primary):
+            return [note for note in notes if note.code != "vectors-awaited"]
+    return notes
+
+
 def note_no_notes(settings: Settings, known: Freshness | None, notes: list[Note]) -> None:
     """Tell in ``notes`` that the workspace of an index without files holds none either."""
     if known is not None and known.state == "fresh" and "memory" in settings.sources:
@@ -163,8 +177,8 @@ def note_staleness(known: Freshness | None, notes: list[Note]) -> None:
     elif whole := known.emptied:
         notes.append(Note("workspace-empty", f"The index is stale: {whole.reason}.", "warning"))
     elif known.state == "stale" and not (
-        # For other vectors alone that is stale: the note of them names what is to be done.
-        not known.changed and any(note.code == "other-vectors" for note in notes)
+        # The settings alone, and no rebuild while the provider fails: its note names what is to be done.
+        not known.changed and any(note.code in _PROVIDER_FAILS for note in notes)
     ):
         some = ", ".join(known.changed[:3]) or "the settings"
         more = f" and {known.changed_count - 3} more" if known.changed_count > 3 else ""

@@ -183,7 +183,7 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         asked_for = trace.knobs.takes(lst.kind) and lst.space_number == trace.knobs.space_number
         return ListFact(
             made.key if made is not None else lst.id,
-            made.label if made is not None else lst.label or lst.id,
+            made.name if made is not None else lst.label or lst.id,
             lexical,
             found.builder.rank_of(chunk_id, lst),
             lst.matched,

@@ -171,7 +171,7 @@ class DocumentLookup(CollectionLookup[FoundDocuments]):
     @staticmethod
     def _label(found: FoundDocuments, lst: CandidateList) -> str:
         """With the text that was searched for, where that is not the query."""
-        label = lst.label or KINDS[lst.kind].label
+        label = lst.label or KINDS[lst.kind].name
         same = [one for one in found.lists if (one.kind, one.label) == (lst.kind, lst.label)]
         if lst.role == "original" and len(same) == 1:
             return label

@@ -77,7 +77,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Knobs that bring the passage in when they are set so and nothing else is: the smallest such change.
+    """Knobs that bring the passage in when they are set so and nothing else is: the smallest such change;
+    both weights where it sets one, because each changes the other.
     ``rank`` is that of the result which then holds it, from 1; ``lost`` and ``gained`` are the other
     passages (``path:line``) that are returned no more, and now. ``how``: what returns it where its own score
     does not (keyword rescue, a tie), empty where that does: such a change is fragile. ``only_here``:
@@ -92,12 +93,11 @@ class Change:
 
     @property
     def effect(self) -> str:
-        """How many other results come in and are lost: ``3 others come in, none is lost``."""
+        """How many other results it adds and removes: ``adds 3 other results, removes none``."""
         come, lost = len(self.gained), len(self.lost)
         if not come + lost:
             return "nothing else changes"
-        comes = f"{come or 'no'} other{'' if come == 1 else 's'} come{'s' if come == 1 else ''} in"
-        return f"{comes}, {lost or 'none'} {'are' if lost > 1 else 'is'} lost"
+        return f"adds {come or 'no'} other result{'s' * (come != 1)}, removes {lost or 'none'}"
 
     def to_dict(self) -> dict[str, Any]:
         of = {"set": dict(self.set), "rank": self.rank, "lost": list(self.lost)}

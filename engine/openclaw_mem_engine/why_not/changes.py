@@ -115,7 +115,7 @@ class Search(Tries):
         for (name, value), (other, far) in pairs:
             if len(found) == _PAIRS:
                 break
-            known = any(change.set.keys() == {name, other} for change in found)
+            known = any({name, other} <= change.set.keys() for change in found)
             pair, before = {name: value, other: far}, dict[str, KnobValue]()
             unfit = known or name == other or (configurable and self._only_here(pair))
             if unfit or not self._helps(pair):
@@ -200,6 +200,8 @@ class Search(Tries):
     def _cost(self, change: Change) -> tuple[bool, bool, bool, int, int, float]:
         sizes = []
         for name, value in change.set.items():
+            if name == _MIRRORED:
+                continue
             spec = KNOBS[name]
             number = spec.kind in ("int", "float")
             sizes.append(abs(float(value) - self._start(name)) / (spec.high - spec.low) if number else 1.0)
@@ -300,4 +302,6 @@ class Search(Tries):
         # What is kept by keyword rescue already has no score to lose.
         how = "" if self._rescued else means(after.trace(), self._wanted, rank_now)
         only_here = self._only_here(settings)
-        return Change(dict(settings), rank_now, tuple(lost), tuple(gained), how, only_here)
+        # One weight alone means another share in openclaw.json than here.
+        both = {_MIRRORED: knobs.text_weight} if "vector_weight" in settings else {}
+        return Change({**settings, **both}, rank_now, tuple(lost), tuple(gained), how, only_here)

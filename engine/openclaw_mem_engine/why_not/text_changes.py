@@ -24,14 +24,15 @@ def text_changes(
     """Changes of the note that would help, as far as they can be tried; and the words that it lacks."""
     yield from undated(search, passage, trace)
     missing = tuple(dict.fromkeys(word for fact in lists for word in fact.missing))
-    if missing and stage != "snippet":  # which words those are, the step of the lists says
+    if missing and stage != "snippet" and not any(fact.excluded for fact in lists):
         ranks = [fact.rank for fact in lists if fact.lexical and fact.rank is not None]
+        every = not ranks and any(fact.words or fact.named for fact in lists)
+        words = (" and " if every else " or ").join(f"“{word}”" for word in missing)
+        also = "also " if ranks or every else ""
         if not ranks:
-            yield TextChange("word", "A keyword search cannot match words that the chunk lacks.")
+            yield TextChange("word", f"If the chunk {also}held {words}, BM25 would find it.")
         elif max(ranks) > 1:
-            them = "words" if len(missing) > 1 else "word"
-            text = f"If the chunk also held the missing {them}, it would rank higher in BM25."
-            yield TextChange("word", text)
+            yield TextChange("word", f"If the chunk {also}held {words}, it would rank higher in BM25.")
     if stage == "snippet" and trace.knobs.snippet != "packed":
         text = (
             f"A snippet is {trace.knobs.snippet_chars:,} characters of a chunk: move the rest to its "

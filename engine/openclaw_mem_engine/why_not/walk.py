@@ -201,7 +201,7 @@ def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> s
         scored = sum(1 for other in trace.rows if name in other.ranks)
         shares = ""
         if trace.knobs.fusion != "weighted":  # of the lists that hold it
-            labels = {lst.term: lst.label for lst in trace.lists}
+            labels = {lst.term: lst.name for lst in trace.lists}
             held = (o for o in row.operands if o.stage == name and o.inputs)
             shares = " + ".join(f"{labels[o.label]} {o.product:.{digits}f}" for o in held)
         made_of = f" = {shares}" if shares else ""

@@ -191,9 +191,11 @@ def locate_note(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -
         if not ignored:
             return allowed
     if ignored:
-        raise NoteRefused("not-memory", asked, f"is in {printable(ignored)}, which is no memory folder")
+        raise NoteRefused(
+            "not-memory", asked, f"this path is in {printable(ignored)}, which is no memory folder"
+        )
     if workspace.inside(spellings[0]) is None and workspace.inside(spellings[1]) is None:
-        raise NoteRefused("outside", asked, "is outside of the workspace and of the extra paths")
+        raise NoteRefused("outside", asked, "this path is outside of the workspace and of the extra paths")
     raise NoteRefused("not-memory", asked, _NOT_MEMORY)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.stages.snippets import LineScores
 
 #: A line below this share of the best line's score adds nothing to an answer that has better ones.
-WEAK_SHARE = 1 / 3
+WEAK_SHARE, _WEAK_WORDS = 1 / 3, "a third"
 #: Between lines that are not neighbours in the note.
 GAP = "…"
 #: What that takes, with the end of its line.
@@ -189,7 +189,8 @@ def pack(state: RankingState, scores: LineScores) -> None:
         if score < WEAK_SHARE * top:
             if owner.chunk_id in refused:
                 continue
-            reason = f"its best line, {key[0]}, scores {score:.2f}, too low compared with {top:.2f}"
+            low = f"under {_WEAK_WORDS} of the best line's {top:.2f}"
+            reason = f"its best line, {key[0]}, scores {score:.2f}, {low}"
         elif file.rank > state.knobs.max_results:
             reason = (
                 f"its file is number {file.rank}, lines of the first {state.knobs.max_results} are packed"

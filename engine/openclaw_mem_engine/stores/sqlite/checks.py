@@ -41,7 +41,7 @@ def diagnose(
     return {
         "integrity": partial(check_integrity, snap),
         "tables": partial(check_tables, snap),
-        "facts": partial(check_facts, snap),
+        "format": partial(check_facts, snap),
         "chunks": partial(check_chunks, snap),
         "full text": partial(check_full_text, snap, deep=deep),
         "vectors": partial(check_vectors, snap),

@@ -167,7 +167,7 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
     """What the index says of itself."""
     meta, chunks = snap.meta, snap.number("SELECT count(*) FROM chunks")
     generation = meta.get("generation")
-    out.detail = f"generation {generation or 'unknown'}"
+    out.detail = f"changed {generation or 'an unknown number of'} times"
     fault = "is missing" if generation is None and chunks else ""
     try:
         generation_of(generation)
@@ -195,7 +195,7 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
             out.add("no-fingerprint", "error", text, repair=INDEX)
         return
     schema = schema_of(fingerprint)
-    out.detail += f", schema {schema or 'unknown'}"
+    out.detail += f", tables of version {schema or 'unknown'}"
     if schema > SCHEMA_VERSION:
         out.add("newer-schema", "error", newer(schema), repair=UPGRADE)
         return

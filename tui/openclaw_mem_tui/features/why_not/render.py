@@ -104,11 +104,11 @@ def setting(change: Change, knobs: Knobs) -> str:
 
 
 def _others(change: Change) -> list[str]:
-    """Which other results the change removes and brings."""
+    """Which other results the change removes and adds."""
     return [
         f"{what}: {', '.join(fmt.inert(name) for name in names[:_NAMED])}"
         + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-        for what, names in (("lost", change.lost), ("come in", change.gained))
+        for what, names in (("removes", change.lost), ("adds", change.gained))
         if names
     ]
 

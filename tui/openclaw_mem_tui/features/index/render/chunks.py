@@ -31,7 +31,7 @@ def summary(anatomy: Anatomy, cells: int) -> list[Line]:
     made = [spread(line((f" {words}", role)), line((f"{cut} ", "dim")), cells)]
     if anatomy.unshown.hidden_lines:
         mark = _HIDDEN if anatomy.hidden else " "
-        said = f" {mark} no search result shows {anatomy.unshown.text}: {anatomy.unshown_cause}"
+        said = f" {mark} {anatomy.unshown.text}: {anatomy.unshown_cause}"
         made += wrapped(line((said, "warn")), cells, 3)
     if anatomy.why:
         made += wrapped(line(("   ", ""), (fmt.inert(anatomy.why), "warn")), cells, 3)
