@@ -128,7 +128,7 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         assert "switch a simulated fault" in drawn and "stop all" not in drawn, "there is none to stop"
         assert "ready for use" in legend
         assert drawn.count("filter the list by words") == 1 and " f / " in drawn, "one row of both keys"
-        assert "knob" not in drawn.lower()
+        assert "undo the last step" in drawn and "reset the selected knob" not in drawn
         both = [row.split() for row in drawn.splitlines() if "ctrl+d" in row or "ctrl+u" in row]
         assert both == [["ctrl+d", "half", "a", "page", "down,", "up"], ["ctrl+u"]], "a narrow column of keys"
         await pilot.press("escape")

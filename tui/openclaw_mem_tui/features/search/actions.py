@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_tui.bindings import key as key_of
-from openclaw_mem_tui.features.search.history import fuzzy
 from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.remembered import start_anew
 from openclaw_mem_tui.features.search.render import preview as render
@@ -74,12 +73,8 @@ class QueryActions(Actions):
         from openclaw_mem_tui.render.choices import Choice
         from openclaw_mem_tui.widgets.dialogs import PickScreen
 
-        headings = dict(self._search.start_page.suggestions)
-
         def find(text: str) -> list[Choice]:
-            asked = [Choice(query, fmt.inert(query, 300)) for query in history.matching(text)]
-            new = fuzzy(text, [query for query in headings if query not in history.queries])
-            return [*asked, *(Choice(query, fmt.inert(query), fmt.inert(headings[query])) for query in new)]
+            return [Choice(query, fmt.inert(query, 300)) for query in history.matching(text)]
 
         picker = PickScreen("history", find, filtered=True, empty="no earlier query matches")
         self._screen.app.push_screen(picker, ask)

@@ -13,10 +13,9 @@ from textual.widgets import Input
 
 from openclaw_mem_engine.api import Knobs
 from openclaw_mem_tui.bindings import bindings
-from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
-from openclaw_mem_tui.features.search.lessons import is_tight, knob_strip, over_hits
+from openclaw_mem_tui.features.search.lessons import is_tight, knob_strip, opens_on, over_hits
 from openclaw_mem_tui.features.search.presenter import DEBOUNCE, SearchPresenter
 from openclaw_mem_tui.features.search.preview import Preview, Waterfall
 from openclaw_mem_tui.features.search.query_line import QueryLine
@@ -190,7 +189,7 @@ class SearchScreen(WorkbenchScreen):
             self.hits.scroll_home(animate=False)
         if self._lesson_opens and view.answers and view.trace and view.trace.rows:
             self._lesson_opens = False
-            self.hits.point_at(lost(view))
+            self.hits.point_at(opens_on(self.search))
         self.strip.show(lambda cells: [knob_strip(self.search, cells)])
         if self.knobs_open:
             self.knob_panel.show_knobs(view.knobs, view.defaults)
