@@ -12,7 +12,7 @@ import pytest
 
 from openclaw_mem_engine.answer import stem
 from openclaw_mem_engine.errors import IndexDamaged
-from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note
+from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, SkippedFile
 from openclaw_mem_engine.providers.faults import FAULTS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Signal
@@ -884,3 +884,9 @@ def test_texts_that_give_way_stay_apart_from_what_is_beside_them() -> None:
     group = groups.Group("returned only by another backend", [])
     texts_of = [spans.text_of(groups.rule(group, True, cells)).rstrip() for cells in (48, 80)]
     assert "d dropped" not in texts_of[0] and "…" not in texts_of[0] and "d dropped ─" in texts_of[1]
+
+
+def test_the_lab_says_partial_as_the_command_line_does() -> None:
+    fresh = Freshness("partial", 1, world.NOW, skipped=(SkippedFile("memory/a.md", "is not text"),))
+    said = spans.text_of(status.status(world.view(), Activity("ready", freshness=fresh), 120))
+    assert said.endswith(" partial, 1 file excluded ")
