@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.answer import configured_knobs as configured_knobs
     from openclaw_mem_engine.answer import knobs_as_settings as knobs_as_settings
     from openclaw_mem_engine.cancellation import CancelToken as CancelToken
+    from openclaw_mem_engine.commands import DOCTOR as DOCTOR
+    from openclaw_mem_engine.commands import FIX as FIX
+    from openclaw_mem_engine.commands import INDEX as INDEX
+    from openclaw_mem_engine.commands import PRUNE as PRUNE
+    from openclaw_mem_engine.commands import REBUILD as REBUILD
+    from openclaw_mem_engine.commands import VERIFY as VERIFY
     from openclaw_mem_engine.commands import advice as advice
     from openclaw_mem_engine.config.load import load_settings as load_settings
     from openclaw_mem_engine.config.load import with_backend as with_backend
@@ -61,6 +67,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.inspection.file_chunks import AnatomyState as AnatomyState
     from openclaw_mem_engine.inspection.file_chunks import Piece as Piece
     from openclaw_mem_engine.memory import Memory as Memory
+    from openclaw_mem_engine.model import VECTORS as VECTORS
+    from openclaw_mem_engine.model import WAITING as WAITING
     from openclaw_mem_engine.model import Excerpt as Excerpt
     from openclaw_mem_engine.model import Expected as Expected
     from openclaw_mem_engine.model import Fallback as Fallback
@@ -119,12 +127,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import CacheSize as CacheSize
     from openclaw_mem_engine.stores.base import Fingerprint as Fingerprint
     from openclaw_mem_engine.stores.damage import file_damage as file_damage
-    from openclaw_mem_engine.stores.findings import DOCTOR as DOCTOR
-    from openclaw_mem_engine.stores.findings import FIX as FIX
-    from openclaw_mem_engine.stores.findings import INDEX as INDEX
-    from openclaw_mem_engine.stores.findings import PRUNE as PRUNE
-    from openclaw_mem_engine.stores.findings import REBUILD as REBUILD
-    from openclaw_mem_engine.stores.findings import VERIFY as VERIFY
     from openclaw_mem_engine.stores.findings import Check as Check
     from openclaw_mem_engine.stores.findings import DoctorReport as DoctorReport
     from openclaw_mem_engine.stores.findings import Finding as Finding

@@ -11,6 +11,15 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+#: The commands that repair what messages say.
+INDEX = "openclaw-mem index"
+REBUILD = "openclaw-mem index --force"
+VERIFY = "openclaw-mem index --verify"
+PRUNE = "openclaw-mem index --prune"
+DOCTOR = "openclaw-mem doctor"
+FIX = f"{DOCTOR} --fix"
+UPGRADE = "git pull && uv tool install --force ."
+
 #: Options that choose an index, as they were given.
 _choice: list[str] = []
 _NAMES = "index|watch|search|why-not|get|status|files|chunks|config|providers|cache|doctor|log|model|qmd|tui|"

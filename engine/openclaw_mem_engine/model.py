@@ -218,6 +218,10 @@ def index_state(freshness: Freshness, notes: Iterable[Note]) -> str:
 
 #: Called as (done, total, label); total 0 means "not known yet". Called often: keep it cheap.
 Progress = Callable[[int, int, str], None]
+#: Labels of a sync's progress that begin like this are no files: another process or an embedder is at work.
+WAITING = "waiting for "
+#: Labels that begin like this count chunks with vectors: the words of all files are in the index.
+VECTORS = "vectors"
 
 
 class Prompted(str):

@@ -392,7 +392,7 @@ def test_every_command_answers_where_nothing_may_be_written(
     for line in ("search router", "search router --json", "chunks MEMORY.md", "status"):
         assert said[line].code == 0, said[line].err
     assert "memory/2026-02-20.md" in said["search router"].out
-    assert "may not be written: it is searched as it is" in said["search router"].out
+    assert "cannot be written: it is searched as it is" in said["search router"].out
     for line in ("index", "index --force"):
         assert said[line].code == 6 and "Check the permissions" in said[line].err
 

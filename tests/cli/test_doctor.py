@@ -14,6 +14,7 @@ import pytest
 from openclaw_mem_engine.errors import IndexLocked
 from openclaw_mem_engine.providers.factory import RECORDS_FILE
 from openclaw_mem_engine.providers.records import ProviderRecords
+from openclaw_mem_engine.workspace import opening
 from support.commands import Call, World
 
 
@@ -216,6 +217,32 @@ def test_fix_syncs_where_that_repairs(call: Call, world: World) -> None:
     assert (said.code, said.err) == (0, "") and said.json["findings"] == []
     assert said.json["fixed"] == ["the index was rebuilt: it has 4 files"], "no full text of altered chunks"
     assert call("doctor", "--deep").code == 0
+
+
+def test_fix_reads_every_file_where_that_repairs(
+    call: Call, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "RACY_NS", -60_000_000_000)  # no file counts as written to a moment ago
+    call("index")
+    damage(world, "UPDATE files SET hash = 'x' || substr(hash, 2) WHERE path = 'MEMORY.md'")
+    said = call("doctor")
+    assert "error stale-hash" in said.out and "`openclaw-mem doctor --fix` repairs 1 of them." in said.out
+    said = call("doctor", "--fix")
+    assert said.code == 0 and "the index was synced" in said.out and "stale-hash" not in said.out
+
+
+def test_fix_of_a_database_of_another_program_is_a_report(call: Call, world: World) -> None:
+    call("index")
+    (index,) = world.indexes
+    for part in index.parent.glob("main.sqlite*"):
+        part.unlink()
+    with closing(apsw.Connection(str(index))) as connection:
+        connection.execute("CREATE TABLE theirs(x)")
+    index.chmod(0o644)
+    assert "--fix" not in call("doctor").out
+    said = call("doctor", "--fix")
+    assert said.code == 6 and "error unavailable: " in said.out and "warning permissions: " in said.out
+    assert index.stat().st_mode & 0o777 == 0o644
 
 
 def test_what_fix_cannot_repair_is_said_with_what_to_do(

@@ -215,6 +215,17 @@ def test_progress_shows_rate_and_time_left_and_goes_away(terminal: None) -> None
     assert screen.text.endswith("\r\x1b[1A\x1b[2K"), "the line is erased"
 
 
+def test_what_is_waited_for_is_printed_once_where_no_line_can_be_drawn(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now = [0.0]
+    with ProgressLine(clock=lambda: now[0]) as progress:
+        progress(3, 3, "vectors")
+        for now[0] in (1.0, 2.9, 3.0, 4.0):
+            progress(3, 3, f"waiting for 127.0.0.1:8803, {now[0]:.0f} s")
+    assert capsys.readouterr().err == "openclaw-mem: waiting for 127.0.0.1:8803, 3 s\n"
+
+
 def test_texts_that_are_embedded_are_not_counted_as_files(terminal: None) -> None:
     now = [0.0]
     screen = _Screen()

@@ -57,32 +57,46 @@ def names(folder: Path) -> set[Path]:
 def test_a_data_folder_that_may_not_be_entered(plain: tuple[Call, World], closed: str) -> None:
     call, world = plain
     (world.root / closed).chmod(0)
-    refusal = (
-        "cannot be used (Permission denied). Check its permissions and its folder's, or set OPENCLAW_MEM_HOME"
-    )
+    repair = f"chmod u+rwx -- {world.root / closed}"
     for argv in (["status"], ["search", "router"], ["index"], ["providers"]):
         said = call(*argv)
         assert said.code == 6 and said.out.startswith("agent " if argv == ["status"] else "")
         assert (said.out == "") is (argv != ["status"])
-        assert refusal in said.err
+        assert "Permission denied: " in said.err and repair in said.err
     said = call("doctor", "--json")
     assert said.code == 6
     found = finding(said, "no-access")
-    assert found["text"].startswith(f"{world.root / closed} {refusal}")
+    assert found["text"].startswith(f"Permission denied: {world.root / closed} cannot be used.")
     assert said.json["errors"] == 1
     subprocess.run(shlex.split(found["repair"]), check=True)
     assert call("search", "router").code == 0
 
 
+def test_an_index_that_may_not_be_read_names_the_command_that_opens_it(plain: tuple[Call, World]) -> None:
+    call, world = plain
+    (index,) = world.indexes
+    index.chmod(0)
+    repair = f"chmod -R u+rwX -- {index.parent}"
+    for command in (["status"], ["search", "router"], ["index"]):
+        said = call(*command)
+        assert said.code == 6 and f"Run `{repair}`" in said.err and "for writing" not in said.err
+    subprocess.run(shlex.split(repair), check=True)
+    assert call("search", "router").code == 0
+
+
 def test_a_data_folder_that_may_not_be_written_to(plain: tuple[Call, World]) -> None:
     call, world = plain
+    world.write("memory/later.md", "# Later\n")
     subprocess.run(["chmod", "-R", "a-w", str(world.data)], check=True)
+    text = call("doctor").out
+    assert "files-unlisted" in text and "--fix" not in text, "which could repair nothing"
+    assert "\nnot repaired: not-writable. To do: `chmod -R " in call("doctor", "--fix").out
     said = call("doctor", "--json")
     found = finding(said, "not-writable")
     assert (said.code, found["severity"], found["fixable"]) == (6, "error", False)
     assert str(world.data) in found["evidence"][0]
     subprocess.run(shlex.split(found["repair"]), check=True)
-    assert call("doctor").code == 0
+    assert "`openclaw-mem doctor --fix` repairs 1 of them" in call("doctor").out
     assert call("index").code == 0
 
 
@@ -169,6 +183,14 @@ def test_a_full_disk_is_an_error(call: Call, world: World, tiny_disk: Path) -> N
     found = finding(said, "disk-full")
     assert (said.code, found["severity"]) == (6, "error")
     assert "0.0 MB are free, and a sync needs 1 MB at least" in found["text"]
+    assert not any(found["repair"] for found in said.json["findings"] if found["code"] != "permissions")
+    ballast.unlink()
+    assert call("index").code == 0
+    ballast = fill(tiny_disk, 0)
+    for command in (["search", "router"], ["search", "router", "--no-sync"], ["status"]):
+        said = call(*command)
+        assert said.code == 0 and "main.sqlite cannot be written: " in said.out
+    assert call("index").code == 6
     ballast.unlink()
     assert call("index").code == 0
 
@@ -194,7 +216,7 @@ def test_a_search_leaves_a_read_only_index_as_it_is(plain: tuple[Call, World]) -
     (index,) = world.indexes
     index.chmod(0o444)
     before = names(index.parent)
-    assert "may not be written: it is searched as it is" in call("search", "vlan", "--no-sync").out
+    assert "cannot be written: it is searched as it is" in call("search", "vlan", "--no-sync").out
     assert stat.S_IMODE(index.stat().st_mode) == 0o400, "narrowed, and nothing added"
     assert names(index.parent) == before
     index.chmod(0o600)

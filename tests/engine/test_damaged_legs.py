@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from openclaw_mem_engine.doctor import fix
 from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
-from openclaw_mem_engine.stores.damage import file_damage
+from openclaw_mem_engine.stores.damage import file_damage, kept
 from openclaw_mem_engine.stores.sqlite.schema import PAGE_BYTES
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
@@ -183,6 +184,30 @@ def test_vectors_that_a_lost_sector_emptied_are_damage(settings: Settings, resid
     assert file_damage(settings) is None
 
 
+@pytest.mark.parametrize("resident", [False, True])
+def test_a_vector_with_other_bytes_is_damage_although_it_can_be_compared(
+    settings: Settings, resident: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is as long as it was: without its checksum it took its passage from the list, without a word."""
+    alter(settings, "UPDATE embedding_cache SET embedding = negated(embedding) WHERE id = 1")
+    assert "a vector is not the one that was stored" in str(file_damage(settings))
+    monkeypatch.setattr("openclaw_mem_engine.stores.damage.MOST_BYTES", 0)  # nor is it only the check of all
+    with Memory.open(settings, resident=resident) as memory:
+        answer = memory.search("heron pond")
+        assert codes(answer) >= {"vectors-damaged"} and FIX in " ".join(answer.warnings)
+        assert [found.kind for found in answer.pool.lists] == ["lexical"]
+    type_in(settings, "openclaw-mem index")
+    assert file_damage(settings) is None and looked(settings).errors == 0
+
+
+def test_the_log_of_a_damaged_index_is_named_where_it_holds_something(tmp_path: Path) -> None:
+    log = tmp_path / "i.damaged-wal"
+    log.touch()
+    assert log.name not in kept(tmp_path / "i.damaged")
+    log.write_bytes(b"x")
+    assert f"Its log is {log.name} beside it." in kept(tmp_path / "i.damaged")
+
+
 def test_words_of_a_lost_passage_are_damage_and_no_absence(settings: Settings) -> None:
     alter(settings, "DELETE FROM chunks WHERE path = 'memory/animals/heron.md'")
     with Memory.open(settings) as memory:
@@ -264,6 +289,7 @@ def damaged_blob(kind: str) -> bytes:
         "zeros": bytes(4 * DIMS),
         "nan": good.tobytes(),
         "infinite": np.full(DIMS, np.inf, np.float32).tobytes(),
+        "other": (-good).tobytes(),
     }[kind]
 
 
@@ -284,7 +310,7 @@ def in_memory(request: pytest.FixtureRequest, store_path: Path) -> Iterator[Sqli
     store.close()
 
 
-@pytest.mark.parametrize("kind", ["short", "long", "odd", "zeros", "nan", "infinite"])
+@pytest.mark.parametrize("kind", ["short", "long", "odd", "zeros", "nan", "infinite", "other"])
 def test_a_damaged_blob_is_never_compared(in_memory: SqliteIndex, kind: str) -> None:
     query = unit([1.0] * DIMS)
     with in_memory._db.transaction() as connection:
@@ -333,10 +359,11 @@ def test_true_scores_that_cannot_be_read_do_not_cost_the_vector_leg(tmp_path: Pa
     herons = {f"memory/{n}.md": f"The heron number {n} flies over the pond.\n" for n in range(250)}
     settings = indexed(tmp_path, herons | {"memory/budget.md": "Quarterly tax budget 7712 and invoices.\n"})
     with raw(settings) as connection:
-        held: list[Any] = connection.execute("SELECT id, embedding FROM embedding_cache").fetchall()
-        for number, blob in held:
+        held: list[Any] = connection.execute("SELECT id, hash, embedding FROM embedding_cache").fetchall()
+        for number, content, blob in held:
             twice = (2 * np.frombuffer(blob, np.float32)).tobytes()
-            connection.execute("UPDATE embedding_cache SET embedding = ? WHERE id = ?", (twice, number))
+            sql = "UPDATE embedding_cache SET embedding = ?, checksum = ? WHERE id = ?"
+            connection.execute(sql, (twice, crc32(content + twice), number))
     with Memory.open(settings) as memory:
         answer = memory.search("herons flying over a pond 7712", WORKBENCH)
         assert [found.kind for found in answer.pool.lists] == ["vector", "lexical"]

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from openclaw_mem_engine.commands import REBUILD
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.base import FileChange, FileState, StoredChunk
-from openclaw_mem_engine.stores.findings import REBUILD, Finding, folded
+from openclaw_mem_engine.stores.findings import Finding, folded
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.workspace import opening
 from openclaw_mem_engine.workspace.reading import BOOTSTRAP_LIMIT, bootstrap_cut

@@ -14,13 +14,14 @@ import apsw
 import numpy as np
 import pytest
 
+from openclaw_mem_engine.commands import FIX, INDEX, REBUILD
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import CHECKS, examine, fix
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import index_state
 from openclaw_mem_engine.providers.factory import ProviderSet
-from openclaw_mem_engine.stores.findings import FIX, INDEX, REBUILD, Outcome
+from openclaw_mem_engine.stores.findings import Outcome
 from openclaw_mem_engine.stores.sqlite.snapshot import check_version
 from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
 from openclaw_mem_engine.sync.report import SyncRequest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
 import time
@@ -14,6 +15,8 @@ import pytest
 
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.model import WAITING
+from openclaw_mem_engine.sync import waiting
 from openclaw_mem_engine.sync.report import SyncRequest
 from support.damage import codes, looked
 from support.embed_server import Fault, hang, running_server, unauthorized, zero_vector
@@ -380,3 +383,40 @@ def test_one_vector_of_zeros_is_told(world: World) -> None:
             report = memory.sync()
             assert [note.code for note in report.notes] == ["zero-vector"]
             assert memory.status().vectors == report.chunks - 1
+
+
+def test_words_are_found_while_a_provider_hangs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when its query would wait as long: there are no vectors yet to compare it with."""
+    monkeypatch.setattr(waiting, "_QUIET_S", 0.0)
+    monkeypatch.setattr(waiting, "_STEP_S", 0.01)
+    stop, labels, found = threading.Event(), list[str](), list[str]()
+    with running_server(forever=hang(60)) as server:
+        world.use(server)
+        with world.memory(resident=True) as memory:
+
+            def progress(done: int, total: int, label: str) -> None:
+                labels.append(label)
+                if label.startswith(WAITING) and server.requests and not stop.is_set():
+                    found.extend(hit.path for hit in memory.search("bicycle").hits)
+                    stop.set()
+
+            with pytest.raises(Cancelled, match=r"^Indexing was stopped; the index holds 4 .*, 0 vectors\.$"):
+                memory.sync(progress=progress, cancel=stop)
+            assert found[0] == "memory/2026-02-01.md"
+            assert len(server.requests) == 1, "the query was not sent"
+            assert re.fullmatch(r"waiting for 127\.0\.0\.1:\d+, 0 s", labels[-1])
+            assert memory.freshness().state == "partial"
+        server.forever = None
+        with world.memory() as memory:
+            report = memory.sync()
+            assert (report.changed, report.embedded) == ((), report.chunks), "the words are not made again"
+
+
+def test_a_rebuild_says_that_it_waits_for_the_provider(world: World) -> None:
+    labels = list[str]()
+    with running_server() as server:
+        world.use(server)
+        with world.memory() as memory:
+            memory.sync()
+            memory.sync(SyncRequest(force=True), lambda done, total, label: labels.append(label))
+            assert re.fullmatch(r"waiting for 127\.0\.0\.1:\d+", labels[0])

@@ -155,7 +155,9 @@ def test_a_rebuild_that_the_provider_made_a_plain_sync_is_told_as_one(world: Wor
             (world.workspace / "memory" / "garden.md").unlink()
             with pytest.raises(Cancelled):
                 memory.sync(
-                    SyncRequest(force=True), lambda _done, _total, label: stop.set() if label else None, stop
+                    SyncRequest(force=True),
+                    lambda _done, _total, label: stop.set() if label == "memory/new.md" else None,
+                    stop,
                 )
     event = world.events()[1:][-1]
     assert (event.kind, event.text) == ("sync", "The sync was stopped: finished work is kept.")

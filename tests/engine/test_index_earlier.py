@@ -120,7 +120,7 @@ def test_where_it_may_not_be_written_it_says_what_converts_it() -> None:
         settings = earlier(indexed(folder, {"MEMORY.md": "The heron lives near the pond.\n"}))
         settings.index_path.chmod(0o400)
         settings.index_path.parent.chmod(0o500)
-        with pytest.raises(IndexUnavailable, match="permissions and run `openclaw-mem index`"):
+        with pytest.raises(IndexUnavailable, match="Run `chmod -R u\\+rwX"):
             Memory.open(settings)
         settings.index_path.parent.chmod(0o700)
         settings.index_path.chmod(0o600)

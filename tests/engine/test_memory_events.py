@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.state.events import (
     EVENTS_FILE,
 )
+from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
-from openclaw_mem_engine.sync.report import SyncRequest
+from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from support.damage import alter
 from support.embed_server import running_server, unauthorized
 from support.providers import SECRET, World, make_world
@@ -81,10 +83,21 @@ def test_a_sync_that_fails_or_is_stopped(world: World) -> None:
     events = world.events()
     assert [event.kind for event in events] == ["sync", "sync", "rebuild", "sync", "sync"]
     assert events[0].text == "The sync was stopped: finished work is kept."
-    assert events[0].reason == "Indexing was stopped; finished work is in the index."
+    assert events[0].reason == "Indexing was stopped; the index holds 0 files, 0 chunks, 0 vectors."
     assert events[2].text == "The rebuild was stopped: the index is unchanged."
     assert events[2].reason == "The rebuild was stopped; the index is unchanged."
     assert events[3].text.startswith("The sync failed") and str(world.workspace) in events[3].reason
+
+
+def test_a_sync_that_damage_ends_has_kept_nothing(world: World) -> None:
+    with (
+        closing(Journal(world.settings())) as journal,
+        pytest.raises(IndexDamaged),
+        journal.syncing(SyncReport(), lambda: False),
+    ):
+        raise IndexDamaged("The index is damaged.")
+    (event,) = world.events()
+    assert (event.text, event.reason) == ("The sync failed.", "The index is damaged.")
 
 
 def test_a_joined_sync_is_written_down_once(world: World) -> None:

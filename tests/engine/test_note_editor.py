@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -53,6 +55,22 @@ def test_mode_is_kept_and_ours_are_private(settings: Settings) -> None:
     assert _note(settings, DAY).stat().st_mode & 0o777 == 0o640
     for file in (settings.data_dir / "edits").rglob("*"):
         assert file.stat().st_mode & 0o077 == 0, file
+
+
+def test_a_full_disk_of_the_edits_is_named_and_not_the_note(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The notes may be on another disk."""
+
+    def full(path: Path, *_rest: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")  # as a write does, without a name
+
+    monkeypatch.setattr("openclaw_mem_engine.notes.editor.write_file", full)
+    with pytest.raises(WorkspaceError) as refused:
+        NoteEditor(settings).append(DAY, "a", "test")
+    assert str(refused.value).startswith(f"{settings.data_dir / 'edits'}")
+    assert str(refused.value).endswith("(No space left on device). Nothing was changed. Free some space.")
+    assert not _note(settings, DAY).exists()
 
 
 def test_the_event_log_is_closed_after_each_event(settings: Settings) -> None:

@@ -511,7 +511,7 @@ def test_the_doctor_finds_rows_that_are_gone(both: list[Any]) -> None:
     assert isinstance(store, PostgresIndex)
     report = examine(settings, backend.embedders, deep=True)
     names = [check.name for check in report.checks if check.ok]
-    assert {"index", "server", "rows", "fingerprint", "files", "hashes", "notes"} <= set(names)
+    assert {"index", "server", "rows", "built with", "files", "hashes", "notes"} <= set(names)
     path = "memory/style-guide.md"
     with store._turns.writing() as write:
         chosen = f"SELECT seq FROM {NAME}.chunks WHERE path = %(path)s"

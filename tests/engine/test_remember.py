@@ -94,6 +94,12 @@ def test_many_lines_become_one_item_and_nothing_is_refused(editor: NoteEditor) -
     assert remember(editor, "a is\n b\n\n# c", NOW).edit.after == "# Memory\n\n- a is b # c\n"
 
 
+def test_no_control_character_is_written(editor: NoteEditor) -> None:
+    """A terminal that prints the note would act on it."""
+    text = "the \x1b[31mrouter\x1b[0m \x9bis\x07 می\u200cخواهم\x85new\x00"
+    assert remember(editor, text, NOW).edit.after == "# Memory\n\n- the [31mrouter[0m is می\u200cخواهم new\n"
+
+
 @pytest.mark.parametrize("text", [" \n", "```", "***", "- "])
 def test_a_text_that_says_nothing_is_refused(editor: NoteEditor, tmp_path: Path, text: str) -> None:
     (tmp_path / "ws" / "MEMORY.md").write_text("# M\n\n- a\n")

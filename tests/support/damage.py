@@ -112,9 +112,14 @@ def raw(settings: Settings) -> Iterator[apsw.Connection]:
         connection.close()
 
 
+def _negated(*vector: Any) -> bytes:
+    return bytes(byte ^ 128 * (at % 4 == 3) for at, byte in enumerate(vector[0]))
+
+
 def alter(settings: Settings, *statements: str, bound: tuple[Any, ...] = ()) -> None:
-    """Run statements on the index file."""
+    """Run statements on the index file. ``negated`` gives a vector of the opposite direction."""
     with raw(settings) as connection:
+        connection.create_scalar_function("negated", _negated, 1)
         for statement in statements:
             connection.execute(statement, bound)
 

@@ -280,6 +280,27 @@ async def test_an_index_that_is_removed_meanwhile_is_empty_until_a_sync(tmp_path
         await until(pilot, lambda: "no index yet" not in screen.doctor.text)
 
 
+async def test_files_are_not_known_while_a_folder_is_at_the_path_of_the_index(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        index = next((tmp_path / "data").glob("indexes/*/main.sqlite"))
+        assert "● up to date" in screen.files.text
+        aside = index.rename(index.with_name("aside"))
+        index.mkdir()
+        await until(pilot, lambda: "? not known" in screen.files.text)
+        await press(pilot, "c")
+        assert "up to date" not in screen.files.text and "matches disk" not in screen.detail.text
+        facts = shown(screen, "#facts")
+        assert "what can be read is not known" in facts and "vectors" not in facts and "fresh" not in facts
+        await press(pilot, "exclamation_mark")
+        assert "! shows why" in facts and "is a folder" in pilot.app.screen.query_one(HelpText).text
+        await press(pilot, "escape")
+        assert "✗ The path of the index is a folder" in screen.doctor.text
+        index.rmdir()
+        aside.rename(index)
+        await press(pilot, "r")
+        await until(pilot, lambda: "● up to date" in screen.files.text)
+
+
 async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
     class Slow(make.SteadyMemory):  # type: ignore[misc, name-defined]
         held = False
@@ -311,7 +332,7 @@ async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
         await pilot.pause(0.05)
         assert "esc stops" in shown(screen, "#status"), "the doctor waits for no sync, and does not join in"
         await press(pilot, "escape")
-        assert "sync stopped" in shown(screen, "#status")
+        assert "Indexing was stopped; the index holds" in shown(screen, "#status")
         Slow.held = False
         assert pilot.app.screen is screen
         await press(pilot, "escape")

@@ -19,6 +19,8 @@ from openclaw_mem_engine.stores.query import Derived
 from openclaw_mem_engine.stores.sqlite.chunks import counted
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.app import Workbench
+from support.embed_server import hang, running_server
+from support.providers import make_world
 
 
 class SlowSync(make.SteadyMemory):  # type: ignore[misc, name-defined]
@@ -35,7 +37,7 @@ class SlowSync(make.SteadyMemory):  # type: ignore[misc, name-defined]
         while self.held and time.monotonic() < end:
             if cancel is not None and cancel.is_set():
                 time.sleep(0.15)  # an engine that needs a moment to stop
-                raise Cancelled("stopped")
+                raise Cancelled("Indexing was stopped.")
             time.sleep(0.005)
         if self.failure is not None:
             raise self.failure
@@ -70,7 +72,7 @@ async def test_syncs_that_meet_run_once_more_and_esc_stops_them_all(tmp_path: Pa
         assert screen.search.activity.phase == "syncing"
         await settled(pilot)
         assert kind.syncs == before + 3 and screen.search.activity.phase == "ready"
-        assert "sync stopped" in screen.status_line.text
+        assert "Indexing was stopped." in screen.status_line.text
 
 
 async def test_a_query_waits_for_the_first_index(tmp_path: Path) -> None:
@@ -159,3 +161,19 @@ async def test_rows_that_a_knob_needs_are_shown_and_typing_does_not_begin_them_a
         assert begun == ["plain"] and screen.search.view.query == "heron pond"
         assert screen.search.view.trace is not None and not screen.search.view.pending
         assert "adding" not in screen.status_line.text
+
+
+async def test_a_query_is_answered_while_a_first_index_waits_for_its_provider(tmp_path: Path) -> None:
+    remote = make_world(tmp_path)
+    with running_server(forever=hang(60)) as server:
+        remote.use(server)
+        app = Workbench(lambda faults: remote.memory(faults, resident=True), initial_query="bicycle")
+        async with app.run_test(size=LARGE) as pilot:
+            await until(pilot, lambda: lab(app).search.view.answers)
+            screen = lab(app)
+            assert screen.search.activity.phase == "syncing" and "bicycle" in screen.preview.text
+            await until(pilot, lambda: "sync  waiting for 127.0.0.1:" in screen.status_line.text)
+            assert " s " in screen.status_line.text and "4 files" in screen.status_line.text
+            await pilot.press("escape", "escape")
+            await until(pilot, lambda: screen.search.activity.phase == "ready")
+            assert "Indexing was stopped; the index holds 4 files" in screen.status_line.text

@@ -18,6 +18,7 @@ from openclaw_mem_engine.api import Cancelled, IndexDamaged, OpenClawMemError, W
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.reports import outcome, verified
 from openclaw_mem_tui.render.status import DAMAGED, Activity, Header, Task
 from openclaw_mem_tui.service import Service
 
@@ -69,6 +70,8 @@ class SyncController(Presenter[Activity]):
         self._refresh = refresh
         self._progress: tuple[int, int, str] = (0, 0, "")
         self._began = 0.0  # when the progress of files began, on the monotonic clock
+        #: Whether the words of all files are in the index, of which the running sync makes the vectors.
+        self._has_words = self._shows_words = False
         self._file: object = None  # the index file when the status was read
         #: Set while no sync runs.
         self._idle = asyncio.Event()
@@ -183,22 +186,23 @@ class SyncController(Presenter[Activity]):
             self._again = job.joined(self._again)
             return
         self._idle.clear()
-        outcome, before, self._again = "", self.state.said, job
+        said, before, self._again = "", self.state.said, job
         try:
             while self._again is not None:
                 following, self._again = self._again, None
-                outcome = await self._sync_once(following) or outcome
+                said = await self._sync_once(following) or said
         finally:
             self._idle.set()
             self.update(phase="ready", label="", left=None)
-        if outcome and self.done:
-            outcome, self.done = f"{outcome}; {self.done}", ""
+        if said and self.done:
+            said, self.done = f"{said}; {self.done}", ""
         calm = before if quietly else "the index is up to date"
-        self.say(outcome or (DAMAGED if self.state.damage is not None else calm))
+        self.say(said or (DAMAGED if self.state.damage is not None else calm))
 
     async def _sync_once(self, job: Job) -> str:
         """What changed, as a sentence; empty when nothing did."""
-        self._progress, self._began = (0, 0, job.hint), time.monotonic()
+        self._progress, self._began, self._has_words = (0, 0, job.hint), time.monotonic(), False
+        self._shows_words = False
         before = self.state.freshness
         first = before is not None and before.state == "empty"
         self.update(
@@ -210,8 +214,7 @@ class SyncController(Presenter[Activity]):
         except Cancelled as error:
             self._outcome = error
             await self.read_status()
-            kept = "the index is unchanged" if job.force else "finished work is kept"
-            return f"{job.task} stopped; {kept}"
+            return str(error)
         except OpenClawMemError as error:
             self._outcome = error
             await self.read_status()
@@ -227,14 +230,14 @@ class SyncController(Presenter[Activity]):
         if job.force:
             return f"rebuilt with {fmt.count(report.files, 'file')} in {report.seconds:.1f} s"
         indexed = f"indexed in {report.seconds:.1f} s" if first and report.changed else ""
-        return indexed or _outcome(report) or (_verified(report) if job.verify else "")
+        return indexed or outcome(report) or (verified(report) if job.verify else "")
 
     async def after_repair(self, said: str, *, rest: bool) -> None:
         """Answer again from the index, which is another one now. ``rest``: a sync makes what the repair left;
         ``said`` is said with its outcome."""
         if rest:
             self.done = said
-            await self.sync(Job(tails=True))
+            await self.sync(Job(verify=True, tails=True))
         else:
             await self.read_status()
         await self._refresh()
@@ -249,6 +252,7 @@ class SyncController(Presenter[Activity]):
     def _on_progress(self, done: int, total: int, label: str) -> None:
         # Called in the sync thread, often: the screen's clock reads the last one.
         self._progress = (done, total, label)
+        self._has_words = self._has_words or label.startswith(api.VECTORS)
 
     def tick(self) -> None:
         """Show the progress of a running sync, or of rows that a search adds (called by the screen's
@@ -259,14 +263,25 @@ class SyncController(Presenter[Activity]):
             self._file = self._index_file
             self.service.run(self.read_status())  # it was removed or replaced
         if self.state.phase == "syncing":
+            if self._has_words and not self._shows_words:
+                self._shows_words = True
+                self.service.run(self._show_words())
             done, total, label = self._progress
             if not done:
                 self._began = time.monotonic()
             spent = time.monotonic() - self._began
             # An embedder at work reports its own pace.
-            known = 0 < done < total and spent > 1 and "  embedded " not in label
+            is_files = "  embedded " not in label and not label.startswith((api.VECTORS, api.WAITING))
+            known = 0 < done < total and spent > 1 and is_files
             left = spent / done * (total - done) if known else None
             self.update(done=done, total=total, left=left, label=label or self.state.label)
+
+    async def _show_words(self) -> None:
+        """Answer from the words, while vectors are made."""
+        self.service.forget_pools()
+        await self.read_status()
+        self.update(trouble="")  # what lacks is being made
+        await self._refresh()
 
     # -- following the files ------------------------------------------------------------------------------
 
@@ -322,29 +337,3 @@ def _state(memory: Memory) -> tuple[Status, str]:
     with suppress(WorkspaceError):  # the state of the index is known without the workspace
         unlisted = api.unlisted_notes(memory.settings)
     return memory.status(), unlisted
-
-
-def _outcome(report: SyncReport) -> str:
-    """What a sync did, as a sentence; empty when it did nothing."""
-    changed, gone, left_out = report.changed, report.gone, report.left_out
-    each = [f"{path} modified" for path in changed] + [f"{path} deleted" for path in gone]
-    each += [f"{path} not included any more" for path in report.unlisted]
-    each += [f"excluded: {skipped.path}, {skipped.reason}" for skipped in left_out]
-    if not each and report.embedded:
-        return f"{fmt.count(report.embedded, 'vector')} made"
-    if len(each) < 2:
-        return "".join(each)
-    parts = (
-        fmt.count(len(changed), "file") + " modified" if changed else "",
-        f"{len(gone)} deleted" if gone else "",
-        f"{len(report.unlisted)} not included any more" if report.unlisted else "",
-        f"{len(left_out)} excluded" if left_out else "",
-    )
-    return f"{fmt.join(parts, ', ')} in {report.seconds:.1f} s"
-
-
-def _verified(report: SyncReport) -> str:
-    """What a sync that read every file and found nothing to do has shown."""
-    out = sum(not (skipped.by_rule or skipped.of_workspace) for skipped in report.skipped)
-    outcome = f"{fmt.count(report.verified, 'file')} read: index matches disk"
-    return f"{outcome}; {fmt.count(out, 'file')} excluded" if out else outcome

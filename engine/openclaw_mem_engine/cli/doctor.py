@@ -95,12 +95,12 @@ def _examined(
 def _synced(settings: Settings, report: DoctorReport) -> list[str]:
     """Sync, or rebuild where that is the repair of a finding: what was done; why not is printed."""
     from openclaw_mem_engine.cli.index import sync
-    from openclaw_mem_engine.stores.findings import REBUILD
+    from openclaw_mem_engine.commands import REBUILD
     from openclaw_mem_engine.sync.report import SyncRequest
 
     force = any(finding.repair == REBUILD for finding in report.synced)
     try:
-        done = sync(settings, SyncRequest(force, tails=True))
+        done = sync(settings, SyncRequest(force, verify=True, tails=True))
     except Cancelled:
         raise
     except OpenClawMemError as error:

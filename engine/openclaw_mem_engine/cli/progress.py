@@ -1,18 +1,20 @@
-"""A progress line on stderr: bar, count, rate, time left. Nothing when stderr is no terminal or cannot erase
-a line (TERM=dumb). It counts files, texts (an embedder's label holds count, rate and cost) or bytes. Rich,
-which draws it, is imported when there is something to draw.
+"""A progress line on stderr: bar, count, rate, time left. When stderr is no terminal or cannot erase a line
+(TERM=dumb), only what is waited for is printed, once. It counts files, texts (an embedder's label holds
+count, rate and cost) or bytes. Rich, which draws it, is imported when there is something to draw.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
-from openclaw_mem_engine.cli.terminal import is_terminal, one_line
+from openclaw_mem_engine.cli.terminal import is_terminal, one_line, say
 from openclaw_mem_engine.cli.text_format import duration
+from openclaw_mem_engine.model import WAITING
 from openclaw_mem_engine.providers.base import stop_if_cancelled
 from openclaw_mem_engine.stores.query import ADDING
 
@@ -23,11 +25,11 @@ if TYPE_CHECKING:
 
 #: Work that takes less shows no line, and a line is drawn anew after so long; seconds.
 _FIRST_S, _PAUSE_S = 0.3, 0.1
+#: What is waited for is printed where no line can be drawn, once the wait takes longer; seconds.
+_WAIT_S = 2.0
 _BAR = 24
 #: In the labels of an embedder at work: "memory/x.md  embedded 120 of 256, 31/s, about $0.0021".
 _TEXTS = "  embedded "
-#: Begins the label of a sync that waits for another process (``sync.flight``).
-_WAITING = "waiting for "
 
 
 class ProgressLine:
@@ -42,6 +44,8 @@ class ProgressLine:
         self._began = clock()
         self._next = self._began + _FIRST_S
         self._live: Live | None = None
+        #: When what is waited for can be printed, which is done once; None while nothing is.
+        self._say_at: float | None = None
 
     def __enter__(self) -> ProgressLine:
         return self
@@ -51,7 +55,10 @@ class ProgressLine:
             self._live.stop()
 
     def __call__(self, done: int, total: int, label: str) -> None:
-        if not self._on or (now := self._clock()) < self._next:
+        now = self._clock()
+        if not self._on:
+            self._say(label, now)
+        if not self._on or now < self._next:
             return
         from rich.text import Text
 
@@ -61,9 +68,18 @@ class ProgressLine:
         line = Text(self._text(done, total, label, now), no_wrap=True, overflow="ellipsis")
         self._live.update(line, refresh=True)
 
+    def _say(self, label: str, now: float) -> None:
+        if not label.startswith(WAITING):
+            self._say_at = None
+        elif self._say_at is None:
+            self._say_at = now + _WAIT_S
+        elif now >= self._say_at:
+            self._say_at = math.inf
+            say(label)
+
     def _text(self, done: int, total: int, label: str, now: float) -> str:
-        if label.startswith(_WAITING):
-            self._began = now  # the work of another process does not count for our rate
+        if label.startswith(WAITING):
+            self._began = now  # this time does not count for our rate
             return one_line(label)
         if label.startswith(ADDING):
             return f"{_bar(done, total)}  {label}: {done:,} of {total:,} chunks"

@@ -12,6 +12,7 @@ from pathlib import Path
 import apsw
 
 from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.commands import FIX, INDEX, REBUILD
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import file_checks as files
 from openclaw_mem_engine.doctor import lifecycle_checks as lifecycle
@@ -30,9 +31,6 @@ from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.ranking.unshown import Unshown
 from openclaw_mem_engine.stores.damage import kept
 from openclaw_mem_engine.stores.findings import (
-    FIX,
-    INDEX,
-    REBUILD,
     SEVERITIES,
     Check,
     DoctorReport,
@@ -56,6 +54,8 @@ LOCK_WAIT_S = 10.0
 #: With one of these nothing is written to the index file but by a rebuild from the notes.
 _REBUILD_ONLY = """unreadable newer-schema tables-missing no-fingerprint altered-chunks duplicate-ids
     chunks-lost""".split()
+#: With one of these nothing is written, but that permissions of what is not "unavailable" can be changed.
+_STUCK = "no-access", "not-writable", "disk-full", "unavailable"
 #: With one of these the index is replaced by one that holds its embeddings.
 _REPLACED = {"damaged", "fingerprint-unreadable"}
 #: What a damaged page may raise while it is read: SQLite's errors, and ours over NULLs and nonsense.
@@ -85,8 +85,15 @@ def examine(
             else finding
             for finding in findings
         ]
-    if examination.found("workspace"):  # without notes none of these commands can do anything
-        findings = [replace(f, repair="") if f.repair.startswith(INDEX) else f for f in findings]
+    # What can do nothing without notes, or as long as nothing can be written, is not offered.
+    idle = (INDEX, FIX) if examination.found(*_STUCK) else (INDEX,) if examination.found("workspace") else ()
+    spared = "" if examination.found("unavailable") else "permissions"
+    findings = [
+        replace(finding, fixable=False, repair="")
+        if finding.repair.startswith(idle) and finding.code != spared
+        else finding
+        for finding in findings
+    ]
     return DoctorReport(folded(findings), tuple(examination.checks), deep, examination.unshown)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.chunking.line_chunker import UNITS_PER_TOKEN
+from openclaw_mem_engine.commands import FIX, INDEX, REBUILD, VERIFY
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import WHOLE, MemoryFile, Progress, Space, utf16_length
@@ -29,17 +30,7 @@ from openclaw_mem_engine.ranking.unshown import (
     unshown_by_file,
 )
 from openclaw_mem_engine.stores.base import FileState, Fingerprint, StoredChunk
-from openclaw_mem_engine.stores.findings import (
-    FIX,
-    INDEX,
-    REBUILD,
-    VERIFY,
-    Outcome,
-    Severity,
-    counted,
-    counted_are,
-    counted_have,
-)
+from openclaw_mem_engine.stores.findings import Outcome, Severity, counted, counted_are, counted_have
 from openclaw_mem_engine.stores.sqlite.schema import PASSAGES, TEXT
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 from openclaw_mem_engine.stores.sqlite.unshown import COUNTS

@@ -3,15 +3,14 @@ sync needs; left-overs, permissions, sizes, the other databases."""
 
 from __future__ import annotations
 
-import errno
 import os
-import shlex
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
+from openclaw_mem_engine.commands import FIX, UPGRADE
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.providers.factory import RECORDS_FILE
@@ -21,7 +20,7 @@ from openclaw_mem_engine.state.database import Schema, Trouble, TroubleKind, row
 from openclaw_mem_engine.state.events import EVENTS_FILE
 from openclaw_mem_engine.state.events import SCHEMA as EVENTS
 from openclaw_mem_engine.state.expected import EXPECTED_FILE
-from openclaw_mem_engine.stores.findings import FIX, UPGRADE, Outcome, counted, counted_are
+from openclaw_mem_engine.stores.findings import Outcome, counted, counted_are
 from openclaw_mem_engine.stores.sqlite import files
 from openclaw_mem_engine.stores.sqlite.database import Database
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
@@ -36,11 +35,8 @@ _LARGE_LOG = 200_000_000
 #: Folders in the data folder: those with files of ours alone, and others.
 _MADE = ("edits", "exports", "flushes", "memories")
 _SHARED = ("indexes", "qmd", "models")
-_EFFECTIVE_IDS = os.access in os.supports_effective_ids
 #: Permission bits that a file or folder of ours must not have.
 _FORBIDDEN = 0o077
-#: Puts our data into a folder that this user may write to.
-_ELSEWHERE = "export OPENCLAW_MEM_HOME=~/openclaw-mem-data"
 
 
 def _folders(settings: Settings) -> list[Path]:
@@ -69,44 +65,21 @@ def _ours(settings: Settings) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _quoted(paths: list[Path]) -> str:
-    return " ".join(shlex.quote(str(path)) for path in paths)
-
-
 # -- what a sync needs: access, room on the disk, and its lock -----------------------------------------------
 
 
 def check_writing(settings: Settings, out: Outcome) -> None:
     """This user may enter the data folder and write there, the disk has room for a sync, and the lock can be
     taken."""
-    for path, error in filter(None, map(_blocked, _folders(settings))):
+    for path, error in filter(None, map(files.blocked, _folders(settings))):
         out.detail = "the data folder cannot be entered"
-        repair = _opening(settings, [path]) if isinstance(error, PermissionError) else _ELSEWHERE
+        permitted = isinstance(error, PermissionError)
+        repair = files.opening([path], _folders(settings)) if permitted else files.ELSEWHERE
         out.add("no-access", "error", files.unreachable(path, error), repair=repair)
         return
     _check_access(settings, out)
     _check_room(settings, out)
     _check_lock(settings, out)
-
-
-def _may(path: Path, mode: int) -> bool:
-    return os.access(path, mode, effective_ids=_EFFECTIVE_IDS)
-
-
-def _blocked(folder: Path) -> tuple[Path, OSError] | None:
-    """The first folder on the way that this user may not enter, and why; None when there is none."""
-    for path in reversed((folder, *folder.parents)):
-        try:
-            mode = path.stat().st_mode
-        except FileNotFoundError:
-            return None  # it is made when it is needed
-        except OSError as error:
-            return path, error
-        if not stat.S_ISDIR(mode):
-            return path, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        if not _may(path, os.X_OK if path != folder else os.R_OK | os.X_OK):
-            return path, PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    return None
 
 
 def _nearest(folder: Path) -> Path:
@@ -117,39 +90,22 @@ def _nearest(folder: Path) -> Path:
 def _check_access(settings: Settings, out: Outcome) -> None:
     # SQLite makes its log in the folder of the index, so a file that may be written is not enough.
     folders = list(dict.fromkeys(map(_nearest, _folders(settings))))
-    files = list(_files(settings))
-    closed = [folder for folder in folders if not _may(folder, os.W_OK | os.X_OK)]
-    closed += [file for file in files if not _may(file, os.R_OK | os.W_OK)]
-    number = counted(len(folders) + len(files), "file and folder", "files and folders")
+    ours = list(_files(settings))
+    closed = [folder for folder in folders if not files.may(folder, os.W_OK | os.X_OK)]
+    closed += [file for file in ours if not files.may(file, os.R_OK | os.W_OK)]
+    number = counted(len(folders) + len(ours), "file and folder", "files and folders")
     out.detail = f"{number} can be written"
     if closed:
         number = counted(len(closed), "file or folder", "files or folders")
         out.detail = f"{number} cannot be written"
+        repair = files.opening(closed, _folders(settings))
         text = f"This user cannot write {number} of openclaw-mem. No sync can run."
-        out.add("not-writable", "error", text, map(_described, closed), _opening(settings, closed))
+        out.add("not-writable", "error", text, map(_described, closed), repair)
 
 
 def _described(path: Path) -> str:
     status = path.stat()
     return f"{path} ({stat.filemode(status.st_mode)}, owner {status.st_uid})"
-
-
-def _opening(settings: Settings, closed: list[Path]) -> str:
-    if os.name == "nt" or any(map(_read_only_disk, closed)):
-        return _ELSEWHERE
-    mine = all(path.stat().st_uid == os.geteuid() for path in closed)
-    ours = [next((f for f in _folders(settings) if path.is_relative_to(f)), None) for path in closed]
-    if None in ours:
-        # Of a folder above ours only its own mode is changed, and only by its owner.
-        return f"chmod u+rwx -- {_quoted(closed)}" if mine else _ELSEWHERE
-    roots = _quoted(list(dict.fromkeys(filter(None, ours))))
-    return f"chmod -R u+rwX -- {roots}" if mine else f'sudo chown -R "$(id -u)" -- {roots}'
-
-
-def _read_only_disk(path: Path) -> bool:
-    with suppress(OSError):
-        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
-    return False
 
 
 def _check_room(settings: Settings, out: Outcome) -> None:
@@ -165,7 +121,7 @@ def _check_room(settings: Settings, out: Outcome) -> None:
                     f"{LEAST_FREE / 1e6:.0f} MB at least. Remove something from it, or set OPENCLAW_MEM_HOME "
                     "to a folder on another disk."
                 )
-                out.add("disk-full", "error", text, (), f"df -h -- {_quoted([folder])}")
+                out.add("disk-full", "error", text)
     if room:
         out.detail += f"; {_size(min(room))} free"
     if not room or min(room) < LEAST_FREE or not index.exists():
@@ -173,7 +129,7 @@ def _check_room(settings: Settings, out: Outcome) -> None:
     try:
         files.check_room(index, files.bytes_of([index, index.with_name(f"{index.name}-wal")]))
     except IndexUnavailable as error:
-        out.add("no-room-to-rebuild", "warning", str(error), repair=f"df -h -- {_quoted([index.parent])}")
+        out.add("no-room-to-rebuild", "warning", str(error))
 
 
 def _check_lock(settings: Settings, out: Outcome) -> None:
@@ -182,7 +138,7 @@ def _check_lock(settings: Settings, out: Outcome) -> None:
         if not stat.S_ISREG(mode := path.lstat().st_mode):
             text = f"The path of the lock of the index is {kind_of(mode)}, so that no sync can start: {path}."
             aside = path.with_name(f"{path.name}.aside")
-            out.add("lock-blocked", "error", text, repair=f"mv -- {_quoted([path, aside])}")
+            out.add("lock-blocked", "error", text, repair=f"mv -- {files.quoted([path, aside])}")
 
 
 def _size(count: int) -> str:
@@ -212,7 +168,9 @@ def check_left_overs(settings: Settings, out: Outcome) -> None:
         out.add("left-overs", "warning", text, (path.name for path in left), FIX)
     if damaged:
         text = f"A damaged index that was replaced is kept ({_megabytes(damaged)}); you can delete it."
-        out.add("damaged-aside", "info", text, (path.name for path in damaged), f"rm -- {_quoted(damaged)}")
+        out.add(
+            "damaged-aside", "info", text, (path.name for path in damaged), f"rm -- {files.quoted(damaged)}"
+        )
 
 
 def check_permissions(settings: Settings, out: Outcome) -> None:
@@ -223,8 +181,8 @@ def check_permissions(settings: Settings, out: Outcome) -> None:
     open_ones = list(too_open(settings))
     out.detail = f"{counted(len(_ours(settings)), 'file and folder', 'files and folders')} checked"
     if open_ones:
-        files = counted_are(len(open_ones), "file or folder of ours", "files or folders of ours")
-        text = f"{files} accessible to other users of this machine."
+        number = counted_are(len(open_ones), "file or folder of ours", "files or folders of ours")
+        text = f"{number} accessible to other users of this machine."
         some = (f"{path} ({stat.filemode(mode)})" for path, mode in open_ones)
         out.add("permissions", "warning", text, some, FIX)
 
@@ -277,8 +235,8 @@ def _check_database(
         return
     out.detail = f"{path.name} cannot be used"
     repairs: dict[TroubleKind, str] = {
-        "damaged": f"rm -- {_quoted(files.with_companions(path))}",
-        "foreign": f"mv -- {_quoted([path, path.with_name(f'{path.name}.other')])}",
+        "damaged": f"rm -- {files.quoted(files.with_companions(path))}",
+        "foreign": f"mv -- {files.quoted([path, path.with_name(f'{path.name}.other')])}",
         "newer": UPGRADE,
     }
     out.add(code, "warning", found.text, repair=repairs.get(found.kind, ""))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from openclaw_mem_engine.commands import INDEX
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.ranking.unshown import Passage
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import FileState, Fingerprint, IndexStore
-from openclaw_mem_engine.stores.findings import INDEX, Outcome
+from openclaw_mem_engine.stores.findings import Outcome
 
 
 class SharedStore:

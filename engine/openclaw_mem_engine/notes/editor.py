@@ -194,8 +194,10 @@ class NoteEditor:
         target, draft = Path(allowed.base, allowed.tail), self._folder / f"{done.id:06d}{_DRAFT}"
         temporary = target.with_name(f".{target.name}.{done.id}{_TEMPORARY}")
         pending = draft.with_suffix(_PENDING)
+        where = str(self._folder)
         try:
             self._keep(draft, done, edit, temporary)
+            where = allowed.path
             self._make_folder(target.parent, edit.path)
             data = _REMOVES if edit.after is None else _bytes(edit.after)
             write_file(temporary, data, _mode_of(target, edit.path))
@@ -205,7 +207,7 @@ class NoteEditor:
             self._replace(target, temporary, edit)
             pending.rename(draft.with_suffix(""))
         except OSError as error:
-            raise refused(allowed.path, error) from error
+            raise refused(where, error) from error
         finally:
             self._finish_interrupted()
         for old in numbers[: max(0, len(numbers) + 1 - KEEP_EDITS)]:

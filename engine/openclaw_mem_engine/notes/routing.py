@@ -22,6 +22,8 @@ from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES
 Kind = Literal["preference", "decision", "event", "fact"]
 Target = Literal["memory", "daily"]
 
+#: Takes characters away that would act on a terminal which prints the note.
+_CONTROLS = dict.fromkeys(code for code in (*range(0x20), *range(0x7F, 0xA0)) if not chr(code).isspace())
 #: Verbs of what happened.
 _PAST = (
     r"met|called|asked|shipped|deployed|fixed|finished|started|released|merged|broke|failed|crashed|"
@@ -134,10 +136,10 @@ def kind_of(text: str) -> tuple[Kind, str]:
 def remember(
     editor: NoteEditor, text: str, now: datetime, target: Target | None = None, path: str | None = None
 ) -> Proposal:
-    """The edit that keeps ``text`` (one or more lines, written as one list item); ``now`` is local time.
-    ``target`` or ``path`` replace what the words say. Raises UsageError for a text without a
-    letter or digit, and as ``NoteEditor.read``."""
-    words = " ".join(text.split())
+    """The edit that keeps ``text`` (one or more lines, written as one list item without control characters);
+    ``now`` is local time. ``target`` or ``path`` replace what the words say. Raises UsageError for a text
+    without a letter or digit, and as ``NoteEditor.read``."""
+    words = " ".join(text.translate(_CONTROLS).split())
     if not any(map(str.isalnum, words)):
         raise UsageError("There is nothing to remember: give it a text with a letter or a digit.")
     kind, why = kind_of(words)

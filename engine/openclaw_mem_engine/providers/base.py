@@ -189,17 +189,19 @@ class Embedder(Service, Protocol):
         """The cosine below which a text has nothing to do with a query; None where it was not measured."""
 
     @property
+    def awaited(self) -> str:
+        """What its callers wait for: the host with its port, also of this machine, or provider and model."""
+
+    @property
     def lines(self) -> Lines | None:
-        """Compares single lines with a query; None where that, as any embedding, takes too long while a query
-        waits."""
+        """Compares single lines with a query; None where that, as any embedding, takes too long for one."""
 
     @property
     def max_input_bytes(self) -> int | None:
         """The longest text, in UTF-8 bytes, that is embedded whole; None when there is no such limit."""
 
     def why_not(self) -> str | None:
-        """Why this embedder cannot be used as it is configured; None when nothing is known to be missing.
-        Sends nothing and loads nothing."""
+        """Why it cannot be used as it is configured; None: nothing known. Sends nothing and loads nothing."""
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Floats | None:
         """The vector of a query; None when this text has no embedding. Blocks for the timeout of a query at

@@ -21,6 +21,8 @@ class BaseEmbedder(ABC):
     """An embedder made of :meth:`embed_batch`; ``id``, ``model`` and ``key`` are the subclass's. A batch is
     full at ``batch_texts`` texts, or when it has reached ``batch_chars`` characters."""
 
+    id: str
+    model: str
     batch_texts: int = sys.maxsize
     batch_chars: int = 500_000
     dims: int | None = None
@@ -36,6 +38,11 @@ class BaseEmbedder(ABC):
         self, texts: Sequence[str], purpose: Purpose, cancel: CancelToken | None
     ) -> list[Vector | None]:
         """As ``embed_documents``, for one batch, which is never empty."""
+
+    @property
+    def awaited(self) -> str:
+        """The model in this process or a child."""
+        return f"{self.id} {self.model}"
 
     @property
     def lines(self) -> Lines | None:
@@ -105,6 +112,10 @@ class DelegatingEmbedder(Generic[_Inner]):
     @property
     def dims(self) -> int | None:
         return self._inner.dims
+
+    @property
+    def awaited(self) -> str:
+        return self._inner.awaited
 
     @property
     def max_input_bytes(self) -> int | None:

@@ -145,7 +145,9 @@ class QueryVectors:
     ) -> Floats | _Failure | None:
         """The vector; None, with the reason in notes unless ``quiet``, when the text has none."""
         present, space = self._store.fingerprint(), space_of(embedder)
-        if present is not None and present.space != space and self._store.vector_dims(space) is None:
+        if self._store.vector_dims(space) is None:  # there is nothing to compare
+            if present is None or not self._store.counts().chunks:
+                return None
             reason = f"the index holds vectors of {present.space.label}, not of {space.label}"
             if self._store.vector_dims(present.space) is None:
                 reason = f"the index holds no vectors of {space.label}"

@@ -101,4 +101,4 @@ def refused(shown: str, error: OSError) -> WorkspaceError:
     """What the disk refused, and what to do; what was there before is still there."""
     why = os.strerror(error.errno) if error.errno else str(error)
     full = "Free some space." if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Check its permissions."
-    return WorkspaceError(f"{shown} cannot be written ({why}). It is as it was. {full}")
+    return WorkspaceError(f"{shown} cannot be written ({why}). Nothing was changed. {full}")

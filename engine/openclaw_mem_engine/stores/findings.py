@@ -7,6 +7,7 @@ from dataclasses import asdict, field, replace
 from itertools import islice
 from typing import Any, Literal
 
+from openclaw_mem_engine.commands import FIX, INDEX, REBUILD, VERIFY
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.ranking.unshown import Unshown, by_file
 from openclaw_mem_engine.sanitize import visible
@@ -17,15 +18,6 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 #: How many paths or rows are shown of all; the text has the exact number. Characters of each.
 EVIDENCE, _EVIDENCE_CHARS = 5, 200
-
-#: The commands that a finding may name.
-INDEX = "openclaw-mem index"
-REBUILD = "openclaw-mem index --force"
-VERIFY = "openclaw-mem index --verify"
-PRUNE = "openclaw-mem index --prune"
-DOCTOR = "openclaw-mem doctor"
-FIX = f"{DOCTOR} --fix"
-UPGRADE = "git pull && uv tool install --force ."
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +80,8 @@ class DoctorReport:
 
     @property
     def synced(self) -> tuple[Finding, ...]:
-        """Those that a sync repairs."""
-        return tuple(finding for finding in self.findings if finding.repair in (INDEX, REBUILD))
+        """Those that a sync which reads every file repairs."""
+        return tuple(finding for finding in self.findings if finding.repair in (INDEX, REBUILD, VERIFY))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as ``openclaw-mem doctor --json`` prints it."""

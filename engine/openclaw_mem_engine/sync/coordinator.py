@@ -17,7 +17,7 @@ from openclaw_mem_engine.errors import (
     IndexUnavailable,
     OpenClawMemError,
 )
-from openclaw_mem_engine.model import Progress
+from openclaw_mem_engine.model import WAITING, Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.sqlite.files import has_leftovers, make_folder, sweep
@@ -27,9 +27,6 @@ from openclaw_mem_engine.sync.fingerprint import beside_of, fingerprint_of, lack
 from openclaw_mem_engine.sync.lock import Owner, SyncLock
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from openclaw_mem_engine.workspace.walk import Listing
-
-#: Labels of the progress that begin like this are no files: another process is at work.
-WAITING = "waiting for "
 
 _POLL_S = 0.1
 

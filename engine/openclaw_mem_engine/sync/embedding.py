@@ -18,6 +18,7 @@ from openclaw_mem_engine.providers.base import TextRefused, space_of
 from openclaw_mem_engine.providers.base_embedder import other_dims
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
+from openclaw_mem_engine.sync.waiting import waiting_for
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Embedder
@@ -78,6 +79,8 @@ class Embedding:
         self.embedded = self.cache_hits = 0
         #: Files done and files in all, for the progress; 0 of 0 when no file is being read.
         self.files = (0, 0)
+        #: The same of chunks with a vector, while files are not embedded as they are read.
+        self._held = self._chunks = 0
         self._refused: dict[str, TextRefused] = {}
         self._zeros = self._bytes = 0
         self._since = time.monotonic()
@@ -173,10 +176,15 @@ class Embedding:
             self.embedded += len(made)
             self._bytes += sum(len(texts[key].encode("utf-8", "replace")) for key in made)
 
-        def show(done: int, total: int, _: str) -> None:
-            self._progress(*self.files, f"{label}{self._rate(embedder, done, total)}")
+        with waiting_for(embedder, self._progress) as progress:
 
-        embedder.embed_documents([texts[key] for key in missing], self._cancel, show, keep)
+            def show(done: int, total: int, _: str) -> None:
+                if self._chunks:  # ``missing`` are a few of them
+                    done, total = self._held + done, self._chunks
+                shown = (done, total) if self._chunks else self.files
+                progress(*shown, f"{label}{self._rate(embedder, done, total)}")
+
+            embedder.embed_documents([texts[key] for key in missing], self._cancel, show, keep)
 
     def _check_zeros(
         self, embedder: Embedder, made: Mapping[str, Vector | None], texts: Mapping[str, str]
@@ -225,31 +233,49 @@ class Embedding:
         price = f", about ${spent:.4f}" if spent else ""
         return f"  embedded {done:,} of {total:,}{rate}{price}"
 
-    def catch_up(self, label: str = "", until: Deadline = NO_LIMIT) -> None:
-        """Embed what earlier syncs could not; a group at least, none is begun after ``until``. Raises
+    @property
+    def is_instant(self) -> bool:
+        """Whether the embedder takes no time worth a wait: files are then embedded as they are read."""
+        return self._embedder is not None and self._embedder.lines is not None
+
+    def catch_up(self, label: str, until: Deadline = NO_LIMIT) -> None:
+        """Embed the chunks that have no vector yet; a group at least, none is begun after ``until``. Raises
         Cancelled, IndexUnavailable."""
         if self._embedder is None or self._built_with is None:
             return
         primary = self._built_with.space == self.space
         before: set[str] = set()
+        most = self.group
         while self.failure is None:
-            waiting = self._store.chunks_without_vector(self.group, self.space)
+            waiting = self._store.chunks_without_vector(most, self.space)
             if not waiting:
                 if primary:
                     self._store.vectors_complete()
                 return
-            if self._cancel.is_cancelled:
-                raise Cancelled("Embedding was stopped.")
             ids = {chunk.chunk_id for chunk in waiting}
             if ids == before:
                 return  # they wait for a batch job
-            before = ids
-            vectors = self.vectors_of({chunk.hash: chunk.text for chunk in waiting}, label)
-            if primary:
-                ready = {c.chunk_id: v for c in waiting if (v := vectors.get(c.hash)) is not None}
-                self._store.set_vectors(ready, self._built_with)
-            if until.is_over and self._store.chunks_without_vector(1, self.space):
-                self.failure = self.failure or OutOfTime(_TOO_SLOW)
+            if not before:
+                self._held, self._chunks = self._store.covered(self.space), self._store.counts().chunks
+                self._progress(self._held, self._chunks, label)
+            # More each time: finding them reads all that have a vector.
+            before, most = ids, min(2 * most, JOB_CHUNKS)
+            for start in range(0, len(waiting), self.group):
+                self._fill(waiting[start : start + self.group], label, primary=primary)
+                if until.is_over and self._store.chunks_without_vector(1, self.space):
+                    self.failure = self.failure or OutOfTime(_TOO_SLOW)
+                if self.failure is not None:
+                    return
+
+    def _fill(self, waiting: Sequence[StoredChunk], label: str, *, primary: bool) -> None:
+        """Embed these chunks of the index."""
+        if self._cancel.is_cancelled:
+            raise Cancelled("Embedding was stopped.")
+        vectors = self.vectors_of({chunk.hash: chunk.text for chunk in waiting}, label)
+        ready = {c.chunk_id: v for c in waiting if (v := vectors.get(c.hash)) is not None}
+        if primary:
+            self._store.set_vectors(ready, self._built_with)
+        self._held += len(ready)
 
 
 def admit(embedder: Embedder, given_s: float, cancel: LinkedToken) -> None:

@@ -12,14 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
-from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
+from openclaw_mem_engine.errors import Cancelled, IndexDamaged, OpenClawMemError, UsageError
 from openclaw_mem_engine.providers.base import stop_if_cancelled
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
 from openclaw_mem_engine.sync.report import first_few
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.errors import IndexDamaged
     from openclaw_mem_engine.model import Fallback, Progress
     from openclaw_mem_engine.state.events import EventKind
     from openclaw_mem_engine.stores.findings import DoctorReport
@@ -103,6 +102,8 @@ class Journal:
             text = f"The index was rebuilt; what followed {ended}: finished work is kept."
         elif rebuild:
             text = f"The rebuild {ended}: the index is unchanged."
+        elif isinstance(error, IndexDamaged):
+            text = f"The sync {ended}."
         else:
             text = f"The sync {ended}: finished work is kept."
         reason = _reason(error)

@@ -11,8 +11,7 @@ from typing import Any, Literal, TypeAlias
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
-from openclaw_mem_engine.model import Freshness, Note, Progress, SkippedFile
-from openclaw_mem_engine.sync.coordinator import WAITING
+from openclaw_mem_engine.model import WAITING, Freshness, Note, Progress, SkippedFile
 from openclaw_mem_engine.sync.report import SyncReport
 from openclaw_mem_engine.sync.watch import Watcher
 
@@ -187,7 +186,7 @@ class Follower:
         return min(LONGEST_RETRY_S, RETRY_S * 2.0 ** min(self._failures - 1, 10))
 
     def _progress(self, _done: int, _total: int, label: str) -> None:
-        """Report, once a sync, that another process is waited for."""
+        """Report, once a sync, that another process or a provider is waited for."""
         if label.startswith(WAITING) and not self._waited:
             self._waited = True
             self._report("waiting", text=label)

@@ -13,6 +13,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import (
+    VECTORS,
     ChunkSpan,
     MemoryFile,
     Note,
@@ -78,9 +79,8 @@ class IndexUpdate:
 
     def run(self, request: SyncRequest, listing: Listing | None = None) -> None:
         """Compare, write what changed, remove what is gone, as the request says; at least one file is done.
-        ``listing`` None: the files are listed.
-        Where embedding has a budget, it follows when all files are written. Raises WorkspaceError,
-        IndexUnavailable, Cancelled."""
+        ``listing`` None: the files are listed. Embedding that takes time follows when all files are written:
+        BM25 finds them meanwhile. Raises WorkspaceError, IndexUnavailable, Cancelled."""
         known = self.store.files() if request.verify else {}
 
         def reading(path: str) -> None:
@@ -105,11 +105,6 @@ class IndexUpdate:
         left = [file.path for file in changes.changed[self._taken :]]
         left += [state.path for state in changes.removed[len(removed) :]]
         self.report.waiting = tuple(left)
-        self.embedding.files = (done, total)
-        if self._space is not None and not left:
-            self.embedding.catch_up("waiting chunks", self.limit)
-        self.report.embedded += self.embedding.embedded
-        self.report.cache_hits += self.embedding.cache_hits
         if left:
             files = "1 file waits" if len(left) == 1 else f"{len(left):,} files wait"
             text = (
@@ -120,6 +115,10 @@ class IndexUpdate:
         elif taken or removed or changes.touched or self.store.synced_at() is None:
             # A sync that found nothing writes nothing: it need not wait for another process that does.
             self.store.finish(self.clock(), purge=request.budget_s is None)
+        if self._space is not None and not left:
+            self.embedding.catch_up(VECTORS, self.limit)
+        self.report.embedded += self.embedding.embedded
+        self.report.cache_hits += self.embedding.cache_hits
         self._report_losses()
         counts = self.store.counts()
         self.report.files, self.report.chunks = counts.files, counts.chunks
@@ -232,8 +231,8 @@ class IndexUpdate:
         label = batch[-1][0].path
         vectors: Mapping[str, Vector | None] = {}
         if self._space is not None:
-            first_words = self.embedding.budget_s is not None  # a provider that hangs must not delay them
-            vectors = self.embedding.cached(texts) if first_words else self.embedding.vectors_of(texts, label)
+            embedding = self.embedding  # that of a provider, which may hang, must not delay the words
+            vectors = embedding.vectors_of(texts, label) if embedding.is_instant else embedding.cached(texts)
         lines = self.embedding.lines_of([chunk for _, chunks in batch for chunk in chunks])
         changes = [change_of(state, chunks, vectors, self.embedding.space, lines) for state, chunks in batch]
         self.store.apply(*changes, built_with=self._built_with)

@@ -11,7 +11,7 @@ from openclaw_mem_engine.cancellation import CancelToken, Deadline
 from openclaw_mem_engine.config.settings import ChunkingSettings, Settings
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import Cancelled, ProviderError
-from openclaw_mem_engine.model import Note, Progress, Space
+from openclaw_mem_engine.model import VECTORS, WAITING, Note, Progress, Space
 from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, Generation, IndexStore
 from openclaw_mem_engine.sync.changes import keeping, unreadable_now
@@ -19,9 +19,9 @@ from openclaw_mem_engine.sync.embedding import GROUP_CHUNKS, JOB_CHUNKS, NO_LIMI
 from openclaw_mem_engine.sync.fingerprint import beside_of, fingerprint_of, needs_rebuild, provide
 from openclaw_mem_engine.sync.index_update import IndexUpdate, change_of
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest, first_few
+from openclaw_mem_engine.sync.waiting import waiting_for
 from openclaw_mem_engine.workspace.walk import Listing
 
-_STOPPED = "Indexing was stopped; finished work is in the index."
 _REBUILD_STOPPED = "The rebuild was stopped; the index is unchanged."
 #: Carried files that are written in one transaction.
 _TOGETHER = 64
@@ -86,8 +86,19 @@ def update(
             embedding = in_place.embedding
         work.finish(embedding, failure)
     except Cancelled as error:
-        raise Cancelled(_REBUILD_STOPPED if rebuilding else _STOPPED) from error
+        raise Cancelled(_REBUILD_STOPPED if rebuilding else _stopped(store)) from error
     report.seconds = time.perf_counter() - start
+
+
+def _stopped(store: IndexStore) -> str:
+    """What a stopped sync has left in the index."""
+    from openclaw_mem_engine.stores.findings import counted
+
+    counts, space = store.counts(), store.fingerprint()
+    held = f"{counted(counts.files, 'file')}, {counted(counts.chunks, 'chunk')}"
+    if space is not None and space.space.provider != "none":
+        held += f", {counted(store.covered(), 'vector')}"
+    return f"Indexing was stopped; the index holds {held}."
 
 
 @dataclass(slots=True)
@@ -197,7 +208,9 @@ class _Update:
         primary = self.embedders.primary
         if primary is None:
             return
-        dims = probe(primary, self.cancel)
+        self.progress(0, 0, f"{WAITING}{primary.awaited}")
+        with waiting_for(primary, self.progress):
+            dims = probe(primary, self.cancel)
         held = self.store.vector_dims(self.wanted.space)
         if held is not None and dims is not None and held != dims:
             self.unfit = self.wanted.space  # another model by the same name: not comparable
@@ -256,7 +269,7 @@ class _Update:
         this space suffers from it."""
         space = space_of(embedder)
         made = Embedding(self.store, embedder, space, self.progress, self.cancel, limit=self.limit)
-        made.catch_up(f"vectors of {space.label}")
+        made.catch_up(f"{VECTORS} of {space.label}")
         self.report.beside += made.embedded
         self.report.notes += made.notes
         if made.failure is not None:

@@ -278,7 +278,8 @@ def doing(activity: Activity, frame: int) -> Line:
     if activity.phase == "opening":
         return line((f" {spin} ", "accent"), ("opening the index", "dim"))
     if activity.phase == "syncing":
-        many = f" {activity.done:,} of {activity.total:,}" if activity.total else ""
+        texts = "  embedded " in activity.label  # these are counted there
+        many = f" {activity.done:,} of {activity.total:,}" if activity.total and not texts else ""
         left = f", {fmt.age(activity.left)} left" if activity.left is not None else ""
         label = fmt.crop(fmt.inert(activity.label or "reading the notes"), 44)
         bar: Line = ()

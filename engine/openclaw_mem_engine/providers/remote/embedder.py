@@ -110,6 +110,10 @@ class RemoteEmbedder(BaseEmbedder):
         if (missing := self.why_not()) is not None:
             raise NotConfigured(missing)
 
+    @property
+    def awaited(self) -> str:
+        return self.transport.host
+
     def why_not(self) -> str | None:
         if not self._needs_key:
             return None

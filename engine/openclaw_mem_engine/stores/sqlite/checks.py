@@ -11,8 +11,9 @@ from itertools import zip_longest
 
 import apsw
 
+from openclaw_mem_engine.commands import FIX, INDEX
 from openclaw_mem_engine.model import Space
-from openclaw_mem_engine.stores.findings import FIX, INDEX, Outcome, counted, counted_are, counted_have
+from openclaw_mem_engine.stores.findings import Outcome, counted, counted_are, counted_have
 from openclaw_mem_engine.stores.query import Derived
 from openclaw_mem_engine.stores.sqlite.schema import DERIVED, FULL_TEXT_ROWS, FULL_TEXT_TABLES, TEXT
 from openclaw_mem_engine.stores.sqlite.snapshot import (

@@ -17,11 +17,13 @@ from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexDamaged, In
 from openclaw_mem_engine.state.database import immediate
 from openclaw_mem_engine.stores.sqlite.files import (
     APPLICATION_ID,
+    access,
     become_wal,
     connect_read_only,
     is_full,
+    is_of_full_disk,
+    is_writable,
     make_folder,
-    may_write,
     refuse_foreign,
 )
 
@@ -60,8 +62,7 @@ def explained(path: Path, advice: Advice = _ADVICE) -> Iterator[None]:
     except apsw.InterruptError as error:
         raise Cancelled(SEARCH_STOPPED) from error
     except apsw.Error as error:
-        # On a full disk SQLite has rolled back by itself, and our rollback fails with a second error: the
-        # first one is named.
+        # On a full disk our rollback fails with a second error, as SQLite did it: the first one is named.
         named = _named(error, path, advice)
         named.repair = advice.repair
         raise named from error
@@ -85,10 +86,7 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
         return IndexLocked(
             f"Another process is writing to the index {path}. Nothing was changed; try again when it is done."
         )
-    # A disk without room for the files beside an index is no "full disk" to SQLite.
-    if isinstance(error, apsw.FullError) or (
-        isinstance(error, (apsw.IOError, apsw.CantOpenError)) and is_full(path.parent)
-    ):
+    if is_of_full_disk(error, path):
         return IndexUnavailable(
             f"The disk that holds {path} is full. The index keeps its old content; free some space and "
             f"{advice.again}."
@@ -96,10 +94,7 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.TooBigError)):
         return _damaged(f"SQLite: {complaints(str(error))[0]}", path, advice.replace)
     if isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
-        return IndexUnavailable(
-            f"The index {path} cannot be opened for writing ({error}). Check its permissions and "
-            f"{advice.again}, or set OPENCLAW_MEM_HOME to a folder of yours."
-        )
+        return IndexUnavailable(f"The index {path} cannot be opened ({error}). {access(path)}")
     return IndexUnavailable(f"The index {path} could not be used: {error}. {advice.check}")
 
 
@@ -158,7 +153,7 @@ class Database:
     """Connections to one SQLite file, made when there is none: a reader for each thread, one writer behind a
     lock. ``extension`` asks for sqlite-vec; the attribute tells whether it is there, ``extension_error`` why
     not. ``application_id`` marks a file as ours, and of its kind; ``advice`` is for its messages.
-    ``or_read_only``: a file that may not be written is opened as it is; writing raises then. A file that is
+    ``or_read_only``: a file that cannot be written is opened as it is; writing raises then. A file that is
     made has pages of ``page_bytes``; None leaves that to SQLite."""
 
     def __init__(
@@ -184,11 +179,18 @@ class Database:
         self.is_closed = False
         self._write_lock = threading.RLock()
         # Decided before SQLite makes files beside it, which would have the mode of a file that is read only.
-        self.read_only = or_read_only and path.is_file() and not (may_write(path) and may_write(path.parent))
+        there = or_read_only and path.is_file()
+        self.read_only = there and not is_writable(path)
         make_folder(path)
         refuse_foreign(path, application_id)
         with self.explained():
-            self._writer = self._connect() if self.read_only else self._opened_for_writing(application_id)
+            try:
+                self._writer = self._connect() if self.read_only else self._opened_for_writing(application_id)
+            except apsw.Error as error:
+                if not (there and is_of_full_disk(error, path)):
+                    raise
+                self.read_only = True
+                self._writer = self._connect()
         # Notes are private, and so is what was made of them; a file of another user stays as it is. Done
         # before the first read: what SQLite makes beside the file then has its mode.
         with suppress(OSError):
@@ -210,8 +212,7 @@ class Database:
                     if self._page_bytes is not None:
                         connection.pragma("auto_vacuum", "incremental")  # free pages can be given back
                     connection.pragma("application_id", application_id)
-            # WAL: readers never wait for the writer. NORMAL: a power cut may lose the last commits, never
-            # consistency.
+            # WAL: readers never wait. NORMAL: a power cut may lose the last commits, never consistency.
             become_wal(connection)
             connection.pragma("synchronous", "normal")
             connection.pragma("secure_delete", True)  # else text of deleted notes stays in free pages
@@ -224,17 +225,20 @@ class Database:
 
     def _on_disk(self) -> tuple[int, int] | None:
         """Device and inode of the file at ``path`` now; None when there is none, or it cannot be seen."""
-        try:
+        with suppress(OSError):
             status = self.path.stat()
-        except OSError:
-            return None
-        return status.st_dev, status.st_ino
+            return status.st_dev, status.st_ino
+        return None
 
     def is_at_its_path(self, *, or_nothing: bool = False) -> bool:
-        """Whether the file that was opened is still the one at ``path``; with ``or_nothing`` also when there
-        is none at all. Costs one stat."""
+        """Whether the file that was opened is still at ``path``, or with ``or_nothing`` none is. One stat."""
         now = self._on_disk()
         return now == self._identity or (or_nothing and now is None)
+
+    def is_as_opened(self, *, or_nothing: bool) -> bool:
+        """The same, and the file could still not be written if it could not be when it was opened."""
+        outdated = self.read_only and is_writable(self.path) and not is_full(self.path.parent)
+        return self.is_at_its_path(or_nothing=or_nothing) and not outdated
 
     def _connect(self) -> apsw.Connection:
         connection = connect_read_only(self.path) if self.read_only else apsw.Connection(str(self.path))

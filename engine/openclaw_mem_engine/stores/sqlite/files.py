@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import re
+import shlex
 import shutil
+import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 #: A rebuild needs room for the new index next to the old one, and for the log through which it is copied.
 _ROOM_FACTOR = 2
 _MB = 1_000_000
-_FEW_PAGES = 16_384
+_FEW_PAGES = 65_536
 #: The application id of our index files, in the header of a SQLite file at this offset.
 APPLICATION_ID, _ID_AT = 0x6F636D31, 68
 #: The same of an index in the schema of QMD, where that program leaves 0.
@@ -31,6 +34,9 @@ QMD_ID = 0x6F636D71
 _HEADER_BYTES = 100
 #: The names of an index's tables are in these first bytes.
 _SCHEMA_BYTES = 65_536
+#: Puts our data into a folder that this user may write to.
+ELSEWHERE = "export OPENCLAW_MEM_HOME=~/openclaw-mem-data"
+_CHECK = "Check its permissions and its folder's, or set OPENCLAW_MEM_HOME to a folder of yours."
 
 
 def aside_path(index: Path) -> Path:
@@ -115,6 +121,15 @@ def is_full(folder: Path) -> bool:
         return False
 
 
+def is_of_full_disk(error: BaseException, index: Path) -> bool:
+    """Whether SQLite failed because the disk of an index is full: without room for the files beside one, it
+    says something else."""
+    import apsw
+
+    without_room = isinstance(error, (apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError))
+    return isinstance(error, apsw.FullError) or (without_room and is_full(index.parent))
+
+
 def check_room(index: Path, size: int) -> None:
     """Raise IndexUnavailable when the disk has no room to build an index of ``size`` bytes anew."""
     needed = _ROOM_FACTOR * size
@@ -139,7 +154,7 @@ def index_is_there(path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        raise IndexUnavailable(unreachable(path, error)) from error
+        raise IndexUnavailable(unreachable(path, error, access(path))) from error
 
 
 def refuse_foreign(path: Path, application_id: int | None = None) -> None:
@@ -163,7 +178,7 @@ def refuse_foreign(path: Path, application_id: int | None = None) -> None:
                 what = "is a database that this program did not make"
     if what:
         advice = "move it away, or set OPENCLAW_MEM_HOME to another folder"
-        raise IndexUnavailable(f"{path} {what}. Nothing of it was changed: {advice}.")
+        raise IndexUnavailable(f"The path of the index {what}: {path}. Nothing of it was changed: {advice}.")
 
 
 def uri_of(path: Path) -> str:
@@ -178,16 +193,17 @@ def connect_existing(path: Path) -> apsw.Connection:
     neither read the log of a killed process nor remove its companions."""
     import apsw
 
-    if not (may_write(path) and may_write(path.parent)):
+    if not is_writable(path):
         return connect_read_only(path)
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         connection.pragma("application_id")  # the first read makes the log
-    except (apsw.CantOpenError, apsw.ReadOnlyError):
-        connection.close()
-        return connect_read_only(path)
-    except apsw.Error:
-        pass  # damage: the first read of the caller reports it
+    except apsw.Error as error:
+        refused = isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError))
+        if refused or is_of_full_disk(error, path):
+            connection.close()
+            return connect_read_only(path)
+        # Else damage: the first read of the caller reports it.
     return connection
 
 
@@ -216,8 +232,63 @@ def become_wal(connection: apsw.Connection) -> None:
             time.sleep(0.01)
 
 
-def may_write(path: Path) -> bool:
-    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+def may(path: Path, mode: int) -> bool:
+    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
+
+
+def is_writable(index: Path) -> bool:
+    """Whether this user may write an index and the files that SQLite makes beside it."""
+    return may(index, os.W_OK) and may(index.parent, os.W_OK)
+
+
+def blocked(folder: Path) -> tuple[Path, OSError] | None:
+    """The first folder on the way that this user may not enter, and why; None when there is none."""
+    for path in reversed((folder, *folder.parents)):
+        try:
+            mode = path.stat().st_mode
+        except FileNotFoundError:
+            return None  # it is made when it is needed
+        except OSError as error:
+            return path, error
+        if not stat.S_ISDIR(mode):
+            return path, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not may(path, os.X_OK if path != folder else os.R_OK | os.X_OK):
+            return path, PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return None
+
+
+def quoted(paths: Iterable[Path]) -> str:
+    """Paths for a shell."""
+    return " ".join(shlex.quote(str(path)) for path in paths)
+
+
+def opening(closed: list[Path], folders: Sequence[Path]) -> str:
+    """The command that gives this user access to these files and folders; ``folders`` are ours."""
+    if os.name == "nt" or any(map(_read_only_disk, closed)):
+        return ELSEWHERE
+    mine = all(path.stat().st_uid == os.geteuid() for path in closed)
+    ours = [next((f for f in folders if path.is_relative_to(f)), None) for path in closed]
+    if None in ours:
+        # Of a folder above ours only its own mode is changed, and only by its owner.
+        return f"chmod u+rwx -- {quoted(closed)}" if mine else ELSEWHERE
+    roots = quoted(list(dict.fromkeys(filter(None, ours))))
+    return f"chmod -R u+rwX -- {roots}" if mine else f'sudo chown -R "$(id -u)" -- {roots}'
+
+
+def _read_only_disk(path: Path) -> bool:
+    with suppress(OSError):
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    return False
+
+
+def access(index: Path) -> str:
+    """What gives this user access to an index file, as a sentence."""
+    found = blocked(index.parent)
+    closed = [found[0]] if found else [index.parent, *with_companions(index)]
+    closed = [path for path in closed if not may(path, os.R_OK | os.W_OK)]
+    command = opening(closed, [index.parent]) if closed else ELSEWHERE
+    other = "set OPENCLAW_MEM_HOME to a folder of yours"
+    return _CHECK if command == ELSEWHERE else f"Run `{command}`, or {other}."
 
 
 def make_folder(path: Path) -> None:
@@ -231,12 +302,9 @@ def make_folder(path: Path) -> None:
         ) from error
 
 
-def unreachable(path: Path, error: OSError) -> str:
+def unreachable(path: Path, error: OSError, advice: str = _CHECK) -> str:
     """The message for a file or folder that the system refuses."""
-    return (
-        f"{path} cannot be used ({error.strerror}). Check its permissions and its folder's, or set "
-        "OPENCLAW_MEM_HOME to a folder of yours."
-    )
+    return f"{error.strerror}: {path} cannot be used. {advice}"
 
 
 def is_running(pid: int) -> bool | None:

@@ -86,7 +86,7 @@ class SqliteReader:
             text = f"sqlite-vec is not in use ({why}): vectors are compared in this process."
             notes.append(Note("no-sqlite-vec", text, "info"))
         if self._db.read_only:
-            text = f"{self.path} may not be written: it is searched as it is, and not brought up to date."
+            text = f"{self.path} cannot be written: it is searched as it is. `openclaw-mem doctor` says why."
             notes.append(Note("read-only-index", text, "warning"))
         self.caps = Capabilities(full_text, "sqlite-vec" if self._db.extension else "in-process")
         self._notes = tuple(notes)
@@ -125,9 +125,9 @@ class SqliteReader:
 
     def follow(self, *, make: bool = True) -> int:
         """See ``IndexStore``. What is written into a file that was set aside or removed is lost."""
-        if not self._db.is_at_its_path(or_nothing=not make):
+        if not self._db.is_as_opened(or_nothing=not make):
             with self._following:
-                if not self._db.is_closed and not self._db.is_at_its_path(or_nothing=not make):
+                if not self._db.is_closed and not self._db.is_as_opened(or_nothing=not make):
                     self._open_again()
         self._complete()
         return self.opened

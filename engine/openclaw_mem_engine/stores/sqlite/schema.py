@@ -171,7 +171,7 @@ class Meta:
 
     def _built_with(self, text: str | None) -> Fingerprint | None:
         if text is not None and (schema := schema_of(text)) > SCHEMA_VERSION:
-            from openclaw_mem_engine.stores.findings import UPGRADE
+            from openclaw_mem_engine.commands import UPGRADE
 
             raise IndexUnavailable(f"To update this program: `{UPGRADE}`. {newer(schema)} {self._db.path}")
         return None if text is None else Fingerprint.from_json(text)

@@ -10,18 +10,10 @@ from pathlib import Path
 import apsw
 
 from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, CancelToken
+from openclaw_mem_engine.commands import FIX, INDEX, REBUILD, UPGRADE
 from openclaw_mem_engine.model import Space, chunk_id_of, text_hash
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, FileState, Fingerprint
-from openclaw_mem_engine.stores.findings import (
-    FIX,
-    INDEX,
-    REBUILD,
-    UPGRADE,
-    Outcome,
-    counted,
-    counted_are,
-    counted_have,
-)
+from openclaw_mem_engine.stores.findings import Outcome, counted, counted_are, counted_have
 from openclaw_mem_engine.stores.sqlite.database import (
     Bound,
     complaints,

@@ -210,7 +210,8 @@ class SqliteIndex(SqliteReader, IndexStore):
             sql = "SELECT id, lower(hex(hash)) FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
             found = rows(connection, sql, (json.dumps([*vectors]),))
             if space is not None:
-                self._vectors.cache(connection, space, {key: vectors[chunk_id] for chunk_id, key in found})
+                made = {key: vectors[chunk_id] for chunk_id, key in found}
+                self._vectors.cache(connection, space, made, replace=False)  # most are there already
             self._meta.bump(connection)
 
     # -- rebuilding -------------------------------------------------------------------------------------

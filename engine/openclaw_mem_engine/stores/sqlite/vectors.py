@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
 
 import apsw
@@ -46,6 +46,8 @@ NAMES = "CAST(provider AS BLOB), CAST(model AS BLOB), CAST(provider_key AS BLOB)
 #: Holds for rows of the cache with values of the kinds that we write.
 AS_WRITTEN = """typeof(hash) = 'blob' AND length(hash) = 32 AND typeof(embedding) IN ('blob', 'null')
     AND typeof(checksum) = 'integer' AND typeof(updated_at) = 'real'"""
+#: What the checksum of a row is compared with (see ``check_bytes``).
+BYTES = "e.embedding, e.hash, e.checksum"
 #: What may be wrong with a row of the cache.
 BadVector = Literal["cache-dims", "cache-values", "cache-bytes", "cache-names"]
 
@@ -54,7 +56,14 @@ def as_written(content: object, blob: object, checksum: object) -> bool:
     """Whether hash and vector of a row (None: the text has none) are what was stored, byte for byte."""
     if not isinstance(content, bytes) or not (blob is None or isinstance(blob, bytes)):
         return False
-    return crc32(content + (blob or b"")) == checksum
+    return crc32(blob or b"", crc32(content)) == checksum
+
+
+def check_bytes(rows: Iterable[Sequence[Any]]) -> None:
+    """Raise ValueError unless each row, which ends with ``BYTES``, is as it was stored: SQLite does not
+    notice a changed byte, and a vector of unit length may still be another one."""
+    if not all(as_written(content, blob, checksum) for *_, blob, content, checksum in rows):
+        raise ValueError("a vector is not the one that was stored")
 
 
 class VectorRows:
@@ -108,15 +117,17 @@ class VectorRows:
         self._db.reader().pragma("cache_size", _PASSING)
         while True:
             rows = self._db.search(
-                f"""SELECT near.id, near.distance, c.id FROM (
-                    SELECT id, hash, vec_distance_cosine(embedding, ?4) AS distance FROM embedding_cache
+                f"""SELECT near.id, near.distance, c.id, {BYTES} FROM (
+                    SELECT id, vec_distance_cosine(embedding, ?4) AS distance FROM embedding_cache
                     WHERE +space = {SPACE} AND embedding IS NOT NULL ORDER BY distance LIMIT ?5) near
-                LEFT JOIN chunks c ON c.hash = near.hash{of_sources} ORDER BY near.distance""",
+                CROSS JOIN embedding_cache e ON e.id = near.id
+                LEFT JOIN chunks c ON c.hash = e.hash{of_sources} ORDER BY near.distance""",
                 (*space, vector.tobytes(), wanted, *bound),
             )
             with decoding(self._db.path):
-                if any(distance is None and chunk_id is not None for _, distance, chunk_id in rows):
+                if any(row[1] is None and row[2] is not None for row in rows):
                     raise ValueError("a row that is searched has no score")  # that of zeros is NULL
+                check_bytes(rows)
                 near = [Scored(row[2], 1.0 - row[1]) for row in rows if row[2] is not None]
                 is_all = len({row[0] for row in rows}) < wanted
                 if is_all or (len(near) >= limit and near[limit - 1].raw > 1.0 - rows[-1][1]):
@@ -133,10 +144,11 @@ class VectorRows:
         with self._loading:
             loaded = self._loaded.get(space)
             if loaded is None or loaded.generation != generation:
-                sql = f"SELECT c.id, c.source, e.embedding FROM {EMBEDDED} ORDER BY c.seq"
+                sql = f"SELECT c.id, c.source, {BYTES} FROM {EMBEDDED} ORDER BY c.seq"
                 found, known = self._db.search(sql, space), self.count(space)
                 self._expect(generation, known, len(found))
                 with decoding(self._db.path):
+                    check_bytes(found)
                     loaded = self._loaded[space] = ResidentVectors.from_rows(generation, found)
             return loaded
 
@@ -147,12 +159,13 @@ class VectorRows:
             scores = products(held.matrix[[*at.values()]], vector) if at else ()
             return dict(zip(at, map(float, scores), strict=True))
         found = self._db.search(
-            f"SELECT c.id, e.embedding FROM {EMBEDDED} WHERE c.id IN (SELECT value FROM json_each(?4))",
+            f"SELECT c.id, {BYTES} FROM {EMBEDDED} WHERE c.id IN (SELECT value FROM json_each(?4))",
             (*space, json.dumps(list(ids))),
         )
         if not found:
             return {}
         with decoding(self._db.path):
+            check_bytes(found)
             matrix = matrix_of([row[1] for row in found], len(vector))
         return {row[0]: float(score) for row, score in zip(found, products(matrix, vector), strict=True)}
 

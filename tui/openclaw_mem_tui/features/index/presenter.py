@@ -53,7 +53,8 @@ REPAIRING = "repairing"
 @dataclass(frozen=True, slots=True)
 class IndexState:
     """The index as it was at ``at`` (epoch seconds). ``report`` is the doctor's, of ``examined_at``, which
-    took ``seconds``; ``stale`` when the index has changed since. ``doing`` is what runs just now."""
+    took ``seconds``; ``stale`` when the index has changed since. ``unreadable``: the index could not be read
+    after ``at``. ``doing`` is what runs just now."""
 
     overview: Overview | None = None
     files: tuple[FileRow, ...] = ()
@@ -63,6 +64,7 @@ class IndexState:
     examined_at: float = 0.0
     seconds: float = 0.0
     stale: bool = False
+    unreadable: bool = False
     at: float = 0.0
     doing: str = ""
     said: str = ""
@@ -111,7 +113,7 @@ class IndexPresenter(Presenter[IndexState]):
             self.update(events=tuple(events))
             overview = await self.service.read(lambda memory: memory.overview())
         except OpenClawMemError as error:
-            self.update(trouble=str(error))
+            self.update(trouble=str(error), unreadable=True)
             return False
         changed = before is None or _version(before) != _version(overview)
         self.update(
@@ -120,6 +122,7 @@ class IndexPresenter(Presenter[IndexState]):
             at=self.service.clock(),
             stale=self.state.stale or (changed and self.state.report is not None),
             trouble="",
+            unreadable=False,
         )
         return True
 

@@ -103,11 +103,12 @@ class IndexScreen(ListScreen[IndexPresenter]):
     def draw_body(self) -> None:
         state, activity = self.presenter.state, self.search.activity
         damaged = activity.damage is not None
+        unknown = damaged or state.unreadable
         short = self.narrow or not self.has_class("-tall")
         self.query_one("#facts", Pane).show(lambda cells: summary.facts(state, activity, cells, short))
         self.query_one("#files-head", Pane).show(lambda cells: [files.header(cells)])
         self.files.show_rows(
-            state.files, partial(files.file_row, state, damaged), partial(files.words, damaged)
+            state.files, partial(files.file_row, state, unknown), partial(files.words, unknown)
         )
         unchecked = activity.phase == "failed" and not state.findings
         self.doctor.show_wrapped(
@@ -131,7 +132,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
     def draw_selected(self) -> None:
         """The details of the selected row; drawn anew, from its top, only when that is another one."""
         state, item = self.presenter.state, self.at.selected
-        damaged = self.search.activity.damage is not None
+        unknown = self.search.activity.damage is not None or state.unreadable
         drawer: Callable[[int], list[Line]]
         if self.at is self.doctor:
             kinds = {Check: "check", tuple: "checks passed"}
@@ -140,8 +141,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         elif self.at is self.events:
             name, drawer = "event", partial(files.event_detail, item, state)
         else:
-            name, drawer = "file", partial(files.file_detail, item, state, damaged)
-        if not self.show_detail((name, item, state.overview is None, damaged), name, drawer):
+            name, drawer = "file", partial(files.file_detail, item, state, unknown)
+        if not self.show_detail((name, item, state.overview is None, unknown), name, drawer):
             self.call_after_refresh(self.mark_more)
 
     def idle_keys(self) -> frozenset[str]:
@@ -261,7 +262,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
             return
         if report is None or not fixable:
             if report is not None and report.synced:
-                self._sync(Job(tails=True))
+                self._sync(Job(verify=True, tails=True))
                 return
             first = f"{key('examine')} runs the checks first"
             self.presenter.say("there is nothing to repair" if report else first)

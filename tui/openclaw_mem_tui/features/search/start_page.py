@@ -213,7 +213,7 @@ def what(view: View, activity: Activity, workspace: str) -> list[Line]:
         return [(), line("  ", (said, "dim"))]
     if activity.phase == "opening":
         text = "Opening the index. You can type already."
-    elif activity.phase == "syncing":
+    elif activity.phase == "syncing" and not activity.files:
         text = "Reading the notes. You can type already."
     elif activity.freshness is None:
         text = "Reading the index. You can type already."

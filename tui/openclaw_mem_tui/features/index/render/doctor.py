@@ -131,7 +131,7 @@ def item_detail(item: Item | None, cells: int) -> list[Line]:
         say("shows it" if name.startswith("show_") else "repair", (key_of(name), "key"), how)
     if item.repair:
         say("command", (fmt.message_here(item.repair), "dim"))
-    elif not name:
+    elif not name and item.severity == "info":
         say("repair", ("none needed", "dim"))
     return details.lines
 

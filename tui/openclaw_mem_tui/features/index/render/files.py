@@ -25,7 +25,7 @@ _MARKS: dict[FileState, str] = {
 STATES = {
     state: (_MARKS[state], words, "" if state == "indexed" else "warn") for state, words in FILE_WORDS.items()
 }
-#: The same where the index is damaged.
+#: The same where the index is damaged or cannot be read.
 UNKNOWN = "?", "not known", "warn"
 _MEANING: dict[FileState, str] = {
     "changed": "searches find the old text until the next sync",
@@ -63,9 +63,9 @@ def header(cells: int) -> Line:
     return line((fmt.crop(titles, cells), "dim"))
 
 
-def file_row(state: IndexState, damaged: bool, row: FileRow, cells: int, selected: bool) -> Line:
+def file_row(state: IndexState, unknown: bool, row: FileRow, cells: int, selected: bool) -> Line:
     """One file: path, chunks, size, state, time of its last change."""
-    mark, _, role = UNKNOWN if damaged else STATES[row.state]
+    mark, _, role = UNKNOWN if unknown else STATES[row.state]
     path, chunks, size, modified = _columns(cells)
     name = fmt.left(fmt.path(fmt.inert(row.path), path), path)
     return line(
@@ -74,7 +74,7 @@ def file_row(state: IndexState, damaged: bool, row: FileRow, cells: int, selecte
         fmt.right(f"{row.chunks:,}" if row.chunks else "", chunks),
         (fmt.right("" if row.size is None else fmt.bytes_of(row.size), size), "dim"),
         (f"  {mark} ", role or "good"),
-        (fmt.left(UNKNOWN[1] if damaged else _state(row), _STATE - 2), role or "dim"),
+        (fmt.left(UNKNOWN[1] if unknown else _state(row), _STATE - 2), role or "dim"),
         (fmt.right(fmt.day(row.mtime, state.at) if row.mtime is not None else "", modified), "dim"),
     )
 
@@ -91,19 +91,19 @@ def _state(row: FileRow) -> str:
     return f"{words} {'+' if row.delta > 0 else '−'}{fmt.bytes_of(abs(row.delta))}"
 
 
-def file_detail(row: FileRow | None, state: IndexState, damaged: bool, cells: int) -> list[Line]:
+def file_detail(row: FileRow | None, state: IndexState, unknown: bool, cells: int) -> list[Line]:
     """Everything about one file; every text in full."""
     if row is None:
         return [line(("No file is selected.", "dim"))] if state.overview is not None else []
     details = Details(cells)
     say = details.say
-    mark, words, role = UNKNOWN if damaged else STATES[row.state]
+    mark, words, role = UNKNOWN if unknown else STATES[row.state]
     say("path", fmt.inert(row.path), (" · transcript" if row.source == "sessions" else "", "dim"))
     say(
         "state",
         (f"{mark} ", role or "good"),
         (words, f"strong {role}".strip()),
-        (_meaning(row, damaged), "dim"),
+        (_meaning(row, unknown), "dim"),
     )
     if row.state == "indexed" and row.delta > 0:
         when = "indexed when it has grown more, after a time without messages, or by a sync"
@@ -126,10 +126,10 @@ def file_detail(row: FileRow | None, state: IndexState, damaged: bool, cells: in
     return details.lines
 
 
-def _meaning(row: FileRow, damaged: bool) -> str:
+def _meaning(row: FileRow, unknown: bool) -> str:
     """What the state means for a search; a line of its own says it of a file that is found by older text."""
-    if damaged:
-        return ": the index is damaged; the lines below are of before"
+    if unknown:
+        return ": the index is damaged or cannot be read; the lines below are of before"
     return "" if row.state == "left-out" and row.chunks else f": {_MEANING[row.state]}"
 
 
@@ -159,9 +159,9 @@ _KINDS: dict[EventKind, tuple[str, str, str]] = {
 _KIND = 10
 
 
-def words(damaged: bool, row: FileRow) -> str:
+def words(unknown: bool, row: FileRow) -> str:
     """What a filter of the files looks at."""
-    return f"{fmt.inert(row.path)} {(UNKNOWN if damaged else STATES[row.state])[1]}"
+    return f"{fmt.inert(row.path)} {(UNKNOWN if unknown else STATES[row.state])[1]}"
 
 
 def event_row(state: IndexState, event: Event, cells: int, selected: bool) -> list[Line]:

@@ -29,10 +29,10 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
         trouble = trouble or str(activity.damage or "")
         mark = (" ✗ ", "bad") if trouble else (" ◐ ", "accent")
         return wrapped(line(mark, fmt.message_here(trouble or "The index is being read.")), cells - 1, 3)
-    unsure, damaged = _unsure(state, activity), activity.damage is not None
+    unsure, unknown = _unsure(state, activity), activity.damage is not None or state.unreadable
     if short:
         end = line("  ", *(unsure or _in_short(state, overview)), " ")
-        made = [spread((Span(" "), *_fitting(_held(overview, damaged), cells - width(end) - 1)), end, cells)]
+        made = [spread((Span(" "), *_fitting(_held(overview, unknown), cells - width(end) - 1)), end, cells)]
         if overview.differences:
             made.append(spread((), _agrees(overview), cells))
         return made
@@ -41,7 +41,7 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
     rows = (
         ("index", line(path), sizes),
         ("built", _built(overview), line(*_agrees(overview), " ")),
-        ("holds", _fitting(_held(overview, damaged), cells - _LABEL - 2), ()),
+        ("holds", _fitting(_held(overview, unknown), cells - _LABEL - 2), ()),
         ("state", unsure or _state(state, overview), ()),
     )
     return [spread(line((f" {label:{_LABEL}}", "dim"), *start), end, cells) for label, start, end in rows]
@@ -66,13 +66,13 @@ def _sizes(state: IndexState, overview: Overview) -> Line:
     return line((fmt.join((total, f"generation {fresh.generation:,}", synced)), "dim"), " ")
 
 
-def _held(overview: Overview, damaged: bool) -> Line:
-    """Each part with its own separator, so that one that does not fit can go. Of a ``damaged`` index what it
-    has recorded, which need not be there any more."""
+def _held(overview: Overview, unknown: bool) -> Line:
+    """Each part with its own separator, so that one that does not fit can go. Of an index that is damaged or
+    cannot be read what it had recorded, which need not be there any more."""
     counts, (known, own) = overview.counts, _vectors(overview)
     if overview.freshness.state == "empty":
         return (Span("nothing"),)
-    if damaged:
+    if unknown:
         recorded = f"{fmt.count(counts.files, 'file')} · {fmt.count(counts.chunks, 'chunk')} recorded"
         return (Span(recorded), Span(" · what can be read is not known", "warn"))
     parts = [Span(fmt.count(counts.files, "file")), Span(f" · {fmt.count(counts.chunks, 'chunk')}")]
@@ -126,7 +126,7 @@ def _unsure(state: IndexState, activity: Activity) -> Line:
     """While a sync runs, or after the index could not be read, the state is not known."""
     if activity.damage is not None:
         return line(("✗ damaged", "strong bad"), (" · ", "faint"), (key("repair"), "key"), " repairs")
-    if state.trouble:
+    if state.trouble or state.unreadable:
         return line(("not known: ", "warn"), (key("messages"), "key"), " shows why")
     if (
         activity.phase == "syncing"

@@ -1,0 +1,36 @@
+"""What a sync did, as sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openclaw_mem_tui.render import format as fmt
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.api import SyncReport
+
+
+def outcome(report: SyncReport) -> str:
+    """What a sync did, as a sentence; empty when it did nothing."""
+    changed, gone, left_out = report.changed, report.gone, report.left_out
+    each = [f"{path} modified" for path in changed] + [f"{path} deleted" for path in gone]
+    each += [f"{path} not included any more" for path in report.unlisted]
+    each += [f"excluded: {skipped.path}, {skipped.reason}" for skipped in left_out]
+    if not each and report.embedded:
+        return f"{fmt.count(report.embedded, 'vector')} made"
+    if len(each) < 2:
+        return "".join(each)
+    parts = (
+        fmt.count(len(changed), "file") + " modified" if changed else "",
+        f"{len(gone)} deleted" if gone else "",
+        f"{len(report.unlisted)} not included any more" if report.unlisted else "",
+        f"{len(left_out)} excluded" if left_out else "",
+    )
+    return f"{fmt.join(parts, ', ')} in {report.seconds:.1f} s"
+
+
+def verified(report: SyncReport) -> str:
+    """What a sync that read every file and found nothing to do has shown."""
+    out = sum(not (skipped.by_rule or skipped.of_workspace) for skipped in report.skipped)
+    read = f"{fmt.count(report.verified, 'file')} read: index matches disk"
+    return f"{read}; {fmt.count(out, 'file')} excluded" if out else read
