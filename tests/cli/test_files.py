@@ -64,10 +64,10 @@ def test_a_file_that_was_included_once_is_not_called_deleted(call: Call, world: 
     assert "plan.md" not in call("files", "--changed").out
     (world.workspace / "people").mkdir()
     (world.workspace / "people" / "ada.md").write_text("# Ada\n")
-    note = "Your agent does not search 2 Markdown files here: not memory."
+    note = "Outside the memory, not searched by your agent: 2 Markdown files here."
     assert all(note in call(command).out for command in ("files", "status", "doctor"))
     assert not any(note in call(command, "--include", "**/*.md").out for command in ("files", "status"))
-    assert "not memory" not in call("search", "heron").out
+    assert "Outside the memory" not in call("search", "heron").out
 
 
 def test_the_words_for_states_are_those_of_the_workbench() -> None:

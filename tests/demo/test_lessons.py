@@ -104,10 +104,12 @@ def test_lesson_paraphrase(demo: Memory) -> None:
 
 
 def test_lesson_cut(demo: Memory) -> None:
-    cut, uncut = both_runs(demo, SUGGESTED["Min score hides the right answer"])
-    assert "2026-03-05.md" in paths(uncut)
-    assert len(cut.hits) == 2
-    assert "2026-03-05.md" not in paths(cut)
+    lesson = SUGGESTED["Min score hides the right answer"]
+    cut, uncut = both_runs(demo, lesson)
+    assert paths(cut) == ["runbooks/restore-drill.md", "2025-09-05.md"]
+    assert "number one" in cut.hits[1].text
+    assert len(uncut.hits) == 7 and lesson.quote in uncut.hits[6].text
+    assert "Restore drill number three" in uncut.hits[6].text
 
 
 def test_lesson_rrf(demo: Memory) -> None:

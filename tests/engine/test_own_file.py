@@ -45,6 +45,8 @@ def test_knobs_hold_after_they_are_written(
     assert not knobs_as_settings(world.load(), wanted)
     undo = propose_undo(world.load())
     write_settings(settings, undo)
+    again = propose_undo(world.load())
+    assert (edit.kind, undo.kind, again.kind) == ("write", "undo", "redo") and again.after == edit.after
     assert configured_knobs(world.load()) == configured_knobs(settings)
     assert world.own_file.exists() == bool(own)
     assert not own or world.own_file.read_bytes() == edit.before.encode()  # type: ignore[union-attr]

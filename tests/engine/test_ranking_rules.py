@@ -42,7 +42,7 @@ def test_an_exact_id_that_only_keywords_find_is_not_lost() -> None:
     lost = rank(pool, OPENCLAW_2026_2)
     assert returned(lost) == []
     assert row(lost, "id").outcome.reason == (
-        "0.300 is below 0.35, short by 0.050; BM25 only reaches 0.3 at most"
+        "0.300 is below 0.35, short by 0.050; BM25 alone reaches at most 0.3"
     )
 
 
@@ -64,7 +64,7 @@ def test_what_keyword_rescue_does_not_take_says_why(rescue: str, below: str) -> 
         "no keyword match in the pool, and keyword rescue returns only these"
     )
     assert late.reason == (
-        "0.100 is below 0.35, short by 0.250; BM25 only reaches 0.15 at most; "
+        "0.100 is below 0.35, short by 0.250; BM25 alone reaches at most 0.15; "
         f"keyword rescue kept the first keyword match{below}, this is number 2 of 2"
     )
     causes = other.cause, late.cause

@@ -236,7 +236,7 @@ SENTENCES: dict[str, Check] = {
     ),
     r"has no vector": lambda oracle, row, _: row.chunk_id not in oracle.scores["vector"],
     r"([-\d.]+) is below [\d.]+, short by ([\d.]+)": _is_below,
-    r"BM25 only reaches ([\d.]+) at most": _ceiling,
+    r"BM25 alone reaches at most ([\d.]+)": _ceiling,
     r"score ([\d.]+) before decay": _before_decay,
     r"rank (\d+) before decay": lambda oracle, row, found: row.ranks["fusion"] == int(found[1]),
     r"(.+ rank .+); the pool takes the first (\d+) of each list": _pool_cut,

@@ -170,6 +170,13 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         assert any("BM25" in row and "● active" in row for row in chain)
         await press(pilot, "space")
         assert app.screen is screen, "switching off stays"
+        await press(pilot, "z")
+        assert "[x] embeddings-401" in screen.faults.text and screen.query_one(Banner).display
+        assert "undo: simulated faults: embeddings-401; Z redoes it" in first_status(app)
+        await press(pilot, "U")
+        assert "simulated faults: none; z undoes it" in first_status(app)
+        await press(pilot, "z", "Z")
+        assert "redo: simulated faults: none; z undoes it" in first_status(app)
         assert "[x]" not in screen.faults.text and not screen.query_one(Banner).display
         assert screen.last.border_title == "last query"
         assert any("static" in row and "● active" in row for row in screen.chain.text.splitlines())

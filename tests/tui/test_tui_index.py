@@ -173,7 +173,7 @@ async def test_changed_files_come_first_and_y_syncs_them(tmp_path: Path) -> None
         assert "1 file excluded" in shown(screen, "#facts")
         assert "searches find the old text until the next sync" in " ".join(screen.detail.text.split())
         await press(pilot, "r")
-        assert shown(screen, "#facts").splitlines()[-1].split() == "state fresh · 1 file excluded".split()
+        assert shown(screen, "#facts").splitlines()[-1].split() == "state partial · 1 file excluded".split()
         assert "to sync" not in shown(screen, "#facts")
         assert all("● up to date" in row for row in screen.files.text.splitlines()[1:])
         assert "excluded" in screen.files.text.splitlines()[0]

@@ -451,6 +451,11 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
             view = screen.search.view
             assert view.answers and view.trace is not None
             assert view.compares, view.query
+            guide, number, row = screen.search.guide, screen.search.lesson_at, screen.hits.selected
+            assert guide is not None and number is not None
+            if quote := guide[number].quote:
+                found = view.candidate(row.chunk_id) if row is not None and not row.returned else None
+                assert found is not None and quote in found.text
             assert view.trace.returned or "Nothing" in screen.verdict.text
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from openclaw_mem_engine.answer import stem
 from openclaw_mem_engine.errors import IndexDamaged
-from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note
+from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, SkippedFile
 from openclaw_mem_engine.providers.faults import FAULTS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Signal
@@ -23,7 +23,7 @@ from openclaw_mem_tui.features.search import start_page, state
 from openclaw_mem_tui.features.search.export import in_cells
 from openclaw_mem_tui.features.search.lessons import lesson_lines
 from openclaw_mem_tui.features.search.preview import agent_text
-from openclaw_mem_tui.features.search.render import above, funnel, groups, hits, knobs, preview
+from openclaw_mem_tui.features.search.render import above, funnel, groups, hits, knobs, outcome, preview
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import COLUMNS, Citations, View
 from openclaw_mem_tui.render import format as fmt
@@ -379,6 +379,19 @@ def test_funnel_counts_each_stage() -> None:
     assert " → min score .30 drops 1 → 2 returned " in drawn
     picks = world.view(Knobs().set({"mmr": True, "mmr_lambda": 0.0, "min_score": 0.0, "max_results": 2}))
     assert "mmr changed 1 of the first 2 ranks" in spans.text_of(funnel.funnel(picks, 140))
+    low = spans.text_of(funnel.funnel(picks, 66))
+    assert "mmr changed 1 of the first 2 ranks → max 2" in low and "vec" not in low, "the lists go first"
+    packed = world.view(profile("workbench"))
+    assert packed.trace is not None
+    (count,) = packed.trace.of_kind("count")
+    assert groups.counted(count) == "40 for packing" and groups.dropped_by("max_results", packed.trace) == (
+        "past 40 for packing"
+    )
+    row = packed.trace.returned[-1]
+    late = row._replace(ranks={**row.ranks, "final": 9})
+    plan = hits.layout(packed, "scores", 90)
+    drawn = spans.text_of(hits.hit(packed, late, plan, Marker.of(packed.pool), False))
+    assert drawn.split()[0] == "9" and " #9 at " in f" {outcome.on_frame(packed.trace, late)}"
 
 
 def test_funnel_is_compact_where_it_must_be() -> None:
@@ -386,7 +399,7 @@ def test_funnel_is_compact_where_it_must_be() -> None:
     assert spans.width(line) == 60 and "→ 2 returned" in spans.text_of(line)
     late = world.view(Knobs().set({"max_results": 1, "min_score": 0, "decay": True}), Knobs())
     for width in range(46, 140):  # whatever is left out
-        assert " → max 1 drops 2 → 1 returned " in spans.text_of(funnel.funnel(late, width))
+        assert " max 1 drops 2 → 1 returned " in spans.text_of(funnel.funnel(late, width))
     against = world.view(Knobs().set({"min_score": 0.4}), Knobs())
     assert spans.text_of(funnel.funnel(against, 90)).endswith(" baseline min score .35 "), "not its name"
 
@@ -871,3 +884,9 @@ def test_texts_that_give_way_stay_apart_from_what_is_beside_them() -> None:
     group = groups.Group("returned only by another backend", [])
     texts_of = [spans.text_of(groups.rule(group, True, cells)).rstrip() for cells in (48, 80)]
     assert "d dropped" not in texts_of[0] and "…" not in texts_of[0] and "d dropped ─" in texts_of[1]
+
+
+def test_the_lab_says_partial_as_the_command_line_does() -> None:
+    fresh = Freshness("partial", 1, world.NOW, skipped=(SkippedFile("memory/a.md", "is not text"),))
+    said = spans.text_of(status.status(world.view(), Activity("ready", freshness=fresh), 120))
+    assert said.endswith(" partial, 1 file excluded ")

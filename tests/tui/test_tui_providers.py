@@ -19,7 +19,9 @@ from openclaw_mem_tui.features.providers import render
 from openclaw_mem_tui.features.providers.presenter import ChainState
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
 from openclaw_mem_tui.render.spans import text_of
+from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.help import HelpScreen
+from openclaw_mem_tui.widgets.line_view import Pane
 from support.embed_server import Fault, Server, hang, running_server, unauthorized
 from support.providers import World, make_world
 
@@ -126,7 +128,7 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         assert "switch a simulated fault" in drawn and "stop all" not in drawn, "there is none to stop"
         assert "ready for use" in legend
         assert drawn.count("filter the list by words") == 1 and " f / " in drawn, "one row of both keys"
-        assert "knob" not in drawn.lower()
+        assert "undo the last step" in drawn and "reset the selected knob" not in drawn
         both = [row.split() for row in drawn.splitlines() if "ctrl+d" in row or "ctrl+u" in row]
         assert both == [["ctrl+d", "half", "a", "page", "down,", "up"], ["ctrl+u"]], "a narrow column of keys"
         await pilot.press("escape")
@@ -260,8 +262,13 @@ async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> No
         assert any("no-fts5" in row for row in seen)
         await press(pilot, "tab")
         assert screen.chain.has_focus and screen.chain.region
+        assert "space faults" in screen.query_one(KeyBar).text
         await press(pilot, "space")
-        assert screen.search.view.faults == {"qmd-exit"} and screen.faults.region, "at once, the selected one"
+        assert not screen.search.view.faults and screen.faults.region, "it could not be seen"
+        assert "space switches the selected one" in screen.query_one("#status", Pane).text
+        assert "space on/off" in screen.query_one(KeyBar).text
+        await press(pilot, "space")
+        assert screen.search.view.faults == {"qmd-exit"}
         assert screen.last.max_scroll_y == 0, "what the fault did is in sight"
         await pilot.resize_terminal(60, 18)
         await settled(pilot)

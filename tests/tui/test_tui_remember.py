@@ -103,14 +103,21 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         assert ours.stat().st_mode & 0o777 == 0o600 and "# mine" in ours.read_text()
         assert screen.search.view.defaults == knobs and not screen.search.view.changed_knobs()
         await press(pilot, "p")
+        assert "A undo write" in screen.query_one(KeyBar).text
+        await press(pilot, "right")
         assert "A keep" in screen.query_one(KeyBar).text
-        await press(pilot, "escape", "z", "A")
+        await press(pilot, "z", "escape", "z", "A")
         assert "- decay = true" in asked(pilot), "back to the knobs before: that is the undo, no other write"
         await press(pilot, "enter")
         assert ours.read_text() == "# mine\n[query]\nmin_score = 0.5 # strict\n"
         assert screen.search.activity.said == f"{ours.name} is as before the change; A writes it again"
         assert not screen.search.view.changed_knobs() and screen.search.view.knobs.min_score == 0.5
-        await press(pilot, "Z", "A")
+        await press(pilot, "p")
+        assert " A " not in screen.query_one(KeyBar).text, "nothing of this session is left to write"
+        await press(pilot, "escape", "A")
+        assert "+ decay = true" in asked(pilot)
+        assert any("redo the last change" in frame(widget) for widget in pilot.app.screen.query("*"))
+        await press(pilot, "escape", "Z", "A")
         assert "+ decay = true" in asked(pilot)
         await press(pilot, "enter", "z")
         ours.write_text(ours.read_text() + "# since\n", "utf-8")
@@ -181,7 +188,7 @@ async def test_markdown_that_is_no_memory_is_counted_where_it_may_be_missed(tmp_
     note = settings_in(tmp_path).workspace / "plans" / "roof.md"
     note.parent.mkdir()
     note.write_text("Slates for the roof.\n")
-    said = "Your agent does not search 1 Markdown file here: not memory."
+    said = "Outside the memory, not searched by your agent: 1 Markdown file here."
     async with running(tmp_path, (80, 24)) as (pilot, screen):
         assert said in " ".join(screen.hits.text.split())
         await press(pilot, *"router", "enter", "W")
@@ -268,7 +275,11 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         assert not screen.query_one("#side").display, "no box without a row"
         await press(pilot, "/")
         assert screen.query_line.value == "", "the key that the page names goes to the line, also from there"
-        await press(pilot, "ctrl+r", *"nas", "enter")
+        await press(pilot, "ctrl+r", *"nas")
+        assert "no earlier query matches" in pilot.app.screen.query_one(Choices).text, "no heading is one"
+        await press(pilot, "escape")
+        screen.query_line.value = "Backup of the NAS"
+        await press(pilot, "enter")
         assert screen.search.view.query == "Backup of the NAS" and screen.search.view.answers
         await press(pilot, "/", *"router", "enter")
         assert screen.search.view.query == "router", "a new query, not more of the last one"
@@ -278,7 +289,7 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         await press(pilot, ":", *"pin this", "enter", "3")
     assert memo.path.stat().st_mode & 0o777 == 0o600
     kept = json.loads(memo.path.read_text())
-    assert kept["queries"] == ["of another window", "router cellar"]
+    assert kept["queries"] == ["of another window", "Backup of the NAS", "router cellar"]
     assert kept["screen"] == "index" and kept["theme"] == "claw-light" and kept["query"] == "router cellar"
 
     async with running(tmp_path) as (pilot, screen):

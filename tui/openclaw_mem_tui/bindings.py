@@ -101,6 +101,7 @@ _WHY_NOT = "why the passage is not returned, and what would change that"
 _EXPECT = "expect the passage (its rank is shown above the hits), or stop"
 _APPLY = "write the knobs to config.toml after showing the diff, or undo that"
 _ANEW = "start over: no query, knobs and baseline as configured"
+_UNDO_STEP = "undo the last step of a knob or a fault"
 _EXPORT_CHANGE = "export the selected change as configuration"
 _MUCH = "change it by a large step (also H and L)"
 _SWAP = "swap the shown run and its baseline, with their knobs"
@@ -178,8 +179,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("copy_snippet", "Y", "Y", "copy the snippet as the agent receives it", "Note"),
     Action("citations", "t", "t", "citations: auto, on, off", "Note"),
     Action("knobs", "p", "p", "open the knob panel, go to it, or close it", "Knobs", footer="knobs", rank=2),
-    Action("undo_knob", "z", "z", "undo the last step of a knob or a fault", "Knobs"),
-    Action("redo_knob", "Z", "Z", "redo the step", "Knobs"),
+    Action("undo_knob", "z", "z", _UNDO_STEP, "Knobs", "search providers"),
+    Action("redo_knob", "Z", "Z", "redo the step", "Knobs", "search providers"),
     Action("less", "left,h", "← →", "change the selected knob by a small step", "Knobs", "knobs", "step", 1),
     Action("more", "right,l", "", "a small step up", "Knobs", "knobs"),
     Action("much_less", "shift+left,H", "shift ← →", _MUCH, "Knobs", "knobs", "large", 8),
@@ -227,7 +228,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("remember", "M", "M", _REMEMBER, "More", "everywhere"),
     Action("messages", "exclamation_mark", "!", _MESSAGES, "More", "everywhere"),
     Action("palette", "colon,ctrl+p", ": ctrl+p", "command palette, themes", "More", "everywhere"),
-    Action("help", "question_mark,f1", "? f1", "this help", "More", "everywhere", footer="help", rank=1),
+    Action("help", "question_mark,f1", "? f1", "help", "More", "everywhere", footer="help", rank=1),
     Action("suspend", "ctrl+z", "ctrl+z", _SUSPEND, "More", "everywhere"),
     Action("quit", "q", "q ctrl+q", "quit", "More", " ".join(TABS), footer="quit", rank=5),
     Action("leave_view", "q", "q", "back; ctrl+q quits", "More", "chunks why_not"),

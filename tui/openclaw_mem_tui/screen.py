@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from openclaw_mem_tui.bindings import IN_TURN, TYPED, Action, action, key, listed
+from openclaw_mem_tui.bindings import IN_TURN, TYPED, Action, action, listed
 from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.memory_thread import Unexpected
@@ -277,7 +277,8 @@ class WorkbenchScreen(Screen[None]):
 
     def action_clear_faults(self) -> None:
         self.app.search_screen.switch_faults(frozenset())  # type: ignore[attr-defined]
-        undoes = f"; {key('undo_knob')} undoes it" if self.WHERE == "search" else ""
+        undo = action("undo_knob")
+        undoes = f"; {undo.key} undoes it" if undo.works_in(self.WHERE) else ""
         self.tell(f"simulated faults: none{undoes}")
 
     def action_remember(self) -> None:

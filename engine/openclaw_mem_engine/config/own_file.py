@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from openclaw_mem_engine.config.sources import is_there, read_config_text, values_of
 from openclaw_mem_engine.errors import ConfigError, UsageError
@@ -28,11 +28,13 @@ _LAST = "last.json"
 
 @dataclass(frozen=True, slots=True)
 class SettingsEdit:
-    """A change of our settings file ``path`` from the text ``before`` to ``after``; None: no file."""
+    """A change of our settings file ``path`` from the text ``before`` to ``after``; None: no file. ``kind``:
+    whether it takes the last change back, or makes one again that was taken back."""
 
     path: Path
     before: str | None
     after: str | None
+    kind: Literal["write", "undo", "redo"] = "write"
 
     def diff(self) -> str:
         """The unified diff, credentials masked; "" when nothing changes."""
@@ -70,8 +72,8 @@ def propose_settings(settings: Settings, values: Mapping[str, Any]) -> SettingsE
 
 
 def propose_undo(settings: Settings) -> SettingsEdit:
-    """The change that takes the last one back. Raises UsageError when there is none, or the file was changed
-    since; ConfigError as above."""
+    """The change that takes the last one back; of an undo, the redo. Raises UsageError when there is none, or
+    the file was changed since; ConfigError as above."""
     path = _ours(settings)
     meta: dict[str, Any] = {}
     with suppress(OSError, ValueError):
@@ -81,7 +83,7 @@ def propose_undo(settings: Settings) -> SettingsEdit:
     now = read_config_text(path) if is_there(path) else None
     if _digest(now) != meta.get("after"):
         raise UsageError(f"{path} was modified since: undoing the last change would lose that. Edit it.")
-    return SettingsEdit(path, now, meta["before"])
+    return SettingsEdit(path, now, meta["before"], "redo" if meta.get("kind") == "undo" else "undo")
 
 
 def write_settings(settings: Settings, edit: SettingsEdit) -> None:
@@ -92,7 +94,12 @@ def write_settings(settings: Settings, edit: SettingsEdit) -> None:
         if (read_config_text(edit.path) if is_there(edit.path) else None) != edit.before:
             raise ConfigError(f"{edit.path} was modified meanwhile: nothing was written. Try again.")
         target = edit.path.resolve()
-        meta = {"path": str(edit.path), "before": edit.before, "after": _digest(edit.after)}
+        meta = {
+            "path": str(edit.path),
+            "before": edit.before,
+            "after": _digest(edit.after),
+            "kind": edit.kind,
+        }
         try:
             replace_file(folder / _LAST, json.dumps(meta).encode("ascii"), synced=True)
             sync_folder(folder)

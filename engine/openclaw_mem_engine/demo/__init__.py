@@ -52,7 +52,8 @@ class JudgedQuery:
 class SuggestedQuery:
     """A query that teaches one lesson. ``settings`` are knob settings (``decay=on``) of the run that is
     shown, ``against`` those of the run it is compared with; both are laid over the default profile of the
-    ``backend`` ("": the configured one)."""
+    ``backend`` ("": the configured one). ``quote`` is of the passage that the lesson is about ("": the best
+    one that only the other run returns)."""
 
     query: str
     title: str
@@ -60,6 +61,7 @@ class SuggestedQuery:
     settings: tuple[str, ...]
     against: tuple[str, ...]
     backend: str = ""
+    quote: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ def load_queries(shift_days: int) -> DemoQueries:
             tuple(item["set"]),
             tuple(item["against"]),
             item.get("backend", ""),
+            item.get("quote", ""),
         )
         for item in raw["suggested"]
     )

@@ -71,6 +71,10 @@ class DoctorReport:
         return sum(finding.severity == "error" for finding in self.findings)
 
     @property
+    def warnings(self) -> int:
+        return sum(finding.severity == "warning" for finding in self.findings)
+
+    @property
     def fixable(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.fixable)
 

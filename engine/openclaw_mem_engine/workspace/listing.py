@@ -113,7 +113,10 @@ def unlisted_notes(settings: Settings) -> str:
     count = _outside(real, _walk(settings.max_file_bytes, settings.exclude))
     if not count:
         return ""
-    return f"Your agent does not search {count}: not memory. The option --include '**/*.md' adds such files."
+    return (
+        f"Outside the memory, not searched by your agent: {count}. "
+        "The option --include '**/*.md' adds such files."
+    )
 
 
 def _walk(max_bytes: int, exclude: Sequence[str]) -> Walk:

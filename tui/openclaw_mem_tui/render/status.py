@@ -330,7 +330,7 @@ def _index(activity: Activity, short: bool = False) -> Line:
     if fresh.state == "stale" and fresh.changed_count:
         state = f"stale, {fmt.count(fresh.changed_count, 'file')} modified"
     elif fresh.state == "partial" and (out := sum(not file.of_workspace for file in fresh.skipped)):
-        state = f"{fmt.count(out, 'file')} excluded"
+        state = f"partial, {fmt.count(out, 'file')} excluded"
     size = ""
     if activity.files and not short:
         size = f"{fmt.count(activity.files, 'file')} · {fmt.count(activity.chunks, 'chunk')} · "

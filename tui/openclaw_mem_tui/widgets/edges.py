@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from textual.screen import Screen
@@ -87,12 +88,13 @@ class KeyBar(Lines):
 
     where = "search"
     hidden, first = frozenset({"show_search"}), frozenset[str]()
-    _shows: tuple[str, Sequence[str]] = "", ()
+    _renamed: Mapping[str, str] = MappingProxyType({})
 
     def rename(self, footer: str, *names: str) -> None:
         """What these actions (without: ``enter``) do just now; "": what the table of actions says."""
-        if (footer, names) != self._shows:
-            self._shows = footer, names
+        renamed = {**self._renamed, **dict.fromkeys(names or _OPENS, footer)}
+        if renamed != self._renamed:
+            self._renamed = renamed
             self.changed()
 
     def show(self, where: str, hidden: frozenset[str], first: frozenset[str]) -> None:
@@ -112,11 +114,13 @@ class KeyBar(Lines):
             return [spread(parts, right, cells)]
         if self.where == "knobs":
             shown = [*offered("knobs"), *(action(name)._replace(footer=f, rank=r) for name, f, r in _PANEL)]
-            shown = [a for a in shown if a.rank and a.id not in self.hidden]
         else:
-            shown = [a for a in offered(self.where) if a.rank and a.id not in self.hidden]
-            footer, names = self._shows
-            shown = [a._replace(footer=footer) if footer and a.id in (names or _OPENS) else a for a in shown]
+            shown = [*offered(self.where)]
+        shown = [
+            a._replace(footer=self._renamed.get(a.id) or a.footer)
+            for a in shown
+            if a.rank and a.id not in self.hidden
+        ]
         while len(shown) > 1 and width(self._line(shown)) + 2 > cells:
             shown.remove(max((a for a in shown if a.id != "help"), key=self._sheds))
         start, end = (self._line([a for a in shown if (a.id in _ENDS) == ends]) for ends in (False, True))

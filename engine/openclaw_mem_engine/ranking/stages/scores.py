@@ -278,7 +278,8 @@ def _ceiling(terms: Sequence[_Term], knobs: Knobs, item: Ranked) -> str:
     if not found or len(found) == len(terms) or None in ceilings:
         return ""
     most = sum(weight * (top or 0.0) for (_, weight), top in zip(found, ceilings, strict=True))
-    return f"{found[0][0].kind.only} reaches {most:g} at most" if most < knobs.min_score else ""
+    alone = found[0][0].kind.only.replace("only", "alone")
+    return f"{alone} reaches at most {most:g}" if most < knobs.min_score else ""
 
 
 # -- temporal decay -----------------------------------------------------------------------------------------

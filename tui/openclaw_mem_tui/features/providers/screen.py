@@ -11,14 +11,16 @@ from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
 from openclaw_mem_engine.api import FAULTS
-from openclaw_mem_tui.bindings import bindings
+from openclaw_mem_tui.bindings import bindings, key
 from openclaw_mem_tui.features.providers import answer, render
 from openclaw_mem_tui.features.providers.presenter import ChainState, ProvidersPresenter
+from openclaw_mem_tui.features.search.actions import take_step
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.screen import key_hint
+from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
 
@@ -125,6 +127,10 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         self.draw_selected()
         self.query_one("#status", Pane).show(lambda cells: [render.status(state, view, activity, cells)])
 
+    def draw_keys(self) -> None:
+        super().draw_keys()
+        self.query_one(KeyBar).rename("" if self.at is self.faults else "faults", "toggle_fault")
+
     def draw_selected(self) -> None:
         group, state = self.selected, self.presenter.state
         self.show_detail((group, state), render.title(group), partial(_details, group, state))
@@ -137,13 +143,23 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         self.label(self.last, subtitle=fmt.join((self.more(self.last), compare)))
 
     def action_toggle_fault(self) -> None:
-        """Simulate the fault under the cursor, or stop; the last query is answered again."""
-        self.go_to(self.faults)
+        """Simulate the fault under the cursor, or stop; the last query is answered again. From the other list
+        the key goes to the faults first, which may be out of sight."""
+        if self.at is not self.faults:
+            self.go_to(self.faults)
+            self.presenter.say(f"faults to simulate: {key('toggle_fault')} switches the selected one")
+            return
         if (name := self.faults.selected) is None:
             return  # the filter leaves none
         before = self.search.view.faults
         self.lab.switch_faults(before ^ {name})
         self.presenter.say(f"{name} is off" if name in before else "")
+
+    def action_undo_knob(self) -> None:
+        self.presenter.say(take_step(self.lab, "undo"))
+
+    def action_redo_knob(self) -> None:
+        self.presenter.say(take_step(self.lab, "redo"))
 
     @on(CursorList.Chosen, "#faults")
     def action_compare(self) -> None:

@@ -3,13 +3,11 @@ Dialogs are loaded when they are first shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_tui.bindings import key as key_of
-from openclaw_mem_tui.features.search.history import fuzzy
 from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.remembered import start_anew
 from openclaw_mem_tui.features.search.render import preview as render
@@ -20,7 +18,6 @@ from openclaw_mem_tui.screen import key_hint
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Candidate, Row
-    from openclaw_mem_tui.features.search.history import Tried
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 
@@ -76,12 +73,8 @@ class QueryActions(Actions):
         from openclaw_mem_tui.render.choices import Choice
         from openclaw_mem_tui.widgets.dialogs import PickScreen
 
-        headings = dict(self._search.start_page.suggestions)
-
         def find(text: str) -> list[Choice]:
-            asked = [Choice(query, fmt.inert(query, 300)) for query in history.matching(text)]
-            new = fuzzy(text, [query for query in headings if query not in history.queries])
-            return [*asked, *(Choice(query, fmt.inert(query), fmt.inert(headings[query])) for query in new)]
+            return [Choice(query, fmt.inert(query, 300)) for query in history.matching(text)]
 
         picker = PickScreen("history", find, filtered=True, empty="no earlier query matches")
         self._screen.app.push_screen(picker, ask)
@@ -166,23 +159,10 @@ class HitActions(Actions):
         self._search.say(f"all knobs reset to the configuration; {key_of('undo_knob')} undoes it")
 
     def action_undo_knob(self) -> None:
-        self._step(self._search.steps.undo, "undo", "back to ", f"{key_of('redo_knob')} redoes it")
+        self._search.say(take_step(self._screen, "undo"))
 
     def action_redo_knob(self) -> None:
-        self._step(self._search.steps.redo, "redo", "", f"{key_of('undo_knob')} undoes it")
-
-    def _step(self, move: Callable[[Tried], Tried | None], word: str, back: str, other: str) -> None:
-        before = self._search.view.tried
-        if (after := move(before)) is None:
-            self._search.say(f"nothing to {word}")
-            return
-        if after.faults != before.faults:
-            self._screen.switch_faults(after.faults, by_step=True)
-            changed = f"simulated faults: {', '.join(sorted(after.faults)) or 'none'}"
-        else:
-            self._screen.tune(after.knobs, by_step=True)
-            changed = back + changed_words(before.knobs, after.knobs)
-        self._search.say(f"{word}: {changed}; {other}")
+        self._search.say(take_step(self._screen, "redo"))
 
     def action_knob(self, name: str) -> None:
         """Open the panel on one knob."""
@@ -316,3 +296,19 @@ class NoteActions(Actions):
         mode = self._preview.citations or "auto"
         self._preview.citations = CITATIONS[(CITATIONS.index(mode) + 1) % len(CITATIONS)]
         self._screen.show_snippet()
+
+
+def take_step(lab: SearchScreen, word: Literal["undo", "redo"]) -> str:
+    """Undo or redo the last step of a knob or a fault. What that changed, as a sentence."""
+    steps, before = lab.search.steps, lab.search.view.tried
+    back = word == "undo"
+    if (after := (steps.undo if back else steps.redo)(before)) is None:
+        return f"nothing to {word}"
+    if after.faults != before.faults:
+        lab.switch_faults(after.faults, by_step=True)
+        changed = f"simulated faults: {', '.join(sorted(after.faults)) or 'none'}"
+    else:
+        lab.tune(after.knobs, by_step=True)
+        changed = f"{'back to ' * back}{changed_words(before.knobs, after.knobs)}"
+    other = f"{key_of('redo_knob')} redoes it" if back else f"{key_of('undo_knob')} undoes it"
+    return f"{word}: {changed}; {other}"

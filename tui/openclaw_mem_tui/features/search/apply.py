@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 _MOST_LINES = 200
+_TITLES = {
+    "write": "write the knobs to config.toml",
+    "undo": "undo the last change of config.toml",
+    "redo": "redo the last change of config.toml, which was undone",
+}
 
 
 async def offer(screen: SearchScreen) -> None:
@@ -43,9 +48,7 @@ async def offer(screen: SearchScreen) -> None:
         search.say(f"the configured backend is {service.configured_backend or 'builtin'}; o switches to it")
         return
     try:
-        settings, edit, undoes = await asyncio.to_thread(
-            _proposed, service.reload, view.knobs, search.steps.written
-        )
+        settings, edit = await asyncio.to_thread(_proposed, service.reload, view.knobs, search.steps.written)
     except OpenClawMemError as error:
         search.trouble(str(error))
         return
@@ -55,24 +58,22 @@ async def offer(screen: SearchScreen) -> None:
 
     def decided(sure: bool | None) -> None:
         if sure:
-            screen.run_in(partial(_write, screen, settings, edit, undoes), "apply")
+            screen.run_in(partial(_write, screen, settings, edit), "apply")
 
-    verb = "undo" if undoes else "write"
-    title = "undo the last change of config.toml" if undoes else "write the knobs to config.toml"
-    screen.app.push_screen(ConfirmScreen(title, partial(_shown, edit), verb), decided)
+    screen.app.push_screen(ConfirmScreen(_TITLES[edit.kind], partial(_shown, edit), edit.kind), decided)
 
 
 def _proposed(
     reload: Callable[[], Settings], knobs: Knobs, written: tuple[Knobs, Knobs] | None
-) -> tuple[Settings, SettingsEdit | None, bool]:
-    """The settings as they are on disk, what to write (None: nothing), whether that takes a change back.
-    ``written``: the knobs before and after our last write."""
+) -> tuple[Settings, SettingsEdit | None]:
+    """The settings as they are on disk, and what to write (None: nothing). ``written``: the knobs before and
+    after our last write."""
     settings = reload()
     values = knobs_as_settings(settings, knobs)
     if not values or written == (knobs, configured_knobs(settings)):
         with suppress(UsageError):  # there is no change to take back, or the file was modified since
-            return settings, propose_undo(settings), True
-    return settings, propose_settings(settings, values) if values else None, False
+            return settings, propose_undo(settings)
+    return settings, propose_settings(settings, values) if values else None
 
 
 def _shown(edit: SettingsEdit, cells: int) -> list[Line]:
@@ -80,7 +81,7 @@ def _shown(edit: SettingsEdit, cells: int) -> list[Line]:
     return [*wrapped(line((where, "strong")), cells), (), *diff_lines(edit.diff(), cells, _MOST_LINES)]
 
 
-async def _write(screen: SearchScreen, settings: Settings, edit: SettingsEdit, undoes: bool) -> None:
+async def _write(screen: SearchScreen, settings: Settings, edit: SettingsEdit) -> None:
     """Write it, and go on with what is configured now."""
     search, reload = screen.search, screen.search.service.reload
     assert reload is not None
@@ -90,7 +91,7 @@ async def _write(screen: SearchScreen, settings: Settings, edit: SettingsEdit, u
     except OpenClawMemError as error:
         search.trouble(str(error))
         return
-    wanted = search.view.knobs
+    wanted, undoes = search.view.knobs, edit.kind == "undo"
     search.steps.written = None if undoes else (search.view.defaults, knobs)
     if search.configure(knobs):
         screen.search_soon(0.0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from openclaw_mem_engine.api import Knobs, parse_settings
 from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.render.above import in_full, in_short
 from openclaw_mem_tui.features.search.render.funnel import strip
 from openclaw_mem_tui.features.search.render.knobs import changed_words
@@ -16,13 +17,14 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, fit, line, width, wrapped
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Row
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
 
 
 class Lesson(Protocol):
     """A suggested query of the demo (``SuggestedQuery``): ``settings`` are the knobs of the shown run,
     ``against`` those of its baseline, both as ``knob=value``; ``backend`` is asked ("": the configured
-    one)."""
+    one); ``quote`` is of the passage that it is about ("": the best one that only the baseline returns)."""
 
     @property
     def query(self) -> str: ...
@@ -36,6 +38,8 @@ class Lesson(Protocol):
     def against(self) -> Sequence[str]: ...
     @property
     def backend(self) -> str: ...
+    @property
+    def quote(self) -> str: ...
 
 
 #: Lines that the screen has for a lesson.
@@ -64,6 +68,18 @@ def left_lesson(view: View, lesson: Lesson) -> View:
 def _is_taught(view: View, lesson: Lesson) -> bool:
     """Whether the knobs are those of the lesson, or of its baseline."""
     return view.knobs in [_with_settings(view.defaults, made) for made in (lesson.settings, lesson.against)]
+
+
+def opens_on(search: SearchPresenter) -> list[Row]:
+    """The rows that only the baseline returned; of these first the one that the shown lesson is about."""
+    guide, number, view = search.guide, search.lesson_at, search.view
+    quote = guide[number].quote if guide is not None and number is not None else ""
+
+    def is_other(row: Row) -> bool:
+        found = view.candidate(row.chunk_id)
+        return found is None or quote not in found.text
+
+    return sorted(lost(view), key=is_other)
 
 
 def taught(search: SearchPresenter) -> bool:

@@ -13,17 +13,16 @@ from textual.widgets import Input
 
 from openclaw_mem_engine.api import Knobs
 from openclaw_mem_tui.bindings import bindings
-from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
-from openclaw_mem_tui.features.search.lessons import is_tight, knob_strip, over_hits
+from openclaw_mem_tui.features.search.lessons import is_tight, knob_strip, opens_on, over_hits
 from openclaw_mem_tui.features.search.presenter import DEBOUNCE, SearchPresenter
 from openclaw_mem_tui.features.search.preview import Preview, Waterfall
 from openclaw_mem_tui.features.search.query_line import QueryLine
 from openclaw_mem_tui.features.search.render import above, legend
 from openclaw_mem_tui.features.search.render.knobs import hint
 from openclaw_mem_tui.features.search.run_actions import GROUPS
-from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, landing, suggested
+from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, landing, suggested, takes_back
 from openclaw_mem_tui.features.search.state import View, same_rows, turned
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import Line, Reading
@@ -140,8 +139,7 @@ class SearchScreen(WorkbenchScreen):
         return True
 
     def switch_faults(self, faults: frozenset[str], *, by_step: bool = False) -> None:
-        """Simulate these faults, and answer the last query again; without one, that of the first lesson.
-        ``by_step``: as for ``tune``."""
+        """Simulate these faults, with the last query or the first lesson's. ``by_step``: as for ``tune``."""
         self.search.switch_faults(faults, by_step=by_step)
         self._fault_opens = True
         if faults and not self.search.view.query.strip():
@@ -191,7 +189,7 @@ class SearchScreen(WorkbenchScreen):
             self.hits.scroll_home(animate=False)
         if self._lesson_opens and view.answers and view.trace and view.trace.rows:
             self._lesson_opens = False
-            self.hits.point_at(lost(view))
+            self.hits.point_at(opens_on(self.search))
         self.strip.show(lambda cells: [knob_strip(self.search, cells)])
         if self.knobs_open:
             self.knob_panel.show_knobs(view.knobs, view.defaults)
@@ -241,6 +239,7 @@ class SearchScreen(WorkbenchScreen):
 
     def draw_keys(self) -> None:
         super().draw_keys()
+        self.query_one(KeyBar).rename("undo write" * takes_back(self.search), "apply_knobs")
         does = "close" if self.focused is self.knob_panel else "go here"
         self.label(self.frame_of(self.knob_panel), "knobs", key_hint("knobs", does))
 

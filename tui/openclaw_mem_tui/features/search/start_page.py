@@ -133,7 +133,8 @@ def is_blank(search: SearchPresenter) -> bool:
 
 def idle_keys(search: SearchPresenter, asks: str) -> frozenset[str]:
     """Ids of actions of the lab that do nothing now: without lessons, or a next one, without a query, with no
-    heading under the cursor that ``asks`` one, with no baseline of other knobs, with no step of a knob."""
+    heading under the cursor that ``asks`` one, with no baseline of other knobs, with no step of a knob,
+    with no knobs to write and no write of this session to undo."""
     view, steps, guided = search.view, search.steps, search.guide is not None
     acts = {
         "guide": guided,
@@ -142,7 +143,8 @@ def idle_keys(search: SearchPresenter, asks: str) -> frozenset[str]:
         "reset_all": view.knobs != view.defaults and not view.shown_faults,
         "undo_knob": bool(steps.done),
         "redo_knob": bool(steps.undone),
-        "apply_knobs": search.service.reload is not None,
+        "apply_knobs": search.service.reload is not None
+        and (view.knobs != view.defaults or takes_back(search)),
     }
     idle = {name for name, does in acts.items() if not does}
     if is_blank(search) or search.activity.phase == "failed":
@@ -152,6 +154,13 @@ def idle_keys(search: SearchPresenter, asks: str) -> frozenset[str]:
         acting |= {"filter"} if suggested(search) else set()
         idle = idle | {action.id for action in offered("search")} - acting
     return frozenset(idle)
+
+
+def takes_back(search: SearchPresenter) -> bool:
+    """Whether writing the shown knobs undoes the last write of this session: they are those that it wrote, or
+    those before it."""
+    view, written = search.view, search.steps.written
+    return written is not None and (view.knobs == view.defaults or written == (view.knobs, view.defaults))
 
 
 def _is_idle(view: View, activity: Activity) -> bool:

@@ -145,6 +145,12 @@ def _errors(state: IndexState) -> Line:
     return line((f"✗ {fmt.count(report.errors, 'error')}", "strong bad"))
 
 
+def _warnings(state: IndexState) -> Line:
+    """How many findings of the doctor are warnings: their list is out of sight where there is one column."""
+    many = state.report.warnings if state.report is not None else 0
+    return line((fmt.count(many, "warning"), "warn")) if many else ()
+
+
 def _in_short(state: IndexState, overview: Overview) -> Line:
     """The state of the index in a few words."""
     freshness = overview.freshness.state
@@ -152,20 +158,21 @@ def _in_short(state: IndexState, overview: Overview) -> Line:
     role = "good" if freshness == "fresh" else "warn"
     return worst_first(
         _errors(state),
-        line((freshness, role)) if freshness != "partial" else _lacking(overview),
+        _lacking(overview) or line((freshness, role)),
         line((f"{waiting:,} to sync ({key('sync_now')})", "warn")) if waiting else (),
         line((f"{out:,} excluded", "warn")) if out else (),
+        _warnings(state),
     )
 
 
 def _state(state: IndexState, overview: Overview) -> Line:
-    """Errors first; then fresh, or what is not and since when."""
+    """Errors first; then fresh, partial, or what is not and since when."""
     fresh, errors = overview.freshness, _errors(state)
     if fresh.state == "empty":
         return worst_first(errors, line(("empty", "warn"), (f": {key('sync_now')} builds the index", "dim")))
     waiting, out = overview.number(*FILES_WAITING), overview.number("refused", "left-out")
     lacking = _lacking(overview)
-    shown, why = ("fresh", "good") if not lacking else ("partial", "warn"), ""
+    shown, why = (str(fresh.state), "good" if fresh.state == "fresh" else "warn"), ""
     if fresh.state == "stale":
         since = f" since {fmt.clock(fresh.stale_since, state.at, True)}" if fresh.stale_since else ""
         shown = (f"stale{since}", "warn")

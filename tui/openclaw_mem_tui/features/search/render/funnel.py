@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine import api
 from openclaw_mem_engine.api import profile
 from openclaw_mem_tui.bindings import key as key_of
+from openclaw_mem_tui.features.search.render.groups import counted
 from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
@@ -27,8 +28,9 @@ def funnel(view: View, cells: int) -> Line:
     names = _names(view, view.baseline) if view.compares and view.baseline is not None else []
     role = "accent" if view.pin or view.pool_faults else ""
     ends = [line(("baseline ", "dim"), (name, role), " ") for name in names]
-    # All that the other numbers imply is left out before what distinguishes the baseline.
-    for end, less in ((end, less) for end in (*ends, ()) for less in range(4)):
+    # All that the other numbers imply is left out before what distinguishes the baseline, but no stage is.
+    tried = [(end, less) for end in ends or [()] for less in range(3)]
+    for end, less in (*tried, *((end, less) for less in (3, 4) for end in (*ends, ()))):
         parts = _parts(trace, less)
         if width(parts) + width(end) <= cells - 3:
             break
@@ -50,20 +52,25 @@ def _with_end(parts: list[Span], end: Line, cells: int) -> Line:
 
 def _parts(trace: Trace, less: int) -> list[Span]:
     """The stages in words, all lists of an expansion in one; without those that change nothing (``less`` from
-    1 on), without how many were fused (2), and at last without what stages changed in the order (3)."""
+    1 on), without how many were fused (2), without the lists (3), and at last without what stages changed in
+    the order, unless they drop rows too (4)."""
     parts = list[Span]()
-    omitted = {"fusion"} if less == 2 else {"fusion", "score", "order"} if less > 2 else set[str]()
+    omitted = {kind for at, kind in enumerate(("fusion", "list", "score"), 2) if less >= at}
+    drops = {drop.stage for drop in trace.dropped_by.values()} if less > 3 else set[str]()
     variants = [lst.key for lst in trace.lists if lst.source.role != "original"]
     for stage in trace.stages:
         if stage.name in variants:
             last = stage.name == variants[-1]
             text = line((f"{fmt.count(len(variants), 'list')} of variants", "dim")) if last else ()
+            text = () if "list" in omitted else text
+        elif stage.kind in omitted or (less > 3 and stage.kind == "order" and stage.name not in drops):
+            text = ()
         else:
-            text = () if stage.kind in omitted else _stage(stage, less > 0)
+            text = _stage(stage, less > 0)
         if text and parts:
             parts.append(Span(" + " if stage.kind == "list" else " → ", "faint"))
         parts.extend(text)
-    return [*parts, *line((" → ", "faint"), api.returned_words(trace))]
+    return [*parts, *line((" → " if parts else "", "faint"), api.returned_words(trace))]
 
 
 def _space(stage: Stage, compact: bool) -> Line:
@@ -91,7 +98,8 @@ def _stage(stage: Stage, compact: bool) -> Line:
     if stage.note:
         return line((f"{label} ", "dim"), (f"not applied{'' if compact else ' to ranks'}", "faint"))
     limit = f" {fmt.setting(stage.limit or 0.0)}" if stage.kind == "cut" and not compact else ""
-    limit = f" {stage.limit:g}" if stage.kind == "count" else limit
+    if stage.kind == "count":
+        label, limit = counted(stage), ""
     lost = stage.entered - stage.left
     return line((label + limit, "dim"), (f" drops {lost}", "bad")) if lost else ()
 

@@ -14,7 +14,7 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Drop, Row, Trace
+    from openclaw_mem_engine.api import Drop, Row, Stage, Trace
 
 
 class Group(NamedTuple):
@@ -85,8 +85,15 @@ def dropped_by(name: str, trace: Trace) -> str:
     if stage.kind == "cut":
         return f"below {name.replace('_', ' ')} {fmt.setting(stage.limit or 0.0)}"
     if stage.kind == "count":
-        return f"past {stage.label} {stage.limit:g}"
+        return f"past {counted(stage)}"
     return f"too similar ({stage.label})"
+
+
+def counted(stage: Stage) -> str:
+    """What a stage that counts lets through: ``max 6``, or more chunks than that, whose lines are packed."""
+    limit = f"{stage.limit:g}"
+    packs = stage.constants.get("max_results", stage.limit) != stage.limit
+    return f"{limit} for packing" if packs else f"{stage.label} {limit}"
 
 
 def rule(group: Group, hint: bool, cells: int) -> Line:

@@ -161,7 +161,7 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
     assert view.trace is not None
     knobs = view.trace.knobs
     parts = [Span("▌ " if selected else "  ", "accent")]
-    rank = row.outcome.rank or (row.ranks.get("final") if plan.ranked else None)
+    rank = final_rank(row) if plan.ranked else row.outcome.rank
     parts.append(Span(fmt.right(str(rank or ""), plan.rank), "dim" if out else "strong"))
     if plan.delta:
         parts.append(_delta(view, row))
@@ -177,6 +177,12 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
             role = "strong" if row.returned else "dim"
         parts.append(Span(" " + fmt.right(text, column.width), role or tone))
     return tuple(parts)
+
+
+def final_rank(row: Row) -> int | None:
+    """The rank of a row behind the last stage that ranks: also that of a chunk of which lines are packed,
+    where chunks before it have none. A rescued row has its place among what is returned."""
+    return row.outcome.rank if row.outcome.rescued else row.ranks.get("final", row.outcome.rank)
 
 
 def _marks(row: Row) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.render.groups import dropped_by
-from openclaw_mem_tui.features.search.render.hits import path_spans
+from openclaw_mem_tui.features.search.render.hits import final_rank, path_spans
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, line, spread, text_of, width
 
@@ -45,7 +45,7 @@ def _outcome(trace: Trace, row: Row) -> Line:
         return line(("not returned", "bad"))  # why, the lines below say
     return line(
         ("rescued " if row.outcome.rescued else "", "warn"),
-        (f"#{row.outcome.rank}", "strong"),
+        (f"#{final_rank(row)}", "strong"),
         (" at ", "dim"),
         (fmt.score(row.final, api.final_digits(row, trace.knobs)), "strong"),
     )

@@ -8,7 +8,7 @@ from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.comparison import GONE
 from openclaw_mem_tui.features.search.render import operands, outcome
 from openclaw_mem_tui.features.search.render.groups import dropped_by
-from openclaw_mem_tui.features.search.render.hits import best_line, steps
+from openclaw_mem_tui.features.search.render.hits import best_line, final_rank, steps
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import ROLES, Line, Span, fit, line, slice_of, spread, text_of, wrapped
@@ -264,7 +264,7 @@ def _compare(view: View, trace: Trace, row: Row, digits: int, cells: int) -> lis
     if row.outcome.rank is not None and len(trace.returned) > 1:
         other_at = row.outcome.rank + (1 if row.outcome.rank < len(trace.returned) else -1)
         other = trace.returned[other_at - 1]
-        made.extend(_difference(trace, f"#{other_at}", row, other, digits, cells))
+        made.extend(_difference(trace, f"#{final_rank(other)}", row, other, digits, cells))
     if was := _in_baseline(view, row, digits):
         made.extend(wrapped(line(("in the baseline: ", "dim"), was), cells, _LABEL))
     return made
