@@ -780,6 +780,15 @@ def test_status_gives_way_to_what_was_just_said() -> None:
     )
     line = status.status(world.view(), activity, 60)
     assert spans.width(line) == 60 and spans.text_of(line).rstrip().endswith(".json")
+    activity = replace(
+        activity, said="continued: heron · knobs as before the change · the index is up to date"
+    )
+    assert (
+        spans.text_of(status.status(world.view(), activity, 50))
+        .split("  ")[0]
+        .strip()
+        .endswith(" before the change")
+    )
 
 
 def test_the_status_leaves_out_the_steps_of_the_timings_first() -> None:

@@ -240,8 +240,7 @@ async def test_an_expected_passage_is_of_its_query_and_any_is_stopped_from_the_l
         await press(pilot, "j", "full_stop")
         search.query_line.value = "heron"
         await settled(pilot)
-        assert f"expected {passage.location} for the query “{DRILL}”" in search.verdict.text
-        assert "✗" not in search.verdict.text
+        assert "expected" not in search.verdict.text, "it is of another query"
         await press(pilot, "full_stop")
         assert len(search.search.view.expected) == 2
         assert search.verdict.text.count("rank 1") == 1 and "and 1 for other queries" in search.verdict.text

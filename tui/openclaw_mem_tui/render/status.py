@@ -259,13 +259,15 @@ def status(view: View, activity: Activity, cells: int, frame: int = 0) -> Line:
     timings of the steps, which leaves their sum, then the size of the index."""
     busy = doing(activity, frame)
     for steps, short in ((True, False), (False, False), (False, True)):
-        start = busy or _answered(view, activity, frame, steps=steps)
-        end = _index(activity, short=short)
+        start, end = busy or _answered(view, activity, frame, steps=steps), _index(activity, short=short)
         if width(start) + width(end) + 2 <= cells:
             break
     if activity.said and width(start) + width(end) + 2 > cells:
-        # What has just happened (a file was written: where?) matters more than the index.
-        return spread((start[0], Span(fmt.crop_left(fmt.inert(activity.said), cells - 4))), (), cells)
+        # What has just happened (a file was written: where?) matters more than the index, its beginning most.
+        said, room = fmt.inert(activity.said), cells - 4
+        while fmt.width_of(said) > room and " · " in said:
+            said = said.rpartition(" · ")[0]
+        return spread((start[0], Span(fmt.crop_left(said, room))), (), cells)
     return spread(start, end, cells)
 
 

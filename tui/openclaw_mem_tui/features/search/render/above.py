@@ -41,8 +41,8 @@ def above(view: View, cells: int, most: int = 2) -> list[Line]:
     clauses = [part for part in (_lost(view), *api.found(view.pool, trace)) if part]
     role = "" if trace.results else "warn"
     made = _beside("answer", cells, lambda room: _sentence(clauses, role, room, most)) if most else []
-    if view.expected:
-        made += _beside("expected", cells, lambda room: [_expected(view, trace, room)], always=True)
+    if here := [passage for passage, query in view.expected.items() if query in ("", view.query.strip())]:
+        made += _beside("expected", cells, lambda room: [_expected(view, trace, here, room)], always=True)
     return made
 
 
@@ -86,17 +86,11 @@ def _sentence(clauses: Sequence[str], role: str, cells: int, most: int) -> list[
     return made
 
 
-def _expected(view: View, trace: Trace, cells: int) -> Line:
-    """Every expected passage of this query with its rank, what became of it, and how that differs from the
+def _expected(view: View, trace: Trace, here: Sequence[Expected], cells: int) -> Line:
+    """Every passage expected ``here`` with its rank, what became of it, and how that differs from the
     baseline, or from the answer to the same query before; how many there are of other queries."""
     before = view.baseline.trace if view.compares and view.baseline is not None else view.earlier
-    here = [passage for passage, query in view.expected.items() if query in ("", view.query.strip())]
     others = len(view.expected) - len(here)
-    if not here:
-        ((passage, query), *more) = view.expected.items()
-        name = f"{_name(passage, cells)} for the query “{query}”"
-        what = f"{others} for other queries" if more else name
-        return fit(line((f" {fmt.inert(what)}", "faint")), cells - 1)
     fates = {passage: api.fate(trace, *passage) for passage in here}
     # Lines of one chunk have one rank.
     shown = {(p.path, f.rank or p.line, f.rank is None): p for p, f in reversed(fates.items())}
