@@ -68,7 +68,9 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
 
     # A provider fails: what answers, why, and what that costs.
     tui.press("2")
-    tui.shows("static active", "space on/off")
+    tui.shows("static active", "space faults")
+    tui.press(" ")
+    tui.shows("space switches the selected one")
     tui.press(" ")
     tui.shows("SIMULATED FAULT: embeddings-401", "answered  BM25 only", "401 Incorrect", "✗ paused")
     tui.press("enter")

@@ -457,8 +457,12 @@ def test_notes_of_a_workspace_without_memory_are_counted(tmp_path: Path) -> None
     assert unlisted_notes(configured) == "", "that is said where files are listed"
     write(root, "memory/c.md", "memory/deep/d.md")
     assert UNLISTED not in reasons(list_memory(root)), "no search looks for them"
-    assert unlisted_notes(configured).startswith("2 Markdown files here are not memory: ")
+    assert unlisted_notes(configured).startswith(
+        "Outside the memory, not searched by your agent: 2 Markdown files"
+    )
     (root / "a.md").unlink()
-    assert unlisted_notes(configured).startswith("1 Markdown file here is not memory: ")
+    assert unlisted_notes(configured).startswith(
+        "Outside the memory, not searched by your agent: 1 Markdown file"
+    )
     assert unlisted_notes(replace(configured, exclude=("deep",))) == ""
     assert unlisted_notes(replace(configured, extra_paths=("docs",))) == "", "the user has chosen"

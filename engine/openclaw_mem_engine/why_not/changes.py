@@ -115,7 +115,7 @@ class Search(Tries):
         for (name, value), (other, far) in pairs:
             if len(found) == _PAIRS:
                 break
-            known = any({name, other} <= change.set.keys() for change in found)
+            known = any({name, other} <= {*change.set} or {*change.set} <= {name, other} for change in found)
             pair, before = {name: value, other: far}, dict[str, KnobValue]()
             unfit = known or name == other or (configurable and self._only_here(pair))
             if unfit or not self._helps(pair):
@@ -126,7 +126,9 @@ class Search(Tries):
                 for one, rest in ((other, name), (name, other)):
                     nearest = self._nearest(one, {rest: pair[rest]})
                     pair[one] = pair[one] if nearest is None else nearest
-            found.append(self._change(pair))
+            # One of them alone may help, where another value of it is the better single change.
+            alone = ({n: v} for n, v in pair.items() if self._helps({n: v}))
+            found.append(self._change(next(alone, pair)))
         return found
 
     def helps_undated(self) -> bool:
