@@ -79,7 +79,7 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None
         for name in NAMES:
             await switch(pilot, name)
             assert app.screen is screen, "enter opens the comparison"
-            assert f"SIMULATED FAULT: {name}" in first_line(app) and "· U reset" in first_line(app)
+            assert f"SIMULATED FAULT: {name}" in first_line(app) and "· U clear" in first_line(app)
             view = screen.search.view
             assert view.answers and view.pool_faults == {name}
             assert view.pool is not None and view.other_pool is not None
@@ -157,7 +157,7 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         assert "lesson" not in lab(app).lesson.text
         await press(pilot, "2")
         screen = providers(app)
-        assert "SIMULATED FAULT: embeddings-401" in first_line(app) and "· U reset" in first_line(app)
+        assert "SIMULATED FAULT: embeddings-401" in first_line(app) and "· U clear" in first_line(app)
         assert "[x] embeddings-401" in screen.faults.text
         drawn = screen.last.text
         assert "same 6 chunks as the baseline" in drawn and "BM25 only" in drawn
@@ -241,7 +241,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         await switch(pilot, "no-fts5")
         for key in "345":
             await press(pilot, key)
-            assert "· U reset" in first_line(app), key
+            assert "· U clear" in first_line(app), key
         await press(pilot, "question_mark", "f", *"faults", "enter", "enter")
         assert not screen.query_one(Banner).display and screen.search.view.faults == frozenset()
         await press(pilot, "U")
@@ -314,7 +314,7 @@ def test_the_banner_fits_any_width() -> None:
             drawn = text_of(fault_banner(faults, cells))
             assert len(drawn) == cells and "FAULT" in drawn
     assert fault_banner(frozenset(), 80) == ()
-    assert "+7 · U reset" in text_of(fault_banner(everything, 120))
+    assert "+7 · U clear" in text_of(fault_banner(everything, 120))
 
 
 class Counting(make.SteadyMemory):  # type: ignore[misc, name-defined]

@@ -428,7 +428,7 @@ def test_no_weights_where_one_list_answers() -> None:
     alone = replace(trace, lists=trace.lists[:1])
     assert "vec .70" not in spans.text_of(funnel.strip(Knobs(), Knobs(), 120, alone))
     taught = spans.text_of(funnel.strip(Knobs().set({"decay": True}), Knobs(), 120, taught=True))
-    assert "1 change of the lesson · U reset" in taught
+    assert "1 lesson change · U reset" in taught
 
 
 def test_the_strip_counts_what_is_configured_and_the_panel_names_it() -> None:

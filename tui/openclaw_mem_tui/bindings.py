@@ -219,7 +219,7 @@ ACTIONS: tuple[Action, ...] = (
         Action(f"show_{name}", key, key, help, "Screens", "everywhere", tab)
         for name, key, _, help, tab in SCREENS
     ),
-    Action("guide", "T", "T", "the lessons of the demo", "More", footer="lessons", rank=5),
+    Action("guide", "T", "T", "the demo lessons", "More", footer="lessons", rank=5),
     Action("next_lesson", "right_square_bracket", "]", _NEXT_LESSON, "More", footer="next lesson", rank=6),
     Action("previous_lesson", "left_square_bracket", "[", "previous lesson of the demo", "More"),
     Action("export", "x", "x", "export JSON, Markdown, SVG, configuration", "More", footer="export", rank=11),

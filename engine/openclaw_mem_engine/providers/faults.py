@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FAULTS: Mapping[str, str] = {
     "embeddings-401": "the provider refuses the API key",
     "embeddings-429": "the provider's rate limit is reached",
-    "embeddings-timeout": "the provider times out (fails at once)",
+    "embeddings-timeout": "the provider's timeout, without the wait",
     "embeddings-garbage": "the provider's response is not JSON",
     "zero-vector": "every embedding is a vector of zeros",
     "wrong-dimension": "vectors of other dimensions than indexed",

@@ -70,13 +70,11 @@ class Activity:
 
 
 def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line:
-    """The tabs of the screens at the left with that of ``at`` lit, and the ``title`` of a screen over it;
-    agent, backend and provider at the right, the workspace in between, as a path or its last name. What there
-    is no room for goes: the workspace, the agent, the backend, the provider, and of the tabs the
-    names of the others."""
+    """The tabs of the screens at the left, that of ``at`` lit with the ``title`` of a screen over it; agent,
+    backend and provider at the right, the workspace in between, as a path or its last name. What there is no
+    room for goes: workspace, agent, backend, provider, and of the tabs the names of the others."""
     demo = (" demo", "warn") if header.demo else ""
-    over = (f" › {title} " if title else "", "strong")
-    tabs, short = (line(*_tabs(at, names=names), over, demo) for names in (True, False))
+    tabs, short = (line(*_tabs(at, title, names=names), demo) for names in (True, False))
     agent = line(("agent ", "dim"), fmt.inert(header.agent), (" · ", "faint")) if header.agent else ()
     backend, provider = fmt.inert(header.backend), fmt.inert(header.provider)
     service = fmt.join((backend, provider))
@@ -96,12 +94,14 @@ def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line
     return spread(start, end, cells)
 
 
-def _tabs(at: str, *, names: bool) -> Iterator[Span]:
+def _tabs(at: str, title: str, *, names: bool) -> Iterator[Span]:
     """A click on a tab shows its screen."""
     for screen in TABS:
         tab, here = action(f"show_{screen}"), screen == at
         text = f" {tab.key} {tab.footer} " if names or here else f" {tab.key} "
         yield Span(text, "strong accent" if here else "dim", tab.command)
+        if here and title:
+            yield Span(f"› {title} ", "strong")
 
 
 def fault_banner(faults: frozenset[str], cells: int) -> Line:
@@ -109,7 +109,7 @@ def fault_banner(faults: frozenset[str], cells: int) -> Line:
         return ()
     names = [*(name for name in api.FAULTS if name in faults), *sorted(faults - api.FAULTS.keys())]
     head = f" ✗ SIMULATED FAULT{'S' * (len(names) > 1)}: "
-    for end in (f"{key('clear_faults')} reset ", ""):
+    for end in (f"{key('clear_faults')} clear ", ""):
         for count in range(len(names), 0, -1):
             more = f" +{len(names) - count}" if count < len(names) else ""
             text = head + ", ".join(names[:count]) + more

@@ -148,7 +148,7 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
     else:
         say("vectors", (embedded, "warn"), ("; r in the search lab embeds the rest", "dim"))
     if link.last_ok is not None:
-        say("recorded", f"an answer at {fmt.clock(link.last_ok, chain.at, True)}")  # one in a minute
+        say("answered", f"last at {fmt.clock(link.last_ok, chain.at, True)}")  # one in a minute
     if link.role == "primary":
         say("fallback", *_fallbacks(chain))
         say("", *_last_fallback(chain))

@@ -40,7 +40,7 @@ class RunActions(Actions):
                 self._hits.focus()
 
         start = self._search.lesson_at or 0
-        self._screen.app.push_screen(PickScreen("lessons of the demo", lambda _: choices, start=start), load)
+        self._screen.app.push_screen(PickScreen("demo lessons", lambda _: choices, start=start), load)
 
     def _ask_lesson(self, number: int) -> None:
         self._search.say("")  # what was said is of the view before

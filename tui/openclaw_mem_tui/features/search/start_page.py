@@ -245,7 +245,7 @@ def _keys(guided: bool, files: int, cells: int) -> list[list[Line]]:
         *([(", ", "dim"), (typed, "key"), (" is the help", "dim")] if typed else []),
         (".", "dim"),
     )
-    outside = [*_KEYS, *([("guide", "the lessons of the demo")] if guided else [])]
+    outside = [*_KEYS, *([("guide", "the demo lessons")] if guided else [])]
     groups = [
         ("  Outside of it:", outside if files else [_FIRST, *outside]),
         *([("  With hits:", list(_HITS))] if files else []),

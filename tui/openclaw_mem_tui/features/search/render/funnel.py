@@ -165,7 +165,7 @@ def strip(
         hidden = sum(name not in named for name in changes)
         unseen = line((f", {hidden} not shown", "accent")) if hidden else ()
         rest = line((" · ", "faint"), (key_of("reset_all"), "key"), (" reset", "dim")) if resets else ()
-        end = line((fmt.count(len(changes), "change") + " of the lesson" * taught, "accent"))
+        end = line((fmt.count(len(changes), "lesson change" if taught else "change"), "accent"))
     label = Span(f"{'profile':<9}", "dim", "knob('profile')")
 
     def fits() -> bool:
