@@ -42,12 +42,12 @@ _KEYS = (
     ("history", "earlier queries"),
     ("help", "all keys and the legend"),
 )
-#: Of the hits; without any note, what makes the first one.
+#: Of the hits; while no note is known, which may be before the index is read, what makes one.
 _HITS = (
     ("why_not", "why the selected passage is not returned, and which change returns it"),
     ("why_not_any", "the same for any line of your notes: the one that you miss"),
 )
-_FIRST = ("remember", "write the first note")
+_FIRST = ("remember", "write a note")
 #: What the page says where there are notes, and where there is none.
 _PURPOSE = "Ask what your agent would search for: you see what it gets, and why it does not get the rest."
 _EMPTY = "Write MEMORY.md or memory/*.md there. `openclaw-mem demo` shows a workspace with notes."
