@@ -59,12 +59,19 @@ def ignored_keys(
             key = prefix + printable(name)
             moved = path in ("agent", "agents") and name in SECTIONS["agents.defaults"]
             if name in _NOT_USED and name not in read:
-                yield from (IgnoredKey(leaf, known=True) for leaf in _leaves(key, value))
+                yield from (IgnoredKey(leaf, known=True) for leaf in leaves(key, value))
             elif name not in (*read, "$include") and not (key in SECTIONS and isinstance(value, dict)):
                 one = nearest(name, read, 0.8)
                 near = f"agents.defaults.{name}" if moved else one and f"{prefix}{one}"
                 if near or path in _WHOLE:
                     yield IgnoredKey(key, f"did you mean {near}?" if near else "")
+
+
+def unknown_key(location: str, key: str, known: Iterable[str]) -> IgnoredKey:
+    """A key below ``location`` that is none of the ``known``, nor a group of them."""
+    near = nearest(key, with_groups(known), 0.75)
+    hint = f"did you mean {location}.{near}?" if near else ""
+    return IgnoredKey(printable(f"{location}.{key}"), printable(hint))
 
 
 def notes_of(file: Path | None, ignored: Sequence[IgnoredKey]) -> Iterator[Note]:
@@ -118,9 +125,10 @@ def object_at(node: Mapping[str, Any], dotted: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _leaves(key: str, value: object) -> Iterator[str]:
+def leaves(key: str, value: object) -> Iterator[str]:
+    """``key``, or of an object each dotted path below it that leads to no further object; printable."""
     if isinstance(value, dict) and value and key.count(".") < _DEPTH:
         for name, item in value.items():
-            yield from _leaves(printable(f"{key}.{name}"), item)
+            yield from leaves(printable(f"{key}.{name}"), item)
     else:
         yield key

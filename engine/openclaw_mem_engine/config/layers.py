@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -75,14 +75,22 @@ class Chosen:
         self.origins[key] = entry.origin if entry else DEFAULT_ORIGIN
         return self.filled(entry) if entry else SETTINGS[key].default
 
-    def group(self, kind: type[T], prefix: str) -> T:
-        """A dataclass of settings whose fields are the keys ``prefix.<field>``."""
-        names = [item.name for item in fields(kind) if "setting" in item.metadata]  # type: ignore[arg-type]
-        return kind(**{name: self.value(f"{prefix}.{name}") for name in names})
+    def group(self, kind: type[T], prefix: str, **given: object) -> T:
+        """A dataclass of settings whose fields are the keys ``prefix.<field>``, and of such dataclasses; with
+        the fields that are ``given``."""
+        for item in fields(kind):  # type: ignore[arg-type]
+            known, key = item.metadata.get("setting"), f"{prefix}.{item.name}".removeprefix(".")
+            if item.name in given:
+                continue
+            if known is not None:
+                given[item.name] = self.text(key) if known.rule.kind == "text" else self.value(key)
+            elif is_dataclass(item.default):
+                given[item.name] = self.group(type(item.default), key)
+        return kind(**given)
 
     def text(self, key: str) -> str | None:
-        """A text that may be absent; a blank one counts as absent."""
-        return str(self.value(key) or "").strip() or None
+        """A text; a blank one counts as absent."""
+        return str(self.value(key) or "").strip() or SETTINGS[key].default
 
     def path(self, key: str) -> Path | None:
         """A path, made absolute."""

@@ -17,30 +17,24 @@ from openclaw_mem_engine.config.connection import ProviderResolver, checked_url
 from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS
 from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, absolute, merged
 from openclaw_mem_engine.config.lifecycle import (
-    BootstrapSettings,
     FlushSettings,
-    SandboxSettings,
-    SnapshotSettings,
 )
 from openclaw_mem_engine.config.models import ExpansionSettings, RerankSettings
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
-from openclaw_mem_engine.config.plugin import CORE, STORE, PluginSettings
+from openclaw_mem_engine.config.plugin import CORE, STORE
 from openclaw_mem_engine.config.plugin import NONE as NO_PLUGIN
 from openclaw_mem_engine.config.qmd import QmdSettings
-from openclaw_mem_engine.config.read_lifecycle import compaction_settings
 from openclaw_mem_engine.config.read_qmd import qmd_settings
 from openclaw_mem_engine.config.rules import is_uri
 from openclaw_mem_engine.config.secret import shown
 from openclaw_mem_engine.config.settings import (
     DEFAULT_ORIGIN,
-    CacheSettings,
     ChunkingSettings,
     OpenClawFacts,
     Origin,
     ProviderSettings,
     QuerySettings,
     Settings,
-    SyncSettings,
 )
 from openclaw_mem_engine.config.shared_keys import SharedKeys
 from openclaw_mem_engine.config.sources import (
@@ -123,7 +117,9 @@ def load_settings(
 
         note_agent(chosen, openclaw, agent_id, data_dir, folder)
     facts, qmd = _facts(openclaw, agent_id, store, chosen, cwd, folder), qmd_settings(chosen)
-    return Settings(
+    return chosen.group(
+        Settings,
+        "",
         workspace=folder,
         agent=agent_id,
         data_dir=data_dir,
@@ -133,31 +129,17 @@ def load_settings(
         enabled=enabled,
         sources=chosen.value("sources") or ("memory",),
         extra_paths=_extra_paths(chosen, home),
-        exclude=chosen.value("exclude"),
-        citations=chosen.value("citations"),
-        max_file_bytes=chosen.value("max_file_bytes"),
-        vector_extension=chosen.value("vector_extension"),
         editor=_editor(chosen, environ),
-        theme=chosen.text("theme"),
-        keys=chosen.value("keys"),
         chunking=_chunking(chosen),
         provider=ProviderResolver(layers, openclaw, chosen, SharedKeys(openclaw, agent_id), local).resolve(),
-        cache=chosen.group(CacheSettings, "cache"),
-        sync=chosen.group(SyncSettings, "sync"),
         query=_query(chosen),
         rerank=_model(chosen, RerankSettings, "rerank"),
         expansion=_model(chosen, ExpansionSettings, "expansion"),
-        plugin=chosen.group(PluginSettings, "plugin"),
         qmd=qmd,
         store=store_settings(
             chosen, agent_id, folder, lambda: _workspace(unflagged, openclaw, agent_id, cwd)
         ),
-        user_timezone=chosen.text("user_timezone"),
-        compaction=compaction_settings(chosen),
         flush=_model(chosen, FlushSettings, "flush"),
-        sandbox=chosen.group(SandboxSettings, "sandbox"),
-        snapshot=chosen.group(SnapshotSettings, "snapshot"),
-        bootstrap=chosen.group(BootstrapSettings, "bootstrap"),
         origins=MappingProxyType(chosen.origins),
         warnings=tuple(chosen.notes),
     )

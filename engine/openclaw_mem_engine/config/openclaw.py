@@ -14,10 +14,9 @@ from openclaw_mem_engine.config import plugin
 from openclaw_mem_engine.config.ignored import (
     IgnoredKey,
     ignored_keys,
-    nearest,
     notes_of,
     object_at,
-    with_groups,
+    unknown_key,
 )
 from openclaw_mem_engine.config.layers import Entry, Layer, missing_variable, secret_from
 from openclaw_mem_engine.config.read_lifecycle import lifecycle_layer
@@ -159,10 +158,9 @@ class OpenClawConfig:
         for name, value in object_at(self._object("plugins.entries"), "memory-lancedb.config").items():
             dotted = f"{entry}.{printable(name)}"
             if (ours := plugin.KEYS.get(name)) is None:
-                hint = plugin.ELSEWHERE.get(name, "")
-                near = None if hint else nearest(name, [*plugin.KEYS], 0.75)
-                guess = f"did you mean {entry}.{near}?" if near else ""
-                self.ignored.append(IgnoredKey(dotted, hint or guess, known=bool(hint)))
+                hint = plugin.ELSEWHERE.get(name)
+                key = IgnoredKey(dotted, hint, known=True) if hint else unknown_key(entry, name, plugin.KEYS)
+                self.ignored.append(key)
                 continue
             rule = SETTINGS[f"plugin.{ours}"].rule
             checked = rule.check(rule.floored(value), self.where(dotted))
@@ -244,9 +242,7 @@ class OpenClawConfig:
             elif any(other.startswith(f"{key}.") for other in MEMORY_SEARCH):
                 yield from self._walk(self._must_be_object(value, dotted), location, f"{key}.")
             else:
-                near = nearest(key, with_groups(MEMORY_SEARCH), 0.75)
-                hint = f"did you mean {printable(location)}.{near}?" if near else ""
-                self.ignored.append(IgnoredKey(printable(dotted), hint))
+                self.ignored.append(unknown_key(location, key, MEMORY_SEARCH))
 
     def _agents(self) -> Iterator[AgentEntry]:
         agents = self._object("agents")

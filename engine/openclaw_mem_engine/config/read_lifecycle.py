@@ -1,17 +1,14 @@
-"""Reading OpenClaw's keys about compaction, sandbox, bootstrap files and snapshots, and their values out of
-all layers."""
+"""Reading OpenClaw's keys about compaction, sandbox, bootstrap files and snapshots."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
-from openclaw_mem_engine.config.ignored import IgnoredKey, value_at
-from openclaw_mem_engine.config.layers import Chosen, Layer, openclaw_entry
-from openclaw_mem_engine.config.lifecycle import OPENCLAW_KEYS, CompactionSettings, MemoryFlushSettings
+from openclaw_mem_engine.config.ignored import IgnoredKey, leaves, value_at
+from openclaw_mem_engine.config.layers import Layer, openclaw_entry
+from openclaw_mem_engine.config.lifecycle import OPENCLAW_KEYS
 from openclaw_mem_engine.config.secret import printable
-from openclaw_mem_engine.config.settings import SETTINGS
 
 _AGENT_KEYS = "agents.*."
 #: The section of ``agents.*`` of which every other key is named.
@@ -43,31 +40,7 @@ def lifecycle_layer(
     return layer
 
 
-def compaction_settings(chosen: Chosen) -> CompactionSettings:
-    """The values in effect; a blank prompt is the default one."""
-    prefix = "compaction.memory_flush"
-
-    def prompt(name: str) -> str:
-        return chosen.text(f"{prefix}.{name}") or str(SETTINGS[f"{prefix}.{name}"].default)
-
-    flush = replace(
-        chosen.group(MemoryFlushSettings, prefix),
-        prompt=prompt("prompt"),
-        system_prompt=prompt("system_prompt"),
-    )
-    return replace(chosen.group(CompactionSettings, "compaction"), memory_flush=flush)
-
-
 def _other(node: object, path: str) -> Iterator[str]:
     """The keys of a section for which there is nothing here."""
     read = {key.removeprefix(_AGENT_KEYS) for key in OPENCLAW_KEYS}
-
-    def walk(value: object, key: str) -> Iterator[str]:
-        if isinstance(value, dict):
-            for name, item in value.items():
-                yield from walk(item, f"{key}.{name}")
-        elif key not in read:
-            yield printable(f"{path}.{key}")
-
-    if node is not None:
-        yield from walk(node, _WHOLE)
+    return (printable(f"{path}.{key}") for key in leaves(_WHOLE, node) if node and key not in read)

@@ -5,19 +5,15 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, cast
 
-from openclaw_mem_engine.config.ignored import IgnoredKey, nearest, with_groups
+from openclaw_mem_engine.config.ignored import IgnoredKey, unknown_key
 from openclaw_mem_engine.config.layers import Chosen, Layer, openclaw_entry
 from openclaw_mem_engine.config.qmd import (
     DEFAULT_PATTERN,
     Action,
-    QmdLimits,
     QmdPath,
-    QmdSessions,
     QmdSettings,
-    QmdUpdate,
     Scope,
     ScopeRule,
 )
@@ -28,7 +24,6 @@ from openclaw_mem_engine.errors import ConfigError
 
 _ACTION = Rule("text", choices=("allow", "deny"))
 _TEXT = Rule("text")
-_PATH_KEYS = ("path", "name", "pattern")
 _MATCH = ("channel", "chatType", "keyPrefix", "rawKeyPrefix")
 #: Keys of OpenClaw's for which there is nothing here: another program between it and QMD.
 _NOT_USED = ("mcporter",)
@@ -49,10 +44,9 @@ def qmd_layer(
         dotted = f"memory.qmd.{printable(key)}"
         known = SETTINGS.get(ours)
         if known is None:
-            is_known = key.split(".")[0] in _NOT_USED
-            near = None if is_known else nearest(key, with_groups(_read_keys()), 0.75)
-            hint = f"did you mean memory.qmd.{near}?" if near else ""
-            ignored.append(IgnoredKey(dotted, hint, is_known))
+            not_used = key.split(".")[0] in _NOT_USED
+            known_key = IgnoredKey(dotted, known=True)
+            ignored.append(known_key if not_used else unknown_key("memory.qmd", key, _read_keys()))
             continue
         if value is None:
             continue
@@ -83,15 +77,8 @@ def _leaves(node: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 def qmd_settings(chosen: Chosen) -> QmdSettings:
     """The values in effect. Raises ConfigError for a path or a scope that cannot be used."""
-    found = chosen.group(QmdSettings, "qmd")
-    return replace(
-        found,
-        command=_command(chosen),
-        paths=tuple(_paths(chosen)),
-        scope=_scope(chosen),
-        update=chosen.group(QmdUpdate, "qmd.update"),
-        limits=chosen.group(QmdLimits, "qmd.limits"),
-        sessions=chosen.group(QmdSessions, "qmd.sessions"),
+    return chosen.group(
+        QmdSettings, "qmd", command=_command(chosen), paths=tuple(_paths(chosen)), scope=_scope(chosen)
     )
 
 
@@ -119,15 +106,11 @@ def _paths(chosen: Chosen) -> Iterator[QmdPath]:
     entries = chosen.value(key)
     for number, entry in enumerate(entries):
         where = f"{chosen.origins[key].where}[{number}]"
-        texts = {
-            name: str(_TEXT.check(entry.get(name, ""), f"{where}.{name}")).strip() for name in _PATH_KEYS
-        }
-        if unknown := [name for name in entry if name not in _PATH_KEYS]:
-            raise ConfigError(f"{where} holds {shown(unknown[0])}; allowed: {', '.join(_PATH_KEYS)}.")
-        if path := texts["path"]:
+        path, name, pattern = _texts(entry, ("path", "name", "pattern"), where)
+        if path:
             # Others start at the workspace, which is not known yet.
             path = str(chosen.absolute(key, path)) if path.startswith("~") else path
-            yield QmdPath(path, texts["name"], texts["pattern"] or DEFAULT_PATTERN)
+            yield QmdPath(path, name, pattern or DEFAULT_PATTERN)
 
 
 def _scope(chosen: Chosen) -> Scope:
@@ -150,10 +133,13 @@ def _rule(rule: Mapping[str, Any], where: str) -> ScopeRule:
     match = rule.get("match", {})
     if not isinstance(match, dict):
         raise ConfigError(f"{where}.match is {shown(match)}; allowed: an object.")
-    _known(match, _MATCH, f"{where}.match")
-    given = {name: _TEXT.check(match.get(name, ""), f"{where}.match.{name}") for name in _MATCH}
-    texts = [str(given[name]).strip().lower() for name in _MATCH]
-    return ScopeRule(action, *texts)
+    return ScopeRule(action, *map(str.lower, _texts(match, _MATCH, f"{where}.match")))
+
+
+def _texts(node: Mapping[str, Any], names: tuple[str, ...], where: str) -> list[str]:
+    """The texts of these names, "" for one that is not given. Raises ConfigError for all else."""
+    _known(node, names, where)
+    return [str(_TEXT.check(node.get(name, ""), f"{where}.{name}")).strip() for name in names]
 
 
 def _known(node: Mapping[str, Any], names: tuple[str, ...], where: str) -> None:

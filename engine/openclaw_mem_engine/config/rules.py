@@ -70,7 +70,7 @@ class Rule(NamedTuple):
         """The range in words, for messages and for the listing."""
         if self.choices:
             words = ", ".join(self.choices)
-            return f"a list of: {words}" if self.kind == "texts" else f"one of: {words}"
+            return f"a list of: {words}" if self.kind == "texts" else words
         name = _KIND_NAMES[self.kind] + (f" ({self.unit})" if self.unit else "")
         if self.low is not None and self.high is not None:
             return f"{name}, {self.low:g} to {self.high:g}"

@@ -96,9 +96,13 @@ def own_config_file(
     environ: Mapping[str, str], home: Path, cwd: Path, folder: Path | None
 ) -> tuple[Path, bool]:
     """``$OPENCLAW_MEM_CONFIG``, else ``config.toml`` in ``folder`` (None: the user's); and whether it is to
-    be read: the usual one need not exist."""
+    be read: the usual one need not exist. Raises ConfigError for a named one that is missing."""
     if named := environ.get(CONFIG_VARIABLE, "").strip():
-        return absolute(named, cwd, home), True
+        path = absolute(named, cwd, home)
+        if not is_there(path):
+            text = f"env {CONFIG_VARIABLE}: {path} does not exist. Name another file, or create it."
+            raise ConfigError(text)
+        return path, True
     usual = (folder or user_folders().config) / "config.toml"
     return usual, is_there(usual)
 

@@ -3,40 +3,32 @@
 The decision is a value with a reason for every no. The turn has no tools here, unlike in OpenClaw, where the
 model writes the file itself: the model answers with the lines, and they are appended to the daily log of the
 user's date. A flush counts for one compaction cycle. That it wrote is said by the history of edits, until it
-is undone; that the model had nothing to store by a file in our data folder, as OpenClaw's ``sessions.json``
-is read-only for us.
+is undone; that the model had nothing to store by the event log, as OpenClaw's ``sessions.json`` is read-only
+for us.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, WorkspaceError
+from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
 from openclaw_mem_engine.lifecycle.decision import CHARS_A_TOKEN, Code, Decision, decide
 from openclaw_mem_engine.lifecycle.sessions import SessionEntry
 from openclaw_mem_engine.lifecycle.turn import NO_REPLY, stored_text, turn_of, window_of
 from openclaw_mem_engine.notes.edit import NoteEdit, appended
 from openclaw_mem_engine.notes.editor import KEEP_EDITS, NoteEditor, Written
 from openclaw_mem_engine.notes.user_time import UserTime, user_time
-from openclaw_mem_engine.providers.base import Message
+from openclaw_mem_engine.providers.base import Chat, Message
 from openclaw_mem_engine.state import private_folder
-from openclaw_mem_engine.state.disk import read_file, replace_file
+from openclaw_mem_engine.state.disk import refused
 from openclaw_mem_engine.state.events import Event
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.rules import open_workspace
-
-if TYPE_CHECKING:
-    from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.providers.base import Chat
 
 Outcome = Literal["wrote", "no-reply", "skipped", "failed"]
 _OUTCOMES: dict[Outcome, str] = {
@@ -124,22 +116,24 @@ class Flusher:
         if chat is None:
             reason = "no chat model is configured: set flush.provider to openai and flush.model."
             return self._ended(plan, FlushResult("skipped", reason, "no-model"))
+        from filelock import FileLock, Timeout
+
         try:
-            with self._locked(plan.session) as mine:
-                if not mine:
-                    reason = "another process is flushing this session at the moment."
-                    return self._ended(plan, FlushResult("skipped", reason, "running"))
+            private_folder(self._folder)
+            with FileLock(self._folder / f"{plan.session.id}.lock", mode=0o600, timeout=0):
                 # Another process may have finished between the plan and the lock.
                 if self._done_cycle(plan.session) == plan.decision.cycle and plan.decision.code != "forced":
                     return self.run(self.plan(plan.session), chat, cancel)
-                result = self._turn(plan, chat, cancel)
-                if result.outcome == "no-reply":
-                    self._write_state(plan, result)
+                return self._ended(plan, self._turn(plan, chat, cancel))
+        except Timeout:
+            reason = "another process is flushing this session at the moment."
+            return self._ended(plan, FlushResult("skipped", reason, "running"))
         except Cancelled:
             raise
         except OpenClawMemError as error:
-            result = FlushResult("failed", str(error))
-        return self._ended(plan, result)
+            return self._ended(plan, FlushResult("failed", str(error)))
+        except OSError as error:
+            return self._ended(plan, FlushResult("failed", str(refused(str(self._folder), error))))
 
     def _turn(self, plan: FlushPlan, chat: Chat, cancel: CancelToken | None) -> FlushResult:
         self._editor.read(plan.path)  # a note that cannot be one is refused before anything is sent
@@ -171,8 +165,6 @@ class Flusher:
         )
         return result
 
-    # -- once in a cycle ----------------------------------------------------------------------------------
-
     def _done_cycle(self, session: SessionEntry) -> int | None:
         """The cycle of our last flush: this one when its edit was made and not undone, else the last one in
         which the model had nothing to store."""
@@ -180,41 +172,11 @@ class Flusher:
         reason = _edit_reason(session, session.compaction_count)
         if any(edit.reason == reason and not edit.undone for edit in self._editor.history(KEEP_EDITS)):
             return session.compaction_count
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            state = json.loads(read_file(self._file(session, ".json")))
-            return int(state["cycle"]) if state["outcome"] == "no-reply" else None
+        for event in self._editor.events("flush"):
+            whose = logged(event)
+            if whose.session == session.id and whose.outcome == "no-reply":
+                return event.counts["cycle"]
         return None
-
-    def _write_state(self, plan: FlushPlan, result: FlushResult) -> None:
-        state = {"cycle": plan.decision.cycle, "at": self._clock(), "outcome": result.outcome}
-        with suppress(OSError):  # then the model is asked again
-            replace_file(self._file(plan.session, ".json"), json.dumps(state).encode("ascii"))
-
-    def _file(self, session: SessionEntry, suffix: str) -> Path:
-        key = hashlib.sha256(
-            f"{os.path.realpath(self._settings.workspace)}\n{session.id}".encode()
-        ).hexdigest()
-        return self._folder / f"{key[:16]}{suffix}"
-
-    @contextmanager
-    def _locked(self, session: SessionEntry) -> Iterator[bool]:
-        """Whether this process is the one that flushes the session; never waits."""
-        from filelock import FileLock, Timeout
-
-        lock = FileLock(self._file(session, ".lock"), mode=0o600, timeout=0)
-        try:
-            private_folder(self._folder)
-            lock.acquire()
-        except Timeout:
-            yield False
-            return
-        except OSError as error:
-            why = error.strerror or type(error).__name__
-            raise WorkspaceError(f"{self._folder} cannot be written ({why}): nothing was asked.") from error
-        try:
-            yield True
-        finally:
-            lock.release()
 
 
 class Logged(NamedTuple):

@@ -14,7 +14,7 @@ from openclaw_mem_engine.lifecycle.decision import CHARS_A_TOKEN
 from openclaw_mem_engine.lifecycle.sessions import SessionType
 from openclaw_mem_engine.notes.user_time import user_time
 from openclaw_mem_engine.workspace.listing import notes_of
-from openclaw_mem_engine.workspace.opening import NoteRefused, read_bytes
+from openclaw_mem_engine.workspace.opening import NoteRefused, read_if_there
 from openclaw_mem_engine.workspace.rules import open_workspace
 
 _RECALL = (
@@ -107,9 +107,11 @@ def _logs(settings: Settings, now: float) -> tuple[DailyLog, ...]:
 
 
 def _log(settings: Settings, path: str) -> DailyLog:
+    root = open_workspace(settings.workspace).real
     try:
-        root = open_workspace(settings.workspace).real
-        data = read_bytes(root, path, settings.max_file_bytes, path).data
+        found = read_if_there(root, path, settings.max_file_bytes, path)
     except NoteRefused as refusal:
-        return DailyLog(path, "", "there is none" if refusal.kind == "missing" else refusal.reason)
-    return DailyLog(path, data.decode("utf-8", "replace"))
+        return DailyLog(path, "", refusal.reason)
+    if found is None:
+        return DailyLog(path, "", "there is none")
+    return DailyLog(path, found.data.decode("utf-8", "replace"))

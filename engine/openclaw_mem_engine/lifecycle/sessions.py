@@ -19,7 +19,8 @@ from openclaw_mem_engine.model import utf8
 from openclaw_mem_engine.qmd.scope import session_scope
 from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.workspace.listing import list_transcripts
-from openclaw_mem_engine.workspace.opening import NoteRefused, open_file, read_bytes, refusal_of
+from openclaw_mem_engine.workspace.opening import open_file, read_if_there, refusal_of
+from openclaw_mem_engine.workspace.transcripts import text_blocks
 
 SESSIONS_FILE = "sessions.json"
 MAX_SESSIONS_BYTES = 64 * 2**20
@@ -95,14 +96,9 @@ def read_sessions(settings: Settings) -> tuple[SessionEntry, ...]:
     NoteRefused for a file that may not be read, WorkspaceError for one that is no JSON."""
     folder = settings.openclaw.sessions_dir
     found: list[SessionEntry] = []
+    read = read_if_there(str(folder), SESSIONS_FILE, MAX_SESSIONS_BYTES)
     try:
-        data = read_bytes(str(folder), SESSIONS_FILE, MAX_SESSIONS_BYTES).data
-    except NoteRefused as refusal:
-        if refusal.kind != "missing":
-            raise
-        data = b"{}"
-    try:
-        table = json.loads(data)
+        table = json.loads(read.data) if read else {}
     except (ValueError, RecursionError):
         what = "is not valid JSON: its sessions are not known. OpenClaw writes it; run OpenClaw to repair it."
         raise WorkspaceError(f"{folder / SESSIONS_FILE} {what}") from None
@@ -189,13 +185,7 @@ def _said(line: int, record: Mapping[str, Any]) -> Said | None:
     role = message.get("role") if isinstance(message, dict) else None
     if not isinstance(message, dict) or role not in ("user", "assistant") or _is_internal(message):
         return None
-    content = message.get("content")
-    blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    texts = [
-        _text(block.get("text"))
-        for block in blocks
-        if isinstance(block, dict) and block.get("type") == "text"
-    ]
+    texts = [_text(text) for text in text_blocks(message.get("content"))]
     text = "\n".join(filter(None, texts))
     return Said(line, str(role), texts[0], text) if text else None
 

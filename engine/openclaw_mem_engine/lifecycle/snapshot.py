@@ -12,21 +12,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, NoteChanged, OpenClawMemError, WorkspaceError
 from openclaw_mem_engine.lifecycle.flush import OF_SESSION
 from openclaw_mem_engine.lifecycle.sessions import Said, SessionEntry, archived, conversation
 from openclaw_mem_engine.notes.edit import NoteEdit
 from openclaw_mem_engine.notes.editor import NoteEditor, Written
-from openclaw_mem_engine.providers.base import Message
+from openclaw_mem_engine.providers.base import Chat, Message
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.workspace.opening import NoteRefused
-
-if TYPE_CHECKING:
-    from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.providers.base import Chat
 
 #: What a model is given to find a name, in characters; and what a name may hold.
 SLUG_SOURCE_CHARS, SLUG_CHARS = 2_000, 30

@@ -65,9 +65,13 @@ class NoteEdit:
         """``memory/2026-02-14.md +6 lines``, with what is removed."""
         if self.after is None:
             return f"{self.path} removed"
-        removed = f" -{self.removed}" if self.removed else ""
-        count = self.removed or self.added
-        return f"{self.path} +{self.added}{removed} line{'' if count == 1 else 's'}"
+        return f"{self.path} {changed_lines(self.added, self.removed)}"
+
+
+def changed_lines(added: int, removed: int) -> str:
+    """``+6 lines``, ``+1 -2 lines``"""
+    count = f"+{added:,} -{removed:,}" if removed else f"+{added:,}"
+    return f"{count} line{'' if (removed or added) == 1 else 's'}"
 
 
 def appended(before: str | None, text: str) -> str:

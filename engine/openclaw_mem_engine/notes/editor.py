@@ -26,8 +26,8 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import NoteChanged, UsageError
 from openclaw_mem_engine.notes.edit import NoteEdit, appended
 from openclaw_mem_engine.state.disk import held, read_file, refused, sync_folder, write_file
-from openclaw_mem_engine.state.events import EVENTS_FILE, EventKind, EventLog
-from openclaw_mem_engine.workspace.opening import NoteRefused, read_bytes
+from openclaw_mem_engine.state.events import EVENTS_FILE, KEEP_EVENTS, Event, EventKind, EventLog
+from openclaw_mem_engine.workspace.opening import NoteRefused, read_if_there
 from openclaw_mem_engine.workspace.reading import LOOKS_LIKE_UTF16, UTF16_MARKS, AllowedPath, locate_note
 from openclaw_mem_engine.workspace.rules import ROOT_FILES, open_workspace, resolve_extras
 
@@ -78,18 +78,19 @@ class NoteEditor:
         with self._log as log:
             log.add(kind, text, agent=self._settings.agent, workspace=str(self._settings.workspace), **more)
 
+    def events(self, kind: EventKind) -> list[Event]:
+        """The events of this kind, of this agent and workspace, newest first."""
+        agent, workspace = self._settings.agent, str(self._settings.workspace)
+        with self._log as log:
+            return log.read(KEEP_EVENTS, (kind,), agent=agent, workspace=workspace)
+
     def read(self, path: str) -> str | None:
         """The exact text of a note; None when there is none."""
         allowed = self._allowed(path)
-        try:
-            data = read_bytes(allowed.base, allowed.tail, self._settings.max_file_bytes, allowed.path).data
-        except NoteRefused as refusal:
-            if refusal.kind != "missing":
-                raise
-            return None
-        if data.startswith(UTF16_MARKS):
+        found = read_if_there(allowed.base, allowed.tail, self._settings.max_file_bytes, allowed.path)
+        if found and found.data.startswith(UTF16_MARKS):
             raise NoteRefused("not-utf8", allowed.path, LOOKS_LIKE_UTF16)
-        return data.decode("utf-8", "surrogateescape")
+        return found.data.decode("utf-8", "surrogateescape") if found else None
 
     def propose(self, path: str, after: str | None, reason: str) -> NoteEdit:
         """The edit from what is on disk now to ``after``."""
@@ -158,6 +159,8 @@ class NoteEditor:
             found = next((edit for edit in kept if not edit.undone and not edit.undoes), None)
         else:
             found = next((edit for edit in kept if edit.id == number), None)
+        if not self._numbers():
+            raise UsageError("openclaw-mem keeps no change of a note here: there is nothing to undo.")
         if found is None:
             what = "no edit that can be undone" if number is None else f"no edit {number}"
             raise UsageError(f"There is {what} in this workspace. {_LIST}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -80,7 +80,8 @@ RULES = tuple(
     for kind, why, words in _WORDS
 )
 _OTHERWISE: tuple[Kind, str] = ("fact", "has no word of another kind")
-_HEADING = re.compile(r"^(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t\r]*$")
+HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t#]*$")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _WORD = re.compile(r"\w{3,}")
 #: A section gets an item when they share more than this: about one word that few sections have.
 _SHARED = 0.3
@@ -217,12 +218,20 @@ def _words(lines: Iterable[str]) -> set[str]:
 
 
 def headings(lines: Sequence[str]) -> list[tuple[int, int, str]]:
-    """Line (from 0), level and text of every heading outside of fenced code."""
-    found, fence = [], ""
-    for number, line in enumerate(lines):
-        mark = line.lstrip()[:3]
-        if mark in ("```", "~~~") and fence in ("", mark):
-            fence = "" if fence else mark
-        elif not fence and (heading := _HEADING.match(line)):
-            found.append((number, len(heading[1]), heading[2]))
-    return found
+    """Line (from 0), level and text of every heading of the prose."""
+    found = ((number, HEADING.match(line)) for number, line in prose(lines))
+    return [(number - 1, len(heading[1]), heading[2]) for number, heading in found if heading]
+
+
+def prose(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers (from 1), without fenced code and front matter."""
+    fenced = ""
+    matter = [line.strip() for line in lines[:1]] == ["---"] and "---" in map(str.strip, lines[1:])
+    for number, line in enumerate(lines, 1):
+        fence = _FENCE.match(line)
+        if matter:
+            matter = number == 1 or line.strip() != "---"
+        elif fence and (not fenced or fence[1].startswith(fenced)):
+            fenced = "" if fenced else fence[1]
+        elif not fenced:
+            yield number, line.rstrip("\r")

@@ -189,8 +189,8 @@ class Embedder(Service, Protocol):
         """The cosine below which a text has nothing to do with a query; None where it was not measured."""
 
     @property
-    def awaited(self) -> str:
-        """What its callers wait for: the host with its port, also of this machine, or provider and model."""
+    def awaited(self) -> tuple[str, str]:
+        """What is waited for: host with port, or provider and model; and its last failure, or ""."""
 
     @property
     def lines(self) -> Lines | None:

@@ -22,7 +22,12 @@ from openclaw_mem_engine.providers.base import (
     RequestFailed,
     Unavailable,
 )
-from openclaw_mem_engine.providers.base_embedder import DelegatingEmbedder, other_dims, zero_answer
+from openclaw_mem_engine.providers.base_embedder import (
+    DelegatingEmbedder,
+    last_answer,
+    other_dims,
+    zero_answer,
+)
 from openclaw_mem_engine.providers.records import REASON_CHARS, Health, ProviderRecords
 
 if TYPE_CHECKING:
@@ -136,7 +141,8 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         that is failing already the query that follows, which waits longer, decides."""
         if self.health.failures:
             return
-        self._failed(RequestFailed(f"{self.id} did not answer within {seconds:.2g} s."), self._changes)
+        text = f"{self.id} gave no embedding within {seconds:.2g} s{last_answer(self)}."
+        self._failed(RequestFailed(text), self._changes)
 
     def _admitted(self) -> bool:
         """Whether this is the one query that is sent to a provider that failed. Raises Unavailable."""

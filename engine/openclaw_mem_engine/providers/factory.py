@@ -111,7 +111,7 @@ def _state(
         made = replace(made, since=health.failing_since, next_retry=health.next_retry)
         return replace(made, state="failed", why=health.reason)
     if chunks and not made.vectors:
-        why = f"the index holds no vectors of {space.label} yet: run `openclaw-mem index`"
+        why = f"the index holds no vectors of {space.label} yet"
         return replace(made, state="idle", why=why)
     return made
 

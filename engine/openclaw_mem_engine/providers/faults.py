@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 FAULTS: Mapping[str, str] = {
     "embeddings-401": "the provider refuses the API key",
     "embeddings-429": "the provider's rate limit is reached",
-    "embeddings-timeout": "the provider's timeout, without the wait",
+    "embeddings-timeout": "the provider times out (without waiting)",
     "embeddings-garbage": "the provider's response is not JSON",
     "zero-vector": "every embedding is a vector of zeros",
-    "wrong-dimension": "vectors of other dimensions than indexed",
+    "wrong-dimension": "vectors of a different size than indexed",
     "no-sqlite-vec": "SQLite's vector extension is missing",
     "no-fts5": "SQLite's full-text search is missing",
     "qmd-missing": "the external qmd is not installed",

@@ -6,14 +6,13 @@ work: each call is a session of its own, and the session is killed.
 
 from __future__ import annotations
 
+import math
 import os
 import re
-import selectors
 import shutil
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,11 +32,9 @@ INSTALL = (
     "qmd is on PATH, or name its path in memory.qmd.command. It needs Node 22 or Bun, and an SQLite that "
     "loads extensions (macOS: `brew install sqlite`)."
 )
-#: What a search may print; more is no answer.
-_OUTPUT_CHARS = 200_000
+#: What a search may print, and what an update; more is no answer.
+SEARCH_BYTES, UPDATE_BYTES = 200_000, 1 << 26
 _POLL_S = 0.05
-#: The same for the end of a program that has closed its output: mostly it is there.
-_END_POLL_S = 0.002
 #: How long output is read after the program has ended, while another process may still hold the pipe.
 _LATE_S = 0.3
 _SAID_CHARS = 200
@@ -102,10 +99,10 @@ class QmdCommand:
         timeout_s: float,
         cancel: CancelToken | None = None,
         *,
-        most: int | None = _OUTPUT_CHARS,
+        most: int = SEARCH_BYTES,
     ) -> Output:
         """Run the program to its end. Blocks for ``timeout_s`` seconds at most; its process group is gone
-        then. ``most`` limits the bytes of each stream (None: what is more is not kept).
+        then. ``most`` limits the bytes of each stream.
 
         Raises QmdFailed, Cancelled.
         """
@@ -113,13 +110,12 @@ class QmdCommand:
         words = [argument.replace("\0", " ") for argument in arguments]
         deadline = Deadline(timeout_s)
         with self._started(words) as process:
-            out, err, whole = read_output(process, deadline, cancel, most)
-            ended = whole and await_end(process, deadline, cancel)
+            out, err, ended = output_of(process, deadline, cancel, most)
         code = process.returncode if ended else None
         if _is_set(cancel):
             raise Cancelled(SEARCH_STOPPED)
         what = " ".join(["qmd", *words[: 2 if words[:1] == ["collection"] else 1]])
-        if not whole and most is not None:
+        if max(len(out), len(err)) > most:
             raise QmdFailed("output", f"{what} printed more than {most:,} characters; it was ended.")
         if code is None:
             raise QmdFailed(
@@ -199,62 +195,37 @@ class QmdCommand:
                     pipe.close()
 
 
-def read_output(
-    process: subprocess.Popen[bytes], deadline: Deadline, cancel: CancelToken | None, most: int | None
+def output_of(
+    process: subprocess.Popen[bytes], deadline: Deadline, cancel: CancelToken | None, most: int
 ) -> tuple[str, str, bool]:
-    """Both streams until they end, the deadline passes or ``cancel`` is set; False when one was too long."""
-    kept = {process.stdout: bytearray(), process.stderr: bytearray()}
-    limit, ended = most or _OUTPUT_CHARS, None
-    with selectors.DefaultSelector() as selector:
-        for pipe in kept:
-            if pipe is not None:
-                selector.register(pipe, selectors.EVENT_READ)
-        while selector.get_map() and not (deadline.is_over or _is_set(cancel)):
-            ready = selector.select(min(_POLL_S, deadline.left_s))
-            for key, _ in ready:
-                data = os.read(key.fd, 65_536)
-                if not data:
-                    selector.unregister(key.fileobj)
-                buffer = kept[key.fileobj]  # type: ignore[index]
-                buffer += data[: max(0, limit - len(buffer) + 1)]
-                if most is not None and len(buffer) > most:
-                    return "", "", False
-            # Only after a look that began when it had ended: a busy machine may not have run us meanwhile.
-            if ended is not None and ended.is_over and not ready:
-                break
-            if ended is None and has_ended(process):
-                ended = Deadline(_LATE_S)
-    out, err = (bytes(kept[pipe]).decode("utf-8", "replace") for pipe in (process.stdout, process.stderr))
-    return out, err, True
+    """Both streams, and whether the program ended by itself: before the deadline, before ``cancel`` was set
+    and before it had printed more than ``most`` bytes. Nothing of its process group is left then."""
+    late = Deadline(None)
+    while True:
+        try:
+            printed = process.communicate(timeout=min(_POLL_S, deadline.left_s))
+            break
+        except subprocess.TimeoutExpired as so_far:
+            printed = so_far.stdout or b"", so_far.stderr or b""
+        if late.is_over or deadline.is_over or _is_set(cancel) or max(map(len, printed)) > most:
+            break
+        if process.poll() is not None and late.left_s == math.inf:
+            late = Deadline(_LATE_S)
+    ended = process.returncode is not None
+    kill_group(process)
+    out, err = ((text or b"").decode("utf-8", "replace") for text in printed)
+    return out, err, ended
 
 
 def _is_set(cancel: CancelToken | None) -> bool:
     return cancel is not None and cancel.is_set()
 
 
-def has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether the program has ended. Where the system can say so without collecting it, it is not collected:
-    until it is, its number and that of its group are of no other process."""
-    if process.returncode is None and hasattr(os, "waitid"):  # not macOS before Python 3.13
-        with suppress(ChildProcessError):  # where SIGCHLD is ignored, the system has collected it
-            return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    return process.poll() is not None
-
-
-def await_end(process: subprocess.Popen[bytes], deadline: Deadline, cancel: CancelToken | None) -> bool:
-    """Whether the program ends before the deadline, and before ``cancel`` is set."""
-    while not (ended := has_ended(process)) and not (deadline.is_over or _is_set(cancel)):
-        time.sleep(min(_END_POLL_S, deadline.left_s))
-    return ended
-
-
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End the program and everything in its session's process group, and collect it. Nothing is sent to one
-    that was collected before: the number of its group may be another's."""
-    if process.returncode is None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    """End the program and everything in its session's process group, and collect it."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _said(text: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from openclaw_mem_engine.cancellation import CancelToken, Deadline
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, UsageError
-from openclaw_mem_engine.sidecar.command import await_end, kill_group, read_output
+from openclaw_mem_engine.sidecar.command import UPDATE_BYTES, kill_group, output_of
 
 #: How long git may take to name the work tree of a folder, seconds.
 _LOOK_S = 10.0
@@ -71,8 +71,7 @@ def _run(
     except OSError as error:
         raise IndexUnavailable(f"{argv[0]} cannot be run in {folder}: {error.strerror}.") from error
     try:
-        said, _, _ = read_output(process, deadline, cancel, None)
-        ended = await_end(process, deadline, cancel)
+        said, _, ended = output_of(process, deadline, cancel, UPDATE_BYTES)
     finally:
         kill_group(process)
         if process.stdout is not None:

@@ -18,7 +18,7 @@ from openclaw_mem_engine.model import Excerpt, Note
 from openclaw_mem_engine.qmd.collections import Collection, configured_collections
 from openclaw_mem_engine.qmd.documents import handelize, split_masks
 from openclaw_mem_engine.qmd.globs import glob_regex
-from openclaw_mem_engine.workspace.opening import NoteRefused, read_bytes
+from openclaw_mem_engine.workspace.opening import NoteRefused, read_if_there
 from openclaw_mem_engine.workspace.reading import excerpt_of, get_excerpt
 from openclaw_mem_engine.workspace.rules import NOTE_SUFFIX, below
 
@@ -106,11 +106,6 @@ def _read(
         raise NoteRefused(
             "not-memory", asked, f"is not in the collection {collection.name} ({collection.pattern})"
         )
-    try:
-        root = os.path.realpath(collection.root)
-        data = read_bytes(root, os.path.join(*parts), settings.max_file_bytes, asked).data
-    except NoteRefused as refusal:
-        if refusal.kind != "missing":
-            raise
-        return Excerpt(asked, "", 1, 0, 0, found=False)
-    return excerpt_of(data, asked, start, lines)
+    root = os.path.realpath(collection.root)
+    read = read_if_there(root, os.path.join(*parts), settings.max_file_bytes, asked)
+    return excerpt_of(read.data, asked, start, lines) if read else Excerpt(asked, "", 1, 0, 0, found=False)

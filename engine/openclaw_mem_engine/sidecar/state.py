@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -109,13 +108,10 @@ class QmdState:
             return QmdFacts()
         kept: dict[str, Any] = {}
         for item in fields(QmdFacts):
-            value, default = found.get(item.name), item.default
-            if isinstance(default, (int, float)) and isinstance(value, (int, float)) and isfinite(value):
-                kept[item.name] = type(default)(value)
-            elif isinstance(default, str) and isinstance(value, str):
+            value = found.get(item.name)
+            value = tuple(value) if isinstance(value, list) else value
+            if type(value) is type(item.default):  # as it was written
                 kept[item.name] = value
-            elif isinstance(default, tuple) and isinstance(value, list):
-                kept[item.name] = tuple(part for part in value if isinstance(part, int))
         return QmdFacts(**kept)
 
     def _write(self, facts: QmdFacts) -> None:

@@ -19,7 +19,7 @@ from openclaw_mem_engine.cancellation import CancelToken, Deadline
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
 from openclaw_mem_engine.qmd.collections import Collection
-from openclaw_mem_engine.sidecar.command import QmdCommand, QmdFailed
+from openclaw_mem_engine.sidecar.command import UPDATE_BYTES, QmdCommand, QmdFailed
 from openclaw_mem_engine.sidecar.paths import collections_of, qmd_home
 from openclaw_mem_engine.sidecar.session_export import export_sessions
 from openclaw_mem_engine.sidecar.state import QmdState
@@ -30,10 +30,6 @@ _EMBED_RETRY_S, _EMBED_RETRY_MAX_S = 60.0, 3_600.0
 #: The update at the start is tried so often while the index is locked or the program too slow; the pause
 #: before a new attempt doubles.
 _BOOT_TRIES, _BOOT_PAUSE_S = 3, 0.5
-#: What the program says of a collection whose path holds a null byte, in the forms that terminals and
-#: runtimes write it.
-_NO_FOLDER = re.compile(r"ENOTDIR|not a directory", re.IGNORECASE)
-_NULL_BYTE = re.compile(r"\0|\^@|\\0|\\x00|\\u0000|null?[ -]?bytes?", re.IGNORECASE)
 #: Embeds of one process follow each other: each takes every core.
 _EMBEDDING = threading.Lock()
 
@@ -57,7 +53,6 @@ class QmdUpkeep:
         self._updating = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._remade = False
 
     @property
     def collections(self) -> list[Collection]:
@@ -80,29 +75,25 @@ class QmdUpkeep:
         cancel: CancelToken | None = None,
         *,
         again: bool = False,
-        anew: bool = False,
     ) -> list[Collection]:
         """Make the program's collections those of the configuration, one process at a time: each change
-        writes all of them; ``again``: also when they were seen to be; ``anew``: each is removed first. Raises
-        QmdFailed, Cancelled."""
+        writes all of them; ``again``: also when they were seen to be. Raises QmdFailed, Cancelled."""
         wanted = self.collections
         digest = hashlib.sha256(repr([(c.name, str(c.root), c.pattern) for c in wanted]).encode()).hexdigest()
         if not again and self.state.facts.collections == digest and self.command.index_path.exists():
             return wanted
         try:
             with held(self.command.home, "the collections of QMD", self._limit(deadline), cancel):
-                self._make(wanted, deadline, cancel, anew=anew)
+                self._make(wanted, deadline, cancel)
         except WorkspaceError as error:
             raise QmdFailed("busy", str(error)) from error
         self.state.set(collections=digest)
         return wanted
 
-    def _make(
-        self, wanted: list[Collection], deadline: Deadline, cancel: CancelToken | None, *, anew: bool
-    ) -> None:
+    def _make(self, wanted: list[Collection], deadline: Deadline, cancel: CancelToken | None) -> None:
         present = _listed(self._run(["collection", "list", "--json"], deadline, cancel))
         old = set(present) - {collection.name for collection in wanted}
-        drifted = {c.name for c in wanted if anew or not _same(c, present.get(c.name, {}))} & present.keys()
+        drifted = {c.name for c in wanted if not _same(c, present.get(c.name, {}))} & present.keys()
         for name in sorted(old | drifted):
             self._run(["collection", "remove", name], deadline, cancel)
         for collection in wanted:
@@ -170,9 +161,8 @@ class QmdUpkeep:
                 if attempt and self._stop.wait(_BOOT_PAUSE_S * 2 ** (attempt - 1)):
                     break
                 limit_s = min(qmd.update.update_timeout_ms / 1000, deadline.left_s)
-                remade: list[str] = []
-                step = self._step("update", partial(self._refresh, limit_s, deadline, cancel, remade))
-                yield step._replace(what=" ".join(["update", *remade]))
+                step = self._step("update", partial(self._call, "update", limit_s, cancel))
+                yield step
                 if "timeout" not in step.error and "locked" not in step.error:
                     break
             if step.error:
@@ -217,25 +207,8 @@ class QmdUpkeep:
         days = self.settings.qmd.sessions.retention_days
         export_sessions(self.settings.openclaw.sessions_dir, target, self._clock(), days)
 
-    def _refresh(
-        self, timeout_s: float, deadline: Deadline, cancel: CancelToken | None, remade: list[str]
-    ) -> None:
-        """``update``. When that fails at a path with a null byte, which only collections written by a broken
-        release have, they are made anew and it is tried once more; ``remade`` says so. Not twice in the life
-        of this object: each time all is indexed again."""
-        try:
-            self._call("update", timeout_s, cancel)
-        except QmdFailed as error:
-            names_path = _NO_FOLDER.search(error.output) and _NULL_BYTE.search(error.output)
-            if self._remade or not names_path:
-                raise
-            self._remade = True
-            self.ensure_collections(deadline, cancel, again=True, anew=True)
-            remade.append("after the collections were made anew")
-            self._call("update", min(timeout_s, deadline.left_s), cancel)
-
     def _call(self, name: str, timeout_s: float, cancel: CancelToken | None) -> None:
-        self.command.run([name], timeout_s, cancel, most=None)
+        self.command.run([name], timeout_s, cancel, most=UPDATE_BYTES)
 
     def _embed_due(self) -> bool:
         facts, every = self.state.facts, self.settings.qmd.update.embed_interval_s

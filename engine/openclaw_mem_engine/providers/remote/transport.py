@@ -176,6 +176,17 @@ class Transport:
         self._shut_until = -math.inf  # the account is over its rate limit until then, on the clock
         self._connection: HttpClient | None = None
         self._lock = threading.Lock()
+        self._retry: tuple[int | None, float] | None = None  # status of the last try, when the next one is
+
+    @property
+    def retrying(self) -> str:
+        """What the last try got and when the next one is; "" where none has failed."""
+        if (retry := self._retry) is None:
+            return ""
+        status, at = retry
+        left = at - self._timing.clock()
+        then = f"next try in {left:.0f} s" if left >= 0.5 else "trying again"
+        return f"{'no answer' if status is None else f'answered {status}'}; {then}"
 
     def request(
         self,
@@ -205,6 +216,8 @@ class Transport:
         if json is not None:
             content = json_library.dumps(json, ensure_ascii=False, separators=(",", ":")).encode()
         tries = silent = 0
+        if self._retry is not None and self._retry[1] < clock():
+            self._retry = None  # of a request that ended
         failed: _Refusal | None = None
 
         def send() -> Reply:
@@ -220,6 +233,7 @@ class Transport:
             tries += 1
             found = self._try(send, what)
             if isinstance(found, bytes):
+                self._retry = None
                 return found
             failed = found
             silent += found.is_unclear
@@ -230,7 +244,9 @@ class Transport:
                 or silent > policy.max_silent_retries
                 or clock() + wait_s >= deadline
             ):
+                self._retry = None
                 raise self._failed(found, what, tries)
+            self._retry = found.status, clock() + wait_s
             if found.status == 429:
                 # The limit is the account's: other requests would get the same answer, and prolong it.
                 with self._lock:

@@ -98,8 +98,8 @@ class Wire(ABC):
         if status is None:
             return self.silence_advice
         if status in (401, 403):
-            where = f" ({self.key_variable} or remote.apiKey)" if self.key_variable else ""
-            return f"Check the API key{where} and that it may use this model."
+            where = "`openclaw-mem providers` shows where it comes from"
+            return f"Check the API key ({where}) and that it may use this model."
         if status == 404:
             return self.address_advice
         if status == 429:

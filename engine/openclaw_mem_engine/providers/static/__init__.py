@@ -89,7 +89,7 @@ class StaticEmbedder(BaseEmbedder):
     model = MODEL
     dims = DIMS
     languages = "English"
-    no_vector = "it holds no word that a model for English reads"
+    no_vector = "the English model reads none of its words"
     #: Of results without a word of the query, 2 % of those of nonsense reach it by chunk or line, and 34 % of
     #: the right ones of real queries do not (three workspaces: docs/architecture.md, "Weak results").
     floor = 0.32

@@ -27,7 +27,7 @@ DIMS = 256
 #: wakes others, which then spin between ours and double the CPU time for nothing.
 _PIECE = 36
 #: Tokens whose rows are converted together: few enough to stay in the cache of a core.
-_BLOCK = 256
+_BLOCK, _TOKENS = 256, 64
 #: Bytes of the number of lines, with which packed lines begin, and of each of their lengths.
 _COUNT, _LENGTH = 4, 4
 
@@ -127,10 +127,11 @@ def cosines(table: Arrays, packed: Sequence[bytes], vector: Floats) -> list[tupl
     seen[ids] = True
     tokens = np.flatnonzero(seen[: len(table.rows)])
     by_token, query = np.zeros(LINE_END + 1), np.asarray(vector, np.float64)
-    for at in range(0, len(tokens), _BLOCK):
-        some = tokens[at : at + _BLOCK]
-        rows = table.rows.take(some, axis=0).astype(np.float64)
-        by_token[some] = table.scale[some] * products(rows, query)
+    rows = np.empty((_TOKENS, DIMS))  # used again: new memory costs as much as the products
+    for at in range(0, len(tokens), _TOKENS):
+        some = tokens[at : at + _TOKENS]
+        rows[: len(some)] = table.rows[some]
+        by_token[some] = table.scale[some] * products(rows[: len(some)], query)
     sums = np.add.reduceat(by_token[ids], _bounds(ids)[0])
     values = (sums / np.where(lengths, lengths, 1.0)).tolist()
     found = [value if length else None for value, length in zip(values, lengths.tolist(), strict=True)]
