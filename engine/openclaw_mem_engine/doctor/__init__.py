@@ -29,14 +29,15 @@ from openclaw_mem_engine.errors import (
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.ranking.unshown import Unshown
+from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.stores.damage import kept
 from openclaw_mem_engine.stores.findings import (
     SEVERITIES,
+    UNWRITABLE,
     Check,
     DoctorReport,
     Finding,
     Outcome,
-    counted,
     folded,
 )
 from openclaw_mem_engine.stores.sqlite.checks import diagnose
@@ -54,8 +55,6 @@ LOCK_WAIT_S = 10.0
 #: With one of these nothing is written to the index file but by a rebuild from the notes.
 _REBUILD_ONLY = """unreadable newer-schema tables-missing no-fingerprint altered-chunks duplicate-ids
     chunks-lost""".split()
-#: With one of these nothing is written, but that permissions of what is not "unavailable" can be changed.
-_STUCK = "no-access", "not-writable", "disk-full", "unavailable"
 #: With one of these the index is replaced by one that holds its embeddings.
 _REPLACED = {"damaged", "fingerprint-unreadable"}
 #: What a damaged page may raise while it is read: SQLite's errors, and ours over NULLs and nonsense.
@@ -86,7 +85,9 @@ def examine(
             for finding in findings
         ]
     # What can do nothing without notes, or as long as nothing can be written, is not offered.
-    idle = (INDEX, FIX) if examination.found(*_STUCK) else (INDEX,) if examination.found("workspace") else ()
+    idle = (
+        (INDEX, FIX) if examination.found(*UNWRITABLE) else (INDEX,) if examination.found("workspace") else ()
+    )
     spared = "" if examination.found("unavailable") else "permissions"
     findings = [
         replace(finding, fixable=False, repair="")
@@ -188,7 +189,7 @@ class Examination:
                     continue
                 self._run(name, check)
                 unusable = name == "index" and (self.opened is None or self.found("no-access"))
-                if unusable or self.found("damaged", "tables-missing", "earlier-tables", "newer-schema"):
+                if unusable or self.found("damaged", "tables-missing", "newer-schema"):
                     return
         finally:
             if self.opened is not None:

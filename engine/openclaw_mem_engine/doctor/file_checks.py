@@ -25,12 +25,14 @@ from openclaw_mem_engine.ranking.unshown import (
     Unshown,
     cause,
     form_of,
+    never_shown,
     percent,
     total,
     unshown_by_file,
 )
+from openclaw_mem_engine.sanitize import counted, counted_are, counted_have
 from openclaw_mem_engine.stores.base import FileState, Fingerprint, StoredChunk
-from openclaw_mem_engine.stores.findings import Outcome, Severity, counted, counted_are, counted_have
+from openclaw_mem_engine.stores.findings import Outcome, Severity
 from openclaw_mem_engine.stores.sqlite.schema import PASSAGES, TEXT
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 from openclaw_mem_engine.stores.sqlite.unshown import COUNTS
@@ -82,7 +84,7 @@ class FileSnapshot(Snapshot):
         return self.rows(_STORED, (path, source))
 
     def counts_kept(self, form: str) -> list[tuple[Any, ...]]:
-        return self.rows(COUNTS, (form,)) if "unshown" in self.tables else []
+        return self.rows(COUNTS, (form,))
 
 
 @dataclass(slots=True)
@@ -223,9 +225,10 @@ def check_snippets(settings: Settings, snap: Examined, out: Outcome) -> dict[str
     hidden = [path for path, found in files.items() if found.hidden_lines]
     if hidden and knobs.snippet == "head":
         hidden.sort(key=lambda path: -files[path].hidden_characters)
-        share, longer = percent(whole.share), counted(len(hidden), "file")
-        text = f"No search result shows {share} of the text of your notes. Whatever the query, "
-        text += f"{cause(knobs.snippet_chars)} of a chunk; longer ones: {longer}. {_advice(settings, knobs)}"
+        said, one = never_shown(whole.share, "your notes' text"), len(hidden) == 1
+        longer = f"{counted(len(hidden), 'file')} {'has' if one else 'have'} longer chunks"
+        text = f"{said[:1].upper()}{said[1:]}. Whatever the query, "
+        text += f"{cause(knobs.snippet_chars)} of a chunk. {longer}. {_advice(settings, knobs)}"
         out.add("never-shown", "warning", text, (f"{path}: {files[path].text}" for path in hidden))
     return files
 

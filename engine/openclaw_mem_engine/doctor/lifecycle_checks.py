@@ -10,7 +10,7 @@ from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.lifecycle.decision import threshold_of
 from openclaw_mem_engine.lifecycle.sessions import read_sessions
 from openclaw_mem_engine.redact import credentials
-from openclaw_mem_engine.stores.findings import counted, counted_have
+from openclaw_mem_engine.sanitize import counted, counted_have
 from openclaw_mem_engine.timeline.merge import missed_flushes
 from openclaw_mem_engine.workspace.listing import notes_of
 from openclaw_mem_engine.workspace.opening import NoteRefused

@@ -15,12 +15,13 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.providers.factory import RECORDS_FILE
 from openclaw_mem_engine.providers.records import SCHEMA as RECORDS
+from openclaw_mem_engine.sanitize import counted, counted_are
 from openclaw_mem_engine.state.curation import CURATION_FILE
 from openclaw_mem_engine.state.database import Schema, Trouble, TroubleKind, rows_of
 from openclaw_mem_engine.state.events import EVENTS_FILE
 from openclaw_mem_engine.state.events import SCHEMA as EVENTS
 from openclaw_mem_engine.state.expected import EXPECTED_FILE
-from openclaw_mem_engine.stores.findings import Outcome, counted, counted_are
+from openclaw_mem_engine.stores.findings import Outcome
 from openclaw_mem_engine.stores.sqlite import files
 from openclaw_mem_engine.stores.sqlite.database import Database
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot

@@ -12,11 +12,12 @@ from openclaw_mem_engine.commands import INDEX
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.providers.base import Embedder, space_of
+from openclaw_mem_engine.sanitize import counted, counted_have
 from openclaw_mem_engine.sidecar.command import QmdCommand, QmdFailed
 from openclaw_mem_engine.sidecar.paths import qmd_home
 from openclaw_mem_engine.sidecar.state import QmdState
 from openclaw_mem_engine.sidecar.upkeep import QmdUpkeep
-from openclaw_mem_engine.stores.findings import Outcome, counted, counted_have
+from openclaw_mem_engine.stores.findings import Outcome
 from openclaw_mem_engine.stores.qmd.searching import VectorSpace
 from openclaw_mem_engine.stores.qmd.store import QmdStore
 

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.model import Freshness, MemoryFile, SkippedFile, Source, as_json
+from openclaw_mem_engine.model import Freshness, SkippedFile, Source, as_json
 from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.stores.base import Capabilities, Counts, Fingerprint, IndexStore, SpaceSize
 from openclaw_mem_engine.stores.base import FileState as IndexedFile
@@ -34,6 +34,8 @@ FILE_WORDS: Mapping[FileState, str] = {
 FILE_STATES = (*FILE_WORDS,)
 #: Those that the next sync reads or removes.
 FILES_WAITING: tuple[FileState, ...] = ("changed", "new", "gone", "unlisted")
+#: Those of a file that is on disk and in the index.
+_HELD = "indexed", "changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ def overview(
     rebuilt = present is not None and needs_rebuild(present, wanted)
     in_file = store.location == str(store.path) and store.path.exists()  # one may be left of before a server
     whole = store.path.stat().st_size if in_file else 0
+    empty = freshness.state == "empty"
     return Overview(
         store.location,
         whole,
@@ -115,32 +118,48 @@ def overview(
         wanted,
         tuple(present.differences(wanted)) if present is not None and rebuilt else (),
         freshness,
-        tuple(_grown(settings, row) for row in _rows(settings, store, changes, skipped)),
+        tuple(_grown(settings, row) for row in _rows(settings, store, changes, skipped, empty=empty)),
         unlisted_notes(settings),
     )
 
 
 def _rows(
-    settings: Settings, store: IndexStore, changes: Changes, skipped: Iterable[SkippedFile]
+    settings: Settings, store: IndexStore, changes: Changes, skipped: Iterable[SkippedFile], *, empty: bool
 ) -> list[FileRow]:
-    """One row for each file, by state, then by path."""
-    known, chunks = dict(store.files()), store.chunk_counts()
-    rows = [_changed(file, known.pop(file.path, None), chunks) for file in changes.changed]
+    """One row for each file, by state, then by path. ``empty``: the index is gone, with all it knew."""
+    known, chunks = dict(store.files()), {} if empty else store.chunk_counts()
+
+    def indexed(file: IndexedFile, state: FileState, why: str = "") -> FileRow:
+        size, mtime, number = file.size, file.mtime_ns / 1e9, chunks.get(file.path, 0)
+        why = why or file.refusal
+        return FileRow(file.path, file.source, state, number, size, size, mtime, file.hash, why)
+
+    rows = []
+    for new in changes.changed:
+        mtime, before = new.mtime_ns / 1e9, known.pop(new.path, None)
+        held = (None, mtime) if before is None else (before.size, mtime, before.hash)
+        state: FileState = "new" if before is None else "changed"
+        rows.append(FileRow(new.path, new.source, state, chunks.get(new.path, 0), new.size, *held))
     reasons = {file.path: file.reason for file in skipped}
     for file in changes.removed:
         is_there = is_on_disk(settings, file.path)
-        row = _indexed(file, "unlisted" if is_there else "gone", chunks)
-        rows.append(replace(row, why=reasons.get(file.path, row.why) if is_there else row.why))
+        why = reasons.get(file.path, "") if is_there else ""
+        rows.append(indexed(file, "unlisted" if is_there else "gone", why))
         known.pop(file.path, None)
     excluded = {file.path: file for file in skipped if not file.by_rule}
     folders = tuple(path for path, file in excluded.items() if file.transient)
     for file in known.values():
         folder = next((path for path in folders if file.path.startswith(f"{path}/")), "")
-        why = excluded.get(file.path) or excluded.get(folder)
-        if file.refusal or why is None or not why.transient:
-            rows.append(_indexed(file, "refused" if file.refusal else "indexed", chunks))
+        left_out = excluded.get(file.path) or excluded.get(folder)
+        if file.refusal or left_out is None or not left_out.transient:
+            rows.append(indexed(file, "refused" if file.refusal else "indexed"))
         else:
-            rows.append(replace(_indexed(file, "left-out", chunks), why=why.reason))
+            rows.append(indexed(file, "left-out", left_out.reason))
+    if empty:
+        rows = [
+            replace(row, state="new", indexed_size=None, hash="") if row.state in _HELD else row
+            for row in rows
+        ]
     listed = {row.path for row in rows}
     rows += [
         FileRow(path, source_of(path), "left-out", 0, None, None, None, why=file.reason)
@@ -159,18 +178,3 @@ def _grown(settings: Settings, row: FileRow) -> FileRow:
     except OSError:
         return row
     return replace(row, size=size)
-
-
-def _changed(file: MemoryFile, known: IndexedFile | None, chunks: dict[str, int]) -> FileRow:
-    """A file on disk that the next sync reads; ``known`` is what the index holds of it."""
-    number, mtime = chunks.get(file.path, 0), file.mtime_ns / 1e9
-    if known is None:
-        return FileRow(file.path, file.source, "new", number, file.size, None, mtime)
-    return FileRow(file.path, file.source, "changed", number, file.size, known.size, mtime, known.hash)
-
-
-def _indexed(file: IndexedFile, state: FileState, chunks: dict[str, int]) -> FileRow:
-    number, mtime = chunks.get(file.path, 0), file.mtime_ns / 1e9
-    return FileRow(
-        file.path, file.source, state, number, file.size, file.size, mtime, file.hash, file.refusal
-    )

@@ -185,6 +185,7 @@ class BuiltinBackend:
     def chunks(self, path: str) -> Anatomy:
         from openclaw_mem_engine.inspection.file_chunks import anatomy
 
+        self._freshness.follow()
         return anatomy(self.settings, self.store, self.embedders.primary, path)
 
     def unshown(self, knobs: Knobs) -> dict[str, Unshown]:
@@ -268,7 +269,7 @@ class BuiltinBackend:
             if len(chunks) < len(ids) and self.key(query, knobs) == key:
                 raise IndexDamaged(
                     f"The index is damaged (chunks that it lists are missing: {len(ids) - len(chunks)}). "
-                    "Your notes are not touched: `openclaw-mem index --force` builds a new index from them."
+                    f"Your notes are not touched. {IndexDamaged.repair}"
                 )
             # A chunk may vanish between two reads when another process syncs: it is then in no list either.
             kept = tuple(

@@ -141,7 +141,8 @@ class ListBuilder:
                 with self._search.tolerating("lexical"):
                     alone = self._store.matching(replace(lexical, name_weight=0.0), ids)
                     by_name = frozenset(ids).difference(alone)
-            self.lists[-1] = replace(found, words=lexical.words, by_name=by_name)
+            every = lexical.operator == "and"
+            self.lists[-1] = replace(found, words=lexical.words, every=every, by_name=by_name)
             self._lexical = lexical
             self._ranks[BM25] = lambda ids: self._store.lexical_ranks(lexical, ids)
 

@@ -76,13 +76,13 @@ class CollectionLookup(Lookup[F, Candidate]):
         exists = there is not None or not found
         self._pass("file", f"{self._path} {'exists' if exists else gone}")
         if not taking and not held:
-            return self._stop_at("listed", f"no collection includes it: {_reasons(found, collections)}")
+            return self._stop_at("included", f"no collection includes it: {_reasons(found, collections)}")
         if taking:
             names = ", ".join(f"{one.collection.name} ({one.collection.pattern})" for one in taking)
-            self._pass("listed", f"it is a file of {names}")
+            self._pass("included", f"it is a file of {names}")
         else:
             why = f"no collection includes it any more: {_reasons(found, collections)}"
-            self._pass("listed", f"{why}; the index still has its text")
+            self._pass("included", f"{why}; the index still has its text")
         groups = ([one for one in group if self._is_searched(one.collection)] for group in (held, taking))
         searched = next(filter(None, groups), [])
         names = ", ".join(one.collection.name for one in searched or held or taking)

@@ -17,7 +17,7 @@ from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.retrieval.collection_files import CollectionLookup
 from openclaw_mem_engine.retrieval.lookup import INDEX, check_line
-from openclaw_mem_engine.stores.findings import counted
+from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.why_not import Change, TextChange, WhyNot
 from openclaw_mem_engine.why_not.walk import ListFact
 from openclaw_mem_engine.workspace.opening import NoteRefused
@@ -76,9 +76,9 @@ class ExternalLookup(CollectionLookup[Pool]):
                 "indexed", "the index of the external qmd cannot be read: whether it has the file is unknown"
             )
         elif not any(one.held for one in placed):
-            return self._stop_at("indexed", "not indexed by the external qmd", INDEX)
+            return self._stop_at("indexed", "the external qmd has not indexed it", INDEX)
         else:
-            self._pass("indexed", "indexed by the external qmd; whether with its current text is unknown")
+            self._pass("indexed", "the external qmd has indexed it; whether with its current text is unknown")
         found = [made for one in placed if (made := self._answer.candidates.get(one.id)) is not None]
         at = self._line or 0
         first = placed[0]

@@ -32,9 +32,9 @@ _OLDER = Note(
 )
 
 
-def process_knobs(settings: Settings) -> Knobs:
+def process_knobs(settings: Settings, base: Knobs | None = None) -> Knobs:
     """The ranking of the QMD backend, within ``memory.qmd.limits``: of the external program's answers their
-    own order, in process the documented pipeline."""
+    own order, in process the documented pipeline. ``base`` replaces either."""
     limits, own = settings.qmd.limits, settings.query.overrides
     # What OpenClaw's file says of memorySearch is for the built-in index; ours is for every backend.
     ours = {name: own[name] for name in own if settings.origins[f"query.{name}"].kind != "openclaw"}
@@ -43,7 +43,7 @@ def process_knobs(settings: Settings) -> Knobs:
         "snippet_chars": min(20_000, max(40, limits.max_snippet_chars)),
         **ours,
     }
-    return (QMD_PROCESS if settings.qmd_process else QMD_DOCUMENTED).set(wanted)
+    return (base or (QMD_PROCESS if settings.qmd_process else QMD_DOCUMENTED)).set(wanted)
 
 
 def ranking_knobs(settings: Settings, pool: Pool, knobs: Knobs) -> Knobs:

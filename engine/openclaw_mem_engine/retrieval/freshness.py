@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +19,10 @@ from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, machine_folde
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.providers.base import Embedder, Embedders
+    from openclaw_mem_engine.providers.factory import ProviderSet, ProviderState
+    from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.ranking.pool import Candidate
+    from openclaw_mem_engine.retrieval import IndexStatus
     from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
     from openclaw_mem_engine.sync.changes import Changes
     from openclaw_mem_engine.sync.report import SyncReport
@@ -149,14 +153,38 @@ class FreshnessTracker:
 
 
 def notes_of(store: IndexStore, primary: Embedder | None) -> list[Note]:
-    """The notes of an index, without that of awaited vectors where the settings ask for other ones: those are
-    never made."""
-    notes = [*store.notes]
-    if any(note.code == "vectors-awaited" for note in notes):
-        known = store.fingerprint()
-        if known is None or known.space != space_of(primary):
-            return [note for note in notes if note.code != "vectors-awaited"]
+    """The notes of an index. That of awaited vectors says what makes them, and is left out where the settings
+    ask for other ones: those are never made."""
+    notes = list[Note]()
+    for note in store.notes:
+        if note.code != "vectors-awaited":
+            notes.append(note)
+        elif (known := store.fingerprint()) is not None and known.space == space_of(primary):
+            notes.append(replace(note, text=f"{note.text} {who_makes(store.path)}"))
     return notes
+
+
+def who_makes(index: Path) -> str:
+    """What makes the vectors that the index in this file, or with its lock there, lacks, as a sentence."""
+    from openclaw_mem_engine.sync.lock import SyncLock  # most searches do without it
+
+    # Also a sync of another process.
+    is_syncing = SyncLock(index).owner() is not None
+    return "The sync that runs makes them." if is_syncing else "Run `openclaw-mem index`."
+
+
+def chain_of(lineup: ProviderSet, found: IndexStatus, knobs: Knobs, index: Path) -> tuple[ProviderState, ...]:
+    """See ``ProviderSet.states``; of each provider of which the index lacks the vectors it is said what makes
+    them."""
+    vectors = {size.space: size.vectors for size in found.spaces}
+    counted = knobs.space_number
+    links = lineup.states(vectors, found.chunks, full_text=found.full_text, counted=counted)
+    if not any(link.state == "idle" for link in links):
+        return links
+    makes = who_makes(index)
+    return tuple(
+        replace(link, why=f"{link.why}. {makes}") if link.state == "idle" else link for link in links
+    )
 
 
 def note_no_notes(settings: Settings, known: Freshness | None, notes: list[Note]) -> None:

@@ -20,7 +20,7 @@ from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import NOT_SHOWN, Trace
 from openclaw_mem_engine.retrieval.fallback import ranking_knobs
 from openclaw_mem_engine.retrieval.scoped import checked_query, denial, scope_decision
-from openclaw_mem_engine.stores.findings import counted
+from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.why_not import RETURNED, Change, Passage, Step, TextChange, WhyNot
 from openclaw_mem_engine.why_not.changes import Search
 from openclaw_mem_engine.why_not.text_changes import text_changes
@@ -166,7 +166,7 @@ class Lookup(ABC, Generic[F, C]):
         texts = [*self._text_changes(search, candidate, trace, stage, lists)]
         if not changes:
             settings, self._tried = search.tried
-            self._notes.append(Note(NO_CHANGE, f"None of the {settings}, returns it."))
+            self._notes.append(Note(NO_CHANGE, f"{settings}: none returns it."))
         return changes, texts
 
     @abstractmethod

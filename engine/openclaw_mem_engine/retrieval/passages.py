@@ -14,6 +14,7 @@ from unicodedata import normalize
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import IndexUnavailable, UsageError
 from openclaw_mem_engine.model import Note, SkippedFile
+from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.stages.scores import is_ignored
@@ -21,8 +22,8 @@ from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.retrieval.keywords import provide_for_search
 from openclaw_mem_engine.retrieval.lookup import INDEX, Lookup, check_line
+from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.stores.base import StoredChunk
-from openclaw_mem_engine.stores.findings import counted
 from openclaw_mem_engine.sync.changes import is_on_disk, note_changed, on_disk
 from openclaw_mem_engine.why_not import WhyNot
 from openclaw_mem_engine.why_not.tries import MADE_WITH
@@ -93,9 +94,9 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         held = "; the index still has its text" if chunks else ""
         self._pass("file", f"{path} {there}{held * (not exists)}")
         if reason is not None and not chunks:
-            return self._stop_at("listed", f"it is not listed: {reason}")
+            return self._stop_at("included", f"it is not included: {reason}")
         included = f"it is included by {included_by(path)}"
-        self._pass("listed", f"it is not included any more{held}" if gone and exists else included)
+        self._pass("included", f"it is not included any more{held}" if gone and exists else included)
         if path in known and known[path].refusal:
             return self._stop_at("indexed", f"it holds no text that can be indexed: {known[path].refusal}")
         if path not in known:
@@ -183,7 +184,7 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         asked_for = trace.knobs.takes(lst.kind) and lst.space_number == trace.knobs.space_number
         return ListFact(
             made.key if made is not None else lst.id,
-            made.name if made is not None else lst.label or lst.id,
+            made.name if made is not None else lst.label or KINDS[lst.kind].name,
             lexical,
             found.builder.rank_of(chunk_id, lst),
             lst.matched,

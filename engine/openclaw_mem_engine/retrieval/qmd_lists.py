@@ -12,7 +12,7 @@ from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
 from openclaw_mem_engine.errors import IndexUnavailable, ProviderError
 from openclaw_mem_engine.model import Fallback, Note
 from openclaw_mem_engine.providers.base import Embedder, Unavailable, space_of, stop_if_cancelled
-from openclaw_mem_engine.qmd.lexical import match_expression, score_of
+from openclaw_mem_engine.qmd.lexical import Term, match_expression, score_of, terms_of
 from openclaw_mem_engine.qmd.queries import LineRole, QueryDocument, SubQuery, is_strong, query_prompt
 from openclaw_mem_engine.qmd.snippets import best_passage, intent_terms
 from openclaw_mem_engine.ranking.kinds import KINDS
@@ -107,7 +107,8 @@ class ListBuilder:
     def _add_words(self, line: SubQuery, role: Role) -> None:
         stop_if_cancelled(self.cancel, SEARCH_STOPPED)
         start = time.perf_counter()
-        expression = match_expression(line.text, as_indexed=self.knobs.lexical_index == "stemmed")
+        as_indexed = self.knobs.lexical_index == "stemmed"
+        expression = match_expression(line.text, as_indexed=as_indexed)
         if expression is None:
             if role == "original":
                 text = f"The query {line.text!r} holds no word to look for: no full-text search."
@@ -116,9 +117,9 @@ class ListBuilder:
         rows = self.searched.get(key := (expression,))
         if rows is None:
             rows = self.searched[key] = self.store.lexical(expression, self.most, self.collections)
-        words = tuple(dict.fromkeys(line.text.lower().split()))
         spent = (time.perf_counter() - start) * 1000
-        self._add("lexical", line.text, rows, role, spent, words, expression)
+        terms = terms_of(line.text, as_indexed=as_indexed)
+        self._add("lexical", line.text, rows, role, spent, terms, expression)
         self.texts[self.lists[-1].id] = line.text
 
     def _add_vectors(self, texts: Sequence[tuple[str, Role]]) -> None:
@@ -195,10 +196,15 @@ class ListBuilder:
         rows: Rows,
         role: Role,
         spent: float,
-        words: tuple[str, ...] = (),
+        terms: Sequence[Term] = (),
         expression: str = "",
     ) -> None:
-        """``expression`` is what was searched of the ``text``, where that is not itself."""
+        """``expression`` is what was searched of the ``text``, where that is not itself; ``terms`` are its
+        parts."""
+        wanted, unwanted = (
+            tuple(dict.fromkeys(term.text.lower() for term in terms if term.wanted is is_wanted))
+            for is_wanted in (True, False)
+        )
         step = KINDS[kind].label
         self.timings[step] = self.timings.get(step, 0.0) + spent
         base = _LEXICAL if kind == "lexical" else _VECTOR
@@ -212,7 +218,9 @@ class ListBuilder:
             tuple(ListRow(row.document, row.raw) for row in rows.rows[: self.most]),
             matched=rows.matched,
             milliseconds=spent,
-            words=words,
+            words=wanted,
+            every=kind == "lexical",
+            excluded=unwanted,
             label="" if role == "original" else f"{step} v{self.numbers[text]}",
             role=role,
             by_name=frozenset() if kind == "lexical" else None,  # path and title are searched

@@ -22,10 +22,10 @@ from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, ListRow, 
 from openclaw_mem_engine.retrieval import Backend, BackendContext, Capabilities, IndexStatus, Limited
 from openclaw_mem_engine.retrieval.faulty_qmd import FaultyQmd
 from openclaw_mem_engine.retrieval.scoped import checked_query
+from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.sidecar.command import QmdCommand, QmdFailed
 from openclaw_mem_engine.sidecar.paths import collections_of, excerpt, literal_path, qmd_home, shown_path
 from openclaw_mem_engine.sidecar.upkeep import QmdUpkeep
-from openclaw_mem_engine.stores.findings import counted
 from openclaw_mem_engine.stores.query import han_keywords
 from openclaw_mem_engine.workspace.rules import note_date
 

@@ -18,6 +18,7 @@ from openclaw_mem_engine.sidecar.paths import qmd_home, shown_path
 from openclaw_mem_engine.stores.qmd.searching import VectorSpace
 from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, WAIT_S, SyncReport, SyncRequest
+from openclaw_mem_engine.sync.waiting import waiting_for
 from openclaw_mem_engine.workspace.rules import open_workspace
 
 if TYPE_CHECKING:
@@ -132,9 +133,9 @@ class KeepingUp(Limited):
         report = SyncReport()
         with self._locked(report, cancel) as lock:
             token = _until(cancel, None, lock)
-            made = self.store.embed(
-                embedder, force=force, progress=progress, cancel=token, prompt=prompt_of(embedder)
-            )
+            with waiting_for(embedder, progress) as show:
+                prompt = prompt_of(embedder)
+                made = self.store.embed(embedder, force=force, progress=show, cancel=token, prompt=prompt)
             report.embedded, report.cache_hits = made.chunks - made.cached, made.cached
         return made
 
@@ -253,7 +254,8 @@ class KeepingUp(Limited):
             if budget_s is not None:
                 admit(embedder, budget_s, token)
             most, prompt = _AT_ONCE if budget_s is not None else None, prompt_of(embedder)
-            made = self.store.embed(embedder, progress=progress, cancel=token, prompt=prompt, most=most)
+            with waiting_for(embedder, progress) as show:
+                made = self.store.embed(embedder, progress=show, cancel=token, prompt=prompt, most=most)
         except (Cancelled, OutOfTime):
             if token.is_cancelled:
                 raise

@@ -19,6 +19,7 @@ from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.model import Fallback, Note, Space
 from openclaw_mem_engine.providers.base import Embedder, Embedders, Unavailable, space_of
 from openclaw_mem_engine.providers.circuit_breaker import expect_dims, trouble_of
+from openclaw_mem_engine.retrieval.freshness import who_makes
 from openclaw_mem_engine.stores.base import IndexStore
 
 if TYPE_CHECKING:
@@ -153,12 +154,12 @@ class QueryVectors:
                 reason = f"the index holds no vectors of {space.label}"
             elif present.space.label == space.label:
                 reason = f"the index holds vectors of {space.label} at another endpoint or with other headers"
-            fallback = Fallback(embedder.id, f"{reason}. Run `openclaw-mem index`.")
+            fallback = Fallback(embedder.id, f"{reason}. {who_makes(self._store.path)}")
             failing = trouble_of(embedder)
             if failing is not None:  # why the index could not be made for it
                 fallback = Fallback(
                     embedder.id,
-                    f"{failing} Until then {reason}.",
+                    f"{failing} {reason[:1].upper()}{reason[1:]}.",
                     since=failing.since,
                     next_retry=failing.next_retry,
                 )

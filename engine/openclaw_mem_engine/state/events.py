@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import utf8
 from openclaw_mem_engine.redact import redact
-from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.sanitize import one_line, visible
 from openclaw_mem_engine.state import StateRecords
 from openclaw_mem_engine.state.database import Row, Schema, StateDatabase, finite
 
@@ -99,6 +99,11 @@ class Event:
     reason: str = ""
     agent: str = ""
     workspace: str = ""
+
+    @property
+    def ended(self) -> str:
+        """``failed``, ``stopped`` or ``killed`` for work that did not end as it should, else ""."""
+        return next((name for name in ("failed", "stopped", "killed") if self.counts.get(name)), "")
 
     def to_dict(self) -> dict[str, Any]:
         """The stable object of ``openclaw-mem log --json``."""
@@ -205,7 +210,7 @@ class EventLog(StateRecords):
 def printable(text: str, most: int = TEXT_CHARS) -> str:
     """One line of at most so many characters, without secrets and without anything that acts on a terminal;
     an ellipsis ends what is longer."""
-    line = " ".join(visible(redact(utf8(text[:_READ_CHARS]).decode())).split())
+    line = one_line(redact(utf8(text[:_READ_CHARS]).decode()))
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 

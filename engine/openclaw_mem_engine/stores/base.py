@@ -240,14 +240,10 @@ class IndexWriter(Protocol):
         return
 
     def chunks_without_vector(self, limit: int, space: Space | None = None) -> list[StoredChunk]:
-        """At most ``limit`` chunks that were not embedded in this space. Of the primary space they are looked
-        for only after an ``apply`` with ``awaits_vectors``, until ``vectors_complete``."""
+        """At most ``limit`` chunks that were not embedded in this space."""
 
     def set_vectors(self, vectors: Mapping[str, Vector], built_with: Fingerprint | None = None) -> None:
         """Give stored chunks their vectors of the primary space, by chunk id."""
-
-    def vectors_complete(self) -> None:
-        """Record that no chunk waits for a vector of the primary space."""
 
     def finish(self, synced_at: float, *, purge: bool = False) -> None:
         """Record a completed sync, epoch seconds; ``purge``: overwrite words of removed files at any cost."""
@@ -283,9 +279,9 @@ class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, SharedI
             generation.abort()
 
     def follow(self, *, make: bool = True) -> int:
-        """Reopen when another index is at ``path`` now; complete rows that another process could not write.
-        Returns a number that changes when the index does. ``make`` False keeps what is opened as long as
-        nothing is at ``path``. Raises what opening raises; what was opened is kept then."""
+        """Reopen when another index is at ``path`` now. Returns a number that changes when the index does.
+        ``make`` False keeps what is opened as long as nothing is at ``path``. Raises what opening raises, and
+        keeps what was opened then."""
 
     def bytes_on_disk(self) -> int:
         """Size in bytes, with what is not yet merged into the index; 0 for one in memory."""

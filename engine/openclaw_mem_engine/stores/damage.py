@@ -156,7 +156,7 @@ def file_damage(settings: Settings, cancel: CancelToken | None = None) -> IndexD
                 ((said,), *_) = connection.execute(f'PRAGMA quick_check("{name}")').fetchall()
                 if said != "ok":
                     raise apsw.CorruptError(said)
-            if {("spaces",), ("embedding_cache",)} <= {*tables}:  # not one of an earlier schema
+            if ("embedding_cache",) in tables:
                 with decoding(path):
                     check_bytes(connection.execute(f"SELECT {BYTES} FROM embedding_cache e"))
     except IndexDamaged as damage:

@@ -10,11 +10,15 @@ from typing import Any, Literal
 from openclaw_mem_engine.commands import FIX, INDEX, REBUILD, VERIFY
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.ranking.unshown import Unshown, by_file
-from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.sanitize import one_line, visible
 
 Severity = Literal["error", "warning", "info"]
 #: The worst first.
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+
+#: With one of these no sync runs, and nothing is written, but permissions of what is not "unavailable" can
+#: be changed.
+UNWRITABLE = frozenset({"no-access", "not-writable", "disk-full", "unavailable"})
 
 #: How many paths or rows are shown of all; the text has the exact number. Characters of each.
 EVIDENCE, _EVIDENCE_CHARS = 5, 200
@@ -105,7 +109,7 @@ class Outcome:
         self, code: str, severity: Severity, text: str, evidence: Iterable[str] = (), repair: str = ""
     ) -> None:
         """Note something. Of the evidence the first few are kept, printable and cut to a length."""
-        some = tuple(" ".join(visible(item).split())[:_EVIDENCE_CHARS] for item in islice(evidence, EVIDENCE))
+        some = tuple(one_line(item)[:_EVIDENCE_CHARS] for item in islice(evidence, EVIDENCE))
         fixable = repair.startswith(FIX)
         self.findings.append(Finding(code, severity, visible(text), some, repair, fixable))
 
@@ -131,18 +135,3 @@ def _folded(first: Finding, more: Sequence[Finding]) -> Finding:
         return first
     evidence = (*first.evidence, *(finding.text for finding in more))[:EVIDENCE]
     return replace(first, text=f"{len(more) + 1} of this kind, the first: {first.text}", evidence=evidence)
-
-
-def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """``1 chunk``, ``1,904 chunks``"""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
-def counted_are(number: int, noun: str, plural: str | None = None) -> str:
-    """``1 chunk is``, ``1,904 chunks are``"""
-    return f"{counted(number, noun, plural)} {'is' if number == 1 else 'are'}"
-
-
-def counted_have(number: int, noun: str, plural: str | None = None) -> str:
-    """``1 chunk has``, ``1,904 chunks have``"""
-    return f"{counted(number, noun, plural)} {'has' if number == 1 else 'have'}"

@@ -101,13 +101,12 @@ class StoredChunk(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class FileChange:
     """The whole new content of one file. ``vectors`` is parallel to ``chunks``; None where a chunk has no
-    embedding. ``awaits_vectors``: some could not be made now, and the next sync tries again. ``lines`` are
-    packed lines of chunks in the primary space, by chunk id, as far as they were made."""
+    embedding, or none yet. ``lines`` are packed lines of chunks in the primary space, by chunk id, as far as
+    they were made."""
 
     state: FileState
     chunks: Sequence[StoredChunk]
     vectors: Sequence[Vector | None]
-    awaits_vectors: bool = False
     lines: Mapping[str, bytes] = field(default_factory=dict)
 
 

@@ -1,4 +1,4 @@
-"""One sync at a time: the lock of the index, single flight of the threads of a process, the event log."""
+"""One sync at a time: the lock of the index, the turns of the threads of a process, the event log."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import (
     Cancelled,
     IndexChanged,
@@ -34,39 +36,18 @@ _POLL_S = 0.1
 During = Callable[[SyncReport], AbstractContextManager[None]]
 
 
-class _Flight:
-    """A sync that runs in one thread of this process, and that other threads may join."""
+@dataclass(slots=True)
+class _Seen:
+    """The files as they were compared with this state of the index, when that showed that there is work."""
 
-    def __init__(self, request: SyncRequest, progress: Progress | None) -> None:
-        self.request = request
-        self.done = threading.Event()
-        #: When it had the lock, monotonic seconds; None while it waits for another process.
-        self.began: float | None = None
-        self.report: SyncReport | None = None
-        #: The files as they were compared with this state of the index, when that showed that there is work.
-        self.listing: Listing | None = None
-        self.compared_with: tuple[int, int] | None = None
-        #: Its last progress, read by those who joined.
-        self.latest: tuple[int, int, str] = (0, 0, "")
-        self._progress = progress
-
-    def show(self, done: int, total: int, label: str) -> None:
-        self.latest = (done, total, label)
-        if self._progress is not None:
-            self._progress(done, total, label)
-
-    def answer_to(self, request: SyncRequest) -> SyncReport | None:
-        """Its report, if it is one for this request, too: it was finished in time, and asked for as much."""
-        report = self.report
-        if report is None or report.waiting or not self.request.covers(request):
-            return None
-        return None if any(note.code == "embedding-later" for note in report.notes) else report
+    listing: Listing | None = None
+    version: tuple[int, int] | None = None
 
 
 class SyncCoordinator:
-    """The syncs of one opened index. Thread-safe: threads share a sync, the second one gets the report of the
-    first as long as nothing has changed since. Other processes, and other openings of the index in this one,
-    are kept out by the lock of the index. ``during`` surrounds the work of each sync."""
+    """The syncs of one opened index. Thread-safe: threads take turns, and see the progress of the one whose
+    turn it is. Other processes, and other openings of the index in this one, are kept out by the lock of the
+    index. ``during`` surrounds the work of each sync."""
 
     def __init__(
         self,
@@ -83,48 +64,50 @@ class SyncCoordinator:
         self._events = events
         self._clock = clock
         self._during = during
-        self._guard = threading.Lock()
-        self._running: _Flight | None = None
+        self._turn = threading.Lock()
+        #: When the thread whose turn it is had the lock, monotonic seconds; None while it waits for another
+        #: process. And its last progress.
+        self._began: float | None = None
+        self._latest: tuple[int, int, str] = (0, 0, "")
 
     def sync(
         self, request: SyncRequest, progress: Progress | None = None, cancel: CancelToken | None = None
     ) -> SyncReport:
-        """Bring the index up to date (see ``sync.update.update``), or join the sync that does it just now. An
-        index that was set aside or removed meanwhile is made anew.
+        """Bring the index up to date (see ``sync.update.update``). An index that was set aside or removed
+        meanwhile is made anew.
 
         Work of another process is reported as progress. Raises SyncBusy when it takes longer than
         ``request.wait_s``, or took the lock over; IndexChanged when the index was taken away meanwhile;
-        Cancelled (a joined sync goes on for the threads that did not cancel); and what ``update`` raises.
-        Errors are not shared: they describe a moment before this was asked.
+        Cancelled; and what ``update`` raises.
         """
-        joined = self._join_or_begin(request, progress, cancel)
-        if isinstance(joined, SyncReport):
-            return joined
-        flight, wait_s = joined
         report = SyncReport()
-        with self._flying(flight):
-            if self._is_up_to_date(flight, report):
-                flight.report = report
+        with self._in_turn(request.wait_s, progress, cancel) as wait_s:
+            seen = _Seen()
+            if self._is_up_to_date(request, report, seen):
                 return report
             from openclaw_mem_engine.sync.update import update  # most searches do without it
 
+            def show(*now: Any) -> None:
+                self._latest = now
+                if progress is not None:
+                    progress(*now)
+
             with (
-                self._locked(flight, wait_s, cancel) as lock,
+                self._locked(request, show, seen, wait_s, cancel) as lock,
                 self._during(report),
                 self._events.syncing(report, lambda: self._will_rebuild(request)),
             ):
                 opened = self._store.follow()
-                seen = flight.compared_with
-                same = seen is not None and seen == (opened, self._store.generation())
+                same = seen.version is not None and seen.version == (opened, self._store.generation())
                 update(
                     self._settings,
                     self._store,
                     self._embedders,
                     request,
-                    flight.show,
+                    show,
                     LinkedToken(cancel, lambda: lock.is_lost),  # without the lock nothing may be written
                     self._clock,
-                    flight.listing if same else None,
+                    seen.listing if same else None,
                     report,
                 )
                 if self._store.follow() != opened:
@@ -132,14 +115,13 @@ class SyncCoordinator:
                         f"The index {self._store.path} was set aside or removed while it was brought up to "
                         "date: run it again."
                     )
-            flight.report = report
         return report
 
-    def _is_up_to_date(self, flight: _Flight, report: SyncReport) -> bool:
+    def _is_up_to_date(self, request: SyncRequest, report: SyncReport, seen: _Seen) -> bool:
         """Whether a sync would neither read nor write: the usual case of a search, which needs no lock, nor
         the library of locks. ``report`` is filled in then. Never while another process has the lock, or was
         killed."""
-        start, store, request = time.perf_counter(), self._store, flight.request
+        start, store = time.perf_counter(), self._store
         at_work = SyncLock(store.path).record_path.exists()
         if request.force or request.verify or at_work or not store.is_present():
             return False
@@ -148,8 +130,8 @@ class SyncCoordinator:
             if store.synced_at() is None or self._will_rebuild(request) or store.is_hollow():
                 return False
             how = Comparison(prune=request.prune, tails=request.tails, reading=_reading_is_work)
-            flight.compared_with = opened, store.generation()
-            flight.listing = listing = listed(self._settings)
+            seen.version = opened, store.generation()
+            seen.listing = listing = listed(self._settings)
             files, _ = store.settled()
             changes, skipped = scan(self._settings, store, how, listing)
             # What the index itself excludes, a listing does not show.
@@ -182,26 +164,30 @@ class SyncCoordinator:
             if lock.found_dead is None and left and not has_leftovers(path):
                 self._events.killed(None, True)
 
-    def _join_or_begin(
-        self, request: SyncRequest, progress: Progress | None, cancel: CancelToken | None
-    ) -> SyncReport | tuple[_Flight, float]:
-        """The report of a sync that was joined, or one of our own and how long it may wait, seconds."""
-        wait_s = request.wait_s
-        while True:
-            with self._guard:
-                running = self._running
-                if running is None:
-                    self._running = _Flight(request, progress)
-                    return self._running, wait_s
-            wait_s -= self._join(running, wait_s, progress, cancel)
-            # A change after its scan of the files is not in its report.
-            report = running.answer_to(request)
-            if report is not None and self._is_current(request):
-                return report
-
-    def _is_current(self, request: SyncRequest) -> bool:
-        how = Comparison(prune=request.prune, tails=request.tails)
-        return not scan(self._settings, self._store, how)[0].paths
+    @contextmanager
+    def _in_turn(
+        self, wait_s: float, progress: Progress | None, cancel: CancelToken | None
+    ) -> Iterator[float]:
+        """No other thread syncs in the body. Yields what is left of ``wait_s``, of which the time counts that
+        another thread waited for another process meanwhile. Raises SyncBusy when that is more, Cancelled."""
+        shown: tuple[int, int, str] | None = None
+        last, waited = time.monotonic(), 0.0
+        while not self._turn.acquire(timeout=_POLL_S):
+            if cancel is not None and cancel.is_set():
+                raise Cancelled("Waiting for a running sync was stopped; that sync continues.")
+            now = time.monotonic()
+            waited += now - last if self._began is None else 0.0
+            last = now
+            if waited >= wait_s:
+                raise SyncLock(self._store.path).busy()
+            if progress is not None and self._latest != shown:
+                shown = self._latest
+                progress(*shown)
+        try:
+            self._began, self._latest = None, (0, 0, "")
+            yield wait_s - waited
+        finally:
+            self._turn.release()
 
     def _will_rebuild(self, request: SyncRequest) -> bool:
         self._store.follow(make=False)  # the one that was open may have been set aside as damaged
@@ -210,45 +196,21 @@ class SyncCoordinator:
         return present is not None and (request.force or needs_rebuild(present, wanted))
 
     @contextmanager
-    def _flying(self, flight: _Flight) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            with self._guard:
-                self._running = None
-            flight.done.set()
-
-    @contextmanager
-    def _locked(self, flight: _Flight, wait_s: float, cancel: CancelToken | None) -> Iterator[SyncLock]:
+    def _locked(
+        self, request: SyncRequest, show: Progress, seen: _Seen, wait_s: float, cancel: CancelToken | None
+    ) -> Iterator[SyncLock]:
         def waiting(owner: Owner | None) -> None:
-            flight.listing = None  # it is not of now any more
+            seen.listing = None  # it is not of now any more
             who = owner.described(time.time()) if owner else "another process, which is indexing"
-            flight.show(0, 0, f"{WAITING}{who}")
+            show(0, 0, f"{WAITING}{who}")
 
         make_folder(self._store.path)  # that of the lock, too: all of it may have been removed
-        what = "rebuilding" if flight.request.force else "indexing"
+        what = "rebuilding" if request.force else "indexing"
         lock = SyncLock(self._store.path, what, killed=self._events.killed)
         with lock.holding(wait_s, cancel, waiting):
-            flight.began = time.monotonic()
+            self._began = time.monotonic()
             with self._store.exclusive():
                 yield lock
-
-    def _join(
-        self, flight: _Flight, wait_s: float, progress: Progress | None, cancel: CancelToken | None
-    ) -> float:
-        """Wait for the end of a sync of another thread. Returns for how many seconds that waited for another
-        process; raises SyncBusy when it is more than ``wait_s``."""
-        start = time.monotonic()
-        shown: tuple[int, int, str] | None = None
-        while not flight.done.wait(_POLL_S):
-            if cancel is not None and cancel.is_set():
-                raise Cancelled("Waiting for a running sync was stopped; that sync continues.")
-            if flight.began is None and time.monotonic() - start >= wait_s:
-                raise SyncLock(self._store.path).busy()
-            if progress is not None and flight.latest != shown:
-                shown = flight.latest
-                progress(*shown)
-        return max(0.0, (flight.began or time.monotonic()) - start)
 
 
 def _reading_is_work(path: str) -> None:

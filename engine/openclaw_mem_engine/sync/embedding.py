@@ -15,7 +15,7 @@ from openclaw_mem_engine.cancellation import CancelToken, Deadline, LinkedToken
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note, Progress, Space
 from openclaw_mem_engine.providers.base import TextRefused, space_of
-from openclaw_mem_engine.providers.base_embedder import other_dims
+from openclaw_mem_engine.providers.base_embedder import last_answer, other_dims
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
 from openclaw_mem_engine.sync.waiting import waiting_for
@@ -33,12 +33,17 @@ _REFUSALS = 3
 _PROBE_TEXT = "memory"
 #: With less of its budget left, an embedder is not asked: that it does not answer would prove nothing.
 _LEAST_SHARE = 0.5
-_TOO_SLOW = "Making the vectors of new text takes longer than a search waits for it."
 NO_LIMIT = Deadline(None)
 
 
 class OutOfTime(ProviderError):
     """Embedding takes longer than the search that waits for it allows."""
+
+
+def too_slow(embedder: Embedder) -> OutOfTime:
+    """The error of an embedder that takes too long, with what it answered last where that was no success."""
+    text = "Making the vectors of new text takes longer than a search waits for it"
+    return OutOfTime(f"{text}{last_answer(embedder)}.")
 
 
 class Embedding:
@@ -102,7 +107,7 @@ class Embedding:
             except Cancelled:
                 if self._cancel.is_cancelled:
                     raise
-                self.failure = OutOfTime(_TOO_SLOW)
+                self.failure = too_slow(self._embedder)
             except TextRefused as error:
                 self._refused[missing[error.position]] = error
                 if not self.embedded and len(self._refused) >= _REFUSALS:
@@ -142,7 +147,7 @@ class Embedding:
         """See ``admit``. Raises ProviderError."""
         budget_s = self.budget_s or 0.0
         if self._deadline.left_s < budget_s * _LEAST_SHARE:
-            raise OutOfTime(_TOO_SLOW)
+            raise too_slow(embedder)
         given_s = min(budget_s, self._deadline.left_s)
         self._deadline = Deadline(given_s)
         admit(embedder, given_s, self._cancel)
@@ -215,7 +220,7 @@ class Embedding:
             except Cancelled:
                 if self._cancel.is_cancelled:
                     raise
-                self.failure = OutOfTime(_TOO_SLOW)
+                self.failure = too_slow(self._embedder)
                 return
             except ProviderError as failure:
                 self.failure = failure
@@ -249,8 +254,6 @@ class Embedding:
         while self.failure is None:
             waiting = self._store.chunks_without_vector(most, self.space)
             if not waiting:
-                if primary:
-                    self._store.vectors_complete()
                 return
             ids = {chunk.chunk_id for chunk in waiting}
             if ids == before:
@@ -263,7 +266,7 @@ class Embedding:
             for start in range(0, len(waiting), self.group):
                 self._fill(waiting[start : start + self.group], label, primary=primary)
                 if until.is_over and self._store.chunks_without_vector(1, self.space):
-                    self.failure = self.failure or OutOfTime(_TOO_SLOW)
+                    self.failure = self.failure or too_slow(self._embedder)
                 if self.failure is not None:
                     return
 
@@ -285,7 +288,7 @@ def admit(embedder: Embedder, given_s: float, cancel: LinkedToken) -> None:
     from openclaw_mem_engine.providers.circuit_breaker import is_slower, no_answer  # loads SQLite
 
     if is_slower(embedder, given_s):
-        raise OutOfTime(_TOO_SLOW)
+        raise too_slow(embedder)
     try:
         embedder.embed_query(_PROBE_TEXT, cancel)
     except Cancelled:

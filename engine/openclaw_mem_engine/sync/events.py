@@ -102,15 +102,16 @@ class Journal:
             text = f"The index was rebuilt; what followed {ended}: finished work is kept."
         elif rebuild:
             text = f"The rebuild {ended}: the index is unchanged."
-        elif isinstance(error, IndexDamaged):
-            text = f"The sync {ended}."
-        else:
+        elif isinstance(error, Cancelled):
             text = f"The sync {ended}: finished work is kept."
+        else:  # where there is no index, nothing is kept
+            text = f"The sync {ended}."
         reason = _reason(error)
         self._add(
             "rebuild" if rebuild or done.rebuilt else "sync",
             text,
             seconds=seconds,
+            counts={ended.rpartition(" ")[2]: 1},
             reason=reason,
             topic="sync",
             state=f"{ended}: {reason}",
@@ -123,17 +124,15 @@ class Journal:
         failures = [note.text for note in report.incomplete]
         if not did and not failures:
             return
-        from openclaw_mem_engine.stores.findings import counted
+        from openclaw_mem_engine.sanitize import counted
 
         parts = []
         if report.rebuilt:
             parts.append(f"index rebuilt with {counted(report.files, 'file')}")
         elif report.changed or report.refused or report.removed:
             out = f", {len(report.left_out):,} excluded" if report.left_out else ""
-            parts.append(
-                f"{counted(len(report.changed), 'file')} new or modified, "
-                f"{', '.join(report.taken_out) or '0 deleted'}{out}"
-            )
+            changed = f"{counted(len(report.changed), 'file')} new or modified"
+            parts.append(f"{', '.join((changed, *report.taken_out))}{out}")
         if made:
             parts.append(f"{counted(made, 'text')} embedded")
         if failures:
@@ -169,7 +168,7 @@ class Journal:
         kind, what = _WORK[work]
         who = "" if owner is None else f" of process {owner.pid} that began {_began(owner.since)}"
         kept = "the index is unchanged" if left else "what it had finished is in the index"
-        self._add(kind, f"{what}{who} was killed; {kept}.")
+        self._add(kind, f"{what}{who} was killed; {kept}.", counts={"killed": 1})
 
     def set_aside(self, damaged: str, error: IndexDamaged) -> None:
         """A damaged index was moved to the file ``damaged``, and a new one is built instead."""
@@ -192,7 +191,7 @@ class Journal:
         last, since = self.log.last_state(f"provider {provider}", well=_WELL, **self._of)
         if last not in (None, _WELL):
             away = None if since is None else max(0.0, self.log.now() - since)
-            news("recovered", f"{provider} works again.", seconds=away)
+            news("recovered", f"Searches use {provider} again.", seconds=away)
 
     @contextmanager
     def searching(self) -> Iterator[None]:
@@ -239,7 +238,7 @@ class Journal:
 
     def examined(self, report: DoctorReport, seconds: float) -> None:
         """The doctor has checked. Nothing is written down when there is no index: a check makes no file."""
-        from openclaw_mem_engine.stores.findings import counted
+        from openclaw_mem_engine.sanitize import counted
 
         codes = list(dict.fromkeys(finding.code for finding in report.findings))
         if "not-there" in codes:

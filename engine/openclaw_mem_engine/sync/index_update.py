@@ -234,7 +234,7 @@ class IndexUpdate:
             embedding = self.embedding  # that of a provider, which may hang, must not delay the words
             vectors = embedding.vectors_of(texts, label) if embedding.is_instant else embedding.cached(texts)
         lines = self.embedding.lines_of([chunk for _, chunks in batch for chunk in chunks])
-        changes = [change_of(state, chunks, vectors, self.embedding.space, lines) for state, chunks in batch]
+        changes = [change_of(state, chunks, vectors, lines) for state, chunks in batch]
         self.store.apply(*changes, built_with=self._built_with)
 
 
@@ -242,13 +242,10 @@ def change_of(
     state: FileState,
     chunks: list[StoredChunk],
     vectors: Mapping[str, Vector | None],
-    space: Space,
     lines: Mapping[str, bytes],
 ) -> FileChange:
-    """A file with its chunks, their ``vectors`` by text hash, and packed ``lines`` by chunk id; vectors that
-    lack are awaited, unless the space has none."""
-    awaited = space.provider != "none" and any(chunk.hash not in vectors for chunk in chunks)
-    return FileChange(state, chunks, [vectors.get(chunk.hash) for chunk in chunks], awaited, lines)
+    """A file with its chunks, their ``vectors`` by text hash, and packed ``lines`` by chunk id."""
+    return FileChange(state, chunks, [vectors.get(chunk.hash) for chunk in chunks], lines)
 
 
 class SourceText(NamedTuple):

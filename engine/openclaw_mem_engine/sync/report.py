@@ -44,16 +44,6 @@ class SyncRequest:
     files_s: float | None = None
     knobs: Knobs | None = None
 
-    def covers(self, other: SyncRequest) -> bool:
-        """Whether the report of a sync of this request, which has begun, answers the other one too. Each
-        caller waits by its own ``wait_s``. A ``verify`` that has begun answers none that was asked for later:
-        a file that it has read may have changed since without a trace."""
-        wanted = (other.force, self.force), (other.prune, self.prune), (other.tails, self.tails)
-        if other.verify or any(its and not mine for its, mine in wanted):
-            return False
-        limits = (self.budget_s, other.budget_s), (self.files_s, other.files_s)
-        return all(mine is None or (its is not None and mine >= its) for mine, its in limits)
-
 
 #: Everything that changed, without a limit of time.
 DEFAULT_REQUEST = SyncRequest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,12 +12,12 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexUnavailable, UsageError
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.stores import is_there, open_store
-from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, Generation, IndexStore
+from openclaw_mem_engine.stores.base import FileChange, FileState, Generation, IndexStore
 from openclaw_mem_engine.stores.sqlite.files import make_folder
+from openclaw_mem_engine.sync.index_update import change_of
 from openclaw_mem_engine.sync.lock import SyncLock
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.stores.base import Vector
     from openclaw_mem_engine.stores.postgres.moving import Held
 
 #: Embeddings that are copied together.
@@ -167,7 +167,7 @@ def copy_index(source: IndexStore, target: IndexStore, progress: Progress, cance
         for done, state in enumerate(states):
             _stop_if(cancel)
             progress(done, len(states), state.path)
-            copy.apply(_change(source, state, fingerprint), built_with=fingerprint)
+            copy.apply(_change(source, state), built_with=fingerprint)
         if (synced_at := source.synced_at()) is not None:
             copy.finish(synced_at)
         if source.generation() != before:
@@ -196,9 +196,6 @@ def _numbers(store: IndexStore) -> tuple[int, int, int]:
     return counts.files, counts.chunks, store.covered()
 
 
-def _change(source: IndexStore, state: FileState, fingerprint: Fingerprint) -> FileChange:
+def _change(source: IndexStore, state: FileState) -> FileChange:
     chunks = [chunk for chunk in source.chunks_of(state.path) if chunk.source == state.source]
-    known: Mapping[str, Vector | None] = source.cached_vectors({chunk.hash for chunk in chunks})
-    vectors: Sequence[Vector | None] = [known.get(chunk.hash) for chunk in chunks]
-    awaits = fingerprint.provider != "none" and any(chunk.hash not in known for chunk in chunks)
-    return FileChange(state, chunks, vectors, awaits)
+    return change_of(state, chunks, source.cached_vectors({chunk.hash for chunk in chunks}), {})

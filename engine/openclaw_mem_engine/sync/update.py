@@ -92,7 +92,7 @@ def update(
 
 def _stopped(store: IndexStore) -> str:
     """What a stopped sync has left in the index."""
-    from openclaw_mem_engine.stores.findings import counted
+    from openclaw_mem_engine.sanitize import counted
 
     counts, space = store.counts(), store.fingerprint()
     held = f"{counted(counts.files, 'file')}, {counted(counts.chunks, 'chunk')}"
@@ -208,7 +208,7 @@ class _Update:
         primary = self.embedders.primary
         if primary is None:
             return
-        self.progress(0, 0, f"{WAITING}{primary.awaited}")
+        self.progress(0, 0, f"{WAITING}{primary.awaited[0]}")
         with waiting_for(primary, self.progress):
             dims = probe(primary, self.cancel)
         held = self.store.vector_dims(self.wanted.space)
@@ -241,7 +241,7 @@ class _Update:
         chunks, space = self.store.chunks_of(state.path), self.wanted.space
         hashes = {chunk.hash for chunk in chunks} if space.provider != "none" else ()
         lines = fresh.packed_lines([chunk.chunk_id for chunk in chunks], space)
-        return change_of(state, chunks, fresh.cached_vectors(hashes), space, lines)
+        return change_of(state, chunks, fresh.cached_vectors(hashes), lines)
 
     def _index_update(
         self, settings: Settings, target: IndexStore, space: Space, embedder: Embedder | None

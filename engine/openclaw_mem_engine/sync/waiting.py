@@ -19,9 +19,11 @@ _QUIET_S, _STEP_S = 1.0, 1.0
 
 
 @contextmanager
-def waiting_for(embedder: Embedder, progress: Progress) -> Iterator[Progress]:
+def waiting_for(embedder: Embedder, progress: Progress | None) -> Iterator[Progress]:
     """The body waits for ``embedder``. Yields the ``progress`` of what comes from it; while nothing comes,
-    that is called with what is waited for, and for how many seconds: in a thread, never twice at a time."""
+    that is called with what is waited for, and for how many seconds or why: in a thread, never twice at a
+    time."""
+    said = progress or (lambda *_: None)
     showing, ended = threading.Lock(), threading.Event()
     last, heard = (0, 0), time.monotonic()
 
@@ -29,14 +31,16 @@ def waiting_for(embedder: Embedder, progress: Progress) -> Iterator[Progress]:
         nonlocal last, heard
         with showing:
             last, heard = (done, total), time.monotonic()
-            progress(done, total, label)
+            said(done, total, label)
 
     def wait() -> None:
         while not ended.wait(_STEP_S):
             with showing:
                 waited = time.monotonic() - heard
                 if waited >= _QUIET_S and not ended.is_set():
-                    progress(*last, f"{WAITING}{embedder.awaited}, {waited:.0f} s")
+                    host, failure = embedder.awaited
+                    state = f": {failure}" if failure else f", {waited:.0f} s"
+                    said(*last, f"{WAITING}{host}{state}")
 
     thread = threading.Thread(target=wait, name="openclaw-mem-waiting", daemon=True)
     thread.start()

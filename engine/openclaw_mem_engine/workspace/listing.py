@@ -90,8 +90,8 @@ def list_memory(
     extras = resolve_extras(workspace, extra_paths)
     bare = [extra.configured for extra in extras if not _take_extra(walk, workspace, extra) and extra.glob]
     if bare:
-        takes = "takes" if len(bare) == 1 else "take"
-        walk.skip(UNLISTED, f"{', '.join(map(repr, bare))} {takes} in no file that ends in {NOTE_SUFFIX}")
+        match = "matches" if len(bare) == 1 else "match"
+        walk.skip(UNLISTED, f"{', '.join(map(repr, bare))} {match} no {NOTE_SUFFIX} file")
     no_folder = not os.path.lexists(os.path.join(workspace.real, MEMORY_FOLDER))
     alone = no_folder and not extras and MEMORY_FOLDER not in walk.skipped
     if count := _outside(workspace.real, walk) if alone else "":

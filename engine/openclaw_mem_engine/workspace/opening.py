@@ -113,6 +113,18 @@ def read_bytes(base: str, tail: str, max_bytes: int = MAX_NOTE_BYTES, shown: str
     return FileBytes(data, before, settled=same and len(data) == before.st_size)
 
 
+def read_if_there(
+    base: str, tail: str, max_bytes: int = MAX_NOTE_BYTES, shown: str | None = None
+) -> FileBytes | None:
+    """The same; None for a file that is missing."""
+    try:
+        return read_bytes(base, tail, max_bytes, shown)
+    except NoteRefused as refusal:
+        if refusal.kind != "missing":
+            raise
+        return None
+
+
 def open_file(base: str, tail: str, shown: str) -> tuple[int, os.stat_result]:
     """A descriptor, which the caller closes, and its status. Arguments and refusals as of ``read_bytes``."""
     try:

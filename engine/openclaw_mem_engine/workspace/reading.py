@@ -16,7 +16,7 @@ from typing import NamedTuple
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Excerpt, snippet_of, utf16_length
 from openclaw_mem_engine.sanitize import WHITE
-from openclaw_mem_engine.workspace.opening import NoteRefused, mtime_of, printable, read_bytes
+from openclaw_mem_engine.workspace.opening import NoteRefused, mtime_of, printable, read_bytes, read_if_there
 from openclaw_mem_engine.workspace.rules import (
     MAX_NOTE_BYTES,
     MEMORY_FOLDER,
@@ -120,13 +120,9 @@ def get_excerpt(
     if "\0" in asked:
         raise NoteRefused("outside", path, "holds a NUL character, which no path can")
     allowed = locate_note(workspace, asked, resolve_extras(workspace, extra_paths))
-    try:
-        data = read_bytes(allowed.base, allowed.tail, max_bytes, asked).data
-    except NoteRefused as refusal:
-        if refusal.kind != "missing":
-            raise
+    if (read := read_if_there(allowed.base, allowed.tail, max_bytes, asked)) is None:
         return Excerpt(allowed.path, "", 1, 0, 0, found=False)
-    return excerpt_of(data, allowed.path, start, lines)
+    return excerpt_of(read.data, allowed.path, start, lines)
 
 
 def excerpt_of(data: bytes, path: str, start: int | None, lines: int | None) -> Excerpt:
@@ -229,15 +225,16 @@ def _allowed(
                     yield AllowedPath(path, extra.base, tail, rest.split(os.sep)[:-1])
 
 
-#: Under this likeness (0 to 100) a suggestion would be noise.
-LEAST_LIKENESS = 60.0
+#: Under this likeness (0 to 100) of file names, or of whole paths, a suggestion would be noise.
+LEAST_NAME, LEAST_PATH = 65.0, 87.0
 
 
 def suggest_paths(wrong: str, known: Sequence[str], limit: int = 5) -> list[str]:
     """The known paths most like ``wrong``, best first, ties by path, at most ``limit``.
 
-    Upper and lower case are the same here. A path counts by the better of two likenesses: the whole path,
-    and the file name alone (a little less), so that a right name in a wrong folder is found.
+    Upper and lower case are the same here. A path counts by the better of two likenesses: the file name, so
+    that a right name in a wrong folder is found, and the whole path, where it is nearly the same: paths of
+    one folder are always somewhat alike.
     """
     if limit < 1 or not wrong.strip() or not known:
         return []
@@ -245,8 +242,8 @@ def suggest_paths(wrong: str, known: Sequence[str], limit: int = 5) -> list[str]
 
     def likeness(path: str) -> float:
         folded = _folded(path)
-        name = fuzz.ratio(asked.rpartition("/")[2], folded.rpartition("/")[2], score_cutoff=LEAST_LIKENESS)
-        return max(fuzz.ratio(asked, folded, score_cutoff=LEAST_LIKENESS), 0.95 * name)
+        name = fuzz.ratio(asked.rpartition("/")[2], folded.rpartition("/")[2], score_cutoff=LEAST_NAME)
+        return max(fuzz.ratio(asked, folded, score_cutoff=LEAST_PATH), 0.95 * name)
 
     asked = _folded(wrong.strip())
     ranked = sorted((-score, path) for path in set(known) if (score := likeness(path)))

@@ -122,6 +122,17 @@ def below(folder: str, path: str) -> str | None:
     return path[len(start) :] if path.startswith(start) else None
 
 
+def _opening(folder: Path) -> str:
+    """What gives this user access to a folder, as a sentence."""
+    for path in (*reversed(folder.absolute().parents), folder.absolute()):
+        mode = os.R_OK | os.X_OK if path == folder.absolute() else os.X_OK
+        if not os.access(path, mode, effective_ids=os.access in os.supports_effective_ids):
+            if path.stat().st_uid == os.geteuid():
+                return f"Run `chmod u+rx -- {shlex.quote(str(path))}`."
+            return f"The owner of {path} can change its permissions."
+    return "Change its permissions."
+
+
 def open_workspace(root: Path | str) -> Workspace:
     """Find the real folder of a workspace (which may be configured as a link). Raises ``WorkspaceError`` when
     it is missing, not a folder, or cannot be entered."""
@@ -141,7 +152,7 @@ def open_workspace(root: Path | str) -> Workspace:
             text = f"The workspace {given} is a file. Name the folder that holds it: --workspace {folder}"
         raise WorkspaceError(text) from None
     except PermissionError:
-        raise WorkspaceError(f"The workspace {given} may not be read. Change its permissions.") from None
+        raise WorkspaceError(f"The workspace {given} may not be read. {_opening(Path(given))}") from None
     except (OSError, ValueError) as error:
         raise WorkspaceError(f"The workspace {given!r} cannot be opened: {error}. {hint}") from error
     return Workspace(given, real)

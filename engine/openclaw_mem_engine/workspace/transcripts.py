@@ -255,14 +255,16 @@ def _said(line: bytes | None) -> str | None:
     return utf8(f"{_LABELS[role]}: {redact(text)}").decode().replace("\0", "\ufffd") if text else None
 
 
+def text_blocks(content: object) -> list[str]:
+    """A text, or the ``text`` blocks of a list."""
+    blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    texts = (block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text")
+    return [text for text in texts if isinstance(text, str)]
+
+
 def _text_of(content: object) -> str:
-    """A text, or the ``text`` blocks of a list, on one line; "" when there is none."""
-    texts: list[object] = [content]
-    if isinstance(content, list):
-        texts = [
-            block.get("text") for block in content if isinstance(block, dict) and block.get("type") == "text"
-        ]
-    lines = (_BLANKS.sub(" ", text).strip(" ") for text in texts if isinstance(text, str))
+    """What is said, on one line; "" when there is nothing."""
+    lines = (_BLANKS.sub(" ", text).strip(" ") for text in text_blocks(content))
     return " ".join(filter(None, lines))
 
 

@@ -16,7 +16,7 @@ from openclaw_mem_engine.stores.base import (
     StoredChunk,
 )
 from openclaw_mem_engine.stores.postgres.cache import put_missing, put_vectors
-from openclaw_mem_engine.stores.postgres.content import CHUNK
+from openclaw_mem_engine.stores.postgres.content import CHUNK, WITHOUT_VECTORS
 from openclaw_mem_engine.stores.postgres.lexical import term_row
 from openclaw_mem_engine.stores.postgres.schema import NAME
 from openclaw_mem_engine.stores.postgres.session import OWN, AgentRows, Transaction
@@ -37,9 +37,6 @@ class Changes(IndexWriter):
 
     def begin(self, fingerprint: Fingerprint) -> None:
         self._put("fingerprint", fingerprint.to_json())
-
-    def vectors_complete(self) -> None:
-        self._put("awaits_vectors", False)
 
     def finish(self, synced_at: float, *, purge: bool = False) -> None:  # noqa: ARG002
         self._put("synced_at", synced_at)
@@ -64,9 +61,8 @@ class Changes(IndexWriter):
                     seq = next(numbers)
                     # PostgreSQL keeps no NUL; notes have none either (``reading``), transcripts may.
                     chunks.append((*key, seq, *chunk[:6], chunk.text.replace("\0", "\ufffd")))
-                    if self.caps.full_text:
-                        rows = (term_row(form, chunk.path, chunk.text) for form in FORMS)
-                        terms += [(*key, seq, *row) for row in rows]
+                    rows = (term_row(form, chunk.path, chunk.text) for form in FORMS)
+                    terms += [(*key, seq, *row) for row in rows]
                     if vector is not None:
                         made[chunk.hash] = vector
             write.insert(
@@ -77,8 +73,6 @@ class Changes(IndexWriter):
             if built_with is not None:
                 # What was put into the cache before its chunk was written may have been pruned meanwhile.
                 put_missing(write, made, built_with.space)
-            if any(change.awaits_vectors for change in changes):
-                write.execute(f"UPDATE {NAME}.generations SET awaits_vectors = true WHERE {OWN}")
 
     def touch(self, states: Sequence[FileState]) -> None:
         if states:
@@ -93,14 +87,11 @@ class Changes(IndexWriter):
                 write.execute(sql, path=path, source=source)
 
     def chunks_without_vector(self, limit: int, space: Space | None = None) -> list[StoredChunk]:
-        sql = f"""SELECT {CHUNK} FROM {NAME}.chunks c WHERE {OWN} AND NOT EXISTS (
-            SELECT 1 FROM {NAME}.vectors v WHERE v.agent = %(agent)s AND v.space = %(space)s
-                AND v.pending = %(pending)s AND v.hash = c.hash) ORDER BY seq LIMIT %(limit)s"""
+        sql = f"SELECT {CHUNK} {WITHOUT_VECTORS} ORDER BY seq LIMIT %(limit)s"
         with self._rows.reading() as read:
-            asked, facts = read.of_space(space), read.facts
-            if facts.fingerprint is None or (asked == read.of_space(None) and not facts.awaits_vectors):
+            if not (space or read.primary).has_vectors:
                 return []
-            return [StoredChunk(*row) for row in read.rows(sql, **asked, limit=limit)]
+            return [StoredChunk(*row) for row in read.rows(sql, **read.of_space(space), limit=limit)]
 
     def set_vectors(self, vectors: Mapping[str, Vector], built_with: Fingerprint | None = None) -> None:
         sql = f"SELECT id, hash FROM {NAME}.chunks WHERE {OWN} AND id = ANY(%(ids)s)"

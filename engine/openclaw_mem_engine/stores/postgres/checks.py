@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.commands import REBUILD
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.errors import IndexUnavailable
-from openclaw_mem_engine.stores.findings import Outcome, counted, counted_are, counted_have
+from openclaw_mem_engine.sanitize import counted, counted_are, counted_have
+from openclaw_mem_engine.stores.findings import Outcome
 from openclaw_mem_engine.stores.postgres.connections import Connections
 from openclaw_mem_engine.stores.postgres.schema import NAME, TABLES
 from openclaw_mem_engine.stores.postgres.session import AgentRows

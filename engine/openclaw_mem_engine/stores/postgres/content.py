@@ -29,6 +29,10 @@ CHUNK = "c.id, c.path, c.source, c.start_line, c.end_line, c.hash, c.text"
 WITH_VECTORS = f"""FROM {NAME}.chunks c JOIN {NAME}.vectors v ON v.agent = %(agent)s AND v.space = %(space)s
         AND v.pending = %(pending)s AND v.hash = c.hash AND v.v IS NOT NULL
     WHERE c.agent = %(agent)s AND c.gen = %(gen)s"""
+#: The chunks that were not embedded in a space.
+WITHOUT_VECTORS = f"""FROM {NAME}.chunks c WHERE {OWN} AND NOT EXISTS (
+    SELECT 1 FROM {NAME}.vectors v WHERE v.agent = %(agent)s AND v.space = %(space)s
+        AND v.pending = %(pending)s AND v.hash = c.hash)"""
 
 
 def dims_of(read: Transaction, space: Space | None) -> int | None:

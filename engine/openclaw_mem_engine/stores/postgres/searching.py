@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Note, Source, Space
-from openclaw_mem_engine.stores.base import Capabilities, Fingerprint, SearchStore, StoredChunk
-from openclaw_mem_engine.stores.postgres.content import CHUNK, WITH_VECTORS, dims_of
+from openclaw_mem_engine.stores.base import Capabilities, SearchStore, StoredChunk
+from openclaw_mem_engine.stores.postgres.content import CHUNK, WITH_VECTORS, WITHOUT_VECTORS, dims_of
 from openclaw_mem_engine.stores.postgres.lexical import Lexical
 from openclaw_mem_engine.stores.postgres.schema import NAME
 from openclaw_mem_engine.stores.postgres.session import AgentRows, Transaction
@@ -25,16 +25,20 @@ class Searches(SearchStore):
     _rows: AgentRows
     _lexical: Lexical
     caps: Capabilities
+    #: The notes, and the state of the index that has them.
+    _noted: tuple[tuple[int, int], tuple[Note, ...]] = (-1, -1), ()
 
     @property
     def notes(self) -> tuple[Note, ...]:
         with self._rows.reading() as read:
-            facts = read.facts
-        if facts.fingerprint is None or not facts.awaits_vectors:
-            return ()
-        label = Fingerprint.from_json(facts.fingerprint).space.label
-        text = f"Some chunks have no vectors of {label} yet: run `openclaw-mem index`."
-        return (Note("vectors-awaited", text, "warning"),)
+            state = read.facts.gen, read.facts.generation
+            if self._noted[0] != state:  # not in every search
+                primary, awaited = read.primary, f"SELECT EXISTS (SELECT 1 {WITHOUT_VECTORS})"
+                text = f"Some chunks have no vectors of {primary.label} yet."
+                is_behind = primary.has_vectors and read.one(awaited, **read.of_space(None))
+                found = (Note("vectors-awaited", text, "warning"),) if is_behind else ()
+                self._noted = state, found
+        return self._noted[1]
 
     def generation(self) -> int:
         with self._rows.reading() as read:

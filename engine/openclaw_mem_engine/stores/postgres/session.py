@@ -36,7 +36,6 @@ class Facts(NamedTuple):
     generation: int = 0
     fingerprint: str | None = None
     synced_at: float | None = None
-    awaits_vectors: bool = False
     name: str | None = None
     moved_to: str | None = None
 
@@ -85,12 +84,16 @@ class Transaction:
             with self._explained(), self._connection.cursor() as cursor:
                 cursor.executemany(sql, rows)
 
+    @property
+    def primary(self) -> Space:
+        """The primary space; one without vectors in an index that was never begun."""
+        known = self.facts.fingerprint
+        return Space("", "", "") if known is None else Fingerprint.from_json(known).space
+
     def of_space(self, space: Space | None) -> dict[str, Any]:
         """What is bound for the vectors of a space, None for the primary one: its key, and the generation to
         which they belong here, 0 for all."""
-        if space is None and self.facts.fingerprint is not None:
-            space = Fingerprint.from_json(self.facts.fingerprint).space
-        key = json.dumps(space or Space("", "", ""))
+        key = json.dumps(space or self.primary)
         return {"space": key, "pending": self.facts.gen if key == self._without else 0}
 
 
@@ -116,7 +119,7 @@ class AgentRows:
     def _facts_sql(self) -> str:
         gen = "a.live" if self.gen is None else f"{self.gen:d}"
         return f"""SELECT {gen}, coalesce(g.generation, 0), g.fingerprint, g.synced_at,
-                coalesce(g.awaits_vectors, false), a.name, a.moved_to
+                a.name, a.moved_to
             FROM {NAME}.agents a LEFT JOIN {NAME}.generations g ON g.agent = a.agent AND g.gen = {gen}
             WHERE a.agent = {self.agent:d}"""
 

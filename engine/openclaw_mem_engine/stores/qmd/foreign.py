@@ -17,10 +17,10 @@ from openclaw_mem_engine.stores.qmd.schema import (
     NEEDED,
     SCHEMA_VERSION,
     VIEWS,
-    connect_foreign,
     tables_of,
 )
 from openclaw_mem_engine.stores.sqlite.database import Bound, explained, rows
+from openclaw_mem_engine.stores.sqlite.files import connect_read_only
 
 #: How often a query is repeated because the file changed meanwhile.
 _TRIES = 5
@@ -61,7 +61,7 @@ class ForeignDatabase:
         if self._connection is None or now != self._state:
             if self._connection is not None:
                 self._connection.close()
-            self._connection, self._state = connect_foreign(self.path), now
+            self._connection, self._state = connect_read_only(self.path), now
             self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             self._connection.execute(VIEWS)
         return self._connection

@@ -15,7 +15,7 @@ import apsw
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.qmd.lexical import spaced_cjk
 from openclaw_mem_engine.stores.sqlite.database import Advice, Bound, rows
-from openclaw_mem_engine.stores.sqlite.files import QMD_ID, uri_of
+from openclaw_mem_engine.stores.sqlite.files import QMD_ID, connect_read_only
 
 #: ``user_version`` of the schema below; QMD 1.0 has 0.
 SCHEMA_VERSION = 1
@@ -24,7 +24,6 @@ _AWAY = "Move the file away, and `openclaw-mem qmd update` builds a new one from
 ADVICE = Advice(
     again="run `openclaw-mem qmd update` again",
     replace=_AWAY,
-    rebuild=_AWAY,
     check="Try again; should that not help, move it away, and `openclaw-mem qmd update` builds a new one.",
     repair=_AWAY,
 )
@@ -117,20 +116,12 @@ def owner_of(path: Path) -> Owner:
     file. Only reads."""
     if not path.exists() or (path.is_file() and not path.stat().st_size):
         return "nothing"
-    with suppress(apsw.Error), closing(connect_foreign(path)) as connection:
+    with suppress(apsw.Error), closing(connect_read_only(path)) as connection:
         if connection.pragma("application_id") == QMD_ID:
             return "ours"
         if tables_of(connection).keys() >= NEEDED:
             return "qmd"
     return "other"
-
-
-def connect_foreign(path: Path) -> apsw.Connection:
-    """A connection that makes no files: where there is no write-ahead log, SQLite is promised that nothing
-    changes, or it would make one; the caller has to see by ``ForeignDatabase`` whether that held."""
-    has_log = path.with_name(f"{path.name}-wal").exists()
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return apsw.Connection(f"{uri_of(path.resolve())}?{'mode=ro' if has_log else 'immutable=1'}", flags=flags)
 
 
 def tables_of(connection: apsw.Connection) -> dict[str, str]:
@@ -148,11 +139,6 @@ def create(connection: apsw.Connection) -> None:
         )
     is_new = "documents_fts" not in tables_of(connection)
     connection.execute(TABLES)
-    for table, column in (("files", "refusal"), ("collections", "update_command")):  # of an earlier index
-        sql = f"SELECT 1 FROM pragma_table_info('openclaw_mem_{table}') WHERE name = '{column}'"
-        if not rows(connection, sql):
-            added = f"ADD COLUMN {column} TEXT NOT NULL DEFAULT ''"
-            connection.execute(f"ALTER TABLE openclaw_mem_{table} {added}")
     if is_new:
         connection.execute(FIRST_ROWS)
         connection.pragma("user_version", SCHEMA_VERSION)

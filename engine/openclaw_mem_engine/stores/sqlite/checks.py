@@ -13,7 +13,8 @@ import apsw
 
 from openclaw_mem_engine.commands import FIX, INDEX
 from openclaw_mem_engine.model import Space
-from openclaw_mem_engine.stores.findings import Outcome, counted, counted_are, counted_have
+from openclaw_mem_engine.sanitize import counted, counted_are, counted_have
+from openclaw_mem_engine.stores.findings import Outcome
 from openclaw_mem_engine.stores.query import Derived
 from openclaw_mem_engine.stores.sqlite.schema import DERIVED, FULL_TEXT_ROWS, FULL_TEXT_TABLES, TEXT
 from openclaw_mem_engine.stores.sqlite.snapshot import (
@@ -56,11 +57,6 @@ def diagnose(
 def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None:
     """Each full-text table has exactly the chunks, and a chunk is found by its own words. ``deep``
     tokenises every chunk again and compares every word and its position with what the tables hold."""
-    if snap.meta.get("fts_behind") == "yes":
-        out.detail = "written by a process without FTS5"
-        text = "The full-text tables are incomplete: a process without FTS5 has written to the index."
-        out.add("full-text-behind", "warning", text, repair=FIX)
-        return
     chunks = {row[0] for row in snap.rows("SELECT seq FROM chunks")}
     sizes, compared = [], []
     for form, table in FULL_TEXT_TABLES.items():

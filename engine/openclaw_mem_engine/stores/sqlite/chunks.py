@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+import apsw
+
 from openclaw_mem_engine.model import Progress, utf8
 from openclaw_mem_engine.stores.base import Derived
 from openclaw_mem_engine.stores.query import ADDING, LABEL
@@ -15,12 +17,12 @@ from openclaw_mem_engine.stores.sqlite.database import Bound, decoding, rows
 from openclaw_mem_engine.stores.sqlite.schema import TEXT
 
 if TYPE_CHECKING:
-    import apsw
+    from pathlib import Path
 
     from openclaw_mem_engine.stores.sqlite.database import Database
 
-#: What a chunk is read as.
-_KINDS = (str, str, str, int, int, bytes, str, int)
+#: What a chunk is read as: with the time of its file, and its hash in hexadecimal digits.
+_KINDS, _PLAIN = (str, str, str, int, int, bytes, str, int), (str, str, str, int, int, str, str)
 #: Chunks that a resident process keeps between searches: some 2 kB each, like their vectors.
 _KEPT = 16_000
 #: Chunks between two calls of a progress.
@@ -44,7 +46,7 @@ class ChunkRows:
             WHERE path = ? ORDER BY seq""",
             (path,),
         )
-        return [StoredChunk(*row) for row in found]
+        return stored(found, self._db.path)
 
     def fetch(self, ids: Iterable[str], flags: Mapping[str, str]) -> dict[str, StoredChunk]:
         """Chunks by id; ``flags`` are the rows of the table ``meta``. Raises IndexDamaged."""
@@ -76,6 +78,28 @@ class ChunkRows:
         return {row[0]: StoredChunk._make((*row[:5], row[5].hex(), *row[6:])) for row in found}
 
 
+def stored(found: Iterable[Bound], path: Path) -> list[StoredChunk]:
+    """Rows of the index at ``path`` as chunks. Raises IndexDamaged where one is not what was stored: its text
+    must get no vector."""
+    made = [StoredChunk(*row) for row in found]
+    with decoding(path):
+        for chunk in made:
+            if tuple(map(type, chunk))[: len(_PLAIN)] != _PLAIN:
+                raise ValueError("text or lines of a chunk are of another kind than was stored")
+            if sha256(utf8(chunk.text)).hexdigest() != chunk.hash:
+                raise ValueError("the text of a chunk is not what was stored")
+    return made
+
+
+def readable(found: Iterable[Bound]) -> Iterator[Bound]:
+    """Rows that begin with number, path and text of a chunk. Raises apsw.CorruptError for one of other kinds,
+    of which no words can be made."""
+    for row in found:
+        if tuple(map(type, row[:3])) != (int, str, str):
+            raise apsw.CorruptError("a chunk has no text, or no path")
+        yield row
+
+
 def overlap(own: str, lines: int, text: str) -> str:
     """The last ``lines`` lines of ``own`` where ``text`` begins with them, else ""."""
     end = "\n".join(own.rsplit("\n", lines)[-lines:]) if lines > 0 else ""
@@ -85,7 +109,8 @@ def overlap(own: str, lines: int, text: str) -> str:
 def counted(connection: apsw.Connection, kind: Derived, progress: Progress) -> Iterator[Bound]:
     """seq, path, text and id of every chunk, while rows of a kind are made of them."""
     total: int = rows(connection, "SELECT count(*) FROM chunks")[0][0]
-    for done, row in enumerate(connection.execute(f"SELECT seq, path, {TEXT}, id FROM chunks c")):
+    found = connection.execute(f"SELECT seq, path, {TEXT}, id FROM chunks c")
+    for done, row in enumerate(readable(found)):
         if done % _TOGETHER == 0:
             progress(done, total, f"{ADDING}{LABEL[kind]} to the index")
         yield row

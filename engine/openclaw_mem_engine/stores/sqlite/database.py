@@ -19,6 +19,7 @@ from openclaw_mem_engine.stores.sqlite.files import (
     APPLICATION_ID,
     access,
     become_wal,
+    closed_to_user,
     connect_read_only,
     is_full,
     is_of_full_disk,
@@ -41,7 +42,6 @@ class Advice(NamedTuple):
 
     again: str = "run `openclaw-mem index` again"
     replace: str = "`openclaw-mem doctor --fix` builds a new one from them and keeps the damaged file."
-    rebuild: str = "`openclaw-mem index --force` builds a new one from them."
     check: str = "`openclaw-mem doctor` checks it."
     repair: str = IndexUnavailable.repair
 
@@ -67,7 +67,7 @@ def explained(path: Path, advice: Advice = _ADVICE) -> Iterator[None]:
         named.repair = advice.repair
         raise named from error
     except UnicodeDecodeError as error:  # text that SQLite gives unchanged from a damaged page
-        raise _damaged(str(error), path, advice.rebuild) from error
+        raise _damaged(str(error), path, advice.repair) from error
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def decoding(path: Path, advice: Advice = _ADVICE) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise _damaged(str(error), path, advice.rebuild) from error
+        raise _damaged(str(error), path, advice.repair) from error
 
 
 def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
@@ -87,14 +87,14 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
             f"Another process is writing to the index {path}. Nothing was changed; try again when it is done."
         )
     if is_of_full_disk(error, path):
-        return IndexUnavailable(
-            f"The disk that holds {path} is full. The index keeps its old content; free some space and "
-            f"{advice.again}."
-        )
+        kept = "The index keeps its old content; free some space and"
+        return IndexUnavailable(f"The disk that holds {path} is full. {kept} {advice.again}.")
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.TooBigError)):
         return _damaged(f"SQLite: {complaints(str(error))[0]}", path, advice.replace)
     if isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
-        return IndexUnavailable(f"The index {path} cannot be opened ({error}). {access(path)}")
+        what = "opened" if isinstance(error, apsw.CantOpenError) else "written"
+        why = "permission denied" if closed_to_user(path) else error
+        return IndexUnavailable(f"The index cannot be {what} ({why}). {access(path)} File: {path}")
     return IndexUnavailable(f"The index {path} could not be used: {error}. {advice.check}")
 
 
@@ -166,9 +166,7 @@ class Database:
         or_read_only: bool = False,
         page_bytes: int | None = None,
     ) -> None:
-        self.path = path
-        self._page_bytes = page_bytes
-        self.advice = advice
+        self.path, self.advice, self._page_bytes = path, advice, page_bytes
         self.extension = False
         self.extension_error = "" if extension else SWITCHED_OFF
         self._wanted = extension
@@ -191,8 +189,7 @@ class Database:
                     raise
                 self.read_only = True
                 self._writer = self._connect()
-        # Notes are private, and so is what was made of them; a file of another user stays as it is. Done
-        # before the first read: what SQLite makes beside the file then has its mode.
+        # Private, as notes are; a file of another user stays as it is. Files beside it get its mode later.
         with suppress(OSError):
             if (mode := path.stat().st_mode) & 0o077:
                 path.chmod(mode & 0o700)
@@ -203,15 +200,18 @@ class Database:
     def _opened_for_writing(self, application_id: int) -> apsw.Connection:
         connection = self._connect()
         with _closed_on_error(connection):
-            if connection.pragma("application_id") != application_id:
+            while connection.pragma("application_id") != application_id:
                 if self._page_bytes is not None:
                     connection.pragma("page_size", self._page_bytes)
                 # In one step: what a kill or a full disk leaves without the id is not known as ours. And
                 # before the write-ahead log: the id has to be in the file itself, read without SQLite.
-                with connection:
-                    if self._page_bytes is not None:
-                        connection.pragma("auto_vacuum", "incremental")  # free pages can be given back
-                    connection.pragma("application_id", application_id)
+                try:
+                    with connection:
+                        if self._page_bytes is not None:
+                            connection.pragma("auto_vacuum", "incremental")  # free pages can be given back
+                        connection.pragma("application_id", application_id)
+                except apsw.BusyError:  # another process begins the file at this moment: wait until it has
+                    connection.execute("BEGIN IMMEDIATE; COMMIT")
             # WAL: readers never wait. NORMAL: a power cut may lose the last commits, never consistency.
             become_wal(connection)
             connection.pragma("synchronous", "normal")

@@ -32,8 +32,6 @@ APPLICATION_ID, _ID_AT = 0x6F636D31, 68
 QMD_ID = 0x6F636D71
 #: The header of every SQLite file.
 _HEADER_BYTES = 100
-#: The names of an index's tables are in these first bytes.
-_SCHEMA_BYTES = 65_536
 #: Puts our data into a folder that this user may write to.
 ELSEWHERE = "export OPENCLAW_MEM_HOME=~/openclaw-mem-data"
 _CHECK = "Check its permissions and its folder's, or set OPENCLAW_MEM_HOME to a folder of yours."
@@ -76,7 +74,8 @@ def set_aside(index: Path) -> Path:
     remove(damaged)
     for part in with_companions(index):
         with suppress(FileNotFoundError):
-            if part.name.endswith("-shm"):  # SQLite makes it anew from the log
+            made_anew = part.name.endswith("-shm")  # by SQLite, from the log
+            if made_anew or (part != index and part.stat().st_size == 0):
                 part.unlink()
                 continue
             part.replace(part.with_name(part.name.replace(index.name, damaged.name, 1)))
@@ -169,16 +168,14 @@ def refuse_foreign(path: Path, application_id: int | None = None) -> None:
             what = f"is a {'folder' if path.is_dir() else 'device or pipe'}, not an index"
         elif path.is_file():
             with path.open("rb") as file:
-                head = file.read(_SCHEMA_BYTES)
+                head = file.read(_HEADER_BYTES)
             found = int.from_bytes(head[_ID_AT : _ID_AT + 4], "big")
             ours = found in ((APPLICATION_ID, QMD_ID) if application_id is None else (application_id,))
-            # Indexes from before there was an application id are known by the names of their tables.
-            ours = ours or (application_id != QMD_ID and b"chunks_fts_stemmed" in head)
-            if head.startswith(b"SQLite format 3\0") and len(head) >= _HEADER_BYTES and not ours:
+            if head.startswith(b"SQLite format 3\0") and len(head) == _HEADER_BYTES and not ours:
                 what = "is a database that this program did not make"
     if what:
         advice = "move it away, or set OPENCLAW_MEM_HOME to another folder"
-        raise IndexUnavailable(f"The path of the index {what}: {path}. Nothing of it was changed: {advice}.")
+        raise IndexUnavailable(f"The path of the index {what}: {advice}. Nothing was changed. Path: {path}")
 
 
 def uri_of(path: Path) -> str:
@@ -208,13 +205,13 @@ def connect_existing(path: Path) -> apsw.Connection:
 
 
 def connect_read_only(path: Path) -> apsw.Connection:
-    """A connection to a file that may not be written. Without a log no other process is at work, and SQLite
-    needs no files of its own."""
+    """A connection that makes no files. Where there is no log, SQLite is promised that nothing changes, or it
+    would make one."""
     import apsw
 
     mode = "mode=ro" if bytes_of([path.with_name(f"{path.name}-wal")]) else "immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return apsw.Connection(f"{uri_of(path.absolute())}?{mode}", flags=flags)
+    return apsw.Connection(f"{uri_of(path.resolve())}?{mode}", flags=flags)
 
 
 def become_wal(connection: apsw.Connection) -> None:
@@ -263,11 +260,13 @@ def quoted(paths: Iterable[Path]) -> str:
 
 
 def opening(closed: list[Path], folders: Sequence[Path]) -> str:
-    """The command that gives this user access to these files and folders; ``folders`` are ours."""
+    """The command that gives this user access to these files and folders; ``folders`` are ours, of which
+    the smallest that hold them all are opened."""
     if os.name == "nt" or any(map(_read_only_disk, closed)):
         return ELSEWHERE
     mine = all(path.stat().st_uid == os.geteuid() for path in closed)
-    ours = [next((f for f in folders if path.is_relative_to(f)), None) for path in closed]
+    within = [[folder for folder in folders if path.is_relative_to(folder)] for path in closed]
+    ours = [max(found, key=lambda folder: len(folder.parts), default=None) for found in within]
     if None in ours:
         # Of a folder above ours only its own mode is changed, and only by its owner.
         return f"chmod u+rwx -- {quoted(closed)}" if mine else ELSEWHERE
@@ -281,11 +280,16 @@ def _read_only_disk(path: Path) -> bool:
     return False
 
 
-def access(index: Path) -> str:
-    """What gives this user access to an index file, as a sentence."""
+def closed_to_user(index: Path) -> list[Path]:
+    """What of an index file, its companions and its folder this user may not read and write."""
     found = blocked(index.parent)
     closed = [found[0]] if found else [index.parent, *with_companions(index)]
-    closed = [path for path in closed if not may(path, os.R_OK | os.W_OK)]
+    return [path for path in closed if not may(path, os.R_OK | os.W_OK)]
+
+
+def access(index: Path) -> str:
+    """What gives this user access to an index file, as a sentence."""
+    closed = closed_to_user(index)
     command = opening(closed, [index.parent]) if closed else ELSEWHERE
     other = "set OPENCLAW_MEM_HOME to a folder of yours"
     return _CHECK if command == ELSEWHERE else f"Run `{command}`, or {other}."
@@ -304,7 +308,7 @@ def make_folder(path: Path) -> None:
 
 def unreachable(path: Path, error: OSError, advice: str = _CHECK) -> str:
     """The message for a file or folder that the system refuses."""
-    return f"{error.strerror}: {path} cannot be used. {advice}"
+    return f"{error.strerror}: {path.name} cannot be used. {advice} Path: {path}"
 
 
 def is_running(pid: int) -> bool | None:

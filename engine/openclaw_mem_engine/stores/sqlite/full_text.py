@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 import apsw
 
-from openclaw_mem_engine.model import Source, utf8
+from openclaw_mem_engine.model import Source
 from openclaw_mem_engine.stores.query import CandidateRows, Common, Derived, LexicalQuery, Scored
 from openclaw_mem_engine.stores.scoring import Stemmer, document_frequencies, line_bm25, ranks_among
-from openclaw_mem_engine.stores.sqlite.database import Bound, Database, decoding, rows
+from openclaw_mem_engine.stores.sqlite.chunks import readable
+from openclaw_mem_engine.stores.sqlite.database import Bound, Database, decoding
 from openclaw_mem_engine.stores.sqlite.schema import (
     DERIVED,
     FULL_TEXT_ROWS,
@@ -26,9 +28,8 @@ from openclaw_mem_engine.stores.sqlite.schema import (
 )
 from openclaw_mem_engine.stores.tokens import tokens_of
 
-#: Rows that are looked up one by one.
-_FEW = 8
-_TOKENISERS = {"plain": ("unicode61", []), "stemmed": ("porter", ["unicode61", "remove_diacritics", "2"])}
+#: Rows that are looked up one by one: from three on, whatever the index and the words, one pass is faster.
+_FEW = 2
 
 
 def expression_of(query: LexicalQuery) -> str:
@@ -53,20 +54,6 @@ def tables_of(connection: apsw.Connection) -> Mapping[Derived, str]:
     """The full-text tables by form: those that are there, and the one that every index has."""
     held = {"stemmed", *derived(connection)}
     return {form: table for form, table in FULL_TEXT_TABLES.items() if form in held}
-
-
-def tokeniser(connection: apsw.Connection, index: str) -> Callable[[str], list[str]]:
-    """The tokeniser of a full-text table: the tokens of a text as that table holds them."""
-    name, arguments = _TOKENISERS[index]
-    tokenise = connection.fts5_tokenizer(name, arguments)
-
-    def tokens(text: str) -> list[str]:
-        found = tokenise(
-            utf8(text), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
-        )
-        return cast("list[str]", found)
-
-    return tokens
 
 
 def _best_rows(query: LexicalQuery, expression: str, sources: Sequence[Source] | None) -> tuple[str, Bound]:
@@ -115,9 +102,8 @@ class FullTextRows:
     """Full-text reads and writes of a :class:`SqliteIndex` (see ``SearchStore``). All scores are negated FTS5
     bm25: >= 0 in practice, larger is better."""
 
-    def __init__(self, database: Database, *, enabled: bool) -> None:
+    def __init__(self, database: Database) -> None:
         self._db = database
-        self._enabled = enabled
         self._stemmer = Stemmer(partial(tokens_of, "stemmed"))
         #: Of the query whose ranks were asked for last.
         self._matches: _Matches | None = None
@@ -235,8 +221,9 @@ class FullTextRows:
         chunk: of rows that a damaged page has lost, their words remain."""
         ids = self._chunks("seq", scores, generation).ids
         found = [(ids[seq], score) for seq, score in scores.items() if ids.get(seq) is not None]
-        if len(found) < len(scores) and (meta := Meta(self._db)).all().get("fts_behind") != "yes":
-            meta.contradicted(generation, f"words without their chunk: {len(scores) - len(found):,}")
+        if len(found) < len(scores):
+            said = f"words without their chunk: {len(scores) - len(found):,}"
+            Meta(self._db).contradicted(generation, said)
         return found
 
     def _among(self, scores: Mapping[int, float], wanted: Iterable[str], generation: int) -> dict[str, float]:
@@ -276,30 +263,31 @@ class FullTextRows:
 
     def insert(self, connection: apsw.Connection, added: Sequence[Bound]) -> None:
         """Index (seq, path, text) rows in every table, over rows that outlived their chunk (damage from
-        outside). What cannot be written now is noted as behind."""
-        if self._is_writable(connection):
-            for form in tables_of(connection):
-                self.write(connection, form, added)
+        outside)."""
+        for form in tables_of(connection):
+            self.write(connection, form, added)
 
     def delete(self, connection: apsw.Connection, seqs: Sequence[Bound]) -> None:
-        """Remove rows by (seq,), or note that they are behind."""
-        if self._is_writable(connection):
-            for table in tables_of(connection).values():
-                connection.executemany(f"DELETE FROM {table} WHERE rowid = ?", seqs)
+        """Remove rows by (seq,)."""
+        for table in tables_of(connection).values():
+            connection.executemany(f"DELETE FROM {table} WHERE rowid = ?", seqs)
 
     def purge(self, connection: apsw.Connection) -> None:
         """Overwrite the words of deleted rows, which FTS5 keeps until it merges the segments that hold them:
         about 50 µs a chunk of the index."""
-        if self._is_writable(connection):
-            for table in tables_of(connection).values():
-                connection.execute(f"INSERT INTO {table}({table}) VALUES('optimize')")
-            Meta.set_behind(connection, "words_left", False)
+        self.remake_unusable(connection)
+        for table in tables_of(connection).values():
+            connection.execute(f"INSERT INTO {table}({table}) VALUES('optimize')")
+        Meta.set_words_left(connection, False)
 
-    def _is_writable(self, connection: apsw.Connection) -> bool:
-        if self._enabled and self.trouble(connection) is None:
-            return True
-        Meta.set_behind(connection, "fts_behind")
-        return False
+    def remake_unusable(self, connection: apsw.Connection) -> None:
+        """Make tables that cannot be used anew from the chunks. Raises CorruptError where not even that is
+        possible: then only a new file helps."""
+        if (trouble := self.trouble(connection)) is not None:
+            with suppress(apsw.SQLError):
+                self.refill(connection)
+                return
+            raise apsw.CorruptError(str(trouble))
 
     @staticmethod
     def write(connection: apsw.Connection, form: Derived, added: Iterable[Bound]) -> None:
@@ -319,12 +307,12 @@ class FullTextRows:
     @classmethod
     def refill(cls, connection: apsw.Connection) -> None:
         """Make the tables anew from the chunks."""
-        tables, chunks = tables_of(connection), rows(connection, f"SELECT seq, path, {TEXT} FROM chunks c")
+        tables = tables_of(connection)
+        chunks = [*readable(connection.execute(f"SELECT seq, path, {TEXT} FROM chunks c"))]
         for table in ("chunks_terms", *tables.values()):
             connection.execute(f"DROP TABLE IF EXISTS {table}")
         for form in tables:
             cls.fill(connection, form, chunks)
-        Meta.set_behind(connection, "fts_behind", False)
 
     @staticmethod
     def trouble(connection: apsw.Connection, statement: str | None = None) -> apsw.Error | None:

@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import apsw
-
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Note, Source, Space
 from openclaw_mem_engine.stores.base import (
@@ -47,8 +45,8 @@ if TYPE_CHECKING:
 
 class SqliteReader:
     """``SearchStore`` and ``IndexContent`` over one SQLite file (contract: ``stores.base``; options:
-    ``open_store``). Opening it, and ``follow``, make tables that are missing and rows that another process
-    could not write. ``caps`` are those of this process, whatever state the file is in."""
+    ``open_store``). Opening it makes tables that are missing. ``caps`` are those of this process, whatever
+    state the file is in."""
 
     opened = 1
 
@@ -79,7 +77,7 @@ class SqliteReader:
 
     def _open(self) -> None:
         notes: list[Note] = []
-        full_text = self._make_tables(notes)
+        self._make_tables()
         self.fingerprint()  # refuses what a newer program wrote, before any of its rows is touched
         if not self._db.extension:
             why = self._db.extension_error
@@ -88,38 +86,22 @@ class SqliteReader:
         if self._db.read_only:
             text = f"{self.path} cannot be written: it is searched as it is. `openclaw-mem doctor` says why."
             notes.append(Note("read-only-index", text, "warning"))
-        self.caps = Capabilities(full_text, "sqlite-vec" if self._db.extension else "in-process")
+        self.caps = Capabilities(self._full_text, "sqlite-vec" if self._db.extension else "in-process")
         self._notes = tuple(notes)
         self._files: tuple[str, Mapping[str, FileState]] | None = None
         self._gaps = threading.local()  # as the connection of each thread has found them
         self._vectors = VectorRows(self._db, resident=self._resident)
-        self._text = FullTextRows(self._db, enabled=full_text)
+        self._text = FullTextRows(self._db)
         self._chunks = ChunkRows(self._db, resident=self._resident)
-        self._complete()
 
-    def _make_tables(self, notes: list[Note]) -> bool:
-        """Make what is missing. Returns whether full-text search is wanted and this SQLite has it; damaged
-        tables do not count as missing."""
-        held: dict[str, str | None] = dict(self._db.read("SELECT name, sql FROM sqlite_schema"))
-        if "shared" not in (held.get("chunks") or "shared"):
-            from openclaw_mem_engine.stores.sqlite import earlier
-
-            earlier.bring_up(self._db)
-        trouble = None
-        # What an older index can be read without.
-        more = () if self._db.read_only else ("unshown",)
-        if not {*NEEDED, *more, *(["chunks_terms"] * self._full_text)} <= held.keys():
+    def _make_tables(self) -> None:
+        """Make what is missing; damaged tables do not count as that."""
+        held = {row[0] for row in self._db.read("SELECT name FROM sqlite_schema")}
+        if not {*NEEDED, "chunks_terms"} <= held:
             with self._db.transaction() as connection:
                 for statement in TABLES:
                     connection.execute(statement)
-                trouble = FullTextRows.trouble(connection, DERIVED["stemmed"]) if self._full_text else None
-        elif self._full_text:
-            with explained(self.path):
-                trouble = FullTextRows.trouble(self._db.reader())
-        if trouble is None or "no such module" not in str(trouble):
-            return self._full_text
-        notes.append(Note("no-fts5", f"SQLite has no FTS5 ({trouble}).", "warning"))
-        return False
+                FullTextRows.trouble(connection, DERIVED["stemmed"])
 
     # -- keeping up with other processes ----------------------------------------------------------------
 
@@ -129,7 +111,6 @@ class SqliteReader:
             with self._following:
                 if not self._db.is_closed and not self._db.is_as_opened(or_nothing=not make):
                     self._open_again()
-        self._complete()
         return self.opened
 
     def _open_again(self) -> None:
@@ -142,22 +123,6 @@ class SqliteReader:
         if long_left is not None:
             long_left.close()
 
-    def _complete(self) -> None:
-        """Write the rows that another process could not write, as far as this one can."""
-        if self._refillable(self._meta.all()):
-            # Locked or damaged: the rest of the index answers, a note says so, and the next call tries again.
-            with suppress(IndexUnavailable), self._db.transaction() as connection:
-                self._refill(connection)
-
-    def _refill(self, connection: apsw.Connection) -> None:
-        """Rows that a process without FTS5, or one that met damage, could not write."""
-        if self._refillable(self._meta.all(connection)) and self._text.trouble(connection) is None:
-            self._text.refill(connection)
-            self._meta.bump(connection)  # what others have read of the rows is not so any more
-
-    def _refillable(self, flags: Mapping[str, str]) -> bool:
-        return self.caps.full_text and flags.get("fts_behind") == "yes"
-
     # -- what the index is ------------------------------------------------------------------------------
 
     def fingerprint(self) -> Fingerprint | None:
@@ -167,44 +132,36 @@ class SqliteReader:
     def notes(self) -> tuple[Note, ...]:
         now = self._db.version()
         if getattr(self._gaps, "version", None) != now:  # not in every search
-            rows = self._missing_rows(self._meta.all())
+            rows = self._missing_rows()
             self._gaps.notes = tuple(Note(code, text, "warning") for code, text in rows)
             self._gaps.version = now
         return (*self._notes, *self._gaps.notes)
 
-    def _missing_rows(self, flags: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    def _missing_rows(self) -> Iterator[tuple[str, str]]:
         """Code and text for derived rows that are missing though there are chunks, as far as the first rows
         show: a search in an empty table finds nothing and raises nothing. Damage of other tables is reported
         by the search that needs them."""
         with suppress(IndexUnavailable):
-            yield from self._missing_words(flags)
+            yield from self._missing_words()
         with suppress(IndexUnavailable):
             if lost := self._meta.lost():
                 yield "index-damaged", f"{lost} `openclaw-mem index` builds a new one from your notes."
         with suppress(IndexUnavailable):
             if self._awaits_vectors():
                 label = self._primary().label
-                text = f"Some chunks have no vectors of {label} yet: run `openclaw-mem index`."
+                text = f"Some chunks have no vectors of {label} yet."
                 yield "vectors-awaited", text
 
-    def _missing_words(self, flags: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    def _missing_words(self) -> Iterator[tuple[str, str]]:
+        if not self.caps.full_text or not self._db.read("SELECT 1 FROM chunks LIMIT 1"):
+            return
         with explained(self.path):
-            trouble = FullTextRows.trouble(self._db.reader()) if self.caps.full_text else None
+            trouble = FullTextRows.trouble(self._db.reader())
+            tables = tables_of(self._db.reader()).values()
         if trouble is not None:
-            yield (
-                "words-damaged",
-                f"The full-text tables cannot all be read ({trouble}). {IndexUnavailable.repair}",
-            )
-        elif self._refillable(flags):
-            text = "Rows that another process could not write are missing: run `openclaw-mem index`."
-            yield "rows-behind", text
-            return
-        if not self._db.read("SELECT 1 FROM chunks LIMIT 1"):
-            return
-        usable = self.caps.full_text and trouble is None
-        with explained(self.path):
-            tables = tables_of(self._db.reader()).values() if usable else ()
-        if not all(self._db.read(f"SELECT rowid FROM {table} LIMIT 1") for table in tables):
+            text = f"The full-text tables cannot all be read ({trouble}). {IndexUnavailable.repair}"
+            yield "words-damaged", text
+        elif not all(self._db.read(f"SELECT rowid FROM {table} LIMIT 1") for table in tables):
             text = "The full-text tables have lost their rows: BM25 finds nothing. "
             yield "full-text-missing", f"{text}`openclaw-mem doctor --fix` rebuilds them."
 
@@ -227,7 +184,7 @@ class SqliteReader:
     def _awaits_vectors(self) -> bool:
         """Whether the next sync has vectors to make. Counted and not recorded: rows may be lost."""
         space = self._primary()
-        return space.provider not in ("", "none") and self._vectors.lacking(space)
+        return space.has_vectors and self._vectors.lacking(space)
 
     def spaces(self) -> list[SpaceSize]:
         return self._vectors.spaces()

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from openclaw_mem_engine.model import Space
-from openclaw_mem_engine.stores.findings import counted
+from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.stores.scoring import unit_vector
-from openclaw_mem_engine.stores.sqlite import earlier
 from openclaw_mem_engine.stores.sqlite.files import aside_path, remove, set_aside
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.stores.sqlite.vectors import AS_WRITTEN, as_written
@@ -42,7 +41,6 @@ _SQL = f"""SELECT e.id, provider, model, provider_key, hash, embedding, checksum
 # The table has one copy of the names of its spaces, its index another.
 _NAMES = "CREATE TEMP TABLE IF NOT EXISTS names AS SELECT id, provider, model, provider_key FROM spaces"
 _COPIES = ("NOT INDEXED", "INDEXED BY sqlite_autoindex_spaces_1")
-_EARLIER_SQL = f"{earlier.ROWS.format('embedding_cache')} AND rowid >= ? + 1 AND rowid <= ? ORDER BY rowid"
 
 
 def repair(path: Path) -> list[str]:
@@ -60,7 +58,7 @@ def repair(path: Path) -> list[str]:
         finally:
             fresh.abort()
         after = old.counts()
-    done = [f"the full-text tables were rebuilt from {counted(after.chunks, 'chunk')} of the index"]
+    done = [f"the index was made anew from its own {counted(after.chunks, 'chunk')}"]
     for number, noun, what in (
         (before.cached - after.cached, "cached vector", "dropped; the next sync makes them again"),
         (before.chunks - after.chunks, "chunk", "of no file dropped"),
@@ -115,13 +113,10 @@ def _whole_rows(damaged: Path, until: float) -> Iterator[tuple[Space, str, Vecto
         for copy in _COPIES:
             with suppress(*_DAMAGE):
                 connection.execute(f"{_NAMES} {copy}")
-        sql = _EARLIER_SQL if earlier.is_earlier(connection) else _SQL
-        for row in _readable(connection, sql, 0, _LAST_ROW, until):
+        for row in _readable(connection, 0, _LAST_ROW, until):
             content, blob, checksum = row[4:7]
             vector = unit_vector(blob)
-            if (blob is None or vector is not None) and (
-                checksum is None or as_written(content, blob, checksum)
-            ):
+            if (blob is None or vector is not None) and as_written(content, blob, checksum):
                 yield Space(*row[1:4]), content.hex(), vector
     except _DAMAGE:
         return  # not even the names of its tables can be read
@@ -139,13 +134,11 @@ def _lengthen(damaged: Path) -> None:
             file.truncate(length)
 
 
-def _readable(
-    connection: apsw.Connection, sql: str, after: int, last: int, until: float
-) -> Iterator[tuple[Any, ...]]:
+def _readable(connection: apsw.Connection, after: int, last: int, until: float) -> Iterator[tuple[Any, ...]]:
     """All rows with ``after`` < rowid <= ``last`` that can be read, as far as there is time."""
     while after < last and time.monotonic() < until:
         try:
-            for row in connection.execute(sql, (after, last)):
+            for row in connection.execute(_SQL, (after, last)):
                 after = row[0]
                 yield row
                 if time.monotonic() >= until:
@@ -155,23 +148,23 @@ def _readable(
             bad = after
         # Skip ahead, each time twice as far, until something can be read again; then read what was skipped.
         step, before = 1, bad
-        while (after := bad + step) < last and not _is_readable(connection, sql, after, last):
+        while (after := bad + step) < last and not _is_readable(connection, after, last):
             if time.monotonic() >= until:
                 return
             before, step = after, 2 * step
         if after < last:
             if after - before > 1:
-                yield from _readable(connection, sql, before, after, until)
+                yield from _readable(connection, before, after, until)
         elif last < _LAST_ROW and last - before > 1:
             after = before  # readable rows may begin after the last skip
         else:
             return
 
 
-def _is_readable(connection: apsw.Connection, sql: str, after: int, last: int) -> bool:
+def _is_readable(connection: apsw.Connection, after: int, last: int) -> bool:
     """Whether the next row can be read, or there is none."""
     try:
-        connection.execute(f"{sql} LIMIT 1", (after, last)).fetchall()
+        connection.execute(f"{_SQL} LIMIT 1", (after, last)).fetchall()
     except _DAMAGE:
         return False
     return True

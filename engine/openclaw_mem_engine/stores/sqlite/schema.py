@@ -47,9 +47,6 @@ TABLES = (
         path TEXT NOT NULL, source TEXT NOT NULL, form TEXT NOT NULL, characters INTEGER NOT NULL,
         lines INTEGER NOT NULL, hidden_characters INTEGER NOT NULL, hidden_lines INTEGER NOT NULL,
         PRIMARY KEY(path, source, form)) WITHOUT ROWID""",
-    # Programs of schema 4 make the tables that they miss before they see that the index is newer. Where there
-    # is this name they miss none.
-    "CREATE VIEW IF NOT EXISTS chunk_lines AS SELECT 0",
 )
 
 #: The whole text of a row ``c`` of chunks: neighbours overlap by up to a fifth. Bytes, which SQLite need not
@@ -94,15 +91,13 @@ FULL_TEXT_ROWS: Mapping[Derived, tuple[str, Callable[[int, str, str], tuple[int 
     ),
 }
 #: Tables without which nothing of an index can be used.
-NEEDED = ("meta", "files", "chunks", "spaces", "embedding_cache")
+NEEDED = ("meta", "files", "chunks", "spaces", "embedding_cache", "unshown")
 
 
 #: Of a new file. Rows of 1 to 2 kB, chunks and vectors, leave a fifth of smaller pages empty.
 PAGE_BYTES = 16_384
 
 T = TypeVar("T")
-#: Work that a process could not do and that the next one that can does.
-Behind = Literal["fts_behind", "words_left"]
 
 #: In the year 5138; every clock and calendar can do with less.
 _LATEST_S = 1e11
@@ -224,8 +219,9 @@ class Meta:
         connection.execute("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", (key, value))
 
     @classmethod
-    def set_behind(cls, connection: apsw.Connection, what: Behind, behind: bool = True) -> None:
-        cls.put(connection, what, "yes" if behind else "no")
+    def set_words_left(cls, connection: apsw.Connection, left: bool = True) -> None:
+        """Whether words of removed files are still in the file."""
+        cls.put(connection, "words_left", "yes" if left else "no")
 
     @staticmethod
     def count_chunks(connection: apsw.Connection, before: int) -> None:

@@ -12,8 +12,9 @@ import apsw
 from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, CancelToken
 from openclaw_mem_engine.commands import FIX, INDEX, REBUILD, UPGRADE
 from openclaw_mem_engine.model import Space, chunk_id_of, text_hash
+from openclaw_mem_engine.sanitize import counted, counted_are, counted_have
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, FileState, Fingerprint
-from openclaw_mem_engine.stores.findings import Outcome, counted, counted_are, counted_have
+from openclaw_mem_engine.stores.findings import Outcome
 from openclaw_mem_engine.stores.sqlite.database import (
     Bound,
     complaints,
@@ -51,9 +52,7 @@ class Snapshot:
             self.connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             with explained(path):
                 self._prepare(cancel)
-                self.tables = {
-                    name: sql or "" for name, sql in self.rows("SELECT name, sql FROM sqlite_schema")
-                }
+                self.tables = {row[0] for row in self.rows("SELECT name FROM sqlite_schema")}
                 held = self.rows("SELECT key, value FROM meta") if "meta" in self.tables else []
                 self.meta = {str(key): str(value) for key, value in held}
         except BaseException:
@@ -144,10 +143,7 @@ def check_tables(snap: Snapshot, out: Outcome) -> None:
     missing = [name for name in NEEDED if name not in snap.tables]
     full_text = [name for name in (FULL_TEXT_TABLES["stemmed"], "chunks_terms") if name not in snap.tables]
     out.detail = f"{counted(len(snap.tables), 'table and index', 'tables and indexes')}"
-    if "shared" not in snap.tables.get("chunks", "shared"):
-        text = "The tables are those of an earlier version: the next sync or search converts them."
-        out.add("earlier-tables", "warning", text, repair=INDEX)
-    elif missing:
+    if missing:
         text = "Tables of the index are missing: " + ", ".join(missing) + "."
         out.add("tables-missing", "error", text, repair=REBUILD)
     elif full_text:

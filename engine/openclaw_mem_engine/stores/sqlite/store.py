@@ -44,10 +44,9 @@ class SqliteIndex(SqliteReader, IndexStore):
 
     @contextmanager
     def _changing(self) -> Iterator[apsw.Connection]:
-        """A transaction that changes chunks. First come rows that another process could not write: those of
-        removed chunks would be in the way of new ones."""
+        """A transaction that changes chunks."""
         with self._db.transaction() as connection:
-            self._refill(connection)
+            self._text.remake_unusable(connection)
             before = rows(connection, "SELECT count(*) FROM chunks")[0][0]
             yield connection
             self._meta.count_chunks(connection, before)
@@ -99,7 +98,7 @@ class SqliteIndex(SqliteReader, IndexStore):
         found = rows(connection, "SELECT seq FROM chunks WHERE path = ? AND source = ?", (path, source))
         if found:
             if gone:
-                self._meta.set_behind(connection, "words_left")
+                self._meta.set_words_left(connection)
             self._text.delete(connection, found)
             if "lines" in derived(connection):
                 lines.delete(connection, found)
@@ -117,7 +116,6 @@ class SqliteIndex(SqliteReader, IndexStore):
     def provide(self, *kinds: Derived, progress: Progress, pack: Pack | None = None) -> None:
         if wanted := self.lacking(*kinds):
             with self._db.transaction() as connection:
-                self._refill(connection)
                 for kind in sorted(wanted - derived(connection), reverse=True):  # not made meanwhile
                     if kind == "lines":
                         connection.execute(DERIVED[kind])
@@ -200,9 +198,6 @@ class SqliteIndex(SqliteReader, IndexStore):
         if not any(primary) or (asked == primary and not self._awaits_vectors()):
             return []
         return self._vectors.missing(asked, limit)
-
-    def vectors_complete(self) -> None:
-        pass  # what lacks is counted
 
     def set_vectors(self, vectors: Mapping[str, Vector], built_with: Fingerprint | None = None) -> None:
         with self._changing() as connection:
@@ -305,8 +300,8 @@ class SqliteGeneration(SqliteIndex, Generation):
             unshown.refill(connection)
             lines.take(connection)
             self._meta.count_chunks(connection, 0)
-            self._meta.set_behind(connection, "fts_behind")
-        self._complete()
+        with self._db.transaction() as connection:
+            self._text.refill(connection)
         with suppress(IndexDamaged):
             if (synced_at := old.synced_at()) is not None:
                 self.finish(synced_at)

@@ -54,8 +54,6 @@ def read(database: Database, knobs: Knobs) -> dict[str, Unshown] | None:
     """By path; None when the counts for the snippets of ``knobs`` are not kept, or not of every file."""
     from openclaw_mem_engine.ranking.unshown import Unshown, form_of
 
-    if not database.read("SELECT 1 FROM sqlite_schema WHERE name = 'unshown'"):
-        return None  # an older index that may not be written
     found = database.read(COUNTS, (form_of(knobs),))
     files = database.read("SELECT DISTINCT path FROM chunks ORDER BY path")
     if [row[:1] for row in found] != files:

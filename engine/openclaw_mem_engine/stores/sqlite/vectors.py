@@ -18,6 +18,7 @@ from openclaw_mem_engine.providers.base import products
 from openclaw_mem_engine.stores.base import CacheSize, SpaceSize, StoredChunk
 from openclaw_mem_engine.stores.query import CandidateRows, Scored
 from openclaw_mem_engine.stores.scoring import ResidentVectors, matrix_of, unit_vector
+from openclaw_mem_engine.stores.sqlite.chunks import stored
 from openclaw_mem_engine.stores.sqlite.database import Database, decoding, rows
 from openclaw_mem_engine.stores.sqlite.schema import TEXT, Meta
 
@@ -268,7 +269,7 @@ class VectorRows:
                 WHERE e.hash IS NULL LIMIT ?4""",
             (*space, limit),
         )
-        return [StoredChunk(*row) for row in found]
+        return stored(found, self._db.path)
 
 
 def bad_vectors(connection: apsw.Connection) -> dict[BadVector, list[int]]:
