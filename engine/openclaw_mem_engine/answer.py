@@ -142,8 +142,8 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A search and its explanation. ``sync_seconds`` is how long the search waited before it, until the index
-    was brought up to date or that was given up; None when it did not."""
+    """A search and its explanation. ``sync_seconds`` is how long the sync before it took; None when there was
+    none, or it failed."""
 
     pool: Pool
     trace: Trace

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.errors import did_you_mean as did_you_mean
     from openclaw_mem_engine.explain import diversity_sum as diversity_sum
     from openclaw_mem_engine.explain import final_digits as final_digits
+    from openclaw_mem_engine.explain import made_of as made_of
+    from openclaw_mem_engine.explain import relevance as relevance
     from openclaw_mem_engine.explain import returned_words as returned_words
     from openclaw_mem_engine.explain import trace_markdown as trace_markdown
     from openclaw_mem_engine.inspection import FILE_STATES as FILE_STATES
@@ -106,6 +108,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.profiles import PROFILES as PROFILES
     from openclaw_mem_engine.ranking.profiles import SELECTABLE as SELECTABLE
     from openclaw_mem_engine.ranking.profiles import profile as profile
+    from openclaw_mem_engine.ranking.stages.decay import age_of as age_of
     from openclaw_mem_engine.ranking.trace import Drop as Drop
     from openclaw_mem_engine.ranking.trace import Operand as Operand
     from openclaw_mem_engine.ranking.trace import Outcome as Outcome
@@ -114,10 +117,12 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.trace import Stage as Stage
     from openclaw_mem_engine.ranking.trace import Trace as Trace
     from openclaw_mem_engine.ranking.trace import recompute as recompute
+    from openclaw_mem_engine.ranking.unshown import never_shown as never_shown
     from openclaw_mem_engine.redact import redacted as redacted
     from openclaw_mem_engine.retrieval.fallback import ranking_knobs as ranking_knobs
     from openclaw_mem_engine.retrieval.scoped import scope_decision as scope_decision
-    from openclaw_mem_engine.sanitize import visible as visible
+    from openclaw_mem_engine.sanitize import ordinal as ordinal
+    from openclaw_mem_engine.sanitize import visible_line as visible_line
     from openclaw_mem_engine.sidecar.state import QmdFacts as QmdFacts
     from openclaw_mem_engine.sidecar.state import known_of as known_of
     from openclaw_mem_engine.state import private_folder as private_folder
@@ -127,6 +132,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import CacheSize as CacheSize
     from openclaw_mem_engine.stores.base import Fingerprint as Fingerprint
     from openclaw_mem_engine.stores.damage import file_damage as file_damage
+    from openclaw_mem_engine.stores.findings import UNWRITABLE as UNWRITABLE
     from openclaw_mem_engine.stores.findings import Check as Check
     from openclaw_mem_engine.stores.findings import DoctorReport as DoctorReport
     from openclaw_mem_engine.stores.findings import Finding as Finding

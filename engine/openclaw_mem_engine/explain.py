@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.model import index_state
+from openclaw_mem_engine.ranking.kinds import RankedList
 from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.stages.decay import age_of
 from openclaw_mem_engine.ranking.trace import Diversity, Operand, Row, Stage, Trace, decimals, touches
 from openclaw_mem_engine.sanitize import visible
 
@@ -32,23 +34,28 @@ def final_score(row: Row, knobs: Knobs) -> str:
     return "" if row.final is None else f"{row.final:.{final_digits(row, knobs)}f}"
 
 
-def arithmetic(row: Row, knobs: Knobs) -> str:
+def arithmetic(row: Row, trace: Trace) -> str:
     """One row's score as a sum that a reader can do again::
 
-        vector 0.810 × 0.70 = 0.567  +  text 0.333 [1/(1+2)] × 0.30 = 0.100  → fused 0.667 × decay 0.5 = 0.333
+        vector 0.810 × 0.70 = 0.567  +  BM25 0.333 [1/(1+2)] × 0.30 = 0.100  → fused 0.667 × decay 0.5 = 0.333
 
-    A list that does not hold the row says why. Empty for a row that never entered the pool.
+    A list that does not hold the row says why, and so does a stage that did not change the score, unless its
+    line says that of all rows. Empty for a row that never entered the pool.
     """
-    digits = knobs.digits
+    digits = trace.knobs.digits
     terms = [operand for operand in row.operands if operand.stage == "fusion"]
     later = row.operands[len(terms) :]
     if not terms:
         return ""
-    text = "  +  ".join(_term(operand, knobs, digits) for operand in terms)
+    text = "  +  ".join(_term(operand, trace) for operand in terms)
     total = sum(operand.product for operand in terms)
     if len(terms) > 1 or later:
         text += f"  → {'fused' if len(terms) > 1 else 'score'} {total:.{digits}f}"
     for at, operand in enumerate(later):
+        if _is_idle(operand):
+            note = _own_note(operand, trace)
+            text += f" ({note})" if note else ""
+            continue
         total = operand.applied(total)
         text += _later(operand, digits)
         # A stage with several operands (a share, then a term) has one result.
@@ -57,26 +64,39 @@ def arithmetic(row: Row, knobs: Knobs) -> str:
     return text
 
 
+def _is_idle(operand: Operand) -> bool:
+    """Whether a stage did not change the score, and says why."""
+    return operand.op == "mul" and operand.value == 1.0 and not operand.inputs and bool(operand.note)
+
+
+def _own_note(operand: Operand, trace: Trace) -> str:
+    """Why a stage did not change the score, without a reason that the line of the stage has."""
+    stage, (what, _, reason) = trace.stage(operand.stage), operand.note.partition(": ")
+    if stage is None or not reason or reason not in stage.note:
+        return operand.note
+    return what if stage.constants.get("reranked") else ""
+
+
 def _later(operand: Operand, digits: int) -> str:
     """What a stage after the fusion did to the score, without its result."""
     if operand.op == "set":
         return f"  → 1 / {operand.inputs[operand.label]:g} (fused rank)"
-    age = operand.inputs.get("age_days")
-    because = ", ".join(part for part in (f"{age:.0f} days" if age else "", operand.note) if part)
+    age = f"{age_of(operand)} days" if operand.inputs.get("age_days") else ""
+    because = ", ".join(part for part in (age, operand.note) if part)
     because = f" ({because})" if because else ""
     if operand.op == "mul":
-        if because and not operand.inputs and operand.value == 1.0:
-            return because  # why the stage did not change the score
         return f" × {operand.label} {operand.value:.3f}{because}"
     made = f" × {operand.weight:.2f}" if operand.weight != 1 else ""
     return f" + {operand.label} {operand.value:.{digits}f}{made}{because}"
 
 
-def _term(operand: Operand, knobs: Knobs, digits: int) -> str:
+def _term(operand: Operand, trace: Trace) -> str:
+    knobs, digits = trace.knobs, trace.knobs.digits
+    name = next((lst.name for lst in trace.lists if lst.term == operand.label), operand.label)
     if not operand.inputs and not operand.value:
-        return f"{operand.label} 0 ({operand.note})" if operand.note else f"{operand.label} 0"
-    made = _made_of(operand.inputs, knobs)
-    text = f"{operand.label} {operand.value:.{digits}f}" + (f" [{made}]" if made else "")
+        return f"{name} 0 ({operand.note})" if operand.note else f"{name} 0"
+    made = made_of(operand.inputs, knobs)
+    text = f"{name} {operand.value:.{digits}f}" + (f" [{made}]" if made else "")
     if operand.note:
         text += f" ({operand.note})"
     if operand.weight != 1:
@@ -84,8 +104,8 @@ def _term(operand: Operand, knobs: Knobs, digits: int) -> str:
     return text
 
 
-def _made_of(inputs: Mapping[str, float], knobs: Knobs) -> str:
-    """How an operand's value was computed from its inputs; empty when it is one of them. There are: rank and
+def made_of(inputs: Mapping[str, float], knobs: Knobs) -> str:
+    """How the value of a list was computed from its inputs; empty when it is one of them. There are: rank and
     constant, rank, a raw score and the largest, or a raw score and both ends of its range."""
     if "k" in inputs:
         return f"1/({inputs['k']:g}+{inputs['rank']:g})"
@@ -98,21 +118,46 @@ def _made_of(inputs: Mapping[str, float], knobs: Knobs) -> str:
         # bm25 has no scale of its own: in a small workspace all of it may be far below 0.01.
         mixed = f"({raw:.4g} + {share:g} × {line:.4g})" if share else f"{raw:.4g}"
         return f"{mixed} / {inputs['max']:.4g}"
-    mixed = f"{1 - share:g} × {raw:.4f} + {share:g} × {line:.4f}" if share else f"{raw:.4f}"
+    mixes = share and raw != line  # a chunk without line vectors has its own cosine as that of its best line
+    mixed = f"{1 - share:g} × {raw:.4f} + {share:g} × {line:.4f}" if mixes else f"{raw:.4f}"
     if "min" in inputs:
-        return f"({mixed} − {inputs['min']:.4f}) / ({inputs['max']:.4f} − {inputs['min']:.4f})"
-    return mixed if share else ""
+        low = _minus(inputs["min"], 4)
+        return f"({mixed}{low}) / ({inputs['max']:.4f}{low})"
+    return mixed if mixes else ""
 
 
-def diversity(row: Row, knobs: Knobs) -> str:
+def _minus(number: float, digits: int) -> str:
+    """``− 0.1``, and of a negative number ``+ 0.1``."""
+    return f" {'−' if number >= 0 else '+'} {abs(number):.{digits}f}"
+
+
+def diversity(row: Row, trace: Trace) -> str:
     """The numbers of MMR for a row, or an empty text."""
     seen = row.diversity
     if seen is None:
         return ""
-    text = f"MMR {diversity_sum(seen, knobs.mmr_lambda)}"
+    text = f"MMR {diversity_sum(seen, trace.knobs.mmr_lambda)}"
     if seen.nearest is not None and seen.similarity > 0:
         text += f" (nearest chosen: {seen.nearest})"
-    return text
+    return f"{text}; {relevance(row, trace)}"
+
+
+def relevance(row: Row, trace: Trace) -> str:
+    """``rel 0.788 = (0.3290 − 0.1050) / (0.4140 − 0.1050)``: how MMR scaled the score of a row, with so many
+    decimals as that takes; empty where there is no MMR."""
+    seen, stage = row.diversity, trace.stage("mmr")
+    if seen is None or stage is None or row.final is None:
+        return ""
+    low, high = (float(stage.constants[name]) for name in ("lowest", "highest"))
+    shown = f"rel {seen.relevance:.3f}"
+    if low == high:
+        return f"{shown}: all scores are equal"
+    for digits in range(trace.knobs.digits, 10):
+        score, least, most = (round(number, digits) for number in (row.final, low, high))
+        if least < most and f"{(score - least) / (most - least):.3f}" == f"{seen.relevance:.3f}":
+            break
+    minus = _minus(low, digits)
+    return f"{shown} = ({row.final:.{digits}f}{minus}) / ({high:.{digits}f}{minus})"
 
 
 def diversity_sum(seen: Diversity, lam: float) -> str:
@@ -131,13 +176,24 @@ def other_vectors(row: Row, trace: Trace) -> str:
     return f"not counted: vector of {', '.join(found)}" if found else ""
 
 
-def stage_formula(stage: Stage) -> str:
+def searched(lst: RankedList) -> str:
+    """The text that a list was made for, where that is a variant of the query; else empty."""
+    return "" if lst.source.role == "original" else " ".join(lst.source.words) or lst.source.query
+
+
+def stage_name(stage: Stage, trace: Trace) -> str:
+    """``min score``, ``bm25``; of a list for a variant of the query ``BM25 v1 “pump”``."""
+    found = next((lst for lst in trace.lists if lst.key == stage.name and searched(lst)), None)
+    return f"{found.label} “{searched(found)}”" if found is not None else stage.name.replace("_", " ")
+
+
+def stage_formula(stage: Stage, trace: Trace) -> str:
     """A stage's formula with what its names stand for."""
     constants = stage.constants
     parts = [
-        f"{name.removesuffix('_score')} = {value}"
-        for name, value in constants.items()
-        if stage.kind == "fusion" and name.endswith("_score")
+        f"{lst.name} = {constants[name]}"
+        for lst in trace.lists
+        if stage.kind == "fusion" and (name := f"{lst.term}_score") in constants
     ]
     more = [f"{name} {constants[name]:g}" for name in ("k", "half_life_days", "lambda") if name in constants]
     if stage.kind == "list":
@@ -204,7 +260,7 @@ def _document(answer: Answer) -> Iterator[str]:
     yield from ("", "## Stages", "")
     yield from ("| stage | in | out | formula | effect |", "| --- | ---: | ---: | --- | --- |")
     for stage in trace.stages:
-        name, formula = stage.name.replace("_", " "), plain(stage_formula(stage))
+        name, formula = plain(stage_name(stage, trace)), plain(stage_formula(stage, trace))
         yield f"| {name} | {stage.entered} | {stage.left} | {formula} | {stage_effect(stage)} |"
     yield from ("", f"## Returned ({len(trace.results)})")
     rows = {row.chunk_id: row for row in trace.returned}
@@ -212,7 +268,7 @@ def _document(answer: Answer) -> Iterator[str]:
         row, where = rows[hit.chunk_id], f"{hit.path}:{hit.start_line}-{hit.end_line}"
         marks = "".join(f", {mark}" for mark in hit_marks(hit))
         yield from ("", f"### {hit.rank}. {inline(where)} · {hit.score:.{digits}f}{marks}")
-        for text in (arithmetic(row, knobs), diversity(row, knobs), other_vectors(row, trace), cut_off(hit)):
+        for text in (arithmetic(row, trace), diversity(row, trace), other_vectors(row, trace), cut_off(hit)):
             if text:
                 yield from ("", plain(text))
         yield from ("", *fenced(hit.snippet))

@@ -28,6 +28,7 @@ from openclaw_mem_engine.retrieval import (
     scoped,
 )
 from openclaw_mem_engine.retrieval.fallback import ranking_knobs
+from openclaw_mem_engine.retrieval.freshness import chain_of
 from openclaw_mem_engine.state.expected import ExpectedPassages
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
@@ -313,9 +314,7 @@ class Memory(AbstractContextManager["Memory"]):
     def _chain(self, found: IndexStatus) -> tuple[ProviderState, ...]:
         if not self.capabilities.providers:
             return ()
-        vectors = {size.space: size.vectors for size in found.spaces}
-        counted = self.knobs.space_number
-        return self._lineup.states(vectors, found.chunks, full_text=found.full_text, counted=counted)
+        return chain_of(self._lineup, found, self.knobs, self.settings.index_path)
 
     def probe(self, provider: str) -> float:
         """Ask a provider in use for one vector now; milliseconds. Raises ProviderError, UsageError."""

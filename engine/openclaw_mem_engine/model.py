@@ -92,16 +92,20 @@ class InOrder(Sequence[T]):
 
 
 def as_json(noun: Any, **renamed: str) -> dict[str, Any]:
-    """The fields of a dataclass instance under camelCase keys. ``renamed`` maps a field to another key, or to
-    "" to omit it. Values that have ``to_dict`` are converted by it, tuples become lists."""
-    names = {field.name: re.sub(r"_(.)", lambda m: m[1].upper(), field.name) for field in fields(noun)}
+    """The fields of a dataclass instance or named tuple under camelCase keys. ``renamed`` maps a field to
+    another key, or to "" to omit it. Values that have ``to_dict`` are converted by it, named tuples as here,
+    other tuples become lists."""
+    own = getattr(noun, "_fields", None) or [field.name for field in fields(noun)]
+    names = {name: re.sub(r"_(.)", lambda m: m[1].upper(), name) for name in own}
     return {key: _plain(getattr(noun, name)) for name, key in (names | renamed).items() if key}
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, (tuple, list)):
-        return [_plain(item) for item in value]
-    return value.to_dict() if hasattr(value, "to_dict") else value
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if hasattr(value, "_fields"):
+        return as_json(value)
+    return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value
 
 
 #: A snippet is at most this many UTF-16 code units (the limit that agents are used to).
@@ -281,6 +285,11 @@ class Space(NamedTuple):
     provider: str
     model: str
     key: str
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether an embedder makes vectors of it: not for BM25 only, nor in an index never begun."""
+        return self.provider not in ("", "none")
 
     @property
     def label(self) -> str:

@@ -1,4 +1,4 @@
-"""Characters: how foreign text is made safe to show, and which scripts are written without spaces."""
+"""Text that is shown: foreign text made safe, numbers with their nouns; which scripts have no spaces."""
 
 from __future__ import annotations
 
@@ -54,6 +54,16 @@ def visible(text: str) -> str:
     return text.replace("\r\n", "\n").translate(_NOTATION)
 
 
+def visible_line(text: str) -> str:
+    """Visible text as one line: a newline within it, also one of a file name, becomes ``⏎``."""
+    return visible(text).replace("\n", "⏎")
+
+
+def one_line(text: str) -> str:
+    """``visible_line`` without runs of blanks, for messages and for what is laid out in columns."""
+    return " ".join(visible_line(text.strip()).split())
+
+
 #: What JSON may hold as it is, but a terminal acts on: DEL, C1, line separators, bidirectional controls.
 _ACTING = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -69,3 +79,24 @@ def mostly_not_latin(text: str) -> bool:
     """Whether more than half of the letters of a text are of other scripts than Latin."""
     letters = [unicodedata.name(char, "").startswith("LATIN ") for char in text if char.isalpha()]
     return sum(letters) * 2 < len(letters)
+
+
+def ordinal(number: int) -> str:
+    """``1st``, ``22nd``, ``11th``"""
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{ending}"
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """``1 chunk``, ``1,904 chunks``"""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def counted_are(number: int, noun: str, plural: str | None = None) -> str:
+    """``1 chunk is``, ``1,904 chunks are``"""
+    return f"{counted(number, noun, plural)} {'is' if number == 1 else 'are'}"
+
+
+def counted_have(number: int, noun: str, plural: str | None = None) -> str:
+    """``1 chunk has``, ``1,904 chunks have``"""
+    return f"{counted(number, noun, plural)} {'has' if number == 1 else 'have'}"

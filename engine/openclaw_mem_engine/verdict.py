@@ -62,7 +62,7 @@ def fate(trace: Trace, path: str, line: int) -> Fate:
             at, shown is not None, f"rank {at}{'' if shown else f', but line {line} is {part} shown'}"
         )
     rank, reason = row.ranks.get("final"), row.outcome.reason or ""
-    known = rank is None or reason.startswith("rank ")
+    known = rank is None or reason.startswith("its rank ")
     return Fate(rank, False, reason if known else f"rank {rank}: {reason}")
 
 
@@ -101,7 +101,7 @@ def _nothing(pool: Pool, trace: Trace) -> str:
     if best is not None and best.final is not None and best.outcome.stage == "min_score":
         limit = f"below min score {trace.knobs.min_score:g}"
         score = apart(best.final, trace.knobs.min_score, trace.knobs.digits)
-        return f"Nothing passes: best was {score} at {best.location}, {limit}"
+        return f"Nothing is returned: the best score is {score} at {best.location}, {limit}"
     fresh = pool.freshness
     if (fresh is not None and fresh.state == "empty") or not pool.lists:
         return "Nothing found: nothing could be searched"
@@ -118,7 +118,7 @@ def _absent_words(pool: Pool, knobs: Knobs) -> str:
     where = READABLE if says_damage(pool.notes) else "the index"
     text = (
         f"no chunk of {where} holds every searched word"
-        if _every(lexical, knobs)
+        if _every(lexical)
         else f"no searched word occurs in {where}"
     )
     best, floor = vector.rows[0].raw, vector.floor
@@ -131,15 +131,15 @@ def unrelated(pool: Pool, knobs: Knobs) -> bool:
     reaches the floor of the weak. False where that is not known, or there is no candidate."""
     fitting = [lst for lst in pool.lists if lst.space_number in (None, knobs.space_number)]
     lexical = [lst for lst in fitting if lst.kind == "lexical"]
-    if not lexical or _every(lexical, knobs) or all(lst.floor is None for lst in fitting):
+    if not lexical or _every(lexical) or all(lst.floor is None for lst in fitting):
         return False
     found = evidence(fitting, pool, list(pool.candidates))
     return bool(found) and not any(relevant for relevant, _ in found.values())
 
 
-def _every(lexical: Sequence[CandidateList], knobs: Knobs) -> bool:
+def _every(lexical: Sequence[CandidateList]) -> bool:
     """Whether a passage had to hold all of several words."""
-    return knobs.lexical_form == "and" and len(lexical[0].words) > 1
+    return lexical[0].every and len(lexical[0].words) > 1
 
 
 def _shortened(trace: Trace) -> tuple[str, bool]:
@@ -201,4 +201,4 @@ def would_add(trace: Trace) -> str:
     if not filled:
         return ""
     more = f"{filled} more" if trace.returned else str(filled)
-    return f"keyword rescue fill, as in OpenClaw since mid-2026, would return {more}"
+    return f"with keyword_rescue=fill (as OpenClaw since mid-2026) {more} would be returned"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from openclaw_mem_engine.cli import command_table as shared
 from openclaw_mem_engine.cli.command_table import Command, flag, many, option
 from openclaw_mem_engine.cli.qmd_arguments import QMD_COMMANDS
-from openclaw_mem_engine.cli.store_arguments import STORE_COMMANDS
+from openclaw_mem_engine.cli.settings_arguments import CACHE, CONFIG, MODEL, STORE_COMMANDS
 from openclaw_mem_engine.cli.writing_arguments import WRITING_COMMANDS
 
 #: Allowed before and after the command.
@@ -44,12 +44,16 @@ _FAULT = many(
 PROFILE_NAMES = "documented, openclaw-2026.2, workbench, qmd-documented, qmd-2.8"
 #: How to rank, and from which index.
 _RANKING = (
-    option("--profile", metavar="P", help=f"formulas of the ranking (default: documented): {PROFILE_NAMES}"),
-    option("--max-results", metavar="N", help="how many results, 1 to 200 (default 6)"),
+    option(
+        "--profile",
+        metavar="P",
+        help=f"ranking; configured knobs keep their values (default: documented): {PROFILE_NAMES}",
+    ),
+    option("--max-results", metavar="N", help="how many results, 1 to 200 (default: as configured, else 6)"),
     option(
         "--min-score",
         metavar="X",
-        help="drop scores below X, 0 to 1 (default: that of the profile, 0.35 with documented)",
+        help="drop scores below X, 0 to 1 (default: as configured, else that of the profile)",
     ),
     shared.SET_KNOB,
     shared.NO_SYNC,
@@ -71,15 +75,9 @@ COMMANDS = (
         " Only what changed is read\nagain. You can stop it at any time: finished work is kept.",
         (
             flag("--force", "rebuild it (searches keep using the old index meanwhile)"),
-            flag(
-                "--verify",
-                "read every file and compare it, also files with the same time and size",
-            ),
+            flag("--verify", "read every file and compare it, also files with the same time and size"),
             flag("--prune", "remove the notes of an emptied workspace from the index"),
-            flag(
-                "--dry-run",
-                "only show what would be embedded, where its text would be sent, and the cost",
-            ),
+            flag("--dry-run", "only show what would be embedded, where its text would be sent, and the cost"),
             option(
                 "--agents",
                 metavar="FILE|all",
@@ -131,8 +129,8 @@ COMMANDS = (
         'why-not "vpn certificate" memory/2026-02-20.md:12\n'
         '  openclaw-mem why-not "vpn certificate" MEMORY.md --profile workbench --json',
         " It\nfollows the passage from the file on disk to the snippet, and stops at the first step that "
-        "drops the passage. Every\nchange of a knob that it names was tried: one step less does not "
-        "return the passage.",
+        "drops the passage. Every\nchange of a knob that it names was tried, in steps of the knob panel "
+        "(min score: 0.01).",
         (
             option("query", metavar="QUERY", help="what is searched"),
             option(
@@ -168,7 +166,7 @@ COMMANDS = (
     ),
     Command(
         "chunks",
-        "the chunks of a file, and what neighbours share",
+        "the chunks of a file, and what neighbouring chunks share",
         "chunks MEMORY.md\n  openclaw-mem chunks memory/2026-02-20.md --text",
         " A search\nfinds chunks, not files: two chunks of a file are found separately.",
         (
@@ -177,29 +175,7 @@ COMMANDS = (
         ),
         runner="status:run_chunks",
     ),
-    Command(
-        "config",
-        "every setting and where its value came from; change them",
-        "config --agent ops\n  openclaw-mem config show query.min_score provider\n"
-        "  openclaw-mem config set query.min_score=0.3 theme=claw-light\n"
-        "  openclaw-mem config undo",
-        " The origin follows each value that is not built in. `set` shows the change, then writes our "
-        "config.toml and no other file.",
-        (
-            option(
-                "action", nargs="?", choices=("show", "set", "undo"), default="show", help="default: show"
-            ),
-            option(
-                "values",
-                nargs="*",
-                metavar="KEY[=VALUE]",
-                help="show: only these, for example query, provider.name; set: KEY=VALUE",
-            ),
-            flag("--verbose", "show: also the allowed values"),
-            flag("--dry-run", "show the change and write nothing"),
-            shared.YES,
-        ),
-    ),
+    CONFIG,
     Command(
         "providers",
         "the embedding providers: which is active, where text goes",
@@ -216,35 +192,15 @@ COMMANDS = (
             ),
         ),
     ),
-    Command(
-        "cache",
-        "the embedding cache",
-        "cache stats\n  openclaw-mem cache prune --max 20000",
-        " An embedding that an\nindexed chunk needs is never pruned.",
-        (
-            option("action", nargs="?", choices=("stats", "prune"), default="stats", help="default: stats"),
-            option(
-                "--max",
-                metavar="N",
-                help="prune: how many to keep (default: the setting cache.max_entries)",
-            ),
-        ),
-        runner="doctor:run_cache",
-    ),
+    CACHE,
     Command(
         "doctor",
         "check the index and repair it",
         "doctor\n  openclaw-mem doctor --fix\n  openclaw-mem doctor --deep --json",
         " Without --fix\nit changes nothing. Exit code 6 if errors remain.",
         (
-            flag(
-                "--fix",
-                "repair it, and sync where that repairs; notes do not change",
-            ),
-            flag(
-                "--deep",
-                "make every chunk again from the notes and compare it with the index",
-            ),
+            flag("--fix", "repair it, and sync where that repairs; notes do not change"),
+            flag("--deep", "make every chunk again from the notes and compare it with the index"),
         ),
     ),
     Command(
@@ -265,40 +221,11 @@ COMMANDS = (
             flag("--follow", "follow new events until Ctrl-C"),
         ),
     ),
-    Command(
-        "model",
-        "the files of local models: state and download",
-        "model status\n  openclaw-mem model download --yes\n  openclaw-mem model download --for rerank",
-        " Nothing\nis downloaded without confirmation. A stopped download continues where it stopped.",
-        (
-            option(
-                "action", nargs="?", choices=("status", "download"), default="status", help="default: status"
-            ),
-            option(
-                "--model",
-                metavar="M",
-                help="instead of the configured one: hf:organisation/repository/file.gguf or a path",
-            ),
-            option(
-                "--for",
-                dest="use",
-                choices=("embedding", "rerank", "expansion"),
-                default="embedding",
-                help="what the model is for (default: embedding)",
-            ),
-            flag("--yes", "download without asking"),
-            option(
-                "--from",
-                dest="base_url",
-                metavar="URL",
-                help="another host that serves the same paths as https://huggingface.co",
-            ),
-        ),
-    ),
+    MODEL,
     Command(
         "qmd",
         "the QMD backend: search whole documents in collections",
-        "qmd warm-up",
+        'qmd query "vpn certificate"',
         commands=QMD_COMMANDS,
     ),
     Command(
@@ -313,12 +240,7 @@ COMMANDS = (
         "a script that completes commands and options in your shell",
         "completion bash > ~/.local/share/bash-completion/completions/openclaw-mem",
         options=(
-            option(
-                "shell",
-                metavar="{bash,zsh,fish}",
-                choices=("bash", "zsh", "fish"),
-                help="the shell that reads it",
-            ),
+            option("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish"),
         ),
     ),
     Command(
@@ -346,5 +268,6 @@ COMMANDS = (
             _SESSION_KEY,
             _FAULT,
         ),
+        json=False,
     ),
 )

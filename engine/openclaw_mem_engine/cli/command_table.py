@@ -10,7 +10,8 @@ Option = tuple[tuple[str, ...], dict[str, Any]]
 
 class Command(NamedTuple):
     """One command: its help, and the module of ``cli`` and the function that run it (default: NAME:run). One
-    that has ``commands`` is run by them."""
+    that has ``commands`` is run by them, by ``default`` when none is named. ``json``: whether it has an
+    answer for --json."""
 
     name: str
     summary: str
@@ -19,6 +20,8 @@ class Command(NamedTuple):
     options: tuple[Option, ...] = ()
     runner: str = ""
     commands: tuple[Command, ...] = ()
+    default: str = ""
+    json: bool = True
 
 
 def option(*names: str, **how: Any) -> Option:

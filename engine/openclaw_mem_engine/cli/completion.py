@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 
@@ -18,6 +19,8 @@ def run(arguments: Namespace) -> int:
     parser = build_parser(_Everything())
     _describe(parser, _values())
     script = shtab.complete(parser, arguments.shell)
+    # Its own advice on where to put the script is not that of docs/install.md.
+    script = re.sub(r"^# Usage:\n(#.*\n)*", "", script, flags=re.MULTILINE)
     show({"shell": arguments.shell, "script": script}, [script], as_json=arguments.json)
     return 0
 

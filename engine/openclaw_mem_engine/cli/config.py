@@ -41,20 +41,7 @@ if TYPE_CHECKING:
 _KEY_WIDTH = 32
 
 
-def run(arguments: Namespace) -> int:
-    """List the settings, or change our ``config.toml``. Raises UsageError for values without ``set``."""
-    if arguments.action == "undo" and arguments.values:
-        raise UsageError("`openclaw-mem config undo` takes no KEY: it undoes the last change of the file.")
-    if arguments.action == "show" and (arguments.yes or arguments.dry_run):
-        raise UsageError("--yes and --dry-run are for `openclaw-mem config set` and `config undo`.")
-    if arguments.verbose and (arguments.action != "show" or arguments.json):
-        raise UsageError(
-            "--verbose is for the list as text, `openclaw-mem config --verbose`; JSON has it all."
-        )
-    return _list(arguments) if arguments.action == "show" else _change(arguments)
-
-
-def _change(arguments: Namespace) -> int:
+def change(arguments: Namespace) -> int:
     """Show what changes in our file, and write it after a yes."""
     from openclaw_mem_engine.cli.remember import ask, diff_lines
     from openclaw_mem_engine.config import own_file
@@ -180,8 +167,10 @@ def _check(arguments: Namespace, edit: SettingsEdit) -> None:
             raise ConfigError(f"Nothing was written, because then: {why}") from None
 
 
-def _list(arguments: Namespace) -> int:
+def show_settings(arguments: Namespace) -> int:
     """Every value, where it came from, and what is allowed; secrets only as ``set``."""
+    if arguments.verbose and arguments.json:
+        raise UsageError("--verbose is for the list as text: leave it out, JSON has it all.")
     from openclaw_mem_engine.answer import configured_knobs
     from openclaw_mem_engine.cli.tui import wrong_keys
     from openclaw_mem_engine.config.show import describe, to_dict

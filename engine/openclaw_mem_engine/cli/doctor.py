@@ -24,9 +24,10 @@ from openclaw_mem_engine.cli.terminal import (
     strong,
     table,
 )
-from openclaw_mem_engine.cli.text_format import byte_size, count, moment
+from openclaw_mem_engine.cli.text_format import byte_size, moment
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, OpenClawMemError, UsageError
+from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.stores import is_there
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _synced(settings: Settings, report: DoctorReport) -> list[str]:
         return []
     for note in done.incomplete:
         say(note.text)
-    return [f"the index was {'rebuilt' if done.rebuilt else 'synced'}: it has {count(done.files, 'file')}"]
+    return [f"the index was {'rebuilt' if done.rebuilt else 'synced'}: it has {counted(done.files, 'file')}"]
 
 
 def _report_lines(report: DoctorReport, done: Sequence[str], asked: bool) -> Iterator[str]:
@@ -132,8 +133,10 @@ def _report_lines(report: DoctorReport, done: Sequence[str], asked: bool) -> Ite
         if finding.repair:
             yield from hanging(advice(f"      repair: {one_line(finding.repair)}"), 8)
     severities: list[str] = [finding.severity for finding in report.findings]
-    counts = [count(severities.count(noun), noun) for noun in ("error", "warning")]
-    total = f"{', '.join(counts)}, {severities.count('info')} info from {count(len(report.checks), 'check')}."
+    counts = [counted(severities.count(noun), noun) for noun in ("error", "warning")]
+    total = (
+        f"{', '.join(counts)}, {severities.count('info')} info from {counted(len(report.checks), 'check')}."
+    )
     left = [finding for finding in report.findings if finding.repair and finding.severity != "info"]
     if asked and left:
         repairs = dict.fromkeys(f"`{finding.repair}`" for finding in left)
@@ -149,9 +152,8 @@ def _report_lines(report: DoctorReport, done: Sequence[str], asked: bool) -> Ite
 def run_cache(arguments: Namespace) -> int:
     """Print the sizes of the embedding cache, or prune it. Without an index there is no cache, and none is
     made."""
-    most, prune = whole_number(arguments.max, "--max", 0), arguments.action == "prune"
-    if most is not None and not prune:
-        raise UsageError("--max belongs to `openclaw-mem cache prune`.")
+    prune = arguments.action == "prune"
+    most = whole_number(arguments.max, "--max", 0) if prune else None
     settings = settings_of(arguments)
     say_warnings(settings)
     kept = settings.cache.max_entries if settings.cache.enabled else 0
@@ -173,7 +175,7 @@ def run_cache(arguments: Namespace) -> int:
     if prune:
         data |= {"max": most, "removed": removed, "spared": spared, "entries": entries, "live": live}
         lines = [
-            f"{count(removed, 'embedding')} removed; {entries:,} remain, {live:,} of them needed by chunks."
+            f"{counted(removed, 'embedding')} removed; {entries:,} remain, {live:,} of them needed by chunks."
         ]
         if spared:
             lines.append(f"That is {spared:,} more than {most:,}: what a chunk needs is spared.")
@@ -203,7 +205,7 @@ def _cache_lines(sizes: Sequence[CacheSize], kept: int) -> list[str]:
     for size in sizes:
         counts = (f"{size.entries:,}", f"{size.live:,}", byte_size(size.bytes))
         rows.append((one_line(size.space.label), *counts, moment(size.oldest, now), moment(size.newest, now)))
-    entries = count(sum(size.entries for size in sizes), "embedding")
+    entries = counted(sum(size.entries for size in sizes), "embedding")
     total = f"{entries}, {byte_size(sum(size.bytes for size in sizes))}"
     rule = f"an index run keeps at most {kept:,}, and always those that chunks need."
     return [*table(rows), *hanging(f"{total}; {rule}", 2)]

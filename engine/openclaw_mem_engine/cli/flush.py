@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.opening import flush_model, say_warnings, settings_of
 from openclaw_mem_engine.cli.terminal import aligned, indented, marked, one_line, say, show, stoppable, strong
-from openclaw_mem_engine.cli.text_format import count, destination
-from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.cli.text_format import destination
+from openclaw_mem_engine.sanitize import counted, visible
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.lifecycle.flush import FlushPlan, FlushResult
@@ -34,7 +34,7 @@ def run(arguments: Namespace) -> int:
             show(_plan_dict(plan, chat), _plan_lines(plan, chat), as_json=arguments.json)
             return 0
         if plan.decision.run and chat is not None and chat.host:
-            say(f"The conversation (about {count(plan.tokens, 'token')}) is sent to {one_line(chat.host)}.")
+            say(f"The conversation (about {counted(plan.tokens, 'token')}) is sent to {one_line(chat.host)}.")
         result = flusher.run(plan, chat, token)
     show(_result_dict(plan, result), _result_lines(result), as_json=arguments.json)
     if result.code == "no-model":  # it is due, and cannot be done as things are configured
@@ -71,7 +71,7 @@ def _plan_lines(plan: FlushPlan, chat: Chat | None) -> Iterator[str]:
     )
     yield strong("system prompt")
     yield from indented(visible(plan.system_prompt).split("\n"))
-    yield f"then {count(said, 'message')} of the conversation, about {count(plan.tokens, 'token')} in all"
+    yield f"then {counted(said, 'message')} of the conversation, about {counted(plan.tokens, 'token')} in all"
     yield strong("prompt")
     yield from indented(visible(plan.prompt).split("\n"))
 

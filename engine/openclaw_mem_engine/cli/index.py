@@ -10,9 +10,10 @@ from openclaw_mem_engine.cli.opening import looking, open_memory, say_warnings, 
 from openclaw_mem_engine.cli.planning import announce, plan_lines
 from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import one_line, say, show, stoppable
-from openclaw_mem_engine.cli.text_format import count, duration, excluded_lines
+from openclaw_mem_engine.cli.text_format import duration, excluded_lines
 from openclaw_mem_engine.errors import IndexDamaged, ProviderError, UsageError
 from openclaw_mem_engine.model import WHOLE, Note
+from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.sync.report import SyncRequest
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def replacing(
         say("The index file is damaged: a new one is built from your notes.")
     report = once(replace(request, force=False))  # all of it is new
     report.rebuilt = True
-    text = f"The index was damaged. The new one took {count(saved, 'embedding')} from it. {kept(damaged)}"
+    text = f"The index was damaged. The new one took {counted(saved, 'embedding')} from it. {kept(damaged)}"
     report.notes.append(Note("damaged-replaced", text, "warning"))
     return report
 
@@ -117,7 +118,7 @@ def report_lines(report: SyncReport, *, chunks: bool = True) -> list[str]:
     if report.incomplete or any(file.path == WHOLE for file in report.skipped):
         rest = "Unchanged"
     made = "Rebuilt" if report.rebuilt else "Indexed" if did else rest
-    held = count(report.files, "file") + (f", {count(report.chunks, 'chunk')}" if chunks else "")
+    held = counted(report.files, "file") + (f", {counted(report.chunks, 'chunk')}" if chunks else "")
     lines = [f"{made}: {held} in {duration(report.seconds)}."]
     if did and not report.rebuilt:
         out = sum(not file.of_workspace for file in report.skipped)  # as below
@@ -125,12 +126,12 @@ def report_lines(report: SyncReport, *, chunks: bool = True) -> list[str]:
         gone = ", ".join(report.taken_out) or "0 deleted"
         lines.append(f"  {len(report.changed):,} new or modified, {gone}{left_out}")
     if report.embedded or report.cache_hits:
-        embedded = count(report.embedded, "text")
+        embedded = counted(report.embedded, "text")
         lines.append(f"  {embedded} embedded, {report.cache_hits:,} taken from the cache")
     if report.verified:
-        lines.append(f"  {count(report.verified, 'file')} read and compared")
+        lines.append(f"  {counted(report.verified, 'file')} read and compared")
     if report.beside:
-        lines.append(f"  {count(report.beside, 'text')} embedded for vectors besides the primary's")
+        lines.append(f"  {counted(report.beside, 'text')} embedded for vectors besides the primary's")
     # Failures are printed on stderr.
     others = [note for note in report.notes if note not in report.incomplete]
     lines += [f"  {note.level}: {one_line(note.text)}" for note in others]

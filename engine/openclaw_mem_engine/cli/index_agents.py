@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
-from threading import Event, Lock
+from threading import Event, Lock, RLock
 from typing import Any, NamedTuple
 
 from openclaw_mem_engine.cli.index import replacing
@@ -17,9 +17,11 @@ from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.planning import announce
 from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import indented, one_line, say, show, stoppable
-from openclaw_mem_engine.cli.text_format import count, duration
+from openclaw_mem_engine.cli.text_format import duration
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, ConfigError, OpenClawMemError, ProviderError, UsageError
+from openclaw_mem_engine.model import WAITING, Progress
+from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 
 #: How many agents are worked on at a time unless --jobs says otherwise.
@@ -33,7 +35,27 @@ class _Agent(NamedTuple):
 
 
 class _AgentLine(ProgressLine):
+    """Agents are counted; what an agent waits for is said with its id. Thread-safe."""
+
     unit = "agents"
+    _guard = RLock()
+
+    def __call__(self, done: int, total: int, label: str) -> None:
+        with self._guard:
+            super().__call__(done, total, label)
+
+    def _text(self, done: int, total: int, label: str, now: float) -> str:
+        # The others go on meanwhile: this time counts for the rate.
+        return one_line(label) if label.startswith(WAITING) else super()._text(done, total, label, now)
+
+    def of(self, agent: str) -> Progress:
+        """The progress of the sync of one agent."""
+
+        def show(_done: int, _total: int, label: str) -> None:
+            if label.startswith(WAITING):
+                self(0, 0, f"{label} (agent {agent})")
+
+        return show
 
 
 def run(arguments: Namespace) -> int:
@@ -49,7 +71,7 @@ def run(arguments: Namespace) -> int:
     started, work = time.monotonic(), _Work(arguments)
     rows: list[dict[str, Any]] = []
     with stoppable() as token, _AgentLine() as progress, ThreadPoolExecutor(jobs) as pool:
-        running = [pool.submit(work.one, agent, token) for agent in agents]
+        running = [pool.submit(work.one, agent, token, progress.of(agent.id)) for agent in agents]
         for future in as_completed(running):
             rows.append(future.result())
             progress(len(rows), len(agents), rows[-1]["agent"])
@@ -94,7 +116,7 @@ class _Work:
         self._index_of: dict[str, _Agent] = {}
         self._warned: set[str] = set()
 
-    def one(self, agent: _Agent, token: Event) -> dict[str, Any]:
+    def one(self, agent: _Agent, token: Event, progress: Progress) -> dict[str, Any]:
         """What was done for one agent, or the error and its exit code."""
         started = time.monotonic()
         try:
@@ -103,7 +125,7 @@ class _Work:
             own = vars(self._arguments) | {"agent": agent.id, "workspace": agent.workspace}
             settings = settings_of(Namespace(**own))
             self._claim(agent, settings)
-            report = replacing(settings, self._request, partial(self._sync, settings, token))
+            report = replacing(settings, self._request, partial(self._sync, settings, token, progress))
         except OpenClawMemError as error:
             return {"agent": agent.id, "error": str(error), "exitCode": error.exit_code}
         row: dict[str, Any] = {
@@ -120,10 +142,10 @@ class _Work:
             row |= {"error": report.incomplete[0].text, "exitCode": ProviderError.exit_code}
         return row
 
-    def _sync(self, settings: Settings, token: Event, request: SyncRequest) -> SyncReport:
+    def _sync(self, settings: Settings, token: Event, progress: Progress, request: SyncRequest) -> SyncReport:
         with open_memory(settings) as memory:
             announce(memory, token, request)
-            return memory.sync(request, None, token)
+            return memory.sync(request, progress, token)
 
     def _claim(self, agent: _Agent, settings: Settings) -> None:
         """Two entries that wrote one index would undo each other's work."""
@@ -150,11 +172,11 @@ def _lines(rows: list[dict[str, Any]], failed: list[dict[str, Any]], seconds: fl
     changed = sum(bool(row.get("changed") or row.get("removed")) for row in rows if row not in failed)
     sums = {key: sum(row.get(key, 0) for row in rows) for key in ("files", "chunks", "embedded")}
     yield (
-        f"{count(len(rows), 'agent')} in {duration(seconds)}: {changed:,} with changes, "
+        f"{counted(len(rows), 'agent')} in {duration(seconds)}: {changed:,} with changes, "
         f"{len(rows) - len(failed) - changed:,} up to date, {len(failed):,} failed."
     )
     yield (
-        f"  {count(sums['files'], 'file')}, {count(sums['chunks'], 'chunk')}, "
-        f"{count(sums['embedded'], 'text')} embedded"
+        f"  {counted(sums['files'], 'file')}, {counted(sums['chunks'], 'chunk')}, "
+        f"{counted(sums['embedded'], 'text')} embedded"
     )
     yield from indented(one_line(f"{row['agent']}: {row['error']}") for row in failed)

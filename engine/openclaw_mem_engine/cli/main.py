@@ -63,6 +63,8 @@ def _parsed(argv: Sequence[str], arguments: Namespace) -> Command:
     read so far. Raises UsageError, and SystemExit after --help."""
     from openclaw_mem_engine.cli.parser import build_parser
 
+    if argv[:1] == ["help"]:  # as git and others take it
+        argv = [*argv[1:], "--help"]
     parser = build_parser(argv)
     parser.parse_args(argv, arguments)
     choose(vars(arguments))

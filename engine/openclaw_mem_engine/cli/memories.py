@@ -93,7 +93,8 @@ def forget(arguments: Namespace) -> int:
         wanted = arguments.id
         if len(wanted) < _ID:
             raise UsageError(
-                f"{one_line(wanted)!r} is no id of a memory: `openclaw-mem memories list` has the ids."
+                f"There is no memory with the id {one_line(wanted)!r}. "
+                "`openclaw-mem memories list` has the ids."
             )
         if len(wanted) < _FULL_ID:
             near = [item.id for item in memories.all() if item.id.startswith(wanted.lower())]

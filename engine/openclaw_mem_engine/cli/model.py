@@ -50,15 +50,17 @@ class ModelFile(NamedTuple):
     partial: int
 
 
-def run(arguments: Namespace) -> int:
-    """Show the state of the model, or download it."""
-    if arguments.action != "download" and (arguments.yes or arguments.base_url is not None):
-        raise UsageError("--yes and --from belong to `openclaw-mem model download`.")
-    settings = settings_of(arguments)
-    base_url = _checked_base(arguments.base_url)
+def run_download(arguments: Namespace) -> int:
+    """Download the file of a model."""
+    settings, base_url = settings_of(arguments), _checked_base(arguments.base_url)
     file = _model_file(settings, arguments.use, arguments.model, base_url)
-    if arguments.action == "download":
-        return _download(file, base_url, yes=arguments.yes, as_json=arguments.json)
+    return _download(file, base_url, yes=arguments.yes, as_json=arguments.json)
+
+
+def run(arguments: Namespace) -> int:
+    """Show the state of the model."""
+    settings, base_url = settings_of(arguments), _checked_base(None)
+    file = _model_file(settings, arguments.use, arguments.model, base_url)
     others = [] if arguments.model is not None else [use for use in _PROVIDERS if use != file.use]
     files = [file, *(_model_file(settings, use, None, base_url) for use in others)]
     return _status(settings, files, as_json=arguments.json)

@@ -36,6 +36,7 @@ _COMMON = {name[2:]: f"{name} {how.get('metavar', '')}".strip() for (name, *_), 
 #: What argparse says, and how we say it.
 _REWORDED = (
     (r"argument (--query): expected one argument", r"\1 needs a value: one that begins with - is \1=-VALUE"),
+    (r"argument (--since): expected one argument", r"\1 needs a value, for example 2d"),
     (r"argument (\S+): expected (?:one|at least one) argument", r"\1 needs a value"),
     (r"argument (\S+): ignored explicit argument .*", r"\1 takes no value"),
     (r"the following arguments are required: ", "Missing: "),
@@ -96,6 +97,8 @@ class _Parser(argparse.ArgumentParser):
     """argparse whose complaints are our own errors, which ``main`` prints; ``example`` is a call."""
 
     example = ""
+    #: The parser of the command that runs when none is named, and its name.
+    default: tuple[str, argparse.ArgumentParser] | None = None
 
     def error(self, message: str) -> NoReturn:
         for pattern, ours in _REWORDED:
@@ -119,6 +122,8 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse, but an unknown argument is an error of its command, with the options like it."""
+        if self.default is not None and self._names_none(args):
+            args = [self.default[0], *args]
         self._check_leading(args)
         found, unknown = super().parse_known_args(args, namespace)
         # argparse gives all words before an option to the arguments that take any number, and none after it.
@@ -129,6 +134,19 @@ class _Parser(argparse.ArgumentParser):
         if unknown and more:
             setattr(found, more, [*getattr(found, more), *unknown[:end], *unknown[end + 1 :]])
         return found, []
+
+    def _names_none(self, args: Sequence[str]) -> bool:
+        """Whether there are only options, of the default command, and none asks for help."""
+        assert self.default is not None
+        rest = iter(args)
+        for text in rest:
+            name, equals, _ = text.partition("=")
+            option = self.default[1]._option_string_actions.get(name)
+            if option is None or name in ("-h", "--help"):
+                return False
+            if option.nargs is None and not equals:
+                next(rest, None)
+        return True
 
     def _check_leading(self, args: Sequence[str]) -> None:
         """Raises UsageError for an unknown option before a command: argparse would take its value for one."""
@@ -157,7 +175,7 @@ class _Parser(argparse.ArgumentParser):
                 hint = f" It is a knob: --set {name.replace('-', '_')}=VALUE."
             elif "query" in options:
                 hint = f" A query that begins with - needs -- before it: `-- {visible(unknown[0])}`."
-        what = "There is no option" if unknown[0].startswith("-") else "There is an argument too many:"
+        what = "There is no option" if unknown[0].startswith("-") else "Unexpected argument:"
         text = f"{what} {visible(unknown[0])}.{hint} See `{self.prog} --help`."
         return UsageError(text)
 
@@ -212,14 +230,16 @@ def build_parser(argv: Container[str]) -> argparse.ArgumentParser:
 
 
 def _add_commands(
-    parser: argparse.ArgumentParser,
+    parser: _Parser,
     table: tuple[Command, ...],
     dest: str,
     shape: dict[str, Any],
     argv: Container[str],
+    default: str = "",
 ) -> None:
-    def parser_of(prog: str, **how: Any) -> _Parser | argparse.ArgumentParser:
-        return _Parser(prog=prog, **how) if prog.rpartition(" ")[2] in argv else parser
+    def parser_of(prog: str, **how: Any) -> _Parser:
+        name = prog.rpartition(" ")[2]
+        return _Parser(prog=prog, **how) if name in argv or name == default else parser
 
     commands = parser.add_subparsers(  # type: ignore[call-overload]  # a function, too
         dest=dest,
@@ -239,16 +259,19 @@ def _add_commands(
         )
         if own is parser:
             continue
+        if command.name == default:
+            parser.default = default, own
         own.example = f"openclaw-mem {command.example}".partition("\n")[0]
         for names, how in command.options:
             own.add_argument(*names, **how)
         if command.commands:
-            _add_commands(own, command.commands, "action", shape, argv)
+            _add_commands(own, command.commands, "action", shape, argv, command.default)
         else:
             own.set_defaults(runner=command.runner or f"{command.name}:run")
         # One line in the help of a command: what is special to it is to be seen. The default of an option
         # after the command must not undo what was given before it.
-        listed = f"{', '.join(_COMMON.values())}: see `openclaw-mem --help`"
+        taken = (text for name, text in _COMMON.items() if command.json or name != "json")
+        listed = f"{', '.join(taken)}: see `openclaw-mem --help`"
         common = own.add_argument_group("common options", listed)
         own.add_common(common, default=argparse.SUPPRESS)
         common._group_actions.clear()

@@ -6,7 +6,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.terminal import hanging, marked, one_line, say, strong, table
-from openclaw_mem_engine.cli.text_format import count, destination, dollars, excluded_lines
+from openclaw_mem_engine.cli.text_format import destination, dollars, excluded_lines
+from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncRequest
 
 if TYPE_CHECKING:
@@ -20,19 +21,19 @@ def plan_lines(plan: Plan, *, chunks: bool = True) -> list[str]:
     lines = [strong("Dry run: nothing is sent, nothing is written.")]
     if plan.rebuild:
         lines.append(f"The index would be rebuilt: {one_line(plan.rebuild)}.")
-    lost = f" ({count(plan.removed_chunks, 'chunk')})" if chunks else ""
+    lost = f" ({counted(plan.removed_chunks, 'chunk')})" if chunks else ""
     gone = f"; {plan.removed:,} to take out of the index{lost}" if plan.removed else ""
-    made = f", {count(plan.chunks, 'chunk')}" if chunks else ""
-    lines.append(f"{count(plan.files, 'file')} to read{made}{gone}")
+    made = f", {counted(plan.chunks, 'chunk')}" if chunks else ""
+    lines.append(f"{counted(plan.files, 'file')} to read{made}{gone}")
     if plan.credentials:
-        seem = count(plan.credentials, "chunk seems", "chunks seem")
+        seem = counted(plan.credentials, "chunk seems", "chunks seem")
         lines.append(
             f"{seem} to hold credentials. What is sent has them masked. Lines: `openclaw-mem doctor`"
         )
     if plan.spaces:
         rows = [("vectors of", "to embed", "from cache", "tokens", "cost", "text goes to", "price")]
         for space in plan.spaces:
-            label, texts = one_line(space.space.label), count(space.texts, "text")
+            label, texts = one_line(space.space.label), counted(space.texts, "text")
             tokens = f"about {space.tokens:,}" if space.tokens else "0"
             host = destination(space.space.provider, space.place)
             price = dollars(space.usd), host, one_line(space.price)
@@ -62,7 +63,7 @@ def announce(memory: Memory, token: threading.Event, request: SyncRequest = DEFA
     sent = [space for space in plan.spaces if space.place and space.texts and not space.why_not]
     for space in sent:
         host = destination(space.space.provider, space.place)
-        say(f"Sending {count(space.texts, 'text')} ({_price(space)}) to {host}.")
+        say(f"Sending {counted(space.texts, 'text')} ({_price(space)}) to {host}.")
     primary = next((link for link in links if link.role == "primary"), None)
     for link in links:
         if sent and link.role == "fallback" and link.host and primary is not None:
@@ -74,11 +75,11 @@ def announce_reranking(memory: Memory, knobs: Knobs) -> None:
     """Say on stderr, before a search with these knobs, when note text goes to a reranker elsewhere."""
     for one in memory.services() if knobs.rerank else ():
         if one.use == "rerank" and one.host and not one.missing:
-            most = count(knobs.rerank_top, "candidate")
+            most = counted(knobs.rerank_top, "candidate")
             say(f"Passages of up to {most} are sent to {one_line(one.host)} for reranking.")
 
 
 def _price(space: PlannedSpace) -> str:
-    tokens = f"about {count(space.tokens, 'token')}"
+    tokens = f"about {counted(space.tokens, 'token')}"
     # Without a sum the reason is shown: no list price is known, or there is nothing to pay.
     return f"{tokens}, {dollars(space.usd)}" if space.usd else f"{tokens}, {one_line(space.price)}"

@@ -9,7 +9,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
 from openclaw_mem_engine.cli.terminal import is_terminal, one_line, say
@@ -47,7 +47,7 @@ class ProgressLine:
         #: When what is waited for can be printed, which is done once; None while nothing is.
         self._say_at: float | None = None
 
-    def __enter__(self) -> ProgressLine:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:

@@ -17,8 +17,7 @@ from openclaw_mem_engine.cli.terminal import (
     strong,
     table,
 )
-from openclaw_mem_engine.cli.text_format import count
-from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.sanitize import counted, visible
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
@@ -101,7 +100,7 @@ def _lines(prompt: MemoryPrompt, whole: WholeMemory, searched: _Searched | None)
 
     yield from visible(prompt.text).split("\n")
     yield ""
-    yield strong(f"session {prompt.session}: about {count(prompt.tokens, 'token')}")
+    yield strong(f"session {prompt.session}: about {counted(prompt.tokens, 'token')}")
     rows = [("part", "tokens", "")]
     if prompt.recall:
         cites = "with sources" if prompt.cites else "asks not to cite"
@@ -119,14 +118,14 @@ def _lines(prompt: MemoryPrompt, whole: WholeMemory, searched: _Searched | None)
         yield "Not in it; the agent is asked to read them (one document says that OpenClaw loads them):"
         logs = [(log.path, one_line(log.why) if log.why else f"{log.tokens:,} tokens") for log in prompt.logs]
         yield from indented("  ".join(log) for log in logs)
-    yield f"All {count(whole.notes, 'note')} together: about {count(whole.tokens, 'token')}."
+    yield f"All {counted(whole.notes, 'note')} together: about {counted(whole.tokens, 'token')}."
     if searched is None:
         yield dim("With --query Q: what a search and a get save compared with whole files.")
         return
     both = searched.search + searched.get
     yield f"The search: {searched.search:,} tokens; getting the lines of its first result: {searched.get:,}."
     for what, tokens in (
-        (f"the {count(searched.files, 'file')} found", searched.file_tokens),
+        (f"the {counted(searched.files, 'file')} found", searched.file_tokens),
         ("all notes", whole.tokens),
     ):
         if tokens > both:

@@ -21,7 +21,7 @@ from openclaw_mem_engine.cli.terminal import (
 )
 from openclaw_mem_engine.cli.text_format import destination, dollars, failing, token_count
 from openclaw_mem_engine.commands import advice
-from openclaw_mem_engine.errors import ProviderError, UsageError
+from openclaw_mem_engine.errors import ProviderError, UsageError, did_you_mean
 from openclaw_mem_engine.providers.prices import Spent, summed
 
 if TYPE_CHECKING:
@@ -79,10 +79,12 @@ def _probes(memory: Memory, wanted: str) -> Iterator[Probe]:
         from openclaw_mem_engine.providers.registry import names
 
         known = ", ".join(dict.fromkeys(link.name for link in links)) or "none"
-        raise UsageError(
-            f"Provider {one_line(wanted)[:60]!r} is not in use, so it cannot be probed. In use: {known}. "
-            + (f"Write `openclaw-mem providers --probe --provider {wanted}`." if wanted in names() else "")
-        )
+        hint = f" Write `openclaw-mem providers --probe --provider {wanted}`."
+        if wanted not in names():
+            hint = did_you_mean(wanted, names())
+        shown = one_line(wanted)[:60]
+        text = f"Provider {shown!r} is not in use, so it cannot be probed. In use: {known}.{hint}"
+        raise UsageError(text)
     for link in named:
         try:
             yield Probe(link.name, link.role, memory.probe(_address(link, links)))
@@ -142,7 +144,7 @@ def _table(chain: Sequence[ProviderState], probes: Sequence[Probe]) -> Iterator[
         latency = _milliseconds(asked.get((link.name, link.role), link.last_ms)) if embeds else ""
         why = "see below" if link.state == "failed" else one_line(link.why)
         role = "–" if link.role in ("skipped", "keywords") else link.role
-        name = "bm25" if link.role == "keywords" else link.name
+        name = "BM25" if link.role == "keywords" else link.name
         rows.append((name, role, link.label, vectors, latency, why))
     head, *lines = aligned(rows)
     yield strong(head)

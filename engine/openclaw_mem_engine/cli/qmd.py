@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.opening import say_warnings, settings_of
+from openclaw_mem_engine.cli.planning import announce
+from openclaw_mem_engine.cli.progress import ProgressLine
+from openclaw_mem_engine.cli.qmd_opening import opened, printed
 from openclaw_mem_engine.cli.terminal import one_line, out, print_json, say, stoppable
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import IndexUnavailable, ProviderError, UsageError
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
 
 def update(arguments: Namespace) -> int:
     """Take in what changed in every collection, or in one: commands of the user first, then the files."""
-    from openclaw_mem_engine.cli.qmd_opening import opened
 
     with opened(arguments) as (_, backend):
         if arguments.json:
@@ -46,7 +48,6 @@ def update(arguments: Namespace) -> int:
 
 def _updated(backend: QmdBackend, arguments: Namespace, name: str | None) -> Iterator[dict[str, Any]]:
     """Update; what was done to each collection, with what was run for it."""
-    from openclaw_mem_engine.cli.progress import ProgressLine
 
     ran: list[dict[str, str]] = []
     pulled: dict[Path, None] = {}
@@ -119,22 +120,16 @@ def _waiting(backend: QmdBackend) -> int:
 
 def embed(arguments: Namespace) -> int:
     """Make the vectors that are missing, or all anew. Exit code 7 when texts were refused."""
-    from openclaw_mem_engine.cli.planning import announce
-    from openclaw_mem_engine.cli.progress import ProgressLine
-    from openclaw_mem_engine.cli.qmd_opening import opened
 
     with opened(arguments) as (memory, backend), stoppable() as token:
         announce(memory, token)
         with ProgressLine() as progress:
             made = backend.embed(force=arguments.force, progress=progress, cancel=token)
         waiting = _waiting(backend)
-    if arguments.json:
-        print_json(as_json(made) | {"pending": waiting})
-    elif made.documents:
-        cached = f": {made.cached} taken from the cache" if made.cached else ""
-        out(f"Embedded {made.chunks} chunks of {made.documents} documents{cached}.")
-    elif not made.refused:
-        out("All content hashes already have embeddings.")
+    cached = f": {made.cached} taken from the cache" if made.cached else ""
+    done = f"Embedded {made.chunks} chunks of {made.documents} documents{cached}."
+    lines = [done] if made.documents else ["All content hashes already have embeddings."] * (not made.refused)
+    printed(arguments, as_json(made) | {"pending": waiting}, lines)
     for document, reason in made.refused:
         say(f"{document}: {reason}")
     return ProviderError.exit_code if made.refused else 0
@@ -143,37 +138,31 @@ def embed(arguments: Namespace) -> int:
 def status(arguments: Namespace) -> int:
     """Print what the index holds."""
     from openclaw_mem_engine.cli.qmd_collections import status_lines
-    from openclaw_mem_engine.cli.qmd_opening import opened
     from openclaw_mem_engine.stores.qmd.searching import VectorSpace
 
     with opened(arguments) as (memory, backend):
         embedder = backend.embedder
         found = backend.store.status(VectorSpace.of(embedder) if embedder else None)
         collections, fresh, waiting = backend.store.collections(), memory.freshness(), _waiting(backend)
-    if arguments.json:
-        facts = as_json(found) | {"path": str(backend.store.path), "pending": waiting}
-        facts |= {"collections": [as_json(one) for one in found.collections], "waste": as_json(found.waste)}
-        print_json(facts | {"freshness": fresh.state, "changed": fresh.changed_count})
-        return 0
-    out(f"QMD Status\n\nIndex: {visible(str(backend.store.path))}\nSize:  {found.bytes / 1024:.1f} KB\n")
-    out(f"Documents\n  Total:    {found.documents} files indexed\n  Vectors:  {found.embedded} embedded")
-    if found.others:
-        out(f"  Unused:   {found.others} embedded with another model, provider or endpoint")
-    if waiting:
-        out(advice(f"  Pending:  {waiting} need embedding (run `openclaw-mem qmd embed`)"))
-    if fresh.changed_count:
-        out(advice(f"  Stale:    {fresh.changed_count} changed on disk (run `openclaw-mem qmd update`)"))
-    for line in ["", *status_lines(found, collections)] if collections else ["", "No collections."]:
-        out(visible(line))
-    out("\nModels")
-    model = f"{embedder.id} {visible(embedder.model)}".strip() if embedder else "none, by choice"
-    out(f"  Embedding:   {model}")
-    return 0
+    facts = as_json(found) | {"path": str(backend.store.path), "pending": waiting}
+    facts |= {"collections": [as_json(one) for one in found.collections], "waste": as_json(found.waste)}
+    facts |= {"freshness": fresh.state, "changed": fresh.changed_count}
+    lines = [f"QMD Status\n\nIndex: {backend.store.path}\nSize:  {found.bytes / 1024:.1f} KB\n"]
+    lines += ("Documents", f"  Total:    {found.documents} files indexed")
+    lines.append(f"  Vectors:  {found.embedded} embedded")
+    for number, what in (
+        (found.others, "Unused:   {} embedded with another model, provider or endpoint"),
+        (waiting, advice("Pending:  {} need embedding (run `openclaw-mem qmd embed`)")),
+        (fresh.changed_count, advice("Stale:    {} changed on disk (run `openclaw-mem qmd update`)")),
+    ):
+        lines += [f"  {what.format(number)}"] if number else []
+    lines += ["", *status_lines(found, collections)] if collections else ["", "No collections."]
+    model = f"{embedder.id} {embedder.model}".strip() if embedder else "none, by choice"
+    return printed(arguments, facts, [*lines, "\nModels", f"  Embedding:   {model}"])
 
 
 def cleanup(arguments: Namespace) -> int:
     """Remove what nothing needs any more, or only count it."""
-    from openclaw_mem_engine.cli.qmd_opening import opened
 
     with opened(arguments) as (_, backend):
         if arguments.dry_run:
@@ -181,24 +170,18 @@ def cleanup(arguments: Namespace) -> int:
         else:
             with backend.writing() as store:
                 found = store.cleanup()
-    if arguments.json:
-        print_json(as_json(found) | {"dryRun": arguments.dry_run})
-        return 0
     clear, remove, end = ("Cleared", "Removed", "FTS compacted, database vacuumed")
+    lines = []
     if arguments.dry_run:
-        out("Dry run: no changes made.\n")
+        lines.append("Dry run: no changes made.\n")
         clear, remove, end = "Would clear", "Would remove", "Would compact FTS and vacuum the database"
-    out(f"{clear} {found.cached} cached API responses")
-    if found.embeddings:
-        out(f"{clear} {found.embeddings} cached embeddings")
-    out(
-        f"{remove} {found.vectors} orphaned embeddings"
-        if found.vectors
-        else "No orphaned embeddings to remove"
-    )
-    out(f"{remove} {found.inactive} inactive document records")
-    out(f"{remove} {found.content} orphaned content hashes\n{end}")
-    return 0
+    lines.append(f"{clear} {found.cached} cached API responses")
+    lines += [f"{clear} {found.embeddings} cached embeddings"] if found.embeddings else []
+    orphaned = f"{remove} {found.vectors} orphaned embeddings"
+    lines.append(orphaned if found.vectors else "No orphaned embeddings to remove")
+    lines.append(f"{remove} {found.inactive} inactive document records")
+    lines.append(f"{remove} {found.content} orphaned content hashes\n{end}")
+    return printed(arguments, as_json(found) | {"dryRun": arguments.dry_run}, lines)
 
 
 def warm_up(arguments: Namespace) -> int:

@@ -133,21 +133,21 @@ _CONTEXT = (
 QMD_COMMANDS = (
     Command(
         "search",
-        "documents by full text, BM25 only: no model",
+        "search documents by words only (BM25, no model)",
         'qmd search "vpn certificate" -c notes --format json',
         options=_SEARCH,
         runner="qmd_search:run",
     ),
     Command(
         "vsearch",
-        "documents by vectors only",
+        "search documents by vectors only",
         'qmd vsearch "how do I log in from home"',
         options=_SEARCH,
         runner="qmd_search:run",
     ),
     Command(
         "query",
-        "documents by expansion, full text, vectors and reranking",
+        "search documents by words and vectors, with expansion and reranking",
         "qmd query \"vpn\" --explain\n  openclaw-mem qmd query $'lex: vpn\\nvec: log in from home'",
         " Lines\nthat begin with lex:, vec: or hyde: are searched as they are, without expansion.",
         _SEARCH,
@@ -155,7 +155,7 @@ QMD_COMMANDS = (
     ),
     Command(
         "get",
-        "one document, by path or #docid",
+        "print one document, by path or #docid",
         "qmd get notes/vpn.md:50 -l 20\n  openclaw-mem qmd get '#a1b2c3'",
         options=(
             option("reference", metavar="PATH[:FROM[:COUNT]]", help="a path, qmd:// path or #docid"),
@@ -166,7 +166,7 @@ QMD_COMMANDS = (
     ),
     Command(
         "multi-get",
-        "documents by glob, or by a list of paths and docids",
+        "print documents, by glob or by a list of paths and docids",
         "qmd multi-get 'notes/2026-*.md' --format json\n  openclaw-mem qmd multi-get 'a.md, #a1b2c3'",
         options=(
             option("pattern", metavar="GLOB|LIST", help="a glob, or a list separated by commas"),
@@ -178,7 +178,7 @@ QMD_COMMANDS = (
     ),
     Command(
         "ls",
-        "the collections, or the documents of one",
+        "list the collections, or the documents of one",
         "qmd ls notes/work",
         options=(option("path", nargs="?", metavar="COLLECTION[/FOLDER]", help="default: the collections"),),
         runner="qmd_documents:ls",

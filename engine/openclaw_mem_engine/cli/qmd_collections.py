@@ -10,14 +10,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.qmd_opening import opened
-from openclaw_mem_engine.cli.terminal import out, print_json, show
-from openclaw_mem_engine.cli.text_format import count, duration
+from openclaw_mem_engine.cli.qmd_opening import opened, printed
+from openclaw_mem_engine.cli.text_format import duration
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.model import as_json
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.qmd.documents import VirtualPath
-from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.sanitize import counted
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.qmd.maintenance import CollectionStatus, Status
@@ -38,62 +38,42 @@ def add(arguments: Namespace) -> int:
             store.add_collection(new)
         lines = list(update_lines(backend, arguments, new.name))
         facts = _facts(backend.store, new.name)
-    if arguments.json:
-        print_json(facts)
-        return 0
     created = f"Collection '{new.name}' created successfully"
-    for line in (f"Creating collection '{new.name}'...", *lines, created):
-        out(visible(line))
-    return 0
+    return printed(arguments, facts, (f"Creating collection '{new.name}'...", *lines, created))
 
 
 def show_all(arguments: Namespace) -> int:
     """Print every collection."""
     with opened(arguments) as (_, backend):
         status, collections = backend.store.status(), backend.store.collections()
-        if arguments.json:
-            print_json([_facts(backend.store, one.name) for one in collections])
-            return 0
-    out(f"Collections ({len(collections)}):\n")
+        facts = [_facts(backend.store, one.name) for one in collections]
+    lines = [f"Collections ({len(collections)}):\n"]
     for one, held in zip(collections, status.collections, strict=True):
-        marks = "".join(
-            [" [excluded]" * (not one.included), " [from the settings of memory.qmd]" * one.configured]
-        )
-        out(visible(f"{one.name} ({VirtualPath(one.name, '')}){marks}"))
-        out(visible(f"  Pattern:  {one.pattern}"))
-        if one.ignore:
-            out(visible(f"  Ignore:   {', '.join(one.ignore)}"))
-        out(f"  Files:    {held.files}")
-        out(f"  Updated:  {ago(held)}\n")
-    return 0
+        marks = " [excluded]" * (not one.included) + " [from the settings of memory.qmd]" * one.configured
+        lines += (f"{one.name} ({VirtualPath(one.name, '')}){marks}", f"  Pattern:  {one.pattern}")
+        lines += [f"  Ignore:   {', '.join(one.ignore)}"] if one.ignore else []
+        lines += (f"  Files:    {held.files}", f"  Updated:  {ago(held)}\n")
+    return printed(arguments, facts, lines)
 
 
 def show_one(arguments: Namespace) -> int:
     """Print one collection."""
     with opened(arguments) as (_, backend):
         one = backend.store.collection(arguments.name)
-        if arguments.json:
-            print_json(_facts(backend.store, one.name))
-            return 0
-    out(visible(f"Collection: {one.name}\n  Path:     {one.root}\n  Pattern:  {one.pattern}"))
-    out(f"  Include:  {'yes (default)' if one.included else 'no'}")
-    if one.update_command:
-        out(visible(f"  Update:   {one.update_command}"))
-    return 0
+        facts = _facts(backend.store, one.name)
+    lines = [f"Collection: {one.name}\n  Path:     {one.root}\n  Pattern:  {one.pattern}"]
+    lines.append(f"  Include:  {'yes (default)' if one.included else 'no'}")
+    lines += [f"  Update:   {one.update_command}"] if one.update_command else []
+    return printed(arguments, facts, lines)
 
 
 def _facts(store: QmdStore, name: str) -> dict[str, object]:
     one = store.collection(name)
     held = next(found for found in store.status().collections if found.name == name)
-    return {
-        "name": one.name,
+    return as_json(one, root="", source="") | {
         "path": str(one.root),
-        "pattern": one.pattern,
-        "ignore": list(one.ignore),
         "contexts": dict(one.contexts),
         "updateCommand": one.update_command or None,
-        "included": one.included,
-        "configured": one.configured,
         "files": held.files,
         "updatedAt": held.updated_at or None,
     }
@@ -104,8 +84,8 @@ def remove(arguments: Namespace) -> int:
     with opened(arguments) as (_, backend), backend.writing() as store:
         _changeable(store, arguments.name, "remove it there")
         removed = store.remove_collection(arguments.name)
-    lines = f"Removed collection '{arguments.name}'", f"  Deleted {count(removed, 'document')}"
-    return _done(arguments, {"removed": arguments.name, "documents": removed}, *lines)
+    lines = f"Removed collection '{arguments.name}'", f"  Deleted {counted(removed, 'document')}"
+    return printed(arguments, {"removed": arguments.name, "documents": removed}, lines)
 
 
 def rename(arguments: Namespace) -> int:
@@ -116,7 +96,7 @@ def rename(arguments: Namespace) -> int:
         facts = _facts(store, arguments.new)
     old, new = VirtualPath(arguments.name, ""), VirtualPath(arguments.new, "")
     said = f"Renamed collection '{arguments.name}' to '{arguments.new}'"
-    return _done(arguments, facts, said, f"  Virtual paths updated: {old} → {new}")
+    return printed(arguments, facts, (said, f"  Virtual paths updated: {old} → {new}"))
 
 
 def _changeable(store: QmdStore, name: str, do: str) -> None:
@@ -135,7 +115,7 @@ def include(arguments: Namespace) -> int:
         store.add_collection(replace(store.collection(arguments.name), included=included), replaces=True)
         facts = _facts(store, arguments.name)
     words = "included in" if included else "excluded from"
-    return _done(arguments, facts, f"Collection '{arguments.name}' {words} default queries")
+    return printed(arguments, facts, [f"Collection '{arguments.name}' {words} default queries"])
 
 
 def update_command(arguments: Namespace) -> int:
@@ -146,13 +126,7 @@ def update_command(arguments: Namespace) -> int:
         store.add_collection(one, replaces=True)
         facts = _facts(store, one.name)
     done = f"Set update command for '{one.name}': {command}" if command else ""
-    return _done(arguments, facts, done or f"Cleared update command for '{one.name}'")
-
-
-def _done(arguments: Namespace, data: object, *lines: str) -> int:
-    """Print what was changed."""
-    show(data, map(visible, lines), as_json=arguments.json, exact=True)
-    return 0
+    return printed(arguments, facts, [done or f"Cleared update command for '{one.name}'"])
 
 
 # -- contexts -----------------------------------------------------------------------------------------------
@@ -169,26 +143,18 @@ def context_add(arguments: Namespace) -> int:
     what = f"Added context for: {VirtualPath(name, prefix)}" if name else "Set global context"
     data = {"path": str(VirtualPath(name, prefix)) if name else "/", "context": text}
     root = " (collection root)" if name and not prefix else ""
-    return _done(arguments, data, f"{what}{root}", f"Context: {text}")
+    return printed(arguments, data, (f"{what}{root}", f"Context: {text}"))
 
 
 def context_list(arguments: Namespace) -> int:
     """Print every context."""
     with opened(arguments) as (_, backend):
         above, collections = backend.store.global_context(), backend.store.collections()
-    if arguments.json:
-        found = {one.name: dict(one.contexts) for one in collections if one.contexts}
-        print_json({"global": above or None, "collections": found})
-        return 0
+    found = {one.name: dict(one.contexts) for one in collections if one.contexts}
+    none = advice("No contexts configured. Use `openclaw-mem qmd context add` to add one.")
     lines = list(_context_lines(above, collections))
-    out(
-        "\nConfigured Contexts\n"
-        if lines
-        else advice("No contexts configured. Use `openclaw-mem qmd context add` to add one.")
-    )
-    for line in lines:
-        out(visible(line))
-    return 0
+    head = "\nConfigured Contexts\n" if lines else none
+    return printed(arguments, {"global": above or None, "collections": found}, (head, *lines))
 
 
 def _context_lines(above: str, collections: tuple[Collection, ...]) -> Iterator[str]:
@@ -209,7 +175,7 @@ def context_rm(arguments: Namespace) -> int:
             raise UsageError("There is no global context to remove.")
         store.set_context(name, prefix, "")
     path = str(VirtualPath(name, prefix)) if name else "/"
-    return _done(arguments, {"path": path, "context": None}, f"Removed context for: {path}")
+    return printed(arguments, {"path": path, "context": None}, [f"Removed context for: {path}"])
 
 
 def _place(store: QmdStore, text: str | None) -> tuple[str, str]:

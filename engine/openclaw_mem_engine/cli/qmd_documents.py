@@ -5,19 +5,18 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.qmd_formats import DocumentRow, documents_text
-from openclaw_mem_engine.cli.qmd_opening import Contexts, format_of, opened, out_formatted
-from openclaw_mem_engine.cli.terminal import out, print_json, say
-from openclaw_mem_engine.cli.text_format import count
+from openclaw_mem_engine.cli.qmd_opening import Contexts, format_of, opened, out_formatted, printed
+from openclaw_mem_engine.cli.terminal import out, say
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.qmd.documents import VirtualPath, split_masks
 from openclaw_mem_engine.qmd.globs import is_glob
 from openclaw_mem_engine.qmd.lookup import MAX_BYTES, Reference
 from openclaw_mem_engine.qmd.snippets import numbered
-from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.sanitize import counted, visible
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.qmd.maintenance import Entry
@@ -52,28 +51,14 @@ def get(arguments: Namespace) -> int:
     lines = document.text.split("\n")
     shown = lines[first - 1 :][:most]
     if not shown:
-        say(f"{document.uri} has {count(len(lines), 'line')}.")
+        say(f"{document.uri} has {counted(len(lines), 'line')}.")
     text = "\n".join(shown)
-    if arguments.json:
-        print_json(
-            {
-                "docid": f"#{document.docid}",
-                "file": document.uri,
-                "title": document.title,
-                **({"context": context} if context else {}),
-                "line": first,
-                "lines": len(lines),
-                "body": text,
-            }
-        )
-        return 0
-    out(visible(f"{document.uri}  #{document.docid}"))
-    if context:
-        out(visible(f"Folder Context: {context}"))
-    out("---\n")
-    if shown:
-        out(visible(text if arguments.no_line_numbers else numbered(text, first)))
-    return 0
+    data: dict[str, Any] = {"docid": f"#{document.docid}", "file": document.uri, "title": document.title}
+    data |= {"context": context} if context else {}
+    said = [f"{document.uri}  #{document.docid}", *([f"Folder Context: {context}"] if context else [])]
+    body = [text if arguments.no_line_numbers else numbered(text, first)] if shown else []
+    data |= {"line": first, "lines": len(lines), "body": text}
+    return printed(arguments, data, (*said, "---\n", *body))
 
 
 def multi_get(arguments: Namespace) -> int:
@@ -136,30 +121,20 @@ def ls(arguments: Namespace) -> int:
     with opened(arguments) as (_, backend):
         if arguments.path is None:
             collections = backend.store.status().collections
-            if arguments.json:
-                found = [{"name": one.name, "files": one.files} for one in collections]
-                print_json(found)
-                return 0
-            out("Collections:\n" if collections else "There are no collections.")
-            for one in collections:
-                out(f"  {VirtualPath(one.name, '')}  ({count(one.files, 'file')})")
-            return 0
+            found = [{"name": one.name, "files": one.files} for one in collections]
+            head = "Collections:\n" if collections else "There are no collections."
+            of = (f"  {VirtualPath(one.name, '')}  ({counted(one.files, 'file')})" for one in collections)
+            return printed(arguments, found, (head, *of))
         virtual = VirtualPath.parse(arguments.path)
         name, _, folder = arguments.path.partition("/")
         if virtual is not None:
             name, folder = virtual.collection, virtual.path
         entries = backend.store.ls(name, folder.rstrip("/"))
-    if arguments.json:
-        rows = [{"file": one.uri, "size": one.size, "modifiedAt": one.modified_at} for one in entries]
-        print_json(rows)
-        return 0
-    if not entries:
-        out(visible(f"No files found under {VirtualPath(name, folder)}"))
+    rows = [{"file": one.uri, "size": one.size, "modifiedAt": one.modified_at} for one in entries]
     sizes = [_size(one.size) for one in entries]
     width = max(map(len, sizes), default=0)
-    for size, entry in zip(sizes, entries, strict=True):
-        out(visible(f"{size:>{width}}  {_date(entry)}  {entry.uri}"))
-    return 0
+    lines = [f"{size:>{width}}  {_date(one)}  {one.uri}" for size, one in zip(sizes, entries, strict=True)]
+    return printed(arguments, rows, lines or [f"No files found under {VirtualPath(name, folder)}"])
 
 
 def _size(number: int) -> str:

@@ -19,6 +19,7 @@ from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.answer import Answer, Hit
+    from openclaw_mem_engine.memory import Memory
     from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.stores.qmd.searching import Document
 
@@ -58,7 +59,7 @@ def run(arguments: Namespace) -> int:
         for name in names:
             backend.store.collection(name)
         backend.only = names or None
-        knobs = _knobs(memory.knobs, arguments, kind)
+        knobs = _knobs(memory, arguments, kind)
         if not arguments.no_sync:  # else the files are not looked at, as QMD never does
             brought_up_to_date(memory, arguments, token)
         answer = memory.search(query, knobs, token, session_key=arguments.session_key)
@@ -79,11 +80,14 @@ def run(arguments: Namespace) -> int:
     return 1 if arguments.exit_status and not answer.found_something else 0
 
 
-def _knobs(configured: Knobs, arguments: Namespace, kind: str) -> Knobs:
+def _knobs(memory: Memory, arguments: Namespace, kind: str) -> Knobs:
     from openclaw_mem_engine.ranking.knobs import parse_settings
     from openclaw_mem_engine.ranking.profiles import selected
+    from openclaw_mem_engine.retrieval.fallback import process_knobs
 
-    base = configured if arguments.profile is None else selected(arguments.profile)
+    base = memory.knobs
+    if arguments.profile is not None:
+        base = process_knobs(memory.settings, selected(arguments.profile))
     changes = dict(_MODES[arguments.action])
     if arguments.action == "vsearch" and base.expansion == "typed":
         changes |= {"expansion": "nearest", "strong_signal": False}  # as release 2.8 does
@@ -108,7 +112,7 @@ def _row(
     more: dict[str, Any] = {name: value for name, value in (("band", hit.band), ("weak", hit.weak)) if value}
     if arguments.explain and (row := answer.trace.row(hit.chunk_id)) is not None:
         more["explain"] = {
-            "arithmetic": arithmetic(row, answer.trace.knobs),
+            "arithmetic": arithmetic(row, answer.trace),
             "ranks": dict(row.ranks),
             "scores": dict(row.scores),
         }

@@ -19,17 +19,20 @@ from openclaw_mem_engine.cli.terminal import (
     out,
     out_bytes,
     print_json,
+    say,
     show,
     strong,
     table,
 )
 from openclaw_mem_engine.commands import advice
-from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.errors import NoteChanged, UsageError
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
 
+#: How often --yes begins again with a note that another process has written meanwhile: nothing is lost then.
+_TRIES = 20
 #: The first letter of a line, and what it means.
 _UNDO_ANSWERS = {"": "yes", "y": "yes", "n": "no", "q": "no"}
 _ANSWERS = _UNDO_ANSWERS | {"m": "memory", "d": "daily"}
@@ -44,6 +47,7 @@ def run(arguments: Namespace) -> int:
     settings = settings_of(arguments)
     say_warnings(settings)
     editor, text, target = NoteEditor(settings), " ".join(arguments.words), arguments.to
+    done, tries = None, _TRIES
     while True:
         proposal = remember(editor, text, user_time(settings.user_timezone, time.time()).moment, target)
         if proposal.known:
@@ -59,10 +63,17 @@ def run(arguments: Namespace) -> int:
             if proposal.warning:
                 out(marked(proposal.warning))
         answer = "no" if arguments.dry_run else "yes" if arguments.yes else ask(_ANSWERS)
-        if answer not in ("memory", "daily"):
+        if answer in ("memory", "daily"):
+            target = answer
+            continue
+        try:
+            done = editor.write(proposal.edit) if answer == "yes" else None
             break
-        target = answer
-    done = editor.write(proposal.edit) if answer == "yes" else None
+        except NoteChanged:
+            tries -= 1
+            if not arguments.yes or not tries:
+                raise
+            say(f"{proposal.edit.path} was modified meanwhile: the text is added to what it holds now.")
     if arguments.json:
         print_json(proposal.to_dict() | {"written": done.to_dict() if done else None})
     elif done is not None:

@@ -98,24 +98,27 @@ def format_of(arguments: Namespace) -> str:
 
 
 def knobs_of(memory: Memory, arguments: Namespace) -> Knobs:
-    """The configured ranking with the options over it. ``--profile`` means that profile as it is, without
-    the configuration's own values. Raises UsageError."""
+    """The configured ranking with the options over it. A profile gives the defaults only: the
+    configuration's own values stay, as with ``query.profile``. Raises UsageError."""
     from openclaw_mem_engine.ranking.knobs import KNOBS, parse_settings
+    from openclaw_mem_engine.ranking.profiles import selected
 
     changes: dict[str, object] = {**parse_settings(arguments.set)}
-    if arguments.profile is not None:
-        changes.setdefault("profile", arguments.profile)
+    profile = changes.pop("profile", arguments.profile)
+    base = memory.knobs
+    if profile is not None:
+        base = selected(str(profile)).set(memory.settings.query.overrides)
     for name in ("max_results", "min_score"):
         if (value := getattr(arguments, name)) is not None:
             changes[name] = KNOBS[name].parse(value, f"--{name.replace('_', '-')}")
-    return memory.knobs.set(changes)
+    return base.set(changes)
 
 
 def brought_up_to_date(
     memory: Memory, arguments: Namespace, token: threading.Event, knobs: Knobs | None = None
 ) -> tuple[OpenClawMemError | None, float | None]:
-    """Sync where settings and options want it, else look only: what failed, and the seconds it took (None:
-    no sync). Raises when there is nothing to answer from."""
+    """Sync where settings and options want it, else look only; see ``bring_up_to_date``. Raises when there is
+    nothing to answer from."""
     from openclaw_mem_engine.retrieval.scoped import denial
 
     # A provider for this call alone must not reshape an index that others use: BM25 only then.
@@ -128,21 +131,22 @@ def brought_up_to_date(
     )
     if not syncs:
         return look_only(memory), None
-    began = time.perf_counter()
-    return bring_up_to_date(memory, token, knobs), time.perf_counter() - began
+    return bring_up_to_date(memory, token, knobs)
 
 
 def bring_up_to_date(
     memory: Memory, token: threading.Event, knobs: Knobs | None = None
-) -> OpenClawMemError | None:
-    """Sync for a search with ``knobs`` (None: the configured ones); a line on stderr says what was done. When
-    that fails and there is an index to answer from, the error is printed and returned; otherwise it is
-    raised."""
+) -> tuple[OpenClawMemError | None, float | None]:
+    """Sync for a search with ``knobs`` (None: the configured ones); a line on stderr says what was done.
+    Returns the error and the seconds of the sync, None for one that was not done. An error is printed when
+    there is an index to answer from; otherwise it is raised."""
     from openclaw_mem_engine.cli.progress import ProgressLine
-    from openclaw_mem_engine.cli.text_format import count, duration
+    from openclaw_mem_engine.cli.text_format import duration
+    from openclaw_mem_engine.sanitize import counted
     from openclaw_mem_engine.sync.lock import SyncBusy
     from openclaw_mem_engine.sync.report import SyncRequest
 
+    began = time.perf_counter()
     request = SyncRequest(wait_s=FIRST_INDEX_S, budget_s=INDEXING_S, files_s=INDEXING_S, knobs=knobs)
     try:
         if memory.hosts:
@@ -160,17 +164,17 @@ def bring_up_to_date(
     except (WorkspaceError, IndexUnavailable) as error:
         with suppress(WorkspaceError):
             if memory.paths() and memory.freshness().state in ("fresh", "partial"):
-                return None  # another process writes, but nothing was to be written
-        return _answered_as_it_was(memory, error)
+                return None, None  # another process writes, but nothing was to be written
+        return _answered_as_it_was(memory, error), None
     if report.changed or report.refused or report.removed:
         made = [f"{len(report.left_out):,} excluded"] if report.left_out else []
         made = [*report.taken_out, *made]
         if report.changed:
-            made = [count(len(report.changed), "new or modified file", "new or modified files"), *made]
+            made = [counted(len(report.changed), "new or modified file", "new or modified files"), *made]
         say(f"{'indexed' if report.changed else 'index:'} {', '.join(made)} in {duration(report.seconds)}.")
     for note in report.notes:
         say(note.text)
-    return None
+    return None, time.perf_counter() - began
 
 
 def look_only(memory: Memory) -> OpenClawMemError | None:
@@ -196,11 +200,13 @@ def outdated(answer: Answer, failure: OpenClawMemError) -> Answer:
     # Where not even the workspace can be read, what changed is unknown, which counts as stale.
     fresh = pool.freshness or Freshness("stale", 0, None)
     code = "sync-busy" if isinstance(failure, IndexLocked) else "sync-failed"
-    note = Note(code, str(failure), "warning")
+    # The sync that a stale index asks for is the one that failed.
+    notes = [note for note in trace.notes if note.code != "stale"]
+    notes.append(Note(code, str(failure), "warning"))
     return dataclasses.replace(
         answer,
         pool=dataclasses.replace(pool, freshness=fresh),
-        trace=dataclasses.replace(trace, notes=(*trace.notes, note)),
+        trace=dataclasses.replace(trace, notes=tuple(notes)),
     )
 
 
@@ -260,7 +266,7 @@ def run_get(arguments: Namespace) -> int:
     except NoteRefused as refusal:
         raise refused(settings, refusal, where.path) from refusal
     if not excerpt.found:
-        say(f"no such memory file: {where.path}. {_near_names(settings, where.path)}")
+        say(f"There is no note {where.path}. {_near_names(settings, where.path)}")
     elif not excerpt.text and start is not None and start > excerpt.total_lines:
         say(f"{excerpt.path} has {excerpt.total_lines} lines.")
     if arguments.json:
@@ -292,9 +298,13 @@ def _read(settings: Settings, path: str, start: int | None, lines: int | None) -
 def refused(settings: Settings, refusal: NoteRefused, wrong: str) -> PathRefused:
     """The refusal of the path that was asked for, with what to do next where another path is needed."""
     from openclaw_mem_engine.workspace.reading import takes_in
+    from openclaw_mem_engine.workspace.rules import NOTE_SUFFIX
 
     if more := takes_in(refusal, settings.workspace):
         return PathRefused(f"{refusal}; {more}.")
+    path, _, line = wrong.rpartition(":")
+    if path.endswith(NOTE_SUFFIX):
+        return PathRefused(f"{one_line(line)[:60]!r} is not a line: write {path}:3 or {path}:3-8.")
     elsewhere = refusal.kind in ("missing", "not-memory", "not-markdown")
     return PathRefused(f"{refusal}. {_near_names(settings, wrong) if elsewhere else ''}".rstrip())
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import flush_model, say_warnings, settings_of
 from openclaw_mem_engine.cli.terminal import one_line, say, show, stoppable, strong
-from openclaw_mem_engine.cli.text_format import count
-from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.sanitize import counted, visible
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.lifecycle.snapshot import Snapshot
@@ -58,7 +57,7 @@ def _lines(snapshot: Snapshot, written: Written | None, named_by: str) -> Iterat
     if written is None:
         yield strong("Dry run: nothing is sent, nothing is written.")
     path = written.path if written is not None else snapshot.edit.path
-    kept = f"{count(len(snapshot.messages), 'message')} kept, {snapshot.skipped:,} not"
+    kept = f"{counted(len(snapshot.messages), 'message')} kept, {snapshot.skipped:,} not"
     verb = "wrote" if written is not None else "would write"
     yield f"{verb} {path} ({kept}; named by {one_line(named_by)})"
     yield from visible(snapshot.edit.diff()).rstrip("\n").split("\n")

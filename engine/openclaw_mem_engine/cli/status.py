@@ -22,7 +22,6 @@ from openclaw_mem_engine.cli.terminal import (
 from openclaw_mem_engine.cli.text_format import (
     byte_size,
     clock_text,
-    count,
     destination,
     dollars,
     duration,
@@ -36,7 +35,7 @@ from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Note, index_state, says_damage
 from openclaw_mem_engine.providers.prices import Spent, summed
 from openclaw_mem_engine.ranking.unshown import Unshown, by_file, total
-from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.sanitize import counted, visible
 from openclaw_mem_engine.stores import is_there
 
 if TYPE_CHECKING:
@@ -131,8 +130,8 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
         *([("unshown", _never_shown(unshown))] if can.chunks else []),
         ("provider", provider),
         ("model", f"{status.model or '–'} · languages: {status.languages}"),
-        *([("cache", count(status.cached, "embedding"))] if can.cache else []),
-        ("bm25", "ready" if status.full_text else "not available: SQLite has no FTS5"),
+        *([("cache", counted(status.cached, "embedding"))] if can.cache else []),
+        ("BM25", "ready" if status.full_text else "not available: SQLite has no FTS5"),
         ("vectors", "BM25 only" if status.provider == "none" else status.vector_search),
         ("backend", status.backend),
         ("profile", status.profile),
@@ -169,7 +168,7 @@ def _link(link: ProviderState, now: float, damaged: bool, unit: str) -> str:
     if link.state == "failed":
         parts[0] = f"{parts[0]} {failing(link.since, link.next_retry, now)}".rstrip()
     if not damaged:
-        parts.append(f"{link.vectors:,} of {count(link.chunks, unit)} with its vectors")
+        parts.append(f"{link.vectors:,} of {counted(link.chunks, unit)} with its vectors")
     if link.host:
         parts.append(f"text is sent to {destination(link.name, link.host)}")
     return " · ".join(parts)
@@ -177,7 +176,7 @@ def _link(link: ProviderState, now: float, damaged: bool, unit: str) -> str:
 
 def _spent(item: Spent) -> str:
     tokens = token_count(item.tokens, estimated=item.estimated)
-    counts = f"{count(item.requests, 'request')}, {count(item.texts, 'text')}, {tokens} tokens"
+    counts = f"{counted(item.requests, 'request')}, {counted(item.texts, 'text')}, {tokens} tokens"
     cost = "" if item.usd is None else f", {dollars(item.usd)}"
     return one_line(f"{item.provider} {item.model}: {counts}{cost}")
 
@@ -186,7 +185,7 @@ def _changes(status: Status) -> str:
     fresh = status.freshness
     named = ", ".join(one_line(path) for path in fresh.changed[:_NAMED])
     more = fresh.changed_count - min(_NAMED, len(fresh.changed))
-    return f"{count(fresh.changed_count, 'change')}: {named}" + (f" and {more:,} more" if more else "")
+    return f"{counted(fresh.changed_count, 'change')}: {named}" + (f" and {more:,} more" if more else "")
 
 
 def run_files(arguments: Namespace) -> int:
@@ -211,15 +210,15 @@ def _file_lines(overview: Overview, rows: Sequence[FileRow], state: str) -> list
     for row in rows:
         if row.path in {file.path for file in whole}:
             continue
-        chunks = count(row.chunks, "chunk") if row.chunks else "–"
+        chunks = counted(row.chunks, "chunk") if row.chunks else "–"
         cells.append((FILE_WORDS[row.state], one_line(row.path), chunks, _file_size(row), one_line(row.why)))
     counts = overview.counts
-    text = f"{count(counts.files, 'file')} with {count(counts.chunks, 'chunk')} in the index"
+    text = f"{counted(counts.files, 'file')} with {counted(counts.chunks, 'chunk')} in the index"
     waiting = overview.number(*FILES_WAITING)
     if state == "damaged":
         text += ", which is damaged: `openclaw-mem doctor --fix` repairs it"
     elif waiting:
-        text += f", {count(waiting, 'file')} to sync: `openclaw-mem index`"
+        text += f", {counted(waiting, 'file')} to sync: `openclaw-mem index`"
     elif overview.differences:
         text += ", built with other settings: `openclaw-mem index` rebuilds it"
     elif state == "fresh":
@@ -257,10 +256,10 @@ def _summary_lines(anatomy: Anatomy) -> list[str]:
         (
             f"#{number}",
             f"lines {_lines(piece)}",
-            count(piece.tokens, "token"),
-            f"{count(piece.overlap, 'token')} overlap" if piece.overlap else "",
+            counted(piece.tokens, "token"),
+            f"{counted(piece.overlap, 'token')} overlap" if piece.overlap else "",
             "part of a line" if piece.partial else "",
-            "bm25" if piece.keyword else "no bm25",
+            "BM25" if piece.keyword else "no BM25",
             "vector" if piece.embedded else "no vector",
         )
         for number, piece in enumerate(anatomy.pieces, 1)
@@ -272,7 +271,7 @@ def _summary_lines(anatomy: Anatomy) -> list[str]:
     lines = [strong(title), *([one_line(anatomy.why)] if anatomy.why else [])]
     lines += indented(aligned(rows))
     limits = f"of at most about {anatomy.chunk_tokens} tokens, overlap {anatomy.chunk_overlap}"
-    cut = f"{count(len(rows), 'chunk')} {limits}."
+    cut = f"{counted(len(rows), 'chunk')} {limits}."
     return [*lines, dim(cut), *hanging(f"unshown: {_never_shown(anatomy.unshown)}", 2)]
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import agreed, can_ask, flush_out, indented, one_line, show, stoppable
-from openclaw_mem_engine.cli.text_format import byte_size, count, duration
+from openclaw_mem_engine.cli.text_format import byte_size, duration
 from openclaw_mem_engine.errors import IndexUnavailable, UsageError
+from openclaw_mem_engine.sanitize import counted
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
@@ -45,8 +46,8 @@ def init(arguments: Namespace) -> int:
     if len(owners) != len(servers):
         examples = " ".join(example(server, "OWNER") for server in servers)
         raise UsageError(
-            f"{OWNER_VARIABLE} holds {len(owners)} addresses for {count(len(servers), 'server')}: set it to "
-            f"that of the role that owns the tables of each, as '{examples}', and run `openclaw-mem store "
+            f"{OWNER_VARIABLE} holds {len(owners)} addresses for {counted(len(servers), 'server')}: set it "
+            f"to that of the role that owns the tables of each, as '{examples}', and run `openclaw-mem store "
             "init` again. The role of store.servers makes no tables: it is to own nothing."
         )
     for number, owner in enumerate(owners, 1):
@@ -90,7 +91,11 @@ def status(arguments: Namespace) -> int:
                 "embeddings": held.cached,
                 "syncedAt": synced,
             }
-            sizes = (count(held.files, "file"), count(held.chunks, "chunk"), count(held.cached, "embedding"))
+            sizes = (
+                counted(held.files, "file"),
+                counted(held.chunks, "chunk"),
+                counted(held.cached, "embedding"),
+            )
             since = f"{duration(time.time() - synced)} ago" if synced is not None else "never"
             lines = [f"{settings.store.kind}: {one_line(str(data['index']))}"]
             lines.append(f"  {', '.join(sizes)}; last synced: {since}")
@@ -191,7 +196,7 @@ def remove(arguments: Namespace) -> int:
     lines = ["Nothing was removed."]
     if removed:
         servers = ", ".join(one_line(each.server) for each in held)
-        lines = [f"Removed {count(sum(each.chunks for each in held), 'chunk')} from {servers}."]
+        lines = [f"Removed {counted(sum(each.chunks for each in held), 'chunk')} from {servers}."]
         lines += indented(["A host that still has the agent's notes makes its index again at its next sync."])
     data = {"name": at.agent, "servers": [each._asdict() for each in held], "removed": removed}
     show(data, lines, as_json=arguments.json)
@@ -207,13 +212,17 @@ def _sizes(held: Held) -> str:
         (held.words, "row"),
         (held.embeddings, "embedding"),
     )
-    files, chunks, words, embeddings = (count(*number) for number in numbers)
+    files, chunks, words, embeddings = (counted(*number) for number in numbers)
     return (
         f"{one_line(held.server)}: {files}, {chunks}, {words} of words, {embeddings}: {byte_size(held.bytes)}"
     )
 
 
 def _show_copied(done: Copied, *rest: str, as_json: bool) -> None:
-    sizes = (count(done.files, "file"), count(done.chunks, "chunk"), count(done.embeddings, "embedding"))
+    sizes = (
+        counted(done.files, "file"),
+        counted(done.chunks, "chunk"),
+        counted(done.embeddings, "embedding"),
+    )
     lines = [f"Copied {', '.join(sizes)} to {one_line(done.target)}.", *indented(rest)]
     show(done._asdict(), lines, as_json=as_json)

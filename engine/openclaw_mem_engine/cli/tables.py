@@ -22,7 +22,7 @@ from openclaw_mem_engine.cli.terminal import (
     one_line,
     strong,
 )
-from openclaw_mem_engine.cli.text_format import count, duration, fallback_words
+from openclaw_mem_engine.cli.text_format import duration, fallback_words
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.explain import (
     arithmetic,
@@ -36,11 +36,12 @@ from openclaw_mem_engine.explain import (
     plain,
     stage_effect,
     stage_formula,
+    stage_name,
     trace_markdown,
 )
 from openclaw_mem_engine.model import index_state
 from openclaw_mem_engine.ranking.lines import note_lines
-from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.sanitize import counted, visible
 from openclaw_mem_engine.verdict import unrelated
 
 if TYPE_CHECKING:
@@ -83,9 +84,9 @@ def answer_lines(answer: Answer, columns: int, *, explain: bool = False) -> Iter
             if len(hit.shown) > 1:
                 lines = ", ".join(f"{a}-{b}" if b > a else f"{a}" for a, b in hit.shown)
                 yield _INDENT + dim(f"shows the lines {lines}")
-            yield from hanging(_INDENT + visible(arithmetic(row, answer.trace.knobs)), len(_INDENT) + 2)
-            if picked := diversity(row, answer.trace.knobs):
-                yield _INDENT + one_line(picked)
+            yield from hanging(_INDENT + visible(arithmetic(row, answer.trace)), len(_INDENT) + 2)
+            if picked := diversity(row, answer.trace):
+                yield from hanging(_INDENT + one_line(picked), len(_INDENT) + 2)
             if beside := other_vectors(row, answer.trace):
                 yield _INDENT + dim(one_line(beside))
         yield ""
@@ -99,9 +100,8 @@ def stage_lines(answer: Answer) -> list[str]:
     rows = [("stage", "in", "", "out", "effect", "formula")]
     for stage in answer.trace.stages:
         counts = (f"{stage.entered:>5}", "→", f"{stage.left:<5}")
-        rows.append(
-            (stage.name.replace("_", " "), *counts, stage_effect(stage), one_line(stage_formula(stage)))
-        )
+        name, formula = stage_name(stage, answer.trace), stage_formula(stage, answer.trace)
+        rows.append((one_line(name), *counts, stage_effect(stage), one_line(formula)))
     head, *lines = aligned(rows)
     return [strong(head), *chain.from_iterable(hanging(line, head.index("formula")) for line in lines)]
 
@@ -130,7 +130,7 @@ def _dropped_lines(answer: Answer) -> Iterator[str]:
         rows.append((score, _location(row), (row.outcome.stage or "").replace("_", " "), reason))
     for row, line in zip(dropped, indented(aligned(rows)), strict=False):
         yield from hanging(line, 11)
-        if row.outcome.stage == "mmr" and (compared := diversity(row, answer.trace.knobs)):
+        if row.outcome.stage == "mmr" and (compared := diversity(row, answer.trace)):
             yield from map(dim, hanging(_INDENT + one_line(compared), len(_INDENT) + 2))
     if len(dropped) > DROPPED_SHOWN:
         yield dim(f"  {len(dropped) - DROPPED_SHOWN:,} more; --json --explain lists them all")
@@ -158,7 +158,7 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
     chunks = f"{len(trace.returned):,} chunks of " if len(trace.results) != len(trace.returned) else ""
     how = " (--explain: why not the others)" if trace.dropped and not explain else ""
     parts = [
-        f"{chunks}{count(len(trace.rows) - len(trace.outside), 'candidate')}{how}",
+        f"{chunks}{counted(len(trace.rows) - len(trace.outside), 'candidate')}{how}",
         f"profile {_profile(answer)}",
         f"provider {answer.served_by[0]}",
         f"index {index_state(fresh, trace.notes)}" if fresh is not None else "",

@@ -16,18 +16,14 @@ from typing import IO, TYPE_CHECKING, Any
 
 from openclaw_mem_engine.commands import advice, advised
 from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.sanitize import inert_json, visible
+from openclaw_mem_engine.sanitize import inert_json, visible_line
+from openclaw_mem_engine.sanitize import one_line as one_line
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.knobs import KnobValue
 
 #: Columns of text that goes to a pipe or a file: what they receive does not depend on a window.
 PIPE_WIDTH = 100
-
-
-def one_line(text: str) -> str:
-    """Visible text without line breaks and runs of blanks."""
-    return " ".join(visible(text).split())
 
 
 def prepare_streams() -> None:
@@ -65,7 +61,7 @@ def width() -> int:
 
 def say(text: str) -> None:
     """A message about the run: one line on stderr."""
-    print(f"openclaw-mem: {visible(advice(text))}", file=sys.stderr)
+    print(f"openclaw-mem: {visible_line(advice(text))}", file=sys.stderr)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.terminal import indented, one_line
+from openclaw_mem_engine.sanitize import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,11 +16,6 @@ if TYPE_CHECKING:
 
 STAYS = "local only"
 _DAY_S = 86_400
-
-
-def count(number: int, noun: str, plural: str | None = None) -> str:
-    """``1 file``, ``1,904 chunks``"""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def duration(seconds: float) -> str:
@@ -91,7 +87,7 @@ def left_out_words(skipped: SkippedFile, report: SyncReport | None = None) -> st
 def excluded_lines(skipped: Sequence[SkippedFile], report: SyncReport | None = None) -> list[str]:
     """What is said of the workspace as a whole, then the files and folders that are excluded, counted."""
     files = [left_out_words(file, report) for file in skipped if not file.of_workspace]
-    head = [f"{count(len(files), 'file or folder', 'files or folders')} excluded:"] if files else []
+    head = [f"{counted(len(files), 'file or folder', 'files or folders')} excluded:"] if files else []
     return [*(left_out_words(file) for file in skipped if file.of_workspace), *head, *indented(files)]
 
 

@@ -12,7 +12,8 @@ from openclaw_mem_engine.cli.log import moment_of, unknown_kind
 from openclaw_mem_engine.cli.opening import say_warnings, settings_of
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.terminal import crop, dim, indented, marked, one_line, pad, show, strong, width
-from openclaw_mem_engine.cli.text_format import clock_text, count
+from openclaw_mem_engine.cli.text_format import clock_text
+from openclaw_mem_engine.sanitize import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,9 +67,9 @@ def _lines(found: Timeline, shown: Sequence[Session], folder: str, columns: int)
             yield from indented(_moment(moment, columns - 2))
         yield ""
     if len(found.sessions) > len(shown):
-        yield dim(f"{count(len(found.sessions) - len(shown), 'earlier session')} not shown: see --limit.")
-    missed = count(found.missed, "missed flush", "missed flushes")
-    text = f"{count(len(found.sessions), 'session')}, {missed}"
+        yield dim(f"{counted(len(found.sessions) - len(shown), 'earlier session')} not shown: see --limit.")
+    missed = counted(found.missed, "missed flush", "missed flushes")
+    text = f"{counted(len(found.sessions), 'session')}, {missed}"
     yield f"{marked(text)} (compacted without a flush before it)." if found.missed else f"{text}."
 
 
@@ -86,7 +87,7 @@ def _session(session: Session, columns: int) -> Iterator[str]:
         f"peak {about}{session.curve.peak:,} of {session.window:,} tokens",
         f"flush threshold {threshold:,} (█)" if threshold > 0 else "a flush is never due",
         "estimated: no answer has a count" if session.curve.estimated else "",
-        count(session.broken, "broken line") if session.broken else "",
+        counted(session.broken, "broken line") if session.broken else "",
     ]
     yield f"  {bars.rstrip()}"
     yield f"  {dim(', '.join(filter(None, facts)))}"

@@ -18,6 +18,7 @@ from openclaw_mem_engine.errors import UsageError
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
+    from openclaw_mem_engine.plugin.agent_tools import AgentTool
 
 
 def run(arguments: Namespace) -> int:
@@ -32,13 +33,13 @@ def run(arguments: Namespace) -> int:
     if tool.slot == STORE:
         from openclaw_mem_engine.plugin.memories import Memories
 
-        with _completed(tool.parameters), Memories(settings) as memories:
+        with _completed(arguments.name, tool), Memories(settings) as memories:
             answer = STORE_TOOLS[arguments.name](memories, given)
             for note in memories.notes:
                 say(note)
         print_json(answer, exact=True)
         return 0
-    with _completed(tool.parameters), open_memory(settings) as memory, stoppable() as token:
+    with _completed(arguments.name, tool), open_memory(settings) as memory, stoppable() as token:
         if arguments.name == "memory_search":
             if settings.enabled:  # else the tool refuses, and nothing is indexed for it
                 brought_up_to_date(memory, arguments, token)
@@ -51,13 +52,17 @@ def run(arguments: Namespace) -> int:
 
 
 @contextmanager
-def _completed(form: str) -> Iterator[None]:
-    """Name the parameters where the tool's own words only say which one is missing."""
+def _completed(name: str, tool: AgentTool) -> Iterator[None]:
+    """A sentence with an example where the tool's own words only say which parameter is missing."""
     try:
         yield
     except UsageError as error:
         if str(error).endswith(" required"):
-            raise UsageError(f"{error}: the parameters look like {form}.") from None
+            missing = str(error).removesuffix(" required")
+            raise UsageError(
+                f"The parameter {missing} is required. The parameters look like {tool.parameters}. "
+                f"Example: `openclaw-mem tool {name} '{tool.example}'`"
+            ) from None
         raise
 
 

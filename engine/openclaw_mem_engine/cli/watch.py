@@ -10,8 +10,9 @@ from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_
 from openclaw_mem_engine.cli.planning import announce
 from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import flush_out, json_text, one_line, out, stoppable
-from openclaw_mem_engine.cli.text_format import count, duration, left_out_words
+from openclaw_mem_engine.cli.text_format import duration, left_out_words
 from openclaw_mem_engine.commands import advice
+from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.sync.report import first_few
 
 if TYPE_CHECKING:
@@ -84,10 +85,10 @@ def _report_words(report: SyncReport, event: FollowEvent) -> str:
         did.append(f"no longer excluded: {first_few(back)}")
     parts = ["; ".join(did) or "up to date"]
     if report.embedded or report.cache_hits:
-        parts.append(f"{count(report.embedded, 'text')} embedded, {report.cache_hits:,} from the cache")
+        parts.append(f"{counted(report.embedded, 'text')} embedded, {report.cache_hits:,} from the cache")
     if report.beside:
-        parts.append(f"{count(report.beside, 'text')} embedded beside")
-    parts.append(f"{count(report.files, 'file')}, {count(report.chunks, 'chunk')}")
+        parts.append(f"{counted(report.beside, 'text')} embedded beside")
+    parts.append(f"{counted(report.files, 'file')}, {counted(report.chunks, 'chunk')}")
     if left_out := sum(not skipped.by_rule for skipped in report.skipped):
         parts.append(f"{left_out:,} excluded")
     return " · ".join([*parts, duration(report.seconds)])

@@ -40,7 +40,7 @@ def run(arguments: Namespace) -> int:
                 answer = memory.why_not(*asked)
         except NoteRefused as refusal:
             said = refused(settings, refusal, where.path)
-            if not where.path.endswith(NOTE_SUFFIX):  # words of the passage, perhaps
+            if NOTE_SUFFIX not in where.path:  # words of the passage, perhaps
                 said = PathRefused(f"{said} Name the passage as PATH:LINE, for example MEMORY.md:12.")
             raise said from refusal
     show(answer.to_dict(), _lines(answer), as_json=arguments.json)

@@ -88,7 +88,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
             Command(
                 "forget",
                 "remove the memory with this id",
-                "memories forget 6f1c…",
+                "memories forget 6f1c22ab",
                 options=(
                     option("id", metavar="ID", help="as `list` prints it; the first 8 characters are enough"),
                 ),

@@ -27,6 +27,7 @@ from openclaw_mem_engine.curation.material import (
 from openclaw_mem_engine.curation.outdated import outdated
 from openclaw_mem_engine.notes.edit import NoteEdit
 from openclaw_mem_engine.notes.routing import insert_fact, kind_of
+from openclaw_mem_engine.ranking.unshown import never_shown
 from openclaw_mem_engine.redact import credentials
 from openclaw_mem_engine.workspace.reading import BUDGET_LINES
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES
@@ -219,7 +220,7 @@ def hidden(material: Material) -> Iterator[NoteCandidate]:
         yield NoteCandidate(
             candidate_id("hidden", memory.path),
             "hidden",
-            f"no search result shows {share:.0%} of {memory.path}: shorter chunks or packed snippets show it",
+            f"{never_shown(share, memory.path)}: shorter chunks or packed snippets show it",
             ("`openclaw-mem chunks MEMORY.md` marks the lines", "`openclaw-mem doctor` names the settings"),
             (),
             f"{memory.path}:1",

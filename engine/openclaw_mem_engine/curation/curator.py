@@ -8,25 +8,22 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from datetime import date
 from itertools import starmap
-from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.curation.candidates import candidates_of
 from openclaw_mem_engine.curation.dry_run import DryRun, Effect, Probe
 from openclaw_mem_engine.curation.material import Material, NoteCandidate, Recall, material_of
 from openclaw_mem_engine.demo import load_queries
 from openclaw_mem_engine.demo.workspace import MANIFEST, shift_days_for
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.notes.edit import NoteEdit
 from openclaw_mem_engine.notes.editor import NoteEditor, Written
 from openclaw_mem_engine.state.curation import CurationState
 from openclaw_mem_engine.state.disk import read_file
 from openclaw_mem_engine.timeline.merge import TimelineReader
 from openclaw_mem_engine.workspace.listing import notes_of
-
-if TYPE_CHECKING:
-    from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.memory import Memory
-    from openclaw_mem_engine.notes.edit import NoteEdit
 
 #: Queries of the agent that a change is measured with, the newest.
 MOST_PROBES = 20

@@ -14,18 +14,17 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
+from openclaw_mem_engine.answer import Hit
+from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Expected, as_json
+from openclaw_mem_engine.notes.edit import NoteEdit
 from openclaw_mem_engine.providers.resolve import model_folder
+from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.workspace.listing import notes_of
-
-if TYPE_CHECKING:
-    from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.notes.edit import NoteEdit
-    from openclaw_mem_engine.ranking.knobs import Knobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +90,8 @@ class Effect:
         return dict(as_json(self)) | {"sentence": self.sentence}
 
 
-class Result(NamedTuple):
-    """One result of a query, as it is compared."""
-
-    path: str
-    first: int
-    last: int
-    snippet: str
-
-    @property
-    def location(self) -> str:
-        return f"{self.path}:{self.first}-{self.last}"
-
-
 #: The results of each query, best first.
-Answers = list[list[Result]]
+Answers = list[tuple[Hit, ...]]
 
 
 class DryRun:
@@ -155,13 +141,7 @@ def answers(
     memory: Memory, knobs: Knobs, probes: Sequence[Probe], cancel: CancelToken | None = None
 ) -> Answers:
     """The results of an opened memory for each query."""
-    return [
-        [
-            Result(hit.path, hit.start_line, hit.end_line, hit.snippet)
-            for hit in memory.search(probe.query, knobs, cancel).hits
-        ]
-        for probe in probes
-    ]
+    return [memory.search(probe.query, knobs, cancel).hits for probe in probes]
 
 
 def compared(
@@ -174,7 +154,7 @@ def compared(
     """The effect that two measures show; ``edits`` say where a line is afterwards."""
     changed = {edit.path: edit for edit in edits}
     moved = tuple(
-        Moved(probe.query, tuple(one.location for one in old), tuple(one.location for one in new))
+        Moved(probe.query, tuple(map(_location, old)), tuple(map(_location, new)))
         for probe, old, new in zip(probes, before, after, strict=True)
         if [(one.path, one.snippet) for one in old] != [(one.path, one.snippet) for one in new]
     )
@@ -215,21 +195,25 @@ def line_after(pin: Expected, changed: Mapping[str, NoteEdit]) -> Expected | Non
     return None
 
 
+def _location(hit: Hit) -> str:
+    return f"{hit.path}:{hit.start_line}-{hit.end_line}"
+
+
 def _rank_of(pin: Expected | None, found: Answers) -> int | None:
     ranks = [
         rank
         for results in found
         for rank, one in enumerate(results, 1)
-        if pin and one.path == pin.path and one.first <= pin.line <= one.last
+        if pin and one.path == pin.path and one.start_line <= pin.line <= one.end_line
     ]
     return min(ranks, default=None)
 
 
-def _shown(probe: Probe, results: Sequence[Result]) -> int:
+def _shown(probe: Probe, results: Sequence[Hit]) -> int:
     return sum(any(quote in one.snippet for one in results) for quote in probe.quotes)
 
 
-def _reciprocal(probe: Probe, results: Sequence[Result]) -> float:
+def _reciprocal(probe: Probe, results: Sequence[Hit]) -> float:
     """1 / rank of the first result that shows a judged text, 0 without one."""
     ranks = (at for at, one in enumerate(results, 1) if any(quote in one.snippet for quote in probe.quotes))
     return 1 / next(ranks, float("inf"))

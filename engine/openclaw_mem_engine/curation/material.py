@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -13,15 +13,14 @@ from typing import Any, NamedTuple
 
 from openclaw_mem_engine.model import as_json, utf16_length
 from openclaw_mem_engine.notes.edit import NoteEdit
+from openclaw_mem_engine.notes.routing import HEADING, headings, prose
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.workspace.reading import BOOTSTRAP_LIMIT, BUDGET_LINES, bootstrap_cut
 from openclaw_mem_engine.workspace.rules import ROOT_FILES, note_date
 
 #: Characters of a line that evidence quotes.
 QUOTED = 400
-_HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t#]*$")
 _ITEM = re.compile(r"(\s*)(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?(?:\d\d:\d\d\s+)?(.*)")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _MARKS = re.compile(r"[*_`]+")
 _WORD = re.compile(r"[^\W_]+(?:[.:/-][^\W_]+)*")
 
@@ -66,8 +65,8 @@ class NoteText:
 
     @cached_property
     def headings(self) -> list[tuple[int, int, str]]:
-        """Line (from 1), level and title of each heading outside of code blocks."""
-        return [(n, len(found[1]), found[2]) for n, line in self._prose() if (found := _HEADING.match(line))]
+        """Line (from 1), level and title of each heading."""
+        return [(at + 1, level, title) for at, level, title in headings(self.lines)]
 
     @cached_property
     def facts(self) -> list[FactLine]:
@@ -75,8 +74,8 @@ class NoteText:
         found: list[FactLine] = []
         heading, before = "", -1
         above: list[tuple[int, int]] = []  # indent and index of the items that a nested one is below
-        for number, line in self._prose():
-            if head := _HEADING.match(line):
+        for number, line in prose(self.lines):
+            if head := HEADING.match(line):
                 heading, above, before = head[2], [], -1
                 continue
             item = _ITEM.match(line)
@@ -98,19 +97,6 @@ class NoteText:
                 above.append((indent, len(found) - 1))
             before = number
         return [fact._replace(key=" ".join(words_of(fact.text))) for fact in found]
-
-    def _prose(self) -> Iterator[tuple[int, str]]:
-        """Lines with their numbers, without code blocks and front matter."""
-        fenced = ""
-        matter = self.lines[0].strip() == "---" and any(line.strip() == "---" for line in self.lines[1:])
-        for number, line in enumerate(self.lines, 1):
-            fence = _FENCE.match(line)
-            if matter:
-                matter = number == 1 or line.strip() != "---"
-            elif fence and (not fenced or fence[1].startswith(fenced)):
-                fenced = "" if fenced else fence[1]
-            elif not fenced:
-                yield number, line.rstrip("\r")
 
 
 def _continues(before: str, text: str) -> bool:
@@ -238,9 +224,9 @@ class Material:
     def searches_sentence(self) -> str:
         count = len(self.recalls)
         if not count:
-            return "no agent search is recorded: the transcripts hold none that returned something"
+            return "no agent search that returned something is recorded"
         last = self.recalls[-1].day
-        return f"{count:,} agent search{'es' if count > 1 else ''} recorded, last {last}"
+        return f"{count:,} agent search{'es' if count > 1 else ''}, last {last}"
 
     @property
     def hidden_share(self) -> float:

@@ -24,18 +24,19 @@ _SHOWN, _LISTED, _SHORT_ID = 100, 60, 8
 
 
 class AgentTool(NamedTuple):
-    """A tool: the plug-in that offers it, and its parameters for people."""
+    """A tool: the plug-in that offers it, its parameters for people, and those of a call as JSON."""
 
     slot: str
     parameters: str
+    example: str
 
 
 TOOLS: Mapping[str, AgentTool] = {
-    "memory_search": AgentTool(CORE, "{query, maxResults?, minScore?}"),
-    "memory_get": AgentTool(CORE, "{path, from?, lines?}"),
-    "memory_store": AgentTool(STORE, "{text, importance?, category?}"),
-    "memory_recall": AgentTool(STORE, "{query, limit?}"),
-    "memory_forget": AgentTool(STORE, "{query?, memoryId?}"),
+    "memory_search": AgentTool(CORE, "{query, maxResults?, minScore?}", '{"query": "vpn certificate"}'),
+    "memory_get": AgentTool(CORE, "{path, from?, lines?}", '{"path": "MEMORY.md"}'),
+    "memory_store": AgentTool(STORE, "{text, importance?, category?}", '{"text": "I like green tea"}'),
+    "memory_recall": AgentTool(STORE, "{query, limit?}", '{"query": "tea"}'),
+    "memory_forget": AgentTool(STORE, "{query?, memoryId?}", '{"query": "tea"}'),
 }
 
 

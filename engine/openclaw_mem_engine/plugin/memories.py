@@ -24,7 +24,7 @@ from openclaw_mem_engine.model import utf8
 from openclaw_mem_engine.plugin.capture import CATEGORIES, Decision, decide_all
 from openclaw_mem_engine.ranking.pool import OVERFETCH
 from openclaw_mem_engine.state import private_folder
-from openclaw_mem_engine.state.disk import held, refused, sync_folder, write_file
+from openclaw_mem_engine.state.disk import held, refused, replace_file, sync_folder
 from openclaw_mem_engine.sync.coordinator import set_aside
 from openclaw_mem_engine.sync.report import SyncRequest
 
@@ -212,14 +212,12 @@ class Memories:
     def _write(self, item: Stored, data: bytes) -> None:
         """A process that is killed in between leaves a temporary file, which the next one removes."""
         folder = self._folder / "memory" / item.category / f"{item.importance:g}"
-        temporary = folder / f"{item.id}.tmp"
         try:
             for left in (self._folder / "memory").glob("*/*/*.tmp"):
                 left.unlink(missing_ok=True)
             private_folder(folder)
-            write_file(temporary, data, 0o600)
-            os.utime(temporary, (item.created_at, item.created_at))
-            temporary.replace(folder / f"{item.id}.md")
+            replace_file(path := folder / f"{item.id}.md", data, synced=True)
+            os.utime(path, (item.created_at, item.created_at))
             sync_folder(folder)
         except OSError as error:
             raise refused(str(folder), error) from error

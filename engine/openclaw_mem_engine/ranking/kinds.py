@@ -11,17 +11,18 @@ from typing import NamedTuple
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Kind, Pool, Signal
+from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList, Kind, Pool, Signal
 
 _NO_SIGNAL = Signal()
 
 
 class Values(NamedTuple):
     """What a list says of the candidates that it knows, by chunk id: ``by_id`` enters the fusion, ``inputs``
-    gives what a value was made of."""
+    gives what a value was made of, ``formula`` how."""
 
     by_id: dict[str, float]
     inputs: Callable[[str], Mapping[str, float]]
+    formula: str = ""
 
 
 #: Chunk id, raw score, and the score of the best line.
@@ -72,8 +73,8 @@ class ListKind:
     score cut. ``weight`` is its share in weighted fusion, ``line_share`` that of its line scores in the
     choice of lines, ``ceiling`` its largest possible value (None: not known). ``reads`` are the knobs that
     ``values`` depend on beside the candidates.
-    ``only`` begins a sentence on this kind alone; ``matches`` is what matched ("vectors"), ``unmatched`` says
-    why a candidate did not, ``nothing`` that a list is empty.
+    ``title`` begins a sentence on this kind; ``matches`` is what matched ("vectors"), ``unmatched`` says
+    why a candidate did not, ``nothing`` why a list is empty.
     """
 
     name: str
@@ -82,14 +83,13 @@ class ListKind:
     heading: str
     ordered_by: str
     by_words: bool
-    only: str
+    title: str
     matches: str
-    unmatched: Callable[[CandidateList, Knobs, Candidate], str]
-    nothing: Callable[[Knobs], str]
+    unmatched: Callable[[CandidateList, Candidate], str]
+    nothing: Callable[[CandidateList], str]
     line_share: float
     weight: Callable[[Knobs], float]
     ceiling: Callable[[Knobs], float | None]
-    formula: Callable[[Knobs], str]
     values: Callable[[RankedList, Callable[[], TrueScores], Knobs], Values]
     reads: tuple[str, ...] = ()
 
@@ -120,23 +120,40 @@ def true_scores(
     return [(i, raw, line) for i, raw, line in raws if raw is not None]
 
 
-def why_absent(lst: RankedList, candidate: Candidate, knobs: Knobs) -> str:
+def entrance(ranks: Iterable[tuple[int, str]], knobs: Knobs) -> str:
+    """Where lists rank a chunk, best first, and how many rows of each enter the pool: ``vector ranks it 30;
+    only the first 24 of each list enter the pool``. ``ranks`` are from 1, with the names of the lists."""
+    found = sorted(ranks)
+    only = "only " if not found or found[0][0] > knobs.candidates else ""
+    most = f"{knobs.candidates} (the maximum)" if knobs.candidates == OVERFETCH else f"{knobs.candidates}"
+    named = ", ".join(f"{name} ranks it {rank:,}" for rank, name in found)
+    return f"{named}; {only}the first {most} of each list enter the pool"
+
+
+def why_absent(lst: RankedList, candidate: Candidate) -> str:
     """Why a list gives a candidate no value: cut, beyond what was fetched, or no match."""
     chunk_id = candidate.chunk_id
     source, rank = lst.source, lst.ranks.get(chunk_id)
     of_all = f"of {source.found:,} {lst.kind.matches}"
     if rank is not None:
-        return f"rank {rank:,} {of_all}, cut at {lst.cut}"
+        return f"rank {rank:,} {of_all}, past the first {lst.cut}"
     if source.matched is None:
         return "not in this list"
-    beyond = source.matches_beyond
-    if source.found > len(source.rows) and (beyond is None or chunk_id in beyond):
+    if may_match(lst, chunk_id):
         ranks = source.ranks_beyond()
         if isinstance(ranks, str):
             return f"not among the first {len(source.rows):,} {of_all}{ranks}"
         if chunk_id in ranks:
             return f"rank {ranks[chunk_id]:,} {of_all}"
-    return lst.kind.unmatched(source, knobs, candidate)
+    return lst.kind.unmatched(source, candidate)
+
+
+def may_match(lst: RankedList, chunk_id: str) -> bool:
+    """Whether a list matches a chunk, or may do so beyond the rows that were fetched."""
+    source = lst.source
+    beyond = source.matches_beyond
+    fetched = source.matched is not None and source.found == len(source.rows)
+    return chunk_id in lst.ranks or (not fetched and (beyond is None or chunk_id in beyond))
 
 
 def evidence(
@@ -165,24 +182,18 @@ def evidence(
 # -- lexical ------------------------------------------------------------------------------------------------
 
 
-def _words_missing(source: CandidateList, knobs: Knobs, candidate: Candidate) -> str:
+def _words_missing(source: CandidateList, candidate: Candidate) -> str:
     words = [word for word in source.words if any(c.isalnum() for c in word)]
-    what = "contains none of" if knobs.lexical_form == "or" else "does not contain all of"
+    many = len(words) > 1
+    what = "does not contain" + " all of:" * many if source.every or not many else "contains none of:"
+    excluded = (
+        f", or contains what the query excludes: {', '.join(source.excluded)}" if source.excluded else ""
+    )
     name = candidate.path.rpartition("/")[2].lower() if source.by_name is None else ""
     held = set(re.findall(r"[^\W_]+", name))
     named = ", ".join(word for word in words if word.lower() in held)
     tail = f"; the file name, which this profile does not search, contains: {named}" if named else ""
-    return f"{what}: {', '.join(words)}{tail}"
-
-
-def _text_formula(knobs: Knobs) -> str:
-    bm25 = f"(bm25 + {knobs.line_text:g} × best line)" if knobs.line_text else "bm25"
-    return {
-        "rank": "1 / (1 + rank)",
-        "one": "1 for every keyword hit",
-        "ratio": "bm25 / (1 + bm25)",
-        "max": f"{bm25} / largest in the pool",
-    }[knobs.text_score]
+    return f"no match: the text {what} {', '.join(words)}{excluded}{tail}"
 
 
 def _text_values(lst: RankedList, scored: Callable[[], TrueScores], knobs: Knobs) -> Values:
@@ -190,42 +201,46 @@ def _text_values(lst: RankedList, scored: Callable[[], TrueScores], knobs: Knobs
     inside = lst.source.rows[: lst.cut]
     if knobs.text_score == "ratio":
         ratios = {row.chunk_id: row.raw / (1.0 + row.raw) for row in inside}
-        return Values(ratios, lambda i: {"bm25": lst.raw[i]})
+        return Values(ratios, lambda i: {"bm25": lst.raw[i]}, "BM25 / (1 + BM25)")
     if knobs.text_score != "max":
         one = knobs.text_score == "one"
         values = {row.chunk_id: 1.0 if one else 1.0 / (1.0 + rank) for rank, row in enumerate(inside, 1)}
-        return Values(values, lambda i: {"rank": lst.ranks[i], "bm25": lst.raw[i]})
-    mixed = {
-        chunk_id: (bm25 + knobs.line_text * (line or 0.0), bm25, line or 0.0)
-        for chunk_id, bm25, line in scored()
-    }
+        formula = "1 for every keyword match" if one else "1 / (1 + rank)"
+        return Values(values, lambda i: {"rank": lst.ranks[i], "bm25": lst.raw[i]}, formula)
+    true = scored()
+    share = _share_used(knobs.line_text, true)
+    mixed = {chunk_id: (bm25 + share * (line or 0.0), bm25, line or 0.0) for chunk_id, bm25, line in true}
     top = max([total for total, *_ in mixed.values()], default=0.0)
 
     def inputs(chunk_id: str) -> dict[str, float]:
         _, bm25, line = mixed[chunk_id]
-        return {"bm25": bm25, "line": line, "line_share": knobs.line_text, "max": top}
+        return {"bm25": bm25, "line": line, "line_share": share, "max": top}
 
-    return Values({i: total / top if top > 0 else 0.0 for i, (total, *_) in mixed.items()}, inputs)
+    formula = f"{f'(BM25 + {share:g} × best line)' if share else 'BM25'} / largest in the pool"
+    return Values({i: total / top if top > 0 else 0.0 for i, (total, *_) in mixed.items()}, inputs, formula)
+
+
+def _share_used(share: float, scored: TrueScores) -> float:
+    """The share of best lines: none where the list scores no line."""
+    return share if any(line is not None for *_, line in scored) else 0.0
 
 
 # -- vector -------------------------------------------------------------------------------------------------
 
 
-def _vector_formula(knobs: Knobs) -> str:
-    share = knobs.line_vector
-    cosine = f"{1 - share:g} × cosine + {share:g} × best line" if share else "cosine"
-    return cosine if knobs.vector_score == "cosine" else f"({cosine} − min) / (max − min) in the pool"
-
-
 def _vector_values(_: RankedList, scored: Callable[[], TrueScores], knobs: Knobs) -> Values:
     """Cosine with the best line's share, as it is or spread from 0 to 1."""
-    share = knobs.line_vector
+    true = scored()
+    share = _share_used(knobs.line_vector, true)
     mixed = {}
-    for chunk_id, cosine, line in scored():
+    for chunk_id, cosine, line in true:
         # Without a line vector the chunk's own cosine is used, so that the share changes nothing.
         best = cosine if line is None else line
         mixed[chunk_id] = ((1 - share) * cosine + share * best, cosine, best)
     low, spread, limits = 0.0, 1.0, dict[str, float]()
+    formula = f"{1 - share:g} × cosine + {share:g} × best line" if share else "cosine"
+    if knobs.vector_score == "minmax":
+        formula = f"({formula} − min) / (max − min) in the pool"
     if mixed and knobs.vector_score == "minmax":
         totals = [total for total, *_ in mixed.values()]
         low, high = min(totals), max(totals)
@@ -236,45 +251,43 @@ def _vector_values(_: RankedList, scored: Callable[[], TrueScores], knobs: Knobs
         return {"cosine": cosine, "line": line, "line_share": share, **limits}
 
     values = {i: (total - low) / spread if spread > 0 else 0.0 for i, (total, *_) in mixed.items()}
-    return Values(values, inputs)
+    return Values(values, inputs, formula)
 
 
 KINDS: Mapping[Kind, ListKind] = {
     "vector": ListKind(
         name="vector",
-        label="vec",
+        label="vector",
         term="vector",
         heading="score by vectors, by default the cosine",
         ordered_by="cosine similarity, best first",
         by_words=False,
-        only="Vectors only",
+        title="Vectors",
         matches="vectors",
-        unmatched=lambda source, *_: f"has no vector{f' of {source.space}' if source.space else ''}",
+        unmatched=lambda source, _: f"has no vector{f' of {source.space}' if source.space else ''}",
         nothing=lambda _: "no chunk has a vector",
         line_share=0.4,
         weight=lambda knobs: knobs.weights[0],
         ceiling=lambda _: None,
-        formula=_vector_formula,
         values=_vector_values,
         reads=("vector_score", "line_vector", "fill_missing"),
     ),
     "lexical": ListKind(
-        name="bm25",
-        label="bm25",
+        name="BM25",
+        label="BM25",
         term="text",
-        heading="score by words, by default 1/(1 + bm25 rank)",
-        ordered_by="negated FTS5 bm25, best first",
+        heading="score by words, by default 1 / (1 + BM25 rank)",
+        ordered_by="BM25, best first",
         by_words=True,
-        only="BM25 only",
+        title="BM25",
         matches="keyword matches",
         unmatched=_words_missing,
-        nothing=lambda knobs: (
-            f"no chunk contains {'any' if knobs.lexical_form == 'or' else 'all'} of the words"
+        nothing=lambda source: (
+            f"no chunk contains {'all' if source.every and source.words[1:] else 'any'} of the words"
         ),
         line_share=0.6,
         weight=lambda knobs: knobs.weights[1],
         ceiling=lambda knobs: 0.5 if knobs.text_score == "rank" else 1.0,  # 1 / (1 + rank) begins at 0.5
-        formula=_text_formula,
         values=_text_values,
         reads=("text_score", "line_text", "fill_missing"),
     ),
@@ -285,16 +298,15 @@ KINDS: Mapping[Kind, ListKind] = {
         heading="score that the external program gave",
         ordered_by="score of the external program, best first",
         by_words=False,
-        only="QMD only",
+        title="QMD",
         matches="results of the program",
         unmatched=lambda *_: "not in the program's answer",
         nothing=lambda _: "the external program has no result",
         line_share=0.0,
         weight=lambda _: 1.0,
         ceiling=lambda _: None,
-        formula=lambda _: "score of the program",
         values=lambda lst, _scored, _knobs: Values(
-            dict(lst.source.rows[: lst.cut]), lambda i: {"score": lst.raw[i]}
+            dict(lst.source.rows[: lst.cut]), lambda i: {"score": lst.raw[i]}, "score of the program"
         ),
     ),
 }

@@ -27,7 +27,7 @@ PACKED_CHUNKS = 40
 
 #: The kind of list that a mode leaves; a mode that is not here takes all of them.
 _ONLY: Mapping[Mode, Kind] = {"bm25": "lexical", "vector": "vector"}
-_FOUND_BY: Mapping[Kind, str] = {"lexical": "keywords", "vector": "vectors", "external": "the results of qmd"}
+_FOUND_BY: Mapping[Kind, str] = {"lexical": "BM25", "vector": "vectors", "external": "the results of qmd"}
 
 #: The vector spaces of an index in the order of their numbers: it can hold vectors of several embedders.
 Space = Literal["primary", "second", "third"]
@@ -58,7 +58,7 @@ class Knobs:
     )
     fusion: Fusion = knob("weighted", "one score: weighted, RRF, or 1 / position after RRF")
     vector_weight: float = knob(0.7, "share of the vector score in weighted fusion", needs=_SHARES)
-    text_weight: float = knob(0.3, "share of the bm25 score in weighted fusion", needs=_SHARES)
+    text_weight: float = knob(0.3, "share of the BM25 score in weighted fusion", needs=_SHARES)
     rrf_k: int = knob(
         60, "rank constant of RRF: 1 / (k + rank)", low=1, high=1000, step=5, leap=20, needs=_BY_RANK
     )
@@ -69,7 +69,7 @@ class Knobs:
     mmr: bool = knob(False, "prefer hits that differ from those already chosen")
     mmr_lambda: float = knob(0.7, "1 is pure relevance, 0 pure diversity", needs=("mmr=on",))
     min_score: float = knob(0.35, "chunks below it are dropped; keyword rescue may keep some", needs=_SCALED)
-    keyword_rescue: Rescue = knob("when-empty", "keep keyword hits that the cut would lose", needs=_SCALED)
+    keyword_rescue: Rescue = knob("when-empty", "keep keyword matches below min score", needs=_SCALED)
     max_results: int = knob(6, "how many hits the agent gets", low=1, high=200, step=1, leap=5)
     expansion: Expansion = knob(
         "off",
@@ -77,7 +77,7 @@ class Knobs:
         free=False,
     )
     strong_signal: bool = knob(
-        False, "a clear first keyword hit needs no variants", free=False, needs=("expansion=both|typed",)
+        False, "a clear first keyword match needs no variants", free=False, needs=("expansion=both|typed",)
     )
     original_weight: float = knob(
         1.0,
@@ -110,7 +110,9 @@ class Knobs:
         0, "candidates of a list; 0: by max results", high=OVERFETCH, step=5, leap=20, zero="auto"
     )
     text_score: Literal["rank", "one", "max", "ratio"] = knob(
-        "rank", "bm25 as 1/(1+rank), 1, share of the best, or bm25/(1+bm25)", needs=("fusion=weighted",)
+        "rank",
+        "value of a keyword match: 1/(1+rank), 1 (one), share of the best (max), BM25/(1+BM25) (ratio)",
+        needs=("fusion=weighted",),
     )
     vector_score: Literal["cosine", "minmax"] = knob(
         "cosine", "cosine as it is, or spread from 0 to 1", needs=("fusion=weighted",)
@@ -132,7 +134,7 @@ class Knobs:
         0.0, "weight of words in the path", high=10, step=0.5, needs=("lexical_index=stemmed",), free=False
     )
     line_text: float = knob(
-        0.0, "how much the best line's bm25 adds", needs=("fusion=weighted", "text_score=max"), free=False
+        0.0, "how much the best line's BM25 adds", needs=("fusion=weighted", "text_score=max"), free=False
     )
     line_vector: float = knob(0.0, "share of the best line's cosine", needs=("fusion=weighted",), free=False)
     fill_missing: bool = knob(False, "score the hits of one list by the other, too", free=False)
@@ -226,7 +228,7 @@ class Knobs:
     def unused(self, kinds: Collection[Kind]) -> str:
         """Why a chunk is no candidate that only lists of these kinds hold, of which the mode takes none."""
         by = " and ".join(_FOUND_BY[kind] for kind in _FOUND_BY if kind in kinds)
-        return f"found only by {by}; mode {self.mode} does not use them"
+        return f"found only by {by}; mode {self.mode} does not use {by}"
 
     def missing_need(self, name: str) -> str:
         """Why a knob has no effect with the others as they are ("needs decay on"), or an empty text."""
@@ -262,6 +264,16 @@ class Knobs:
         """The knobs in which this differs from another setting (profile name aside)."""
         mine, theirs = self.to_dict(), other.to_dict()
         return {name: value for name, value in mine.items() if name != "profile" and value != theirs[name]}
+
+    def changed_names(self, other: Knobs) -> tuple[str, ...]:
+        """The names in ``changes_from``, one for each change that a user made: of two weights of which
+        ``set`` made one the complement of the other, the vector weight alone."""
+        names = self.changes_from(other)
+        if {"vector_weight", "text_weight"} <= names.keys() and self.set(
+            {"vector_weight": self.vector_weight}
+        ) == self:
+            del names["text_weight"]
+        return tuple(names)
 
 
 _NAMES = tuple(f.name for f in fields(Knobs))

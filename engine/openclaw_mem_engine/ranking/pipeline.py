@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.profiles import PROFILES
-from openclaw_mem_engine.ranking.stages import cuts, mmr, rank_fusion, rerank, scores, snippets
+from openclaw_mem_engine.ranking.stages import cuts, decay, mmr, rank_fusion, rerank, scores, snippets
 from openclaw_mem_engine.ranking.state import RankingState, Wanted
 from openclaw_mem_engine.ranking.trace import Trace
 
@@ -22,7 +22,7 @@ STAGES: Mapping[str, StageFunction] = {
     "limit": rank_fusion.limit_candidates,
     "position": rank_fusion.score_positions,
     "rerank": rerank.rerank,
-    "decay": scores.decay_scores,
+    "decay": decay.decay_scores,
     "mmr": mmr.diversify,
     "min_score": cuts.cut_by_score,
     "rescue": cuts.rescue_keyword_hits,

@@ -84,16 +84,17 @@ class CandidateList:
 
     ``id`` is unique in a pool: the retriever ("bm25"), and for a further query or vector space its name after
     a colon ("bm25:expanded"). ``query`` is the full-text expression or the text that was embedded, ``words``
-    the tokens of a lexical one. ``weight`` (above 0) is the share among the lists of its kind, and the factor
-    in RRF. ``matched`` counts the chunks that matched in all, None when unknown; ``matches_beyond`` are the
-    candidates outside of ``rows`` that are among them, None when unknown. ``ranks_beyond`` gives their exact
-    ranks, which may read the index when it is called first. ``milliseconds`` is wall time, ``label`` the name
-    on screens (6 letters fit), by default the kind's. ``floor`` is the raw score below which a row says
-    nothing, None where that was not measured. ``suits`` is False for vectors of a model for languages of
-    another script than the query's. ``space_number`` 0 is the primary's vector space (or its fallback's),
-    None no space; ``space`` names it, "" for the primary's. ``provider`` and ``model`` made its vectors, ""
-    where unknown. ``by_name`` are the ids of rows that match only with the words of their path, None where
-    paths are not searched. ``role``: which text of an expanded query it was made for.
+    the tokens of a lexical one, of which a row holds any, or with ``every`` each, and none of ``excluded``.
+    ``weight`` (above 0) is the share among the lists of its kind, and the factor in RRF. ``matched`` counts
+    the chunks that matched in all, None when unknown; ``matches_beyond`` are the candidates outside of
+    ``rows`` that are among them, None when unknown. ``ranks_beyond`` gives their exact ranks, which may read
+    the index when it is called first. ``milliseconds`` is wall time, ``label`` the name on screens (6 letters
+    fit), by default the kind's. ``floor`` is the raw score below which a row says nothing, None where that
+    was not measured. ``suits`` is False for vectors of a model for languages of another script than the
+    query's. ``space_number`` 0 is the primary's vector space (or its fallback's), None no space; ``space``
+    names it, "" for the primary's. ``provider`` and ``model`` made its vectors, "" where unknown. ``by_name``
+    are the ids of rows that match only with the words of their path, None where paths are not searched.
+    ``role``: which text of an expanded query it was made for.
     """
 
     id: str
@@ -106,6 +107,8 @@ class CandidateList:
     ranks_beyond: Callable[[], Ranks] = not_read
     milliseconds: float = 0.0
     words: tuple[str, ...] = ()
+    every: bool = False
+    excluded: tuple[str, ...] = ()
     space_number: int | None = None
     space: str = ""
     provider: str = ""

@@ -55,9 +55,8 @@ class Unshown:
 
     @property
     def text(self) -> str:
-        """``38 % of the characters are never in a snippet, 41 % of the lines never whole``"""
-        lines = f"{percent(self.line_share)} of the lines never whole"
-        return f"{percent(self.share)} of the characters are never in a snippet, {lines}"
+        """``38 % of the text can never appear in a search result, 41 % of the lines never whole``"""
+        return f"{never_shown(self.share, 'the text')}, {percent(self.line_share)} of the lines never whole"
 
     def to_dict(self) -> dict[str, Any]:
         return as_json(self) | {"share": round(self.share, 4), "lineShare": round(self.line_share, 4)}
@@ -66,6 +65,11 @@ class Unshown:
 def cause(snippet_chars: int) -> str:
     """Why no search result shows a text: only with ``snippet=head`` is there such a text."""
     return f"snippets end after {snippet_chars:,} characters"
+
+
+def never_shown(share: float, of: str) -> str:
+    """``38 % of MEMORY.md can never appear in a search result``"""
+    return f"{percent(share)} of {of} can never appear in a search result"
 
 
 def percent(share: float) -> str:

@@ -12,8 +12,9 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.lifecycle.decision import decide, threshold_of
@@ -36,9 +37,6 @@ from openclaw_mem_engine.timeline.records import LATEST, Scan
 from openclaw_mem_engine.timeline.writes import edit_moments, git_writes
 from openclaw_mem_engine.workspace.reading import read_note
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, open_workspace
-
-if TYPE_CHECKING:
-    from openclaw_mem_engine.cancellation import CancelToken
 
 _SNAPSHOT = re.compile(r"\d{4}-\d{2}-\d{2}-.+\.md")
 _HEADING = re.compile(r"# Session: (\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}(?::\d{2})?) UTC")

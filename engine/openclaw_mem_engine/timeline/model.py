@@ -8,6 +8,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
+from openclaw_mem_engine.model import as_json
+from openclaw_mem_engine.notes.edit import changed_lines
+
 Kind: TypeAlias = Literal[
     "flush",
     "compaction",
@@ -75,9 +78,7 @@ class Write(NamedTuple):
             return self.path
         if self.removed is None:
             return f"{self.path}, {self.added:,} line{'' if self.added == 1 else 's'}"
-        removed = f" -{self.removed}" if self.removed else ""
-        count = self.removed or self.added
-        return f"{self.path} +{self.added:,}{removed} line{'' if count == 1 else 's'}"
+        return f"{self.path} {changed_lines(self.added, self.removed)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,23 +121,7 @@ class Moment:
 
     def to_dict(self) -> dict[str, Any]:
         """The stable object of ``openclaw-mem timeline --json``."""
-        return {
-            "at": self.at,
-            "kind": self.kind,
-            "state": self.state,
-            "session": self.session,
-            "text": self.text,
-            "reason": self.why,
-            "tokens": self.tokens,
-            "tokensAfter": self.tokens_after,
-            "writes": [write._asdict() for write in self.writes],
-            "query": self.query,
-            "results": [
-                {"path": r.path, "startLine": r.start_line, "endLine": r.end_line, "score": r.score}
-                for r in self.results
-            ],
-            "line": self.line,
-        }
+        return as_json(self, why="reason", offset="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,20 +195,10 @@ class Session:
         return parts[2] if parts[0] == "agent" and len(parts) == 3 else self.key or self.id[:8]
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "key": self.key,
-            "title": self.title,
-            "path": self.path,
-            "start": self.start,
-            "end": self.end,
-            "model": self.model,
-            "contextTokens": self.window,
-            "flushThreshold": self.flush_threshold,
+        names = {"window": "contextTokens", "missed": "missedFlushes", "broken": "brokenLines"}
+        return as_json(self, moments="", curve="", **names) | {
             "peakTokens": self.curve.peak,
             "estimated": self.curve.estimated,
-            "missedFlushes": self.missed,
-            "brokenLines": self.broken,
             "tokens": [[at, int(n)] for at, n in zip(self.curve.times, self.curve.tokens, strict=True)],
         }
 
@@ -268,12 +243,7 @@ class Timeline:
         return Timeline(sessions, moments, self.notes)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "sessions": [session.to_dict() for session in self.sessions],
-            "events": [moment.to_dict() for moment in self.moments],
-            "missedFlushes": self.missed,
-            "notes": list(self.notes),
-        }
+        return as_json(self, moments="events") | {"missedFlushes": self.missed}
 
 
 def sparkline(counts: Sequence[int | None], line: int, bars: str = _BARS) -> str:

@@ -13,9 +13,11 @@ import time
 from array import array
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import MemoryFile
 from openclaw_mem_engine.state.database import Row, Schema, StateDatabase
@@ -23,9 +25,6 @@ from openclaw_mem_engine.timeline.records import Record, Scan
 from openclaw_mem_engine.workspace.listing import list_transcripts
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.transcripts import lines_between, opened_transcript
-
-if TYPE_CHECKING:
-    from openclaw_mem_engine.cancellation import CancelToken
 
 #: The name of the file in the data folder. Another version of what is recorded gets another name.
 CACHE_FILE = "timeline-1.sqlite"
@@ -63,18 +62,18 @@ class Transcripts:
         self._cache = StateDatabase(data_dir / CACHE_FILE, SCHEMA, time.time, read_only=read_only)
         self._read_only = read_only
         self._folder = folder
-        self._known: dict[str, _Known] | None = None
+
+    @cached_property
+    def _known(self) -> dict[str, _Known]:
+        """What the cache holds, by path."""
+        sql = f"SELECT {_COLUMNS} FROM transcripts WHERE folder = ?"
+        return dict(self._cache.read(sql, (str(self._folder),), _known))
 
     def read(self, cancel: CancelToken | None = None) -> tuple[dict[str, Scan], tuple[str, ...]]:
         """What is in each transcript by its path (``sessions/<name>.jsonl``), and sentences about what could
         not be read. Raises Cancelled, never because of a file; what was read before is kept."""
         listing = list_transcripts(self._folder, ended=True)
         notes = [file.text for file in listing.skipped if "*" not in file.path]  # counts of archives
-        if self._known is None:
-            rows = self._cache.read(
-                f"SELECT {_COLUMNS} FROM transcripts WHERE folder = ?", (str(self._folder),), _known
-            )
-            self._known = dict(rows)
         found: dict[str, Scan] = {}
         for file in listing.files:
             if cancel is not None and cancel.is_set():
@@ -95,7 +94,6 @@ class Transcripts:
         self._cache.close()
 
     def _read(self, file: MemoryFile) -> _Known:
-        assert self._known is not None
         known = self._known.get(file.path)
         identity = _cut(file.device), _cut(file.inode)
         if known and (identity, file.size, file.mtime_ns) == (known.identity, known.size, known.mtime):
@@ -125,27 +123,15 @@ class Transcripts:
         if self._read_only:
             return
         scan = known.scan
-        state: dict[str, Any] = {
-            field: getattr(scan, field) for field in Scan.__slots__ if field not in ("times", "tokens")
-        }
+        state = {field: getattr(scan, field) for field in Scan.__slots__ if field not in ("times", "tokens")}
+        text = json.dumps(state, separators=(",", ":"))
+        found = *known.identity, known.size, known.mtime, known.until, known.tail
         self._cache.write(
             "INSERT OR REPLACE INTO transcripts VALUES(?,?,?,?,?,?,?,?,?,?,?)",
-            (
-                str(self._folder),
-                name,
-                *known.identity,
-                known.size,
-                known.mtime,
-                known.until,
-                known.tail,
-                json.dumps(state, separators=(",", ":")),
-                scan.times.tobytes(),
-                scan.tokens.tobytes(),
-            ),
+            (str(self._folder), name, *found, text, scan.times.tobytes(), scan.tokens.tobytes()),
         )
 
     def _forget(self, name: str) -> None:
-        assert self._known is not None
         del self._known[name]
         if not self._read_only:
             self._cache.write(

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from openclaw_mem_engine.state.events import printable
+from openclaw_mem_engine.workspace.transcripts import text_blocks
 
 #: session: where it starts; prompt: a user message that speaks of NO_REPLY; reply: the text of an answer to
 #: it; end: the first user message after it; write, search: tool calls; compaction.
@@ -109,7 +110,7 @@ class Scan:
             self.size += min(length, 40_000) / _BYTES_A_TOKEN
             role = message.get("role")
             if role == "user":
-                self._user(text_of(message.get("content")), line, offset)
+                self._user("\n".join(text_blocks(message.get("content"))), line, offset)
             elif role == "assistant":
                 self._assistant(message, line, offset)
             elif role == "toolResult":
@@ -151,7 +152,7 @@ class Scan:
                         "write", line, offset, path=path, added=added, removed=removed, call=number, ok=None
                     )
         if self.answering:
-            text = text_of(content)
+            text = "\n".join(text_blocks(content))
             if text or message.get("stopReason") in ("error", "aborted"):
                 why = printable(str(message.get("errorMessage") or ""))
                 self._add("reply", line, offset, text=printable(text, _HEAD_CHARS), error=why,
@@ -187,15 +188,6 @@ class Scan:
             ):
                 break
             other.data["ok"] = not failed
-
-
-def text_of(content: object) -> str:
-    """A text, or the text blocks of a list."""
-    if isinstance(content, str):
-        return content
-    blocks = content if isinstance(content, list) else []
-    texts = (block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text")
-    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def calls_of(content: object) -> list[tuple[str, str, dict[str, Any]]]:
@@ -260,7 +252,7 @@ def context_tokens(usage: dict[str, Any]) -> int:
 def _search_result(message: dict[str, Any], *, failed: bool) -> dict[str, Any]:
     """What the tool returned; ``error`` says why there is no list."""
     details = message.get("details")
-    text = text_of(message.get("content"))
+    text = "\n".join(text_blocks(message.get("content")))
     try:
         found = details if isinstance(details, dict) and "results" in details else json.loads(text)
     except (ValueError, RecursionError):

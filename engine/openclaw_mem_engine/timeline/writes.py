@@ -21,8 +21,9 @@ from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.state.events import printable
 from openclaw_mem_engine.timeline.model import Moment, Session, Write
 from openclaw_mem_engine.timeline.reading import line_at
-from openclaw_mem_engine.timeline.records import LATEST, calls_of, change_of, text_of
+from openclaw_mem_engine.timeline.records import LATEST, calls_of, change_of
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES
+from openclaw_mem_engine.workspace.transcripts import text_blocks
 
 #: How long git may take, seconds, and how many commits are read.
 GIT_TIMEOUT_S = 5.0
@@ -167,7 +168,7 @@ def _of_call(settings: Settings, write: Write, session: Session | None) -> Diffe
 
 def _of_compaction(settings: Settings, moment: Moment, session: Session | None) -> Difference:
     found = _record_at(settings, session, moment.offset) if session is not None else {}
-    text = text_of(found.get("summary")) if found.get("type") == "compaction" else ""
+    text = "\n".join(text_blocks(found.get("summary"))) if found.get("type") == "compaction" else ""
     return Difference(_shown(text), "" if text.strip() else "The transcript does not hold the summary.")
 
 

@@ -13,32 +13,6 @@ from typing import Any, Literal
 from openclaw_mem_engine.model import Note, as_json
 from openclaw_mem_engine.ranking.knobs import KnobValue
 
-#: What a step looks at, in the order of the walk. ``collection`` (of QMD): whether what holds the file is
-#: searched; ``session``: whether the scope allows the search; ``lists``: whether any candidate list
-#: holds it, however late (its facts have ``lists``); ``scope``: whether such a list takes part in this mode
-#: and vector space. The steps from ``fusion`` on are stages of the ranking, those that ran.
-STEPS = (
-    "file",
-    "listed",
-    "collection",
-    "indexed",
-    "chunk",
-    "session",
-    "lists",
-    "scope",
-    "pool",
-    "fusion",
-    "bonus",
-    "limit",
-    "position",
-    "rerank",
-    "decay",
-    "mmr",
-    "min_score",
-    "rescue",
-    "max_results",
-    "snippet",
-)
 #: ``WhyNot.stage`` of a passage that the agent receives.
 RETURNED = "returned"
 
@@ -64,7 +38,13 @@ class Passage:
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step of the walk: whether the passage passed it, a sentence, and the numbers behind that. What is
-    below the minimum score and kept all the same has the fact ``rescued``."""
+    below the minimum score and kept all the same has the fact ``rescued``.
+
+    Their names, in order: ``file``, ``included``; ``collection`` (of QMD): whether what holds the file is
+    searched; ``indexed``, ``chunk``; ``session``: whether the scope allows the search; ``retrieval``: whether
+    any candidate list holds it, however late (its facts have ``lists``); ``scope``: whether such a list takes
+    part in this mode and vector space; ``pool``; then the stages of the ranking that ran, from ``fusion`` on.
+    """
 
     name: str
     ok: bool
@@ -82,7 +62,8 @@ class Change:
     ``rank`` is that of the result which then holds it, from 1; ``lost`` and ``gained`` are the other
     passages (``path:line``) that are returned no more, and now. ``how``: what returns it where its own score
     does not (keyword rescue, a tie), empty where that does: such a change is fragile. ``only_here``:
-    ``openclaw.json`` has no key for one of the knobs, so the agent cannot be configured so."""
+    ``openclaw.json`` has no key for one of the knobs, so the agent cannot be configured so. ``score`` says
+    what the score of the passage is then, empty where that is the same or it had none."""
 
     set: Mapping[str, KnobValue]
     rank: int
@@ -90,10 +71,16 @@ class Change:
     gained: tuple[str, ...] = ()
     how: str = ""
     only_here: bool = False
+    score: str = ""
 
     @property
     def effect(self) -> str:
-        """How many other results it adds and removes: ``adds 3 other results, removes none``."""
+        """Its score then, and how many other results the change adds and removes: ``adds 3 other results,
+        removes none``."""
+        return f"{self.score}, {self._others}" if self.score else self._others
+
+    @property
+    def _others(self) -> str:
         come, lost = len(self.gained), len(self.lost)
         if not come + lost:
             return "nothing else changes"

@@ -6,20 +6,19 @@ smaller one it is not.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, product
-from math import ceil
 
 from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue
 from openclaw_mem_engine.ranking.pipeline import READS, ranked
 from openclaw_mem_engine.ranking.profiles import PROFILES
 from openclaw_mem_engine.ranking.state import RankingState
+from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.why_not import Change
 from openclaw_mem_engine.why_not.means import means
-from openclaw_mem_engine.why_not.steps import Grid, Pools, first_that, hundredths, returned, ways
+from openclaw_mem_engine.why_not.steps import Pools, first_that, hundredths, returned, steps_of, ways
 from openclaw_mem_engine.why_not.tries import MADE_WITH, SIZES, Tries
 from openclaw_mem_engine.why_not.walk import fate_of
 
@@ -32,7 +31,7 @@ _LINE_SHARES = ("line_text", "line_vector")
 #: A number alone with at most so many values in a direction is tried value by value.
 _FEW = 20
 #: The steps of the walk that another stage of the ranking decides.
-_STAGE_OF = dict.fromkeys(("lists", "scope", "pool"), "candidates")
+_STAGE_OF = dict.fromkeys(("retrieval", "scope", "pool"), "candidates")
 _STAGE_OF |= {"min_score": "rescue", "mmr": "max_results"}
 #: A knob is not tried with values that alone let more rows of each list into the pool than this, and than
 #: now: the signals of their lines cost the most, and more than twenty results are seldom wanted.
@@ -81,14 +80,16 @@ class Search(Tries):
         self._only_here = only_here
         self._brought: dict[tuple[str, KnobValue], bool] = {}
         self._before = returned(state)
+        self._score = self._score_in(state)
         self._rescued = any(item.rescued and item.chunk_id in self._wanted for item in state.ranked)
 
     def changes(self) -> list[Change]:
         """For every knob alone the smallest change that helps; where the agent can be configured with none of
         these, also pairs with which it can; where nothing helps, any pairs. First are those where the passage
-        is returned by its own score, of these those that the agent can be configured with, then those that do
-        not only ask for more, then what costs the fewest other results, the best rank, and the smallest part
-        of a knob's range (a switch or another choice is the whole range)."""
+        is returned by its own score, of these those that do not make the pool smaller, then those that the
+        agent can be configured with, then those that do not only ask for more, then what costs the fewest
+        other results, the best rank, and the smallest part of a knob's range (a switch or another choice is
+        the whole range)."""
         found = self.singles()
         if all(change.only_here for change in found):
             found += self._pairs(configurable=True)
@@ -139,12 +140,18 @@ class Search(Tries):
 
     @property
     def tried(self) -> tuple[str, str]:
-        """How many settings were tried, and values of which knobs."""
+        """How many changes were tried, within which limits, and values of which knobs."""
         alone, paired = ({n for s in self._tried if (len(s) > 1) == two for n, _ in s} for two in (0, 1))
         knobs = ", ".join(n + (self._limit(n) if n in SIZES else "") for n in KNOBS if n in alone)
         pairs = f"; pairs of {', '.join(n for n in KNOBS if n in paired)}" if paired else ""
-        how = f"{len(self._tried):,} settings tried, alone{' and in some pairs' if paired else ''}"
-        return how, f"values of {knobs}{pairs}"
+        limits = ["max results" + self._limit("max_results")] * ("max_results" in alone)
+        if self._stage == "candidates":
+            limits.append(f"up to {max(MOST_ROWS, self._knobs.candidates)} rows of each list")
+        most = f" ({', '.join(limits)})" if limits else ""
+        were = "was" if len(self._tried) == 1 else "were"
+        made = f"{counted(len(self._tried), 'change')} {were} tried"
+        how = f"{made}, alone{' and in some pairs' if paired else ''}"
+        return how + most, f"values of {knobs}{pairs}"
 
     def _names(self) -> Iterator[str]:
         """The knobs that can have an effect: those that the stages up to the one that keeps the passage out
@@ -191,15 +198,12 @@ class Search(Tries):
         # Those that have no effect on the size of the pool are left out; the others are of the same effect.
         for name in ("list_rows",) if self._knobs.list_rows else ("candidate_multiplier", "pool_results"):
             steps = self._steps(name, 1)
-            at = bisect_left(steps, True, key=partial(self._holds_with, name))
-            if at < len(steps):
-                yield name, steps[at]
+            wide = (value for value in steps if self._holds(self._knobs.set({name: value})))
+            if (value := next(wide, None)) is not None:
+                yield name, value
                 return
 
-    def _holds_with(self, name: str, value: KnobValue) -> bool:
-        return self._holds(self._knobs.set({name: value}))
-
-    def _cost(self, change: Change) -> tuple[bool, bool, bool, int, int, float]:
+    def _cost(self, change: Change) -> tuple[bool, bool, bool, bool, int, int, float]:
         sizes = []
         for name, value in change.set.items():
             if name == _MIRRORED:
@@ -208,7 +212,11 @@ class Search(Tries):
             number = spec.kind in ("int", "float")
             sizes.append(abs(float(value) - self._start(name)) / (spec.high - spec.low) if number else 1.0)
         more = any(name in _MORE for name in change.set)
-        return bool(change.how), change.only_here, more, len(change.lost), change.rank, sum(sizes)
+        # Fewer candidates are scaled and ranked otherwise: true, but no reason to set it so.
+        then = _room(self._knobs.set(change.set))
+        fewer = any(after < before for after, before in zip(then, _room(self._knobs), strict=True))
+        how = bool(change.how)
+        return how, fewer, change.only_here, more, len(change.lost), change.rank, sum(sizes)
 
     def _nearest(self, name: str, others: Mapping[str, KnobValue]) -> KnobValue | None:
         """The value of a knob nearest to the present one that helps beside ``others``. Of the nearest in each
@@ -256,18 +264,15 @@ class Search(Tries):
 
     def _steps(self, name: str, direction: int) -> Sequence[KnobValue]:
         """The values of a number from the present one to the end of its range, without the present one."""
-        spec, start = KNOBS[name], self._start(name)
-        end = spec.low if direction < 0 else spec.high
-        steps = Grid(spec, start, direction, ceil(abs(end - start) / spec.step - 1e-9))
+        steps = steps_of(KNOBS[name], self._start(name), direction)
         if direction > 0 and name in SIZES:
             most = max(MOST_ROWS, self._knobs.candidates)
-            count = bisect_right(steps, most, key=lambda value: self._knobs.set({name: value}).candidates)
-            steps = Grid(spec, start, direction, count)
+            steps = [value for value in steps if self._knobs.set({name: value}).candidates <= most]
         return steps
 
     def _limit(self, name: str) -> str:
         """Up to which value a number was tried, where that is not its whole range."""
-        last = float(next(reversed(self._steps(name, 1)), self._start(name)))
+        last = float([self._start(name), *self._steps(name, 1)][-1])
         return f" up to {last:g}" if last < KNOBS[name].high else ""
 
     def _start(self, name: str) -> float:
@@ -306,4 +311,25 @@ class Search(Tries):
         only_here = self._only_here(settings)
         # One weight alone means another share in openclaw.json than here.
         both = {_MIRRORED: knobs.text_weight} if "vector_weight" in settings else {}
-        return Change({**settings, **both}, rank_now, tuple(lost), tuple(gained), how, only_here)
+        score = self._score_then(after)
+        return Change({**settings, **both}, rank_now, tuple(lost), tuple(gained), how, only_here, score)
+
+    def _score_in(self, state: RankingState) -> str:
+        """The best score of what is wanted; empty where nothing scored it."""
+        rows = (state.trace().row(chunk_id) for chunk_id in self._wanted)
+        scores = [row.final for row in rows if row is not None and row.final is not None]
+        return f"{max(scores):z.{state.knobs.digits}f}" if scores else ""
+
+    def _score_then(self, after: RankingState) -> str:
+        """What the score of the passage is with other knobs, where it had another one."""
+        now = self._score_in(after)
+        if not self._score or not now or now == self._score:
+            return ""
+        size, before = after.knobs.candidates, self._knobs.candidates
+        pool = f" (the pool is {'larger' if size > before else 'smaller'})" if size != before else ""
+        return f"score {now}{pool}"
+
+
+def _room(knobs: Knobs) -> tuple[int, int]:
+    """How many candidates of each list, and how many fused ones, can go on."""
+    return knobs.candidates, knobs.candidate_limit or int(KNOBS["candidate_limit"].high) + 1

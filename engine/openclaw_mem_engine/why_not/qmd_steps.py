@@ -65,8 +65,6 @@ def document_changes(
         held = ", ".join(f"“{word}”" for word in fact.excluded)
         yield TextChange("word", f"The document holds {held}, which the query excludes.")
     elif fact.missing:
-        lacked = " or ".join(f"“{word}”" for word in fact.missing)
-        them = "them" if len(fact.missing) > 1 else "it"
-        yield TextChange(
-            "word", f"The document does not contain {lacked}; with {them} {fact.label} finds it."
-        )
+        lacked = " and ".join(f"“{word}”" for word in fact.missing)
+        also = "also " if fact.words or fact.named else ""
+        yield TextChange("word", f"If the document {also}held {lacked}, {fact.label} would find it.")

@@ -31,20 +31,13 @@ class Pools(Protocol):
         """Other knobs that are known to give the same answer, or these."""
 
 
-class Grid(Sequence[KnobValue]):
-    """The values of a number knob, step by step in one direction."""
-
-    def __init__(self, spec: KnobSpec, start: float, direction: int, count: int) -> None:
-        self._spec, self._start, self._direction, self._count = spec, start, direction, count
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __getitem__(self, at: int) -> KnobValue:  # type: ignore[override]
-        at = at + self._count if at < 0 else at
-        spec = self._spec
-        value = min(spec.high, max(spec.low, self._start + self._direction * (at + 1) * spec.step))
-        return int(value) if spec.kind == "int" else round(value, 6)
+def steps_of(spec: KnobSpec, start: float, direction: int) -> list[KnobValue]:
+    """The values of a number knob from ``start``, without it, step by step to the end of its range."""
+    end = spec.low if direction < 0 else spec.high
+    count = ceil(abs(end - start) / spec.step - 1e-9)
+    numbers = (start + direction * at * spec.step for at in range(1, count + 1))
+    inside = (min(spec.high, max(spec.low, number)) for number in numbers)
+    return [int(number) if spec.kind == "int" else round(number, 6) for number in inside]
 
 
 def hundredths(start: KnobValue, end: KnobValue) -> Iterator[float]:

@@ -14,7 +14,7 @@ from openclaw_mem_engine.why_not.walk import ListFact
 def undated(search: Search, chunk: Candidate | None, trace: Trace) -> Iterator[TextChange]:
     """That the passage should be in a note without a date, where that is tried and helps."""
     if chunk is not None and chunk.date is not None and trace.knobs.decay and search.helps_undated():
-        text = "Move it to MEMORY.md or to a note without a date in its name: only decay drops it."
+        text = "Only decay drops it: move it to MEMORY.md, or to a note whose name is not just a date."
         yield TextChange("undated", text)
 
 
@@ -32,7 +32,7 @@ def text_changes(
         if not ranks:
             yield TextChange("word", f"If the chunk {also}held {words}, BM25 would find it.")
         elif max(ranks) > 1:
-            yield TextChange("word", f"If the chunk {also}held {words}, it would rank higher in BM25.")
+            yield TextChange("word", f"If the chunk {also}held {words}, it could rank higher in BM25.")
     if stage == "snippet" and trace.knobs.snippet != "packed":
         text = (
             f"A snippet is {trace.knobs.snippet_chars:,} characters of a chunk: move the rest to its "

@@ -6,8 +6,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from openclaw_mem_engine.ranking.kinds import entrance
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import OVERFETCH, Kind
+from openclaw_mem_engine.ranking.pool import Kind
+from openclaw_mem_engine.ranking.stages.decay import age_of
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Lines, Row, Trace, apart, touches
 from openclaw_mem_engine.why_not import RETURNED, Passage, Step
@@ -47,20 +49,28 @@ class ListFact:
     def text(self) -> str:
         if self.said:
             return f"{self.label}: {self.said}"
-        held = f"; it holds {_quoted(self.words, self.begun)}" if self.words else ""
-        held += f"; {self.named_in} holds {_quoted(self.named)}" if self.named else ""
-        lacks = f", not {_quoted(self.missing)}" if self.missing and held else ""
-        if self.rank is None and self.lexical:
-            if self.excluded and not self.missing:
-                return f"{self.label}: no match, it holds {_quoted(self.excluded)}, which the query excludes"
-            none = f"{self.label}: no match, it contains none of {_quoted(self.missing)}"
-            return f"{self.label}: no match, every word is needed{held}{lacks}" if held else none
+        held = [f"it contains {_quoted(self.words, self.begun)}"] if self.words else []
+        held += [f"{self.named_in} contains {_quoted(self.named)}"] if self.named else []
+        lacks = f", not {_quoted(self.missing)}" if self.missing else ""
         if self.rank is None:
-            return f"{self.label}: it has no vector in the index"
+            return (
+                f"{self.label} does not find it: {self._unmatched(' and '.join(held) + lacks * bool(held))}"
+            )
         of = f" of {self.matched:,}" if self.matched is not None else ""
-        score = "" if self.lexical or self.score is None else f", cosine {self.score:.3f}"
+        score = "" if self.lexical or self.score is None else f" (cosine {self.score:.3f})"
         matches = " keyword matches" if self.lexical else ""
-        return f"{self.label}: rank {self.rank:,}{of}{matches}{score}{held}{lacks}"
+        words = f": {' and '.join(held)}{lacks}" if held else ""
+        return f"{self.label} ranks it {self.rank:,}{of}{matches}{score}{words}"
+
+    def _unmatched(self, words: str) -> str:
+        """Why the list does not find it. ``words`` says which words of the query it has, or is empty."""
+        if not self.lexical:
+            return "it has no vector in the index"
+        if self.excluded and not self.missing:
+            return f"it contains {_quoted(self.excluded)}, which the query excludes"
+        if words:
+            return f"every word must match, and {words}"
+        return f"it contains none of {_quoted(self.missing)}"
 
     def to_dict(self) -> dict[str, Any]:
         words = {"words": list(self.words), "missing": list(self.missing)} if self.lexical else {}
@@ -139,14 +149,15 @@ def _steps(
 ) -> Iterator[Step]:
     knobs, matching = trace.knobs, [fact for fact in lists if fact.rank is not None]
     texts = "; ".join(fact.text for fact in lists) or "no candidate list could be made"
-    yield Step("lists", bool(matching), texts, {"lists": [fact.to_dict() for fact in lists]})
+    yield Step("retrieval", bool(matching), texts, {"lists": [fact.to_dict() for fact in lists]})
     fused = [fact for fact in matching if fact.fused]
     yield _scope_step(matching, fused, knobs)
     ranks = {fact.list: fact.rank for fact in fused}
     inside = any(fact.rank is not None and fact.rank <= knobs.candidates for fact in fused)
-    yield Step("pool", inside, _pool_text(fused, knobs), {"ranks": ranks, "candidates": knobs.candidates})
+    text = entrance([(fact.rank, fact.label) for fact in fused if fact.rank is not None], knobs)
+    yield Step("pool", inside, text, {"ranks": ranks, "candidates": knobs.candidates})
     if row is None:  # the index changed between two reads
-        yield Step("fusion", False, "the index was modified meanwhile; run it again")
+        yield Step("fusion", False, "the index was modified meanwhile: ask again")
         return
     out = row.outcome
     for stage in trace.stages:
@@ -165,7 +176,7 @@ def _steps(
             text = f"the snippet shows {part}line{'s' if '–' in shows or ',' in shows else ''} {shows}"
             wanted = fate.best_line if line is None else line
             in_part = touches(fate.lines, wanted) and not fate.shown and not part
-            text += f", of line {wanted} only a part" if in_part else ""
+            text += f", and only a part of line {wanted}" if in_part else ""
             yield Step(name, fate.shown, text, parts)
         else:
             facts |= {"rescued": True} if out.rescued and name == "min_score" else {}
@@ -174,24 +185,16 @@ def _steps(
 
 def _scope_step(matching: Sequence[ListFact], fused: Sequence[ListFact], knobs: Knobs) -> Step:
     counted = fused or matching
-    by = " and ".join(fact.label for fact in counted)
     if fused:
-        return Step("scope", True, f"{by} count{'s' * (len(fused) == 1)} in mode {knobs.mode}")
-    text = f"found only by {by}; not used with mode {knobs.mode} and vector space {knobs.vector_space}"
+        by = " and ".join("vectors" if fact.label == "vector" else fact.label for fact in counted)
+        return Step("scope", True, f"mode {knobs.mode} uses {by}")
+    text = f"found only by vectors of another space than {knobs.vector_space} (vector_space)"
     kinds = {fact.kind for fact in matching}
     if not any(knobs.takes(kind) for kind in kinds):
         text = knobs.unused(kinds)
     elif any(fact.ignored for fact in matching):
         text = "found only by vectors, which say nothing of a query in this script (same_script)"
     return Step("scope", False, text, {"mode": knobs.mode, "vector_space": knobs.vector_space})
-
-
-def _pool_text(fused: Sequence[ListFact], knobs: Knobs) -> str:
-    ranks = ", ".join(
-        f"rank {fact.rank:,} by {fact.label}" for fact in sorted(fused, key=lambda fact: fact.rank or 0)
-    )
-    most = " (200 is the most)" if knobs.candidates == OVERFETCH else ""
-    return f"{ranks}; the pool takes the first {knobs.candidates} of each list{most}"
 
 
 def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> str:
@@ -205,43 +208,44 @@ def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> s
             held = (o for o in row.operands if o.stage == name and o.inputs)
             shares = " + ".join(f"{labels[o.label]} {o.product:.{digits}f}" for o in held)
         made_of = f" = {shares}" if shares else ""
-        return f"score {score}{made_of}, rank {row.ranks[name]} of {scored}"
+        return f"its score is {score}{made_of}; its rank is {row.ranks[name]} of {scored}"
     ranks = f"rank {_rank_before(name, row, trace)} → {row.ranks.get(name)}"
     if name == "bonus":
         bonus = next(o for o in row.operands if o.stage == name)
-        return f"+ {bonus.value:g}{f' ({bonus.note})' if bonus.note else ''} = {score}, {ranks}"
+        added = f"+ {bonus.value:g}{f' ({bonus.note})' if bonus.note else ''}"
+        return f"its score {added} is {score}; {ranks}"
     if name == "limit":
-        return f"it is among the first {trace.knobs.candidate_limit} of the fused"
+        return f"its rank is among the first {trace.knobs.candidate_limit} fused candidates"
     if name == "position":
-        return f"1 / rank {row.ranks[name]} = {score}"
+        return f"its score is now 1 / rank {row.ranks[name]} = {score}"
     if name == "rerank":
         blended = next(o for o in reversed(row.operands) if o.stage == name)
         made = f"rerank score {blended.value:.3f}, share {blended.weight:.2f}"
-        return f"{blended.note or made}: {score}, {ranks}"
+        return f"its score is now {score} ({blended.note or made}); {ranks}"
     if name == "decay":
         factor = next(o for o in row.operands if o.stage == name)
-        age = factor.inputs.get("age_days")
-        why = f"{age:.0f} days old" if age is not None else factor.note
-        return f"× {factor.value:.3f} ({why}) = {score}, {ranks}"
+        why = f"{age_of(factor)} days old" if factor.inputs else factor.note
+        return f"its score × {factor.value:.3f} ({why}) is {score}; {ranks}"
     if name == "mmr" and row.diversity is not None:
         seen = row.diversity
-        near = f", similarity {seen.similarity:.2f} to {seen.nearest}" if seen.nearest else ""
-        return f"MMR {seen.value:z.3f}{near}, {ranks}"
+        near = f"; its similarity to {seen.nearest} is {seen.similarity:.2f}" if seen.nearest else ""
+        return f"its MMR value is {seen.value:z.3f}{near}; {ranks}"
     if name == "min_score":
         stage = trace.stage(name)
         if stage is not None and stage.note:
             return stage.note
         limit = trace.knobs.min_score
         final = apart(row.scores["final"], limit, digits)
-        return f"{final} is {'below' if rescued else 'at least'} {limit:g}"
+        return f"its score {final} is {'below' if rescued else 'at least'} min score {limit:g}"
     if name == "rescue":
         return f"keyword rescue ({trace.knobs.keyword_rescue}) keeps it"
     if name == "max_results":
         if trace.knobs.snippet == "packed":
             count = min(entered, trace.knobs.depth)
             return f"it is among the {count} chunk{'s' * (count > 1)} whose lines are packed"
-        return f"it is among the first {trace.knobs.depth}"
-    return f"passed, {entered} entered"
+        first = "first" if trace.knobs.depth == 1 else f"first {trace.knobs.depth}"
+        return f"its rank {row.ranks.get('final', row.outcome.rank)} is among the {first}"
+    return f"{entered} candidates entered, and it passed"
 
 
 def _rank_before(name: str, row: Row, trace: Trace) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from openclaw_mem_engine.model import Note
+from openclaw_mem_engine.ranking.kinds import may_match
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import decimals
 
@@ -18,7 +19,7 @@ def cut_by_score(state: RankingState) -> None:
         state.low = [item for item in before if item.score < minimum]
         state.why_below = partial(_why_below, minimum, state.knobs.digits, state.why_low[::-1])
         _drop_low(state, state.low, state.why_below)
-    elif minimum > 0:
+    elif minimum > 0 and before:
         state.notes.append(Note("cut-not-applied", no_cut + "."))
     state.record(
         "min_score",
@@ -40,7 +41,8 @@ def _drop_low(
 
 def _why_below(minimum: float, digits: int, causes: Iterable[Callable[[Ranked], str]], item: Ranked) -> str:
     many = decimals(item.score, minimum, digits)
-    reason = f"{item.score:.{many}f} is below {minimum:g}, short by {minimum - item.score:.{many}f}"
+    short = f"{minimum - item.score:.{many}f}"
+    reason = f"its score {item.score:.{many}f} is below min score {minimum:g} by {short}"
     return _joined(reason, causes, item)
 
 
@@ -60,12 +62,12 @@ def rescue_keyword_hits(state: RankingState) -> None:
         _drop_unrescued(state, matches, len(saved))
     state.record(
         "rescue",
-        "keyword hits fill free results" if fills else "keyword hits kept when nothing passes",
+        "keyword matches fill free results" if fills else "keyword matches are kept if nothing passes",
         {"keyword_rescue": knobs.keyword_rescue},
         changed=len(saved),
         kind="rescue",
         label="rescue",
-        heading="keyword hits below min score that are kept",
+        heading="keyword matches below min score that are kept",
     )
 
 
@@ -73,14 +75,18 @@ def _drop_unrescued(state: RankingState, matches: Sequence[Ranked], kept: int) -
     """Drop again what keyword rescue did not take, with the reason for that."""
     below, numbers = state.why_below, {item.chunk_id: at for at, item in enumerate(matches, 1)}
     first = f"the first {kept} keyword matches" if kept > 1 else "the first keyword match"
-    which = first + " below it" * (state.knobs.keyword_rescue == "fill")
+    which = first + " below min score" * (state.knobs.keyword_rescue == "fill")
 
     def why_late(item: Ranked) -> str:
-        number = f"this is number {numbers[item.chunk_id]} of {len(numbers)}"
+        number = f"and it is number {numbers[item.chunk_id]} of {len(numbers)}"
         return f"{below(item)}; keyword rescue kept {which}, {number}"
 
+    lists = [lst for lst in state.lists if lst.kind.by_words]
+
     def why_not(item: Ranked) -> str:
-        return f"{below(item)}; no keyword match in the pool, and keyword rescue returns only these"
+        known = any(may_match(lst, item.chunk_id) for lst in lists)
+        is_none = f"one of the first {lists[0].cut} keyword matches" if known else "a keyword match"
+        return f"{below(item)}; it is not {is_none}; keyword rescue keeps only those"
 
     _drop_low(state, matches[kept:], why_late, f"beyond {first}")
     others = [item for item in state.low if item.chunk_id not in numbers]
@@ -92,8 +98,8 @@ def cut_by_count(state: RankingState) -> None:
     was displaced by the stage that changed the order, which names the reason."""
     most, why_displaced, before = state.knobs.depth, state.why_displaced, state.ranked
     state.ranked = before[:most]
-    verb = "is " if most == 1 else "are "
-    verb += "packed" if state.knobs.snippet == "packed" else "returned"
+    firsts = "is" if most == 1 else f"{most} are"
+    done = "packed" if state.knobs.snippet == "packed" else "returned"
     beyond, causes = before[most:], state.why_late[::-1]
     if why_displaced is not None:
         passed = sorted((i for i in before if not i.rescued), key=lambda item: -item.score)
@@ -104,12 +110,12 @@ def cut_by_count(state: RankingState) -> None:
         beyond = [item for item in beyond if item.chunk_id not in by_score]
 
     def why_late(item: Ranked) -> str:
-        return _joined(f"rank {item.rank}, only the top {most} {verb}", causes, item)
+        return _joined(f"its rank is {item.rank}, and only the first {firsts} {done}", causes, item)
 
     state.drop(beyond, "max_results", why_late)
     state.record(
         "max_results",
-        f"first {most}",
+        f"first {most}{' are packed' * (done == 'packed')}",
         {"max_results": state.knobs.max_results},
         kind="count",
         label="max",

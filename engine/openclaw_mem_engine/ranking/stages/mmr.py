@@ -166,6 +166,8 @@ def diversify(state: RankingState) -> None:
             "lambda": knobs.mmr_lambda,
             "tokens": knobs.mmr_tokens,
             "picked": sum(chosen.picked for chosen in order),
+            "lowest": min((item.score for item in before), default=0.0),
+            "highest": max((item.score for item in before), default=0.0),
         },
         changed=moved,
         kind="order",
@@ -195,14 +197,14 @@ def _why_displaced(
     if seen is None or last is None:
         return ""
     many = next((n for n in range(3, 9) if round(seen.value, n) < round(last.value, n)), 3)
-    sign = "<" if seen.value < last.value else "="
+    compares = "is below" if seen.value < last.value else "equals"
     of = f"#{len(kept)}" if numbered else f"the last of {len(kept)}"
-    text = f"MMR {seen.value:z.{many}f} {sign} {last.value:z.{many}f} of {of}"
+    text = f"its MMR value {seen.value:z.{many}f} {compares} {last.value:z.{many}f}, that of {of}"
     if seen.nearest is not None and seen.similarity > 0:
         numbers = (n for n, hit in enumerate(kept, 1) if hit.chunk_id == near_of[item.chunk_id])
         number = next(numbers, None) if numbered else None
         where = f"#{number}" if number is not None else seen.nearest
-        text += f"; similarity {seen.similarity:.2f} to {where}"
+        text += f"; its similarity to {where} is {seen.similarity:.2f}"
     return f"{text}; by score alone it would be kept"
 
 

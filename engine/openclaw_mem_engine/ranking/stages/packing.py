@@ -15,6 +15,7 @@ from openclaw_mem_engine.model import utf16_length
 from openclaw_mem_engine.ranking.lines import NoteLine, ScoredLines, excerpt_of
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Lines, Result, Shown
+from openclaw_mem_engine.sanitize import ordinal
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.stages.snippets import LineScores
@@ -189,12 +190,12 @@ def pack(state: RankingState, scores: LineScores) -> None:
         if score < WEAK_SHARE * top:
             if owner.chunk_id in refused:
                 continue
-            low = f"under {_WEAK_WORDS} of the best line's {top:.2f}"
-            reason = f"its best line, {key[0]}, scores {score:.2f}, {low}"
+            low = f"the highest is {top:.2f}, and lines under {_WEAK_WORDS} of it are not sent"
+            reason = f"its best line ({key[0]}) has the line score {score:.2f}; {low}"
         elif file.rank > state.knobs.max_results:
-            reason = (
-                f"its file is number {file.rank}, lines of the first {state.knobs.max_results} are packed"
-            )
+            most = state.knobs.max_results
+            firsts = "file" if most == 1 else f"{most} files"
+            reason = f"its file is the {ordinal(file.rank)}; only lines of the first {firsts} are sent"
         else:
             part = excerpt_of(file.known[key].text, words, longest)
             used = file.add(key, part, room)
@@ -204,7 +205,9 @@ def pack(state: RankingState, scores: LineScores) -> None:
                 if owner not in file.owners:
                     file.owners.append(owner)
                 continue
-            reason = f"its best line, {key[0]}, does not fit: better ones fill {state.knobs.budget:,}"
+            reason = (
+                f"its best line ({key[0]}) does not fit: better ones fill {state.knobs.budget:,} characters"
+            )
         refused.setdefault(owner.chunk_id, reason)
     if state.wanted:  # the other files say nothing of it
         chosen = {path: file for path, file in chosen.items() if wanted and path == wanted.path}

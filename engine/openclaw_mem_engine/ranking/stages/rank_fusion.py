@@ -53,7 +53,7 @@ def limit_candidates(state: RankingState) -> None:
     state.ranked = before[:most]
 
     def why(item: Ranked) -> str:
-        return f"fused rank {item.rank}, only the top {most} continue"
+        return f"its fused rank is {item.rank}, and only the first {most} continue"
 
     state.drop(before[most:], "limit", why)
     state.record(

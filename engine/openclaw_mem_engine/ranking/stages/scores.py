@@ -1,8 +1,7 @@
-"""The score of a candidate: which lists take part, how their values are combined, and temporal decay."""
+"""The score of a candidate: which lists take part, how their values are combined."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,7 +9,15 @@ from itertools import chain, islice
 from typing import NamedTuple, TypeVar
 
 from openclaw_mem_engine.model import Later, Note
-from openclaw_mem_engine.ranking.kinds import KINDS, RankedList, Values, ranked_list, true_scores, why_absent
+from openclaw_mem_engine.ranking.kinds import (
+    KINDS,
+    RankedList,
+    Values,
+    entrance,
+    ranked_list,
+    true_scores,
+    why_absent,
+)
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES, Candidate, CandidateList, Pool
 from openclaw_mem_engine.ranking.state import Outside, Ranked, RankingState
@@ -38,7 +45,7 @@ def take_candidates(state: RankingState) -> None:
             constants["space"] = source.space
         state.record(
             lst.key,
-            lst.kind.ordered_by,
+            lst.kind.ordered_by + "; every word must match" * (source.every and len(source.words) > 1),
             constants,
             kind="list",
             label=lst.label,
@@ -52,20 +59,21 @@ def take_candidates(state: RankingState) -> None:
 
 def _outside(state: RankingState) -> Outside:
     """Candidates that are in no list, or too far down."""
-    members, lists = set(_members(state)), [(lst.ranks, lst.label) for lst in state.lists]
-    tail = f"; the pool takes the first {state.knobs.candidates} of each list"
+    members, lists = set(_members(state)), [(lst.ranks, lst.name) for lst in state.lists]
 
     def row(chunk_id: str) -> Row:
-        found = sorted((ranks[chunk_id], label) for ranks, label in lists if chunk_id in ranks)
-        if found:
-            reason = ", ".join([f"{label} rank {rank}" for rank, label in found]) + tail
+        if found := [(ranks[chunk_id], name) for ranks, name in lists if chunk_id in ranks]:
+            reason = entrance(found, state.knobs)
             return state.row(chunk_id, Outcome("dropped", None, "pool", reason))
         why = _why_excluded(state, chunk_id)
         return state.row(chunk_id, Outcome("dropped", None, "scope", why))
 
-    ids = [chunk_id for chunk_id in state.pool.candidates if chunk_id not in members]
-    ids.sort(key=lambda i: min([ranks[i] for ranks, _ in lists if i in ranks], default=_LAST))
-    return ids, row
+    best = {chunk_id: _LAST for chunk_id in state.pool.candidates if chunk_id not in members}
+    for ranks, _ in lists:
+        for chunk_id, rank in ranks.items():
+            if rank < best.get(chunk_id, 0):
+                best[chunk_id] = rank
+    return sorted(best, key=best.__getitem__), row
 
 
 def _members(state: RankingState) -> list[str]:
@@ -117,6 +125,13 @@ def _why_excluded(state: RankingState, chunk_id: str) -> str:
     holding = [lst for lst in fitting if any(chunk_id == row.chunk_id for row in lst.rows)]
     if any(is_ignored(state.knobs, lst, state.pool.lists) for lst in holding):
         return "found only by vectors, which say nothing of a query in this script (same_script)"
+    if holding and not spaces:
+        candidate = state.pool.candidates[chunk_id]
+        searched = (lst for lst in state.lists if lst.kind.by_words and lst.source.matched is not None)
+        why = [f"{lst.name} {why_absent(lst, candidate)}" for lst in searched]
+        why += [state.knobs.unused({lst.kind for lst in holding}).partition("; ")[2]] if why else []
+        if why:
+            return "; ".join(why)
     if holding:
         only = state.knobs.unused({lst.kind for lst in holding})
         return f"{only}, nor {shown}" if spaces and state.knobs.mode == "vector" else only
@@ -148,18 +163,18 @@ def fuse(state: RankingState) -> None:
             i = item.chunk_id
             item.scores = {"fusion": item.score} | {term: by_id[i] for term, by_id in named if i in by_id}
     terms = list(zip(lists, added, weights, strict=True))
-    state.fused = partial(_operands, state.pool, knobs, terms)
+    state.fused = partial(_operands, state.pool, terms)
     state.add(made)
     state.reorder("fusion", made)
     explained = any(note.code in MISSING_LIST_NOTES for note in state.pool.notes)
     kinds = {lst.source.kind for lst in lists}
     alone = len(kinds) == 1 and kinds != {"external"}
-    if alone and knobs.mode == "hybrid" and not explained and knobs.fusion != "position":
-        text = f"{lists[0].kind.only}: the score of this list counts in full."
+    if made and alone and knobs.mode == "hybrid" and not explained and knobs.fusion != "position":
+        text = f"{lists[0].kind.title} only: the score of this list counts in full."
         state.notes.append(Note("single-leg", text, "info"))
     state.no_cut = _why_no_cut(state)
     state.why_low.append(partial(_ceiling, terms, knobs))
-    formula, constants = _formula(state, weights)
+    formula, constants = _formula(state, values, weights)
     fuses = sum(bool(lst.ranks) for lst in lists) > 1
     state.record(
         "fusion",
@@ -228,30 +243,32 @@ def _reciprocals(lst: RankedList, k: int) -> Values:
 _Term = tuple[RankedList, Values, float]
 
 
-def _operands(pool: Pool, knobs: Knobs, terms: Sequence[_Term], chunk_id: str) -> tuple[Operand, ...]:
+def _operands(pool: Pool, terms: Sequence[_Term], chunk_id: str) -> tuple[Operand, ...]:
     candidate = pool.candidates[chunk_id]
-    return tuple([_operand(lst, candidate, weight, values, knobs) for lst, values, weight in terms])
+    return tuple([_operand(lst, candidate, weight, values) for lst, values, weight in terms])
 
 
-def _operand(lst: RankedList, candidate: Candidate, weight: float, values: Values, knobs: Knobs) -> Operand:
+def _operand(lst: RankedList, candidate: Candidate, weight: float, values: Values) -> Operand:
     chunk_id = candidate.chunk_id
     if (value := values.by_id.get(chunk_id)) is not None:
         named = "matches only with words of its path" if chunk_id in (lst.source.by_name or ()) else ""
         return Operand("fusion", lst.term, "add", value, weight, values.inputs(chunk_id), named)
-    why = Later(partial(why_absent, lst, candidate, knobs))
+    why = Later(partial(why_absent, lst, candidate))
     return Operand("fusion", lst.term, "add", 0.0, weight, {}, why)
 
 
-def _formula(state: RankingState, weights: list[float]) -> tuple[str, dict[str, float | str | bool]]:
+def _formula(
+    state: RankingState, values: Sequence[Values], weights: Sequence[float]
+) -> tuple[str, dict[str, float | str | bool]]:
     knobs = state.knobs
     constants: dict[str, float | str | bool] = {}
     if knobs.fusion != "weighted":
         weighted = any(weight != 1.0 for weight in weights)
         return f"Σ {'weight' if weighted else '1'} / (k + rank)", {"k": knobs.rrf_k}
-    for lst, weight in zip(state.lists, weights, strict=True):
+    for lst, found, weight in zip(state.lists, values, weights, strict=True):
         constants[f"{lst.term}_weight"] = weight
-        constants[f"{lst.term}_score"] = lst.kind.formula(knobs)
-    terms = (f"{weight:g} × {lst.term}" for lst, weight in zip(state.lists, weights, strict=True))
+        constants[f"{lst.term}_score"] = found.formula
+    terms = (f"{weight:g} × {lst.name}" for lst, weight in zip(state.lists, weights, strict=True))
     return " + ".join(terms) or "no candidate list", constants
 
 
@@ -278,56 +295,5 @@ def _ceiling(terms: Sequence[_Term], knobs: Knobs, item: Ranked) -> str:
     if not found or len(found) == len(terms) or None in ceilings:
         return ""
     most = sum(weight * (top or 0.0) for (_, weight), top in zip(found, ceilings, strict=True))
-    alone = found[0][0].kind.only.replace("only", "alone")
-    return f"{alone} reaches at most {most:g}" if most < knobs.min_score else ""
-
-
-# -- temporal decay -----------------------------------------------------------------------------------------
-
-DAY_SECONDS = 86_400.0
-
-
-def age_days(now: float, date: float) -> float:
-    """Age in days, never negative, of two times in epoch seconds."""
-    return max(0.0, (now - date) / DAY_SECONDS)
-
-
-def decay_multiplier(age: float, half_life_days: float) -> float:
-    """``exp(-ln 2 / half-life × age)``: 1 today, 0.5 after one half-life (documented formula)."""
-    return math.exp(-math.log(2.0) / half_life_days * age)
-
-
-def decay_scores(state: RankingState) -> None:
-    """Multiply every score by the factor of its note's age; evergreen notes keep theirs."""
-    knobs = state.knobs
-    if not knobs.decay:
-        return
-    before = {item.chunk_id: (item.score, item.rank) for item in state.ranked}
-    for item in state.ranked:
-        operand = _age_factor(state.pool, item.chunk_id, knobs.half_life_days)
-        item.score *= operand.value
-        if state.explained:
-            item.operands = (*item.operands, operand)
-            item.scores["decay"] = item.score
-    moved = state.reorder("decay", sorted(state.ranked, key=lambda item: -item.score))
-
-    state.explain_moves(before, "before decay")
-    state.record(
-        "decay",
-        "score × exp(−ln 2 / half-life × age)",
-        {"half_life_days": knobs.half_life_days},
-        changed=moved,
-        kind="score",
-        label="decay",
-        heading="factor by the note's age",
-    )
-
-
-def _age_factor(pool: Pool, chunk_id: str, half_life_days: float) -> Operand:
-    candidate = pool.candidates[chunk_id]
-    if candidate.date is None:
-        return Operand("decay", "decay", "mul", 1.0, 1.0, {}, "evergreen")
-    age = age_days(pool.now, candidate.date)
-    note = "age from the file's mtime" if candidate.date_kind == "mtime" else ""
-    inputs = {"age_days": age, "half_life_days": half_life_days}
-    return Operand("decay", "decay", "mul", decay_multiplier(age, half_life_days), 1.0, inputs, note)
+    title = found[0][0].kind.title
+    return f"a match in {title} alone scores at most {most:g}" if most < knobs.min_score else ""

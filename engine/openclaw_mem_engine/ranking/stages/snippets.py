@@ -53,7 +53,7 @@ def cut_snippets(state: RankingState) -> None:
         changed=truncated,
         kind="snippet",
         label="sent",
-        heading="what the agent receives of each chunk",
+        heading="lines sent to the agent / lines of the chunk",
     )
 
 
