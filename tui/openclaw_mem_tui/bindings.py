@@ -106,13 +106,13 @@ _EXPORT_CHANGE = "export the selected change as configuration"
 _MUCH = "change it by a large step (also H and L)"
 _SWAP = "swap the shown run and its baseline, with their knobs"
 _NEXT_LESSON = "next lesson of the demo"
-_MESSAGES = "messages and other texts of this screen in full"
+_MESSAGES = "show shortened messages in full"
 _TOGGLE = "switch a simulated fault on or off"
 _CHUNKS = "open the chunks of a file, the repair or the file of a finding, an event in full"
 _REBUILD = "rebuild the index, after showing the plan"
-_VERIFY = "read every file again, also unmodified ones, and sync"
+_VERIFY = "read every file again, even unmodified ones, and sync"
 _DEEP = "deep check: chunk every file again and compare with the index"
-_PRUNE = "drop from the index the notes that are gone, after showing how many (no file is touched)"
+_PRUNE = "remove deleted notes from the index, after showing how many (no file is touched)"
 _REPAIR = "repair the findings, after showing the plan"
 _OPEN_MOMENT = "open the file of a write; run a search again in the lab; another event in full"
 _KINDS = "events shown: all, flushes, missed flushes, problems, writes, searches, index"
@@ -124,6 +124,7 @@ _REMEMBER = "remember… a fact in MEMORY.md, an event in the daily log"
 _FILTER = "filter the list by words; esc clears it"
 _EDIT = "open the note in your editor, at the line (curate: the proposal)"
 _SUSPEND = "suspend the workbench; fg in the shell resumes it"
+_QUIT = "close what is open (a filter, a note, a panel), then quit"
 _PANE = "scroll the text or details"
 
 ACTIONS: tuple[Action, ...] = (
@@ -134,7 +135,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("history", "ctrl+r,Q", "ctrl+r Q", "search the query history", "Search", "search", "history", 14),
     Action("mode", "s", "s", "mode: hybrid, BM25 only, vectors only", "Search", footer="mode", rank=13),
     Action("backend", "o", "o", _BACKEND, "Search", footer="backend", rank=15),
-    Action("session", "S", "S", "session key to search with: scope of qmd, citations", "Search"),
+    Action("session", "S", "S", "set the session, for the scope of qmd and for citations", "Search"),
     Action("start_anew", "0", "0", _ANEW, "Search"),
     Action("cancel", "escape", "esc", "cancel the search, close what is open", "Search"),
     Action("filter", "f", "f", _FILTER, "Lists", f"search {_FILTERED}", "filter", 8),
@@ -154,7 +155,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("scroll_up", "K", "K", f"{_PANE} up", "Lists", f"search {_LEFT}"),
     Action("leave", "escape", "esc", "stop the running task, or go back", "Lists", _LEFT, "back", 2),
     Action("columns", "v", "v", "columns: scores, ranks, contributions", "Hits", footer="columns", rank=7),
-    Action("dropped", "d", "d", "show or hide what is not returned", "Hits", footer="dropped", rank=10),
+    Action("dropped", "d", "d", "show or hide what is not returned", "Hits", footer="hide", rank=10),
     Action("baseline", "b", "b", "pin this run as the baseline", "Hits", footer="baseline", rank=9),
     Action("swap", "space", "space", _SWAP, "Hits", footer="swap", rank=4),
     Action("clear_baseline", "B", "B", "back to the configured baseline", "Hits"),
@@ -230,7 +231,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("palette", "colon,ctrl+p", ": ctrl+p", "command palette, themes", "More", "everywhere"),
     Action("help", "question_mark,f1", "? f1", "help", "More", "everywhere", footer="help", rank=1),
     Action("suspend", "ctrl+z", "ctrl+z", _SUSPEND, "More", "everywhere"),
-    Action("quit", "q", "q ctrl+q", "quit", "More", " ".join(TABS), footer="quit", rank=5),
+    Action("quit", "q", "q ctrl+q", _QUIT, "More", " ".join(TABS), footer="quit", rank=5),
     Action("leave_view", "q", "q", "back; ctrl+q quits", "More", "chunks why_not"),
 )
 

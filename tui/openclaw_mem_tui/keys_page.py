@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.bindings import ACTIONS, GROUPS, Action
+from openclaw_mem_tui.bindings import ACTIONS, GROUPS, PARTS, Action
 from openclaw_mem_tui.features.curate.remember import RememberScreen
 from openclaw_mem_tui.features.search.query_line import QueryLine
 from openclaw_mem_tui.user_keys import signs
@@ -19,8 +19,9 @@ from openclaw_mem_tui.widgets.help import HelpScreen
 HEAD = """# Keys of the workbench
 
 This page lists every key. The bottom line of a screen shows the keys that are used most. `?` shows all of
-them, and `:` runs an action by its name. Digits are keys of their own: there are no counts (`3j`). The
-ids are for [changing keys](configuration.md#keys)."""
+them, and `:` runs an action by its name. Digits open screens: counts as in vi (`3j`) do not exist.
+*Where* names screens, or a part of a screen (*lists*, *knobs*). The ids are for
+[changing keys](configuration.md#keys)."""
 
 FIXED = """## Fixed keys
 
@@ -30,6 +31,9 @@ FIXED = """## Fixed keys
 |---|---|"""
 #: The help screen has one row for both directions of a step, the page one for each.
 _ONE_WAY = {"less": "a small step down", "much_less": "a large step down"}
+_COLUMNS = ("| Key | Does | Where | Id |", "|---|---|---|---|")
+#: All screens that any action names.
+_ALL = frozenset().union(*(action.parts for action in ACTIONS)) - PARTS - {"everywhere"}
 _WITH_FIXED: dict[str, type[DOMNode]] = {
     "every screen": Workbench,
     "the query": QueryLine,
@@ -47,8 +51,8 @@ def keys_page() -> str:
     parts = [HEAD]
     for group in GROUPS:
         shown = [(action, _row(action)) for action in ACTIONS if action.group == group]
-        rows = [f"| {_coded(keys)} | {does} | `{action.id}` |" for action, (keys, does) in shown]
-        parts.append("\n".join((f"## {group}", "", "| Key | Does | Id |", "|---|---|---|", *rows)))
+        rows = [f"| {_coded(keys)} | {does} | {_where(one)} | `{one.id}` |" for one, (keys, does) in shown]
+        parts.append("\n".join((f"## {group}", "", *_COLUMNS, *rows)))
     fixed = [f"| {where} | {_fixed(bound.BINDINGS)} |" for where, bound in _WITH_FIXED.items()]
     parts.append("\n".join((FIXED, *fixed)))
     return "\n\n".join(parts) + "\n"
@@ -59,6 +63,11 @@ def _row(action: Action) -> tuple[str, str]:
     if action.id in _ONE_WAY:
         return signs(action.keys), _ONE_WAY[action.id]
     return action.shown or signs(action.keys), action.help
+
+
+def _where(action: Action) -> str:
+    """The screens, or the parts of them, on which it works."""
+    return "everywhere" if action.parts >= _ALL else ", ".join(action.where.replace("_", "-").split())
 
 
 def _fixed(bindings: Iterable[BindingType]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 from textual import on
@@ -124,6 +125,9 @@ class WorkbenchScreen(Screen[None]):
         header = self.search.sync.header
         if self.OF_CONFIGURED and header.backend:
             header = replace(header, backend=self.search.service.configured_backend)
+        pool = self.search.view.pool
+        if pool is not None and pool.fallback is not None:  # what is configured did not answer
+            header = replace(header, provider=pool.fallback.words)
         self.query_one(Banner).show(self.search.view.shown_faults)
         self.query_one(Top).show_tabs(header, tab_of(self), self.TITLE or "")
         self.draw_keys()
@@ -136,7 +140,9 @@ class WorkbenchScreen(Screen[None]):
 
     def draw_keys(self) -> None:
         where = "filter" if isinstance(self.focused, FilterLine) else self.key_place()
-        self.query_one("#keys", KeyBar).show(where, self.idle_keys() | {self.OPENED_BY}, self.first_keys())
+        bar = self.query_one(KeyBar)
+        bar.show(where, self.idle_keys() | {self.OPENED_BY}, self.first_keys())
+        bar.rename("close" if self.closes is not None else "", "quit")
 
     def label(self, widget: Widget, title: str | None = None, subtitle: str | None = None) -> None:
         """Set what is on the frame of a widget; that of a filtered list says so instead of its subtitle."""
@@ -256,17 +262,16 @@ class WorkbenchScreen(Screen[None]):
         if target is not None and target.CAN_FILTER and not target.go_to_match(step):
             self.tell(f"no row has {target.searched}" if target.searched else "the list has no rows")
 
-    def clear_filter(self) -> bool:
-        """Show every row of the list with the keys again. False when it shows them already."""
+    @property
+    def closes(self) -> Callable[[], object] | None:
+        """What closes what is open on this screen: the filter of the list with the keys; None without one."""
         target = self.current_list
-        if target is None or not target.wanted:
-            return False
-        target.filter("")
-        return True
+        return partial(target.filter, "") if target is not None and target.wanted else None
 
     @on(CursorList.Moved)
     def _label_frames(self, event: CursorList.Moved) -> None:
         self.label(self.frame_of(event.control))
+        self.draw_keys()  # a filter may have come or gone
 
     def tell(self, text: str) -> None:
         """Say one sentence in the status line of this screen."""
@@ -330,7 +335,9 @@ class WorkbenchScreen(Screen[None]):
 
     def action_leave(self) -> None:
         """One step back: the filter of the list, what runs, the screen."""
-        if not self.clear_filter() and not self.stop_work():
+        if (close := self.closes) is not None:
+            close()
+        elif not self.stop_work():
             self.app.pop_screen()
 
     def stop_work(self) -> bool:
@@ -338,4 +345,4 @@ class WorkbenchScreen(Screen[None]):
         return False
 
     def action_quit(self) -> None:
-        self.app.exit(0)
+        (self.closes or partial(self.app.exit, 0))()

@@ -80,6 +80,8 @@ class SyncController(Presenter[Activity]):
         self._outcome: SyncReport | OpenClawMemError | None = None
         self._again: Job | None = None  # asked for while another ran
         self._synced_at_start = False
+        #: Whether the last report of the doctor has an error with which no sync can run.
+        self._stuck = False
         #: What was done before a sync (an edit, a repair): said once more with what the next sync found.
         self.done = ""
         #: Whether changes on disk are noticed by now, or watching is switched off.
@@ -95,9 +97,11 @@ class SyncController(Presenter[Activity]):
         changed = before is None or before.state != freshness.state
         self.update(freshness=freshness, said="" if changed else self.state.said)
 
-    def take_errors(self, count: int) -> None:
-        """The doctor has found so many errors in the index."""
-        self.update(errors=count)
+    def take_errors(self, count: int, *, stuck: bool) -> None:
+        """The doctor has found so many errors in the index, before the sync at the start; ``stuck``: one of
+        them lets no sync run."""
+        self._stuck = stuck and not isinstance(self._outcome, api.SyncReport)
+        self.update(errors=0 if stuck and not self._stuck else count)
 
     def take_damage(self, error: IndexDamaged) -> None:
         """The index cannot be read everywhere. That of another backend has no state here."""
@@ -136,6 +140,7 @@ class SyncController(Presenter[Activity]):
         """What the doctor has found. A report without errors ends a damage that was known."""
         found = next((each.text for each in report.findings if each.code == "damaged"), "")
         known = self.state.damage if report.errors else None
+        self._stuck = any(each.code in api.UNWRITABLE for each in report.findings)
         self.update(errors=report.errors)
         self._set_damage(IndexDamaged(found) if found else known)
 
@@ -198,6 +203,8 @@ class SyncController(Presenter[Activity]):
             said, self.done = f"{said}; {self.done}", ""
         calm = before if quietly else "the index is up to date"
         self.say(said or (DAMAGED if self.state.damage is not None else calm))
+        failed = isinstance(self._outcome, OpenClawMemError) and not isinstance(self._outcome, Cancelled)
+        self.update(failed=self.state.said if failed else "")
 
     async def _sync_once(self, job: Job) -> str:
         """What changed, as a sentence; empty when nothing did."""
@@ -223,6 +230,9 @@ class SyncController(Presenter[Activity]):
         await self.read_status()
         if job.force:
             self.update(errors=0, damage=None)  # all of it is new
+        elif self._stuck:
+            self.update(errors=0)  # the report is older than this sync
+        self._stuck = False
         warnings = [note.text for note in report.notes if note.level == "warning"]
         if warnings:
             self.trouble(fmt.join([*warnings[:2], self.state.trouble], " "))

@@ -59,7 +59,7 @@ def with_keys(
         keeps = f"It keeps {signs(DECLARED[name].keys)}." if name in DECLARED else ""
         if name not in DECLARED:
             hint = did_you_mean(name, DECLARED)
-            refused.append(f"{name[:80]!r} is no id of a key.{hint} docs/keys.md lists the ids.")
+            refused.append(f"{name[:80]!r} is not the id of an action.{hint} docs/keys.md lists the ids.")
         elif not all(names):
             refused.append(f'{name} has no key. Write for example {name} = "f5". {keeps}')
         elif wrong := next(filter(None, (_refusal(one, name) for one in names)), ""):

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
-from openclaw_mem_engine.api import DOCTOR, FIX, INDEX, PRUNE, REBUILD, VERIFY, advice, visible
+from openclaw_mem_engine.api import DOCTOR, FIX, INDEX, PRUNE, REBUILD, VERIFY, advice, visible_line
 from openclaw_mem_tui.bindings import key
 
 #: No more characters than this of one line are ever looked at for display.
@@ -25,9 +25,9 @@ _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 _MARKS_IN_A_ROW = 3
 
 
-# On a screen of cells: tabs and line ends become characters; joiners and the emoji variation selectors only
-# make widths uncertain, and without them the same signs are drawn.
-_ON_SCREEN = str.maketrans({"\t": _TAB, "\n": "⏎", "\u200c": "", "\u200d": "", "\ufe0e": "", "\ufe0f": ""})
+# On a screen of cells: tabs become blanks; joiners and the emoji variation selectors only make widths
+# uncertain, and without them the same signs are drawn.
+_ON_SCREEN = str.maketrans({"\t": _TAB, "\u200c": "", "\u200d": "", "\ufe0e": "", "\ufe0f": ""})
 
 
 def inert(text: str, limit: int = LINE_LIMIT) -> str:
@@ -41,7 +41,7 @@ def inert(text: str, limit: int = LINE_LIMIT) -> str:
     if cut > 0:
         text = text[:limit]
     if not (text.isascii() and text.isprintable()):
-        text = _tame_marks(visible(text).translate(_ON_SCREEN))
+        text = _tame_marks(visible_line(text).translate(_ON_SCREEN))
     return f"{text} … {cut:,} more characters" if cut > 0 else text
 
 
@@ -117,21 +117,20 @@ def crop_left(text: str, width: int) -> str:
     return "…" + set_cell_size(text[::-1], width - 1).rstrip()[::-1]
 
 
-#: What almost every path of a note begins with.
-FOLDER = "memory/"
+def location(text: str, width: int) -> str:
+    """``memory/a.md:1-18`` (inert) in at most ``width`` cells: a shortened path, and all of its lines."""
+    before, colon, lines = text.rpartition(":")
+    return path(before, max(1, width - cell_len(colon + lines))) + colon + lines
 
 
 def path(text: str, width: int) -> str:
-    """A path (inert) in at most ``width`` cells: without ``memory/`` where it is too long, then ``…/`` for
-    the folders that there is no room for, at last the end of the name."""
-    if cell_len(text) <= width:
-        return text
-    text = text.removeprefix(FOLDER)
+    """A path (inert) in at most ``width`` cells: whole, else with ``…/`` for the folders that there is no
+    room for, at last the end of the name after ``…``: a bare name is that of a file in the root."""
     shown, rest = text, text
     while cell_len(shown) > width and "/" in rest:
         rest = rest.partition("/")[2]
         shown = f"…/{rest}"
-    return shown if cell_len(shown) <= width else rest if cell_len(rest) <= width else crop_left(rest, width)
+    return shown if cell_len(shown) <= width else crop_left(text, width)
 
 
 def left(text: str, width: int) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.render.format import crop, inert_lines, wrap_spans
 
 
@@ -39,7 +40,6 @@ ROLES = (
     "text",  # bar of a lexical list
     "sum",  # bar of a total
     "key",  # a key to press
-    "added",  # behind a part of a bar: the rest of it
     "reversed",  # a mark on a bar: the two colours exchanged
 )
 
@@ -56,6 +56,17 @@ def text_of(spans: Iterable[Span]) -> str:
 
 def width(spans: Iterable[Span]) -> int:
     return sum(cell_len(span.text) for span in spans)
+
+
+def cut(spans: Sequence[Span], cells: int) -> Line:
+    """The beginning of a text that has more, and the key that shows all of it, in at most ``cells``. The word
+    for that key is left out where the text is whole only without it."""
+    shown, end, word = (*spans, Span(" …", "dim")), line(" ", (key("messages"), "key")), Span(" all", "dim")
+    room = cells - width(end)
+    if room - width([word]) < width(shown) <= room:
+        return (*shown, *end)
+    *kept, last = fit(shown, min(width(shown), room - width([word])))
+    return (*kept, last._replace(text=last.text.rstrip()), *end, word)
 
 
 def fit(spans: Sequence[Span], cells: int) -> Line:
@@ -87,15 +98,32 @@ def spread(start: Sequence[Span], end: Sequence[Span], cells: int) -> Line:
     return (*fit(start, room), *end)
 
 
-def wrapped(spans: Sequence[Span], cells: int, indent: int = 0) -> list[Line]:
-    """The spans over as many lines as needed; lines after the first begin with ``indent`` blanks."""
+def wrapped(spans: Sequence[Span], cells: int, indent: int = 0, *, verbatim: bool = False) -> list[Line]:
+    """The spans over as many lines as needed; lines after the first begin with ``indent`` blanks. A separator
+    at which a line is cut is not drawn: the end of the line separates. The text of a note keeps its own
+    (``verbatim``)."""
     whole = text_of(spans)
     made: list[Line] = []
     for start, stop in wrap_spans(whole, max(4, cells), min(indent, max(0, cells - 4))):
-        # The blank at which a line was cut is not drawn: it may stand past the edge.
+        # Nor is the blank at which it was cut, which may stand past the edge.
         end = stop - (1 if stop < len(whole) and whole[stop - 1] == " " else 0)
+        if made and not verbatim and whole[start:end].startswith("· "):
+            start += 2
+        if end < stop and not verbatim and whole[start:end].endswith(" ·"):
+            end -= 2
         piece = slice_of(spans, start, end)
         made.append((Span(" " * indent), *piece) if indent and made else piece)
+    return made
+
+
+def balanced(spans: Sequence[Span], cells: int, indent: int = 0) -> list[Line]:
+    """As many lines as ``wrapped`` makes; they are narrower where the last one would have a single word."""
+    made = wrapped(spans, cells, indent)
+    for less in range(cells - 1, cells // 2, -1):
+        narrow = wrapped(spans, less, indent)
+        if " " in text_of(made[-1]).strip() or len(narrow) > len(made):
+            break
+        made = narrow
     return made
 
 
@@ -106,14 +134,15 @@ _HANGING = re.compile(r"\s*(?:[-*+>] |\d+[.)] )?")
 def hanging(spans: Sequence[Span], cells: int) -> list[Line]:
     """A line of a note over as many lines as needed."""
     text = text_of(spans)
-    return wrapped(spans, cells, min(len(_HANGING.match(text)[0]), 8, cells // 4))  # type: ignore[index]
+    indent = min(len(_HANGING.match(text)[0]), 8, cells // 4)  # type: ignore[index]
+    return wrapped(spans, cells, indent, verbatim=True)
 
 
 def diff_lines(diff: str, cells: int, most: int) -> list[Line]:
     """The first ``most`` lines of a unified diff, each coloured by its sign, which a blank separates from the
     text; long ones are wrapped. Of several files each begins with its name; one is named beside it."""
     texts = inert_lines(diff.rstrip("\n"))
-    roles, made = {"+": "good", "-": "bad", "@": "text"}, list[Line]()
+    roles, made = {"+": "good", "-": "bad", "@": "faint"}, list[Line]()
     # A removed "-- text" is a line "--- text" too.
     heads = [at for at in range(len(texts)) if [t[:3] for t in texts[at : at + 3]] == ["---", "+++", "@@ "]]
     for at, text in enumerate(texts[:most]):
@@ -139,8 +168,9 @@ class Details:
         self._cells = cells - 1  # the scroll bar touches no text
         self._label_cells = label_cells
 
-    def say(self, label: str, *parts: Span | tuple[str, str] | str) -> None:
-        head = Span(set_cell_size(label, self._label_cells) + " ", "dim")
+    def say(self, label: str | Span, *parts: Span | tuple[str, str] | str) -> None:
+        text, role, _ = label if isinstance(label, Span) else Span(label, "dim")
+        head = Span(set_cell_size(text, self._label_cells) + " ", role)
         for piece in wrapped(line(*parts), max(8, self._cells - self._label_cells - 1)):
             self.lines.append((head, *piece))
             head = Span(" " * (self._label_cells + 1))

@@ -10,7 +10,7 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import TABS, action, key
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, cut, fit, line, spread, width, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Freshness, IndexDamaged, Note, Pool
@@ -38,12 +38,12 @@ class Header:
 class Activity:
     """What runs behind the screen. ``done``/``total`` count what ``label`` says (0: not known) of a task
     that runs, ``left`` are the seconds that it still takes (None: unknown); ``said`` is the last thing
-    that happened, until something else does; ``adding`` is how far a search is that adds rows to the
-    index; ``noted`` are the notes of the last sync, until the next query; ``unused`` says what of the
-    configuration the workbench does not use; ``errors`` are those that the doctor found last, until the
-    index is built anew; ``damage`` is the last error that showed that the index is damaged, until it is
-    built anew or a check finds no error; ``unlisted`` is a sentence on Markdown of the workspace that is no
-    memory, or empty."""
+    that happened, until something else does; ``failed`` is what was said of a sync that failed; ``adding`` is
+    how far a search is that adds rows to the index; ``noted`` are the notes of the last sync, until the next
+    query; ``unused`` says what of the configuration the workbench does not use; ``errors`` are those that the
+    doctor found last, until the index is built anew; ``damage`` is the last error that showed that the index
+    is damaged, until it is built anew or a check finds no error; ``unlisted`` is a sentence on Markdown of
+    the workspace that is no memory, or empty."""
 
     phase: Phase = "opening"
     task: Task = "sync"
@@ -54,6 +54,7 @@ class Activity:
     searching: bool = False
     adding: str = ""
     said: str = ""
+    failed: str = ""
     trouble: str = ""
     noted: str = ""
     unused: tuple[str, ...] = ()
@@ -73,19 +74,23 @@ def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line
     """The tabs of the screens at the left, that of ``at`` lit with the ``title`` of a screen over it; agent,
     backend and provider at the right, the workspace in between, as a path or its last name. What there is no
     room for goes: workspace, agent, backend, provider, and of the tabs the names of the others."""
-    demo = (" demo", "warn") if header.demo else ""
-    tabs, short = (line(*_tabs(at, title, names=names), demo) for names in (True, False))
+    tabs, short = (line(*_tabs(at, title, names=names)) for names in (True, False))
     agent = line(("agent ", "dim"), fmt.inert(header.agent), (" · ", "faint")) if header.agent else ()
     backend, provider = fmt.inert(header.backend), fmt.inert(header.provider)
     service = fmt.join((backend, provider))
-    full, space = line(*agent, (service, "dim"), " "), "" if header.demo else fmt.inert(header.workspace)
+    demo = line(("demo", "warn"), (" · ", "faint")) if header.demo else ()
+    full, space = (
+        line(*demo, *agent, (service, "dim"), " "),
+        "" if header.demo else fmt.inert(header.workspace),
+    )
     folder = line((f"{space.rpartition('/')[2]}  " if space else "", "faint"), *full)
     for start, end in (
         (tabs, line((f"{space}  " if space else "", "faint"), *full)),
         (tabs, folder),
         (tabs, full),
-        (tabs, line((service, "dim"), " ")),
-        (tabs, line((provider, "dim"), " ")),
+        (tabs, line(*demo, (service, "dim"), " ")),
+        (tabs, line(*demo[:1], ("·" * len(demo[:1]), "faint"), (provider, "dim"), " ")),
+        (tabs, line(*demo[:1], " ")),
         (tabs, ()),
         (short, ()),
     ):
@@ -109,7 +114,7 @@ def fault_banner(faults: frozenset[str], cells: int) -> Line:
         return ()
     names = [*(name for name in api.FAULTS if name in faults), *sorted(faults - api.FAULTS.keys())]
     head = f" ✗ SIMULATED FAULT{'S' * (len(names) > 1)}: "
-    for end in (f"{key('clear_faults')} clear ", ""):
+    for end in (f"{key('clear_faults')} reset all ", ""):
         for count in range(len(names), 0, -1):
             more = f" +{len(names) - count}" if count < len(names) else ""
             text = head + ", ".join(names[:count]) + more
@@ -161,7 +166,7 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
         made.append(fit(line(_WARNING, _DAMAGED, *RESCUE, " it"), cells))
     if view.pool is not None and view.pool.fallback is not None:
         first, *rest = wrapped(fallback(view.pool), cells - 1, 3)
-        made += [first, *([_cut(rest[0], cells)] if rest[1:] else rest)]
+        made += [first, *([cut(rest[0], cells)] if rest[1:] else rest)]
         elsewhere |= _OF_FALLBACK
     # Nor is said twice what the fallback is for.
     why = view.pool.fallback.reason if view.pool is not None and view.pool.fallback is not None else ""
@@ -183,14 +188,8 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
         informative = [informative[0], " · ".join(informative[1:])]
     for sign, texts in ((_WARNING, warnings[:3]), (_INFO, informative[:2])):
         signed = (_signed(sign, text) for text in texts)
-        made += [_cut(each, cells) if width(each) > cells else fit(each, cells) for each in signed]
+        made += [cut(each, cells - 1) if width(each) > cells else fit(each, cells) for each in signed]
     return made
-
-
-def _cut(spans: Line, cells: int) -> Line:
-    """The beginning of a message, and the key that shows all of it."""
-    end = line(" ", (key("messages"), "key"), " ")
-    return (*fit((*spans, Span(" …", "dim")), cells - width(end)), *end)
 
 
 def messages(view: View, activity: Activity, cells: int, others: Sequence[str] = ()) -> list[Line]:
@@ -221,7 +220,7 @@ def fallback(pool: Pool) -> Line:
     """That a fallback answered: which for which provider, since when, the next retry, and why."""
     assert pool.fallback is not None
     why = pool.fallback
-    since = f" · since {fmt.clock(why.since, pool.now)}" if why.since is not None else ""
+    since = f" · since {fmt.clock(why.since, pool.now, True)}" if why.since is not None else ""
     retry = "no automatic retry"
     if why.next_retry is not None:
         at = fmt.clock(why.next_retry, pool.now, True)
@@ -271,11 +270,11 @@ def status(view: View, activity: Activity, cells: int, frame: int = 0) -> Line:
     return spread(start, end, cells)
 
 
-def doing(activity: Activity, frame: int) -> Line:
-    """Opening, syncing, or that nothing can be done until it is tried again; else empty."""
+def doing(activity: Activity, frame: int, rescue: Line = RESCUE) -> Line:
+    """Opening, syncing, or that nothing can be done until tried again, for damage ``rescue``; else empty."""
     spin = SPINNER[frame % len(SPINNER)]
     if activity.phase == "failed":
-        repair = RESCUE if activity.damage else line((key("sync"), "key"), (" tries again", "dim"))
+        repair = rescue if activity.damage else line((key("sync"), "key"), (" tries again", "dim"))
         return line((" ○ ", "bad"), ("search is not possible", "bad"), "  ", *repair)
     if activity.phase == "opening":
         return line((f" {spin} ", "accent"), ("opening the index", "dim"))
@@ -283,7 +282,7 @@ def doing(activity: Activity, frame: int) -> Line:
         texts = "  embedded " in activity.label  # these are counted there
         many = f" {activity.done:,} of {activity.total:,}" if activity.total and not texts else ""
         left = f", {fmt.age(activity.left)} left" if activity.left is not None else ""
-        label = fmt.crop(fmt.inert(activity.label or "reading the notes"), 44)
+        label = fmt.crop(fmt.inert(activity.label or "reading the notes"), 64)
         bar: Line = ()
         if activity.total:
             first, text = fmt.bar(0, activity.done / activity.total, 12)
@@ -304,6 +303,9 @@ def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Lin
     failed = view.error or activity.damage or activity.errors
     sign = Span(" ✗ ", "bad") if failed else Span(" ● ", "warn" if degraded else "good")
     if activity.said:
+        # A good message has no sign of failure, nor a failure that of success.
+        calm = Span(" · ", "warn") if failed and not view.error else sign
+        sign = _FAILED if activity.said == activity.failed else calm
         return line(sign, fmt.inert(activity.said))
     if failed:
         wrong = "index damaged" if activity.damage else "index has errors"
@@ -315,9 +317,8 @@ def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Lin
     if not steps:
         shown = [("total", sum(value for _, value in shown))]
     for index, (name, value) in enumerate(shown, 1):
-        duration = fmt.milliseconds(value)
         # The unit is shown once, at the end.
-        duration = duration if index == len(shown) else duration.removesuffix(" ms")
+        duration = fmt.milliseconds(value).removesuffix(" ms" if index < len(shown) else "")
         parts += line((" · " if index > 1 else "", "faint"), (f"{name} ", "dim"), duration)
     return tuple(parts)
 
@@ -333,9 +334,8 @@ def _index(activity: Activity, short: bool = False) -> Line:
         state = f"stale, {fmt.count(fresh.changed_count, 'file')} modified"
     elif fresh.state == "partial" and (out := sum(not file.of_workspace for file in fresh.skipped)):
         state = f"partial, {fmt.count(out, 'file')} excluded"
-    size = ""
-    if activity.files and not short:
-        size = f"{fmt.count(activity.files, 'file')} · {fmt.count(activity.chunks, 'chunk')} · "
+    size = f"{fmt.count(activity.files, 'file')} · {fmt.count(activity.chunks, 'chunk')} · "
+    size = "" if short or not activity.files else size
     if activity.damage is not None:
         rescue = line((" · ", "dim"), *RESCUE) if activity.said != DAMAGED else ()  # once in the line
         return line((size, "dim"), ("damaged", "strong bad"), *rescue, " ")

@@ -56,7 +56,8 @@ class PickScreen(Dialog[str | None]):
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("enter", "choose", "pick", show=False),
         Binding("up,ctrl+p,k", "step(-1)", "up", show=False),
-        Binding("down,ctrl+n,j", "step(1)", "down", show=False),
+        # Also the key that opens one for the view of a list.
+        Binding("down,ctrl+n,j,v", "step(1)", "down", show=False),
         Binding("pageup,ctrl+u", "step(-10)", "ten up", show=False),
         Binding("pagedown,ctrl+d", "step(10)", "ten down", show=False),
         Binding("g,home", "step(-1_000_000)", "the first row", show=False),
@@ -82,6 +83,7 @@ class PickScreen(Dialog[str | None]):
         self._list.cursor = start
         typed = [Input(placeholder="type to narrow", compact=True, classes="filter")] if filtered else []
         super().__init__(Vertical(*typed, self._list), title, "")
+        self.set_class(filtered, "-typed")
 
     def on_mount(self) -> None:
         self._show("")

@@ -14,13 +14,12 @@ from openclaw_mem_tui.render.status import Header, fault_banner, top
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
 
 #: The keys of lines that are typed in.
+_OF_QUERY = (("↑", "previous query"), ("ctrl+r", "history"), ("ctrl+p", "palette"))
+#: The query line: over hits, over the suggestions of the start page, and over neither.
 _TYPED = {
-    "query": (
-        ("enter ↓ esc", "go to the hits"),
-        ("↑", "previous query"),
-        ("ctrl+r", "history"),
-        ("ctrl+p", "palette"),
-    ),
+    "query": (("enter ↓ esc", "go to the hits"), *_OF_QUERY),
+    "start": (("enter", "ask"), ("↓ esc", "go to the list"), *_OF_QUERY),
+    "blank": (("enter ↓ esc", "leave the line"), *_OF_QUERY),
     "filter": (("enter ↓", "go to the rows"), ("esc", "show all rows")),
 }
 
@@ -106,7 +105,7 @@ class KeyBar(Lines):
     def draw(self, cells: int) -> Sequence[Line]:
         if self.where in _TYPED:
             parts, right = [Span(" ")], list[Span]()
-            if self.where == "query" and (key := typed_key("help")):
+            if self.where != "filter" and (key := typed_key("help")):
                 right = [Span(key, "key", "do('help')"), Span(" help ", "dim", "do('help')")]
             for key, text in _TYPED[self.where]:
                 if width(parts) + len(key) + len(text) + 3 + width(right) <= cells:

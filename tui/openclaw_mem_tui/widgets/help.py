@@ -46,15 +46,18 @@ def _help_row(groups: int, wide: int, row: HelpRow, cells: int, selected: bool) 
 
 
 def _key_width(rows: Sequence[HelpRow]) -> int:
-    """Cells for the keys of these rows: for the widest one; several stand below each other where they do not
-    fit. Signs to read are not broken."""
-    signs = (sign for row in rows for sign in (row.sign.split() if row.action else [row.sign]))
-    return max(8, *map(fmt.width_of, signs))
+    """Cells for the keys of these rows: for the widest one, and for those of an action in one line where that
+    is not much wider; others stand below each other. Signs to read are not broken."""
+    keys = [row.sign for row in rows if row.action and fmt.width_of(row.sign) <= _KEYS]
+    alone = (key for row in rows if row.action for key in row.sign.split())
+    return max(8, *map(fmt.width_of, (*keys, *alone, *(row.sign for row in rows if not row.action))))
 
 
+#: The most cells for several keys in one line: "ctrl+d ctrl+u", "tab shift+tab".
+_KEYS = 13
 #: The box is narrower: a wider row is what a filter looks at, which finds all of a group by its name.
 _HEADED = 200
-_COUNTS = ("3j", "digits are keys of their own: there are no counts")
+_COUNTS = ("3j", "not a count: digits open screens")
 #: Motions there and back, or two keys of one action, in one row: enter runs the first.
 _PAIRS = {
     "filter": ("find", "filter the list by words; esc clears it"),

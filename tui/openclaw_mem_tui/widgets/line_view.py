@@ -15,8 +15,7 @@ from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_tui.bindings import key
-from openclaw_mem_tui.render.spans import Line, Span, fit, width
+from openclaw_mem_tui.render.spans import Line, cut
 from openclaw_mem_tui.widgets.painting import PAINTS_LESS, LineBar, filtered, paint_soon
 
 #: What a line is painted from: spans, the style that they add to, and the width.
@@ -322,7 +321,4 @@ class Brief(Pane):
         lines = super().draw(cells)
         if len(lines) <= self.most:
             return lines
-        last = lines[self.most - 1]
-        more = (Span(" … ", "dim"), Span(key("messages"), "key"), Span(" shows all ", "dim"))
-        room = cells - width(more)
-        return [*lines[: self.most - 1], (*fit(last, min(room, width(last))), *more)]
+        return [*lines[: self.most - 1], cut(lines[self.most - 1], cells - 1)]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from openclaw_mem_engine.api import Cancelled, OpenClawMemError
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.presenter import Presenter
+from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
@@ -35,12 +36,15 @@ Edits = tuple["NoteEdit", ...]
 
 @dataclass(frozen=True, slots=True)
 class CurateState:
-    """``found`` are the candidates of ``group`` ("": all that were not rejected). ``effects`` are by edits,
-    a text says why there is none; ``measuring`` is what is measured now. ``hosts`` are asked for vectors by a
-    measurement: with some it waits for a key. ``at`` is when it was read."""
+    """``found`` are the candidates of ``group`` ("": all that were not rejected); ``rejects``: there are none
+    but rejected ones; ``undoes``: openclaw-mem has changed a note, which can be undone. ``effects`` are by
+    edits, a text says why there is none; ``measuring`` is what is measured now. ``hosts`` are asked for
+    vectors by a measurement: with some it waits for a key. ``at`` is when it was read."""
 
     material: Material | None = None
     found: tuple[NoteCandidate, ...] = ()
+    rejects: bool = False
+    undoes: bool = False
     files: tuple[FileUse, ...] = ()
     group: str = ""
     effects: Mapping[Edits, Effect | str] = field(default_factory=dict)
@@ -88,25 +92,38 @@ class CuratePresenter(Presenter[CurateState]):
         group = self.state.group
         self.update(reading=True)
 
-        def work(memory: Memory, _token: object) -> tuple[Material, list[NoteCandidate], tuple[str, ...]]:
+        def work(memory: Memory, _token: object) -> dict[str, Any]:
             curator = self._opened(memory)
             material = curator.material(memory)
-            return material, curator.candidates(material, rejected=group == REJECTED), memory.hosts
+            found = curator.candidates(material, rejected=group == REJECTED)
+            others = found or curator.candidates(material, rejected=True)
+            chosen = tuple(self._as_edited(one) for one in found if group in ("", REJECTED, one.kind))
+            return {
+                "material": material,
+                "found": chosen,
+                "rejects": others is not found and bool(others),
+                "files": tuple(material.files),
+                "hosts": memory.hosts,
+                "undoes": self._last_edit(memory) > 0,
+            }
 
         try:
-            material, found, hosts = await self.service.curate(work)
+            read = await self.service.curate(work)
         except OpenClawMemError as error:
             self._unread = str(error)
             self.update(trouble=self._unread)
         else:
             trouble = "" if self.state.trouble == self._unread else self.state.trouble
-            chosen = tuple(self._as_edited(one) for one in found if group in ("", REJECTED, one.kind))
-            files, now = tuple(material.files), self.service.clock()
-            self.update(
-                material=material, found=chosen, files=files, effects={}, hosts=hosts, at=now, trouble=trouble
-            )
+            self.update(**read, effects={}, at=self.service.clock(), trouble=trouble)
         finally:
             self.update(reading=False)
+
+    async def read_again(self) -> None:
+        """Read, and say what was found."""
+        await self.read()
+        if self.state.material is not None and not self.state.trouble:
+            notes, found = fmt.count(len(self.state.files), "note"), len(self.state.found)
+            self.say(f"read again: {notes}, {fmt.count(found, 'proposal')} shown")
 
     def _as_edited(self, candidate: NoteCandidate) -> NoteCandidate:
         """With the edited proposal, as long as that is of the text that the note has."""
@@ -141,6 +158,8 @@ class CuratePresenter(Presenter[CurateState]):
                 self.update(measuring=())
         if self.state.material is material:
             self.update(effects={**self.state.effects, edits: found})
+            if again:
+                self.say("measured again")
 
     def propose(self, candidate: NoteCandidate, after: str) -> NoteCandidate:
         """Replace the last text that a candidate writes by one that was edited by hand."""
@@ -171,16 +190,22 @@ class CuratePresenter(Presenter[CurateState]):
             self.update(said=f"{'proposed again' if again else which}; {key('undo_note')} undoes it")
             await self.read()
 
-    async def take_back(self) -> bool:
-        """Undo the last rejection, or its end, where no note was changed since. Whether there was one."""
+    async def take_back(self) -> str:
+        """Undo the last rejection, or its end, where no note was changed since. The id of its candidate; ""
+        where there is none."""
         last = await self._do(self._last_edit) if self._decided else None
         if last is None or last > self._decided[-1][2]:
-            return False
+            return ""
         name, how, _ = self._decided.pop()
         if await self._decide(name, how) is not None:
             self.update(said=f"undone: {'proposed' if how == 'restore' else 'rejected'} again")
             await self.read()
-        return True
+        return name
+
+    @property
+    def undoes(self) -> bool:
+        """Whether there is a step to undo."""
+        return self.state.undoes or bool(self._decided)
 
     async def _decide(self, name: str, how: str) -> int | None:
         """Reject or restore a candidate by its id; the last edit of a note, None when that failed."""

@@ -6,11 +6,21 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import BUDGET_LINES, masked_diff
+from openclaw_mem_engine.api import BUDGET_LINES, masked_diff, never_shown
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.curate.presenter import REJECTED, CurateState
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, Span, diff_lines, hanging, line, width, wrapped
+from openclaw_mem_tui.render.spans import (
+    Details,
+    Line,
+    Span,
+    diff_lines,
+    hanging,
+    line,
+    spread,
+    width,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +45,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "over-budget": ("b", "sections to move out of a MEMORY.md that is too long"),
     "recalled": ("c", "entries of old logs that are retrieved often"),
     "repeated": ("r", "what several daily logs say"),
-    "hidden": ("h", "text that no search result shows"),
+    "hidden": ("h", "text that can never appear in a search result"),
 }
 _KIND, _SEARCHES = 12, 9
 #: Most cells past the mark of a gauge.
@@ -47,8 +57,8 @@ _MOST_LINES = 3_000
 # -- the top ----------------------------------------------------------------------------------------------
 
 
-def facts(state: CurateState, cells: int) -> list[Line]:
-    """The budget of MEMORY.md, and how much there is to curate."""
+def facts(state: CurateState, cells: int, *, brief: bool = False) -> list[Line]:
+    """The budget of MEMORY.md, and how much there is to curate; ``brief``: that is in the status line."""
     material = state.material
     if material is None:
         said = " The notes are being read." if state.reading else " The notes could not be read."
@@ -63,13 +73,13 @@ def facts(state: CurateState, cells: int) -> list[Line]:
         sizes = (24, 16, 12, 8, 0)
         lines = [(*head, *(s for one in gauges for s in _gauge(*one, bars)), *cut) for bars in sizes]
         first = next((made for made in lines if width(made) < cells), lines[-1])
-    share = f"{material.hidden_share * 100:.0f} %"
-    hidden = f" · no search result shows {share} of MEMORY.md" if material.hidden_share else ""
+    share = material.hidden_share
+    hidden = f" · {never_shown(share, 'MEMORY.md')}" if share else ""
     count = fmt.count(len(state.found), "proposal")
     shown = f" ({state.group}, f)" if state.group else ""
-    second = f" {count}{shown} · {fmt.count(len(state.files), 'note')} · {material.searches_sentence}"
+    second = f" {count}{shown} · {_counts(state)}"
     second += hidden if fmt.width_of(second + hidden) <= cells else ""
-    lines = [first, line((fmt.crop(second, cells), "dim"))]
+    lines = [first] if brief else [first, line((fmt.crop(second, cells), "dim"))]
     for note in material.unread[:2]:
         lines += wrapped(line((f" ! {fmt.message(note)}", "warn")), cells, 3)[:2]
     return lines
@@ -88,13 +98,25 @@ def _gauge(number: int, limit: int, unit: str, bars: int) -> Line:
     return (*said, *line((" " + "━" * used, "sum"), empty, mark, ("━" * past, "bad")))
 
 
-def status(state: CurateState, position: str, cells: int) -> Line:
-    """What went wrong, was said last, or runs; else the ``position`` in the list."""
+def _counts(state: CurateState) -> str:
+    """``87 notes · 2 agent searches, last 2026-03-25``"""
+    searches = state.material.searches_sentence if state.material is not None else ""
+    return fmt.join((fmt.count(len(state.files), "note"), searches))
+
+
+def status(state: CurateState, position: str, cells: int, *, counted: bool = False) -> Line:
+    """What went wrong, was said last, or runs; else the ``position`` in the list, and where it is ``counted``
+    here how much there is."""
     if state.trouble:
         return line((fmt.crop(f" ✗ {fmt.message(state.trouble)}", cells), "bad"))
     measuring = "measuring the effect on a copy …" if state.measuring else ""
     runs = "reading notes …" if state.reading else measuring
-    return line((fmt.crop(f" {fmt.join([fmt.inert(state.said), runs]) or position}", cells), "dim"))
+    said = fmt.join([fmt.inert(state.said), runs])
+    there = f"{_counts(state)} " if counted and not said and state.material is not None else ""
+    room = cells - 2 - fmt.width_of(there)
+    if fmt.width_of(position) > room:
+        there, room = "", cells
+    return spread(line((fmt.crop(f" {said or position}", room), "dim")), line((there, "dim")), cells)
 
 
 # -- rows -------------------------------------------------------------------------------------------------
@@ -144,13 +166,11 @@ def file_head(cells: int) -> Line:
 
 
 def candidate_detail(state: CurateState, candidate: NoteCandidate | None, cells: int) -> list[Line]:
-    """Why, what would change, and what that does."""
+    """Why, what would change, and what that does; what it is, is in the row of the list, in full."""
     if candidate is None:
         return _nothing(state, cells)
     details = Details(cells)
     say = details.say
-    mark, role = _MARKS.get(candidate.kind, ("·", "dim"))
-    say("what", (f"{mark} ", role), (fmt.inert(candidate.title), "strong"))
     for number, fact in enumerate(candidate.evidence):
         say("" if number else "evidence", fmt.inert(fact))
     material = state.material
@@ -202,8 +222,10 @@ def change(edits: Sequence[NoteEdit], cells: int) -> list[Line]:
 def file_detail(state: CurateState, file: FileUse | None, cells: int) -> list[Line]:
     """One file; of MEMORY.md its text, with the budget and the cut line drawn."""
     material = state.material
-    if file is None or material is None:
-        return _nothing(state, cells)
+    if material is None:
+        return []
+    if file is None:
+        return [line(("No note is selected.", "dim"))]
     details = Details(cells)
     say = details.say
     say("path", (fmt.inert(file.path), "strong"), f"  {fmt.bytes_of(file.bytes)}")
@@ -262,8 +284,12 @@ def _nothing(state: CurateState, cells: int) -> list[Line]:
         text = "No proposal was rejected."
     elif state.group:
         text = f"No proposal is of the kind {state.group}. {key('which')} shows others."
-    else:
+    elif state.rejects:
         text = f"No proposals. {key('which')} shows the rejected ones."
+    elif (budget := state.material.budget).path and not budget.exceeded:
+        text = f"No proposals: {fmt.inert(budget.path)} has nothing outdated, repeated or too long."
+    else:
+        text = "No proposals."
     return wrapped(line((text, "dim")), cells - 1)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Container, Vertical
+from textual.containers import Container
 
 from openclaw_mem_tui.bindings import bindings, key
 from openclaw_mem_tui.editor import edit
@@ -17,6 +17,7 @@ from openclaw_mem_tui.features.curate import render
 from openclaw_mem_tui.features.curate.presenter import REJECTED, CuratePresenter
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
+from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.render.spans import Reading
 from openclaw_mem_tui.screen import key_hint
@@ -40,7 +41,7 @@ READING: Reading = (
         ("+", "from daily logs: retrieved or repeated often"),
         ("━━─┃", "share of the advised length of MEMORY.md; past the mark: over it"),
         ("searches", "how many searches of the agent returned a part of the note"),
-        ("evergreen", "no date in its name: it does not decay"),
+        ("evergreen", "its name is not just a date: it does not decay"),
         ("MRR", "mean of 1 / rank of the first judged answer"),
     ),
 )
@@ -66,10 +67,9 @@ class CurateScreen(ListScreen[CuratePresenter]):
 
     def body(self) -> ComposeResult:
         yield Pane(id="facts")
+        yield self.candidates
         with Container(id="curate-body"):
-            with Vertical(id="curate-lists"):
-                yield self.candidates
-                yield self.files
+            yield self.files
             yield self.detail
         yield Pane(id="status")
 
@@ -84,13 +84,14 @@ class CurateScreen(ListScreen[CuratePresenter]):
             )
 
     def action_read_notes(self) -> None:
-        self.run_in(self.presenter.read, "read")
+        self.run_in(self.presenter.read_again, "read")
 
     # -- drawing ------------------------------------------------------------------------------------------
 
     def draw_body(self) -> None:
         state = self.presenter.state
-        self.query_one("#facts", Pane).show(lambda cells: render.facts(state, cells))
+        low = self.low
+        self.query_one("#facts", Pane).show(lambda cells: render.facts(state, cells, brief=low))
         self.fill(self.candidates, "proposals", state.found, render.candidate_row)
         self.fill(self.files, "notes", state.files, render.file_row, head=render.file_head)
         self.label(self.candidates, subtitle=key_hint("which", f"kinds: {state.group or 'all'}"))
@@ -101,11 +102,14 @@ class CurateScreen(ListScreen[CuratePresenter]):
         state, item = self.presenter.state, self.at.selected
         of_files = self.at is self.files
         position = self.position("note" if of_files else "proposal", self.at)
-        self.query_one("#status", Pane).show(lambda cells: [render.status(state, position, cells)])
+        low = self.low
+        self.query_one("#status", Pane).show(
+            lambda cells: [render.status(state, position, cells, counted=low)]
+        )
         edits = item.edits if item is not None and not of_files else ()
         shown = item, state.material, state.effects.get(edits), state.measuring == edits, state.group
         draw = render.file_detail if of_files else render.candidate_detail
-        title = "note" if of_files else "proposal"
+        title = "note" if of_files else fmt.join(("proposal", item.kind if item is not None else ""))
         if not self.show_detail(shown, title, lambda cells: draw(state, item, cells)):
             return
         is_new = edits and not state.hosts and edits not in state.effects and state.measuring != edits
@@ -124,12 +128,15 @@ class CurateScreen(ListScreen[CuratePresenter]):
         return super().check_action(action, parameters)
 
     def idle_keys(self) -> frozenset[str]:
-        candidate = self._candidate()
+        candidate, idle = self._candidate(), set[str]()
         if candidate is None:
-            return frozenset({"accept", "reject", "measure"} | ({"edit"} if not self._path() else set()))
-        if self.presenter.state.group == REJECTED:
-            return frozenset({"reject", "edit", "measure"})
-        return frozenset() if candidate.edits else frozenset({"accept", "edit", "measure"})
+            idle = {"accept", "reject", "measure"} | (set() if self._path() else {"edit", "open_note"})
+        elif self.presenter.state.group == REJECTED:
+            idle = {"reject", "edit", "measure"}
+        elif not candidate.edits:
+            idle = {"accept", "edit", "measure"}
+        idle |= set() if self.presenter.undoes else {"undo_note"}
+        return frozenset(idle if self.at.counted[1] else {*idle, "filter"})
 
     def _candidate(self) -> NoteCandidate | None:
         return self.candidates.selected if self.at is self.candidates else None
@@ -160,6 +167,8 @@ class CurateScreen(ListScreen[CuratePresenter]):
         candidate = self._candidate()
         if candidate is not None and candidate.edits:
             self.run_in(partial(self.presenter.measure, candidate, 0, True), "effect")
+        else:
+            self.presenter.say("nothing to measure: no proposal with a change is selected")
 
     @on(CursorList.Chosen)
     def action_open_note(self) -> None:
@@ -210,7 +219,10 @@ class CurateScreen(ListScreen[CuratePresenter]):
         """The last step: a rejection at once, a change of notes after confirmation."""
 
         async def ask() -> None:
-            if await self.presenter.take_back():
+            if name := await self.presenter.take_back():
+                for candidate in self.presenter.state.found:
+                    if candidate.id == name:
+                        self.candidates.point_at(candidate)
                 return
             edits = await self.presenter.propose_undo()
             if edits:

@@ -26,7 +26,7 @@ READING: Reading = (
         ("↑ ↓ j k", "previous and next chunk"),
         ("┃ │", "lines of the selected chunk; of a neighbour"),
         ("╋", "lines that two chunks share"),
-        ("┊", "no search result shows the whole line"),
+        ("┊", "a line that can never appear whole in a search result"),
         ("tokens", "estimated size, by which the file is split"),
         ("overlap", "tokens repeated from the previous chunk"),
         ("keyword", "BM25 can find it"),
@@ -93,9 +93,7 @@ class ChunksScreen(WorkbenchScreen):
         anatomy = self.anatomy
         cut, status = self.query_one("#cut", Pane), self.query_one("#status", Pane)
         box = self.query_one("#pieces-box")
-        self.label(
-            box, markup(f"chunks of {fmt.crop_left(fmt.inert(self.path), 28)}"), named_key("↑ ↓", "chunk")
-        )
+        self.label(box, markup(f"chunks of {fmt.path(fmt.inert(self.path), 28)}"), named_key("↑ ↓", "chunk"))
         if anatomy is None:
             mark, text = (" ✗ ", self.trouble) if self.trouble else (" ◐ ", "The file is being read.")
             self.pieces.show_rows((), lambda *_: ())

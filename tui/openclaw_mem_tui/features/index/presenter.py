@@ -53,8 +53,8 @@ REPAIRING = "repairing"
 @dataclass(frozen=True, slots=True)
 class IndexState:
     """The index as it was at ``at`` (epoch seconds). ``report`` is the doctor's, of ``examined_at``, which
-    took ``seconds``; ``stale`` when the index has changed since. ``unreadable``: the index could not be read
-    after ``at``. ``doing`` is what runs just now."""
+    took ``seconds``; ``stale`` when the index has changed since. ``unreadable``: why the index could not be
+    read after that, or "". ``doing`` is what runs just now."""
 
     overview: Overview | None = None
     files: tuple[FileRow, ...] = ()
@@ -64,7 +64,7 @@ class IndexState:
     examined_at: float = 0.0
     seconds: float = 0.0
     stale: bool = False
-    unreadable: bool = False
+    unreadable: str = ""
     at: float = 0.0
     doing: str = ""
     said: str = ""
@@ -110,10 +110,10 @@ class IndexPresenter(Presenter[IndexState]):
         before = self.state.overview
         try:
             events = await self.service.read(lambda memory: memory.events(EVENTS))
-            self.update(events=tuple(events))
+            self.update(events=tuple(events), at=self.service.clock())
             overview = await self.service.read(lambda memory: memory.overview())
         except OpenClawMemError as error:
-            self.update(trouble=str(error), unreadable=True)
+            self.update(unreadable=str(error))
             return False
         changed = before is None or _version(before) != _version(overview)
         self.update(
@@ -122,7 +122,7 @@ class IndexPresenter(Presenter[IndexState]):
             at=self.service.clock(),
             stale=self.state.stale or (changed and self.state.report is not None),
             trouble="",
-            unreadable=False,
+            unreadable="",
         )
         return True
 
@@ -156,14 +156,19 @@ class IndexPresenter(Presenter[IndexState]):
     async def examine(self, *, deep: bool = False) -> None:
         """Run all checks. Cancelling leaves the previous report."""
         self.say("")
-        await self._with_doctor("checking", partial(self._examine, deep))
+        report = await self._with_doctor("checking", partial(self._examine, deep))
+        if report is not None:
+            found = {"error": report.errors, "warning": report.warnings}
+            said = ", ".join(fmt.count(many, kind) for kind, many in found.items() if many)
+            self.say(f"{'deep check' if deep else 'checked'}: {said or 'no error, no warning'}")
 
-    async def _examine(self, deep: bool) -> None:
+    async def _examine(self, deep: bool) -> DoctorReport:
         started = time.perf_counter()
         report = await self.service.examine(
             lambda memory, token: memory.examine(self._on_progress, token, deep=deep)
         )
         self._take(report, time.perf_counter() - started)
+        return report
 
     async def repair(self, report: DoctorReport) -> bool:
         """Repair what the report calls fixable, and run the checks again. Whether a sync does the rest."""

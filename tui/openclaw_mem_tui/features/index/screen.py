@@ -17,8 +17,8 @@ from openclaw_mem_tui.features.index.render import doctor, files, summary
 from openclaw_mem_tui.features.index.render.legend import READING
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
+from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line
-from openclaw_mem_tui.render.status import DAMAGED
 from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
@@ -42,7 +42,7 @@ _NOT_DAMAGED = {"sync_now", "verify", "rebuild", "prune"}
 #: Seconds between frames of the spinner while something runs.
 _FRAME = 0.12
 
-_FILES = "Every file that is indexed, is to be indexed, or is excluded."
+_FILES = "Lists every file: indexed, waiting or excluded."
 _DOCTOR = "The findings of the doctor, errors first, then its checks. A check changes nothing."
 _EVENTS = "Events: syncs, rebuilds, fallbacks, failed searches (`openclaw-mem log` has all of them)."
 
@@ -103,7 +103,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
     def draw_body(self) -> None:
         state, activity = self.presenter.state, self.search.activity
         damaged = activity.damage is not None
-        unknown = damaged or state.unreadable
+        unknown = damaged or bool(state.unreadable)
         short = self.narrow or not self.has_class("-tall")
         self.query_one("#facts", Pane).show(lambda cells: summary.facts(state, activity, cells, short))
         self.query_one("#files-head", Pane).show(lambda cells: [files.header(cells)])
@@ -132,11 +132,13 @@ class IndexScreen(ListScreen[IndexPresenter]):
     def draw_selected(self) -> None:
         """The details of the selected row; drawn anew, from its top, only when that is another one."""
         state, item = self.presenter.state, self.at.selected
-        unknown = self.search.activity.damage is not None or state.unreadable
+        unknown = self.search.activity.damage is not None or bool(state.unreadable)
         drawer: Callable[[int], list[Line]]
         if self.at is self.doctor:
             kinds = {Check: "check", tuple: "checks passed"}
             name = kinds.get(type(item), "finding")
+            if isinstance(item, Finding):
+                name = fmt.join((name, markup(item.code)))
             drawer = partial(doctor.item_detail, item)
         elif self.at is self.events:
             name, drawer = "event", partial(files.event_detail, item, state)
@@ -292,7 +294,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
             again = f"{key('repair')} repairs it" if damaged else f"{key('sync_now')} tries again"
             self.presenter.say(f"the index cannot be opened, the reason is above; {again}")
         elif whole and self.search.activity.damage is not None:
-            self.presenter.say(DAMAGED)
+            self.presenter.say(summary.DAMAGED_HERE)
         elif self.search.activity.phase == "syncing":
             self.presenter.say("not possible during a sync; esc stops it")
         elif self.presenter.state.doing:

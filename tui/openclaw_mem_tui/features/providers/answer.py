@@ -69,8 +69,10 @@ def last_query(view: View, rows: int, cells: int) -> list[Line]:
         for label, hits in (first, ("lost", seen.lost)):
             made.extend(_hits(label, hits, view.baseline if rows else None, texts, cells))
     if pool.timings and rows:
-        steps = (f"{name} {fmt.milliseconds(spent)}" for name, spent in pool.timings.items())
-        say("took", fmt.join(steps))
+        steps = (
+            f"{name} {fmt.milliseconds(spent).removesuffix(' ms')}" for name, spent in pool.timings.items()
+        )
+        say("took", f"{fmt.join(steps)} ms")
     if not view.pool_faults:
         made.extend(
             wrapped(

@@ -140,7 +140,7 @@ class ProvidersPresenter(Presenter[ChainState]):
             outcome = await self.service.probe(link.role if single else link.name)
             said = f"{link.name} answered in {fmt.milliseconds(outcome)}"
         except OpenClawMemError as error:
-            outcome, said = str(error), f"{link.name} did not answer"
+            outcome = said = str(error)
         finally:
             self.update(probing=self.state.probing - {key})
         if faults == self.service.faults:

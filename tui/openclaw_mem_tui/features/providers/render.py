@@ -133,7 +133,7 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
     if link.host:
         say("host", fmt.inert(link.host), (" receives queries and notes" if link.in_use else "", "dim"))
     elif link.in_use:
-        faulty = "; the simulated fault fails it as if it were a remote provider"
+        faulty = "; the simulated fault makes it fail like a remote provider"
         local = "stays on this machine" if link.name in IN_PROCESS else "sent to a server on this machine"
         say("data", local, (faulty if "(simulated fault)" in link.why else "", "warn"))
     if link.key_origin:
@@ -272,9 +272,12 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
             then = "compares with the baseline" if asked else "asks for a query, which is searched with it"
             faults = ", ".join(sorted(view.shown_faults))
             trouble = summary = f"simulated: {faults}; {key('compare')} {then}"
-        # The sign is the state, whatever the last message is.
+        # The sign is the state, whatever the last message is; but that of a probe that failed is its own.
         message = (fmt.inert(chain.said), "") if chain.said else (summary, "dim")
-        start = line((" ● ", "warn" if trouble else "good"), message)
+        mark = (
+            (" ✗ ", "bad") if chain.said in chain.probed.values() else (" ● ", "warn" if trouble else "good")
+        )
+        start = line(mark, message)
     return spread(start, end, cells)
 
 

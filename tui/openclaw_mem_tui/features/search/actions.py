@@ -3,6 +3,7 @@ Dialogs are loaded when they are first shown."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -21,12 +22,21 @@ if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 
+_NO_HIT = "no hit is selected"
+
+
 class Actions:
     """A group: its ``action_*`` methods become actions of the screen."""
 
     def __init__(self, screen: SearchScreen) -> None:
         self._screen, self._search = screen, screen.search
         self._hits, self._preview = screen.hits, screen.preview
+
+    def _has_hits(self) -> bool:
+        """Whether there is an answer; says so when there is none."""
+        if self._search.view.trace is None:
+            self._search.say("there are no hits yet")
+        return self._search.view.trace is not None
 
 
 class QueryActions(Actions):
@@ -41,6 +51,12 @@ class QueryActions(Actions):
         query_line = self._screen.query_line
         self._screen.set_focus(query_line)
         query_line.cursor_position = len(query_line.value)
+
+    def action_submit_query(self) -> None:
+        """Go to the hits; where nothing was typed, ask the marked query of the start page."""
+        self.action_leave_query()
+        line = self._screen.query_line
+        line.call_later(lambda: line.value or ask_marked(self._screen))
 
     def action_leave_query(self) -> None:
         line = self._screen.query_line
@@ -121,26 +137,24 @@ class QueryActions(Actions):
         self._screen.app.push_screen(PickScreen("session key", find, filtered=True), ask)
 
     def action_cancel(self) -> None:
-        screen = self._screen
-        if screen.cancel_work() or (screen.current_list.has_focus and screen.clear_filter()):
-            return
-        if screen.knobs_open:
-            screen.toggle_knobs()
-        elif screen.preview.kind != "snippet":
-            screen.show_snippet()
-        else:
-            screen.hits.focus()
+        if not self._screen.cancel_work():
+            (self._screen.closes or self._hits.focus)()
 
 
 class HitActions(Actions):
     """The hit list, and the panes beside it."""
 
     def action_columns(self) -> None:
+        if not self._has_hits():
+            return
         self._hits.set_mode(COLUMNS[(COLUMNS.index(self._hits.mode) + 1) % len(COLUMNS)])
         self._screen.label_hits()
 
     def action_dropped(self) -> None:
+        if not self._has_hits():
+            return
         self._hits.set_dropped(not self._hits.dropped)
+        self._screen.draw_keys()
         self._screen.show_row()
 
     def action_knobs(self) -> None:
@@ -193,22 +207,16 @@ class HitActions(Actions):
 class NoteActions(Actions):
     """The note of the selected hit: read, render, edit, copy."""
 
-    #: The query whose first hit is to be edited.
-    _edits: str | None = None
-
     def _selected(self) -> tuple[Row, Candidate] | None:
         row = self._hits.selected
         if row is None or (candidate := self._search.view.candidate(row.chunk_id)) is None:
+            self._search.say(_NO_HIT)
             return None
         return row, candidate
 
     def action_get(self) -> None:
-        if query := self._hits.asks:
-            self._hits.filter("")
-            self._search.history.add(query)
-            self._screen.query_line.value = query
-            return
-        self._screen.run_in(self._get, "get")
+        if not ask_marked(self._screen):
+            self._screen.run_in(self._get, "get")
 
     async def _get(self) -> None:
         """The lines around the chunk; back to the snippet when they are shown."""
@@ -259,43 +267,69 @@ class NoteActions(Actions):
         self._preview.show_markdown(candidate.text)
 
     def action_edit(self) -> None:
-        """Of the selected row; before the first results, of the one that is selected when they are there."""
-        passage, view = self._hits.passage, self._search.view
+        if when_answered(self._screen, self.action_edit):
+            self._search.say("the first hit will be opened in your editor")
+            return
+        passage = self._hits.passage
         if passage is not None and self._search.service.is_open:
             self._screen.edit_note(*passage)
-        elif not view.pending:
-            self._search.say("nothing to edit: no hit is selected")
         else:
-            if self._edits is None:
-                self._search.listen(self._edit_first)
-            self._edits = view.query
-            self._search.say("the first hit will be opened in your editor")
-
-    def _edit_first(self) -> None:
-        view = self._search.view
-        if view.query == self._edits and view.pending:
-            return
-        self._search.unlisten(self._edit_first)
-        if view.query == self._edits and self._screen.is_current:
-            self._screen.call_after_refresh(self.action_edit)  # over the results
-        self._edits = None
+            self._search.say("nothing to edit: no hit is selected")
 
     def action_copy_location(self) -> None:
+        if when_answered(self._screen, self.action_copy_location):
+            return
         if (passage := self._hits.passage) is not None:
             self._screen.app.copy(passage.location)  # type: ignore[attr-defined]
+        else:
+            self._search.say(_NO_HIT)
 
     def action_copy_snippet(self) -> None:
+        if when_answered(self._screen, self.action_copy_snippet):
+            return
         row = self._hits.selected
         if row is not None and (result := self._search.view.result(row.chunk_id)) is not None:
             session, mode = self._search.view.session_key, self._preview.citations or "auto"
             self._screen.app.copy(agent_text(result, mode, session), "the snippet")  # type: ignore[attr-defined]
-        elif row is not None:
-            self._search.say("nothing to copy: this chunk is not returned")
+        else:
+            self._search.say(_NO_HIT if row is None else "nothing to copy: this chunk is not returned")
 
     def action_citations(self) -> None:
+        if not self._has_hits():
+            return
         mode = self._preview.citations or "auto"
         self._preview.citations = CITATIONS[(CITATIONS.index(mode) + 1) % len(CITATIONS)]
         self._screen.show_snippet()
+
+
+def ask_marked(lab: SearchScreen) -> bool:
+    """Ask the query under the cursor of the start page. False where there is none."""
+    if query := lab.hits.asks:
+        lab.hits.filter("")
+        lab.search.history.add(query)
+        lab.query_line.value = query
+    return bool(query)
+
+
+def when_answered(lab: SearchScreen, act: Callable[[], object]) -> bool:
+    """While the shown rows are of an earlier query, act on the hit that is selected when the answer is there,
+    unless another query is asked, another screen shown or another such key pressed meanwhile; else False."""
+    asked = lab.search.view
+    query = asked.query
+    if not asked.pending or (asked.trace is not None and asked.trace.query == query):
+        return False
+
+    def answered() -> None:
+        view = lab.search.view
+        if view.query == query and view.pending:
+            return
+        lab.search.unlisten(answered)
+        if view.query == query and lab.is_current and lab.hits.awaited is answered:
+            lab.call_after_refresh(act)  # over the results
+
+    lab.hits.awaited = answered
+    lab.search.listen(answered)
+    return True
 
 
 def take_step(lab: SearchScreen, word: Literal["undo", "redo"]) -> str:

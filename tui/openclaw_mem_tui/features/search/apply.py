@@ -87,15 +87,16 @@ async def _write(screen: SearchScreen, settings: Settings, edit: SettingsEdit) -
     assert reload is not None
     try:
         await asyncio.to_thread(write_settings, settings, edit)
-        knobs = configured_knobs(await asyncio.to_thread(reload))
+        now = await asyncio.to_thread(reload)
+        knobs = configured_knobs(now)
     except OpenClawMemError as error:
         search.trouble(str(error))
         return
     wanted, undoes = search.view.knobs, edit.kind == "undo"
     search.steps.written = None if undoes else (search.view.defaults, knobs)
-    if search.configure(knobs):
+    if search.configure(knobs, now):
         screen.search_soon(0.0)
-    name, left = fmt.inert(edit.path.name), len(wanted.changes_from(knobs))
+    name, left = fmt.inert(edit.path.name), len(wanted.changed_names(knobs))
     done = f"{name} is as before the change" if undoes else f"wrote {name}"
     then = f"{key('apply_knobs')} {'writes it again' if undoes else 'undoes it'}"
     differ = f"{fmt.count(left, 'knob')} {'differs' if left == 1 else 'differ'} from it"

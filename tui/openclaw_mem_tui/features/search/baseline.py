@@ -12,11 +12,17 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.api import Knobs, Pool, Row, Trace
 
 
+#: Names of the runs on both sides of a change of knobs.
+BEFORE, AFTER = "before the change", "with the change"
+
+
 @dataclass(frozen=True, slots=True)
 class Pin:
     """A run to compare with. For its own query the pinned trace is kept as it was, so that an edited note
     shows its effect; for any other query the pinned knobs rank that query, with the ``backend`` that answered
-    then. The pin of an earlier session has no trace, and no query. ``name`` says what it is."""
+    then. The pin of an earlier session has no trace, and no query. ``name`` says what it is. That of a change
+    is the run on its other side: it lasts while the knobs differ that were ``made`` of its own; then the pin
+    ``under`` it is there again."""
 
     query: str
     knobs: Knobs
@@ -24,6 +30,17 @@ class Pin:
     pool: Pool | None = None
     backend: str = ""
     name: str = "pinned"
+    made: Knobs | None = None
+    under: Pin | None = None
+
+    def lasting(self, knobs: Knobs, defaults: Knobs) -> Pin | None:
+        """The pin that these knobs are compared with, where ``defaults`` are configured."""
+        if self.made is None or knobs == self.made:
+            return self
+        names = self.made.changes_from(self.knobs)
+        if knobs != defaults and any(getattr(knobs, n) != getattr(self.knobs, n) for n in names):
+            return self
+        return self.under.lasting(knobs, defaults) if self.under is not None else None
 
     @property
     def knobs_name(self) -> str:

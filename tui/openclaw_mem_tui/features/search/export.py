@@ -154,7 +154,7 @@ def offer_export(app: App[int], search: SearchPresenter) -> None:
         return
     # Taken before the dialog covers the screen.
     svg = picture(app)
-    changes = fmt.count(len(view.changed_knobs()), "knob") + " changed"
+    changes = fmt.count(len(view.knobs.changed_names(view.defaults)), "knob") + " changed"
     choices = [
         Choice("json", "JSON", "the trace of openclaw-mem search QUERY --explain --json", "j"),
         Choice("markdown", "Markdown", "a report: stages, hits, what was dropped and why", "m"),

@@ -54,6 +54,8 @@ class HitList(CursorList):
         #: The selected row when rows were hidden, and the one that was selected instead.
         self._hidden: tuple[Row | None, Row | None] = (None, None)
         self.stale = False
+        #: What the last key waits with that was pressed before the answer.
+        self.awaited: object = None
         self.rows: Sequence[Row] = ()
         self._groups: list[groups.Group] = []
         self._two = False  # see _lines_of
@@ -124,7 +126,7 @@ class HitList(CursorList):
                 group._replace(rows=list(filter(self._is_wanted, group.rows)), of=len(group.rows))
                 for group in self._groups
             )
-            self._groups = [group for group in left if group.rows or not group.title]
+            self._groups = [group for group in left if group.rows or group.hidden or not group.title]
         self.rows = Lazy(sum(len(group.rows) for group in self._groups), partial(_row, self._groups))
         reasons = funnel.nothing(view) if view is not None else []
         self._above = [*reasons, ()] if reasons else []

@@ -10,7 +10,7 @@ from openclaw_mem_engine.api import Knobs
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.search.render.knobs import meaning, panel_row
-from openclaw_mem_tui.features.search.state import KNOB_NAMES
+from openclaw_mem_tui.features.search.state import KNOB_NAMES, View
 from openclaw_mem_tui.render.spans import Line
 from openclaw_mem_tui.widgets.lazy import Lazy
 from openclaw_mem_tui.widgets.lists import Table
@@ -19,7 +19,7 @@ from openclaw_mem_tui.widgets.lists import Table
 class KnobPanel(Table[str]):
     """The names of all knobs; the selected one moves with left and right."""
 
-    HELP = "Every ranking knob. Values that differ from the configuration are bold."
+    HELP = "Every ranking knob. Values that differ from the configuration are bold; ○ is the configured one."
     BINDINGS = bindings("knobs")  # type: ignore[assignment]
 
     @dataclass
@@ -36,6 +36,15 @@ class KnobPanel(Table[str]):
         # The cursor moves also before the panel is drawn for the first time.
         self._items = KNOB_NAMES
         self._spans = [(at, at + 1) for at in range(len(KNOB_NAMES))]
+
+    def open(self, view: View) -> None:
+        """Show the knobs of a view, with the focus on one that differs from the baseline, where one does."""
+        changed = view.knobs.changes_from(view.baseline_knobs)
+        if self.name_at_cursor not in changed:
+            self.cursor = next((at for at, name in enumerate(KNOB_NAMES) if name in changed), self.cursor)
+        self.show_knobs(view.knobs, view.defaults)
+        self.focus()
+        self.call_after_refresh(self.follow)
 
     def show_knobs(self, knobs: Knobs, defaults: Knobs) -> None:
         def row(name: str, cells: int, selected: bool) -> Line:

@@ -14,11 +14,12 @@ from openclaw_mem_tui.features.search.render.funnel import strip
 from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import View, asked
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, fit, line, width, wrapped
+from openclaw_mem_tui.render.spans import Line, balanced, cut, fit, line, width
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Row
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
+    from openclaw_mem_tui.features.search.screen import SearchScreen
 
 
 class Lesson(Protocol):
@@ -54,7 +55,7 @@ def with_lesson(view: View, lesson: Lesson) -> View:
     """The view that asks a lesson's query with its knobs, against its baseline. Raises UsageError."""
     knobs = _with_settings(view.defaults, lesson.settings)
     against = _with_settings(view.defaults, lesson.against)
-    view = replace(view, knobs=knobs, against=against, pin=None, trace=None, baseline=None)
+    view = replace(view, knobs=knobs, against=against, last_pin=None, trace=None, baseline=None)
     return asked(view, lesson.query)
 
 
@@ -98,10 +99,15 @@ def _with_settings(base: Knobs, settings: Sequence[str]) -> Knobs:
     return base.set(parse_settings(list(settings)))
 
 
-def is_tight(height: int, used: int) -> bool:
-    """Whether a low screen of ``height`` lines has none left for a sentence about the hits: lesson, notes and
-    the hits that it compares have ``used`` lines."""
-    return height - used - _AROUND - _PANE <= 0
+def lines_above(lab: SearchScreen) -> int:
+    """How many lines above the hits say the numbers of the answer: one on a low screen, and none where the
+    lesson, the notes and the hits that it compares leave no line."""
+    view, lesson, (cells, height) = lab.search.view, lab.has_class("-lesson"), lab.size
+    most = 1 if (lesson and height < 30) or lab.has_class("-few") or lab.has_class("-tiny") else 2
+    if lesson and lab.low and view.trace is not None and view.trace.results:
+        used = len([*lab.lesson.draw(cells), *lab.notes.draw(cells)]) + lab.hits.compared
+        most -= height - used - _AROUND - _PANE <= 0
+    return most
 
 
 def lesson_title(guide: Guide, number: int, view: View, cells: int, *, brief: bool = False) -> Line:
@@ -128,15 +134,13 @@ def lesson_lines(guide: Guide, number: int, view: View, cells: int) -> list[Line
     """Title and text of a lesson; one that needs more than ``MOST_LINES`` ends with the key that shows it."""
     shown = lesson_text(guide[number], max(20, min(cells - 1, 140)))
     if len(shown) > MOST_LINES - 1:
-        last = shown[MOST_LINES - 2]
-        end = line((" … ", "dim"), (key("messages"), "key"), (" all", "dim"))
-        shown[MOST_LINES - 2 :] = [(*fit(last, min(width(last), cells - 1 - width(end))), *end)]
+        shown[MOST_LINES - 2 :] = [cut(shown[MOST_LINES - 2], cells - 1)]
     return [lesson_title(guide, number, view, cells), *shown]
 
 
 def lesson_text(lesson: Lesson, cells: int) -> list[Line]:
     """What it says, in full."""
-    return wrapped(line("   ", fmt.numbers(fmt.inert(lesson.lesson))), cells, 3)
+    return balanced(line("   ", fmt.numbers(fmt.inert(lesson.lesson))), cells, 3)
 
 
 def over_hits(search: SearchPresenter, cells: int, brief: bool = False, full: bool = False) -> list[Line]:

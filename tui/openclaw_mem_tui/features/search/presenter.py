@@ -27,7 +27,7 @@ from openclaw_mem_tui.service import NO_FAULTS, Service
 from openclaw_mem_tui.sync_controller import Job, SyncController
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Pool
+    from openclaw_mem_engine.api import Pool, Settings
 
 #: Quiet time after a key press before a search begins, in seconds.
 DEBOUNCE = 0.06
@@ -114,7 +114,7 @@ class SearchPresenter(Presenter[View]):
             with suppress(OpenClawMemError):  # the first search says it
                 now = self.service.clock()
                 self.start_page = await self.service.read(lambda memory: start_page.read(memory, now))
-                self.sync.take_errors(self.start_page.errors)
+                self.sync.take_errors(self.start_page.errors, stuck=self.start_page.stuck)
 
     # -- searching ----------------------------------------------------------------------------------------
 
@@ -150,10 +150,10 @@ class SearchPresenter(Presenter[View]):
         elif self.pin_run():
             self.say(f"this run is the baseline; {key('clear_baseline')} restores the configured one")
 
-    def pin_run(self, name: str = "pinned") -> bool:
-        """Make the shown run the baseline; False when there is none, or a fault is on."""
+    def pin_run(self, name: str = "pinned", made: Knobs | None = None) -> bool:
+        """As ``state.pinned``; False when there is no shown run, or a fault is on."""
         before = self.view
-        self._show(state.pinned(before, name))
+        self._show(state.pinned(before, name, made))
         return self.view is not before
 
     def clear_baseline(self) -> bool:
@@ -171,10 +171,10 @@ class SearchPresenter(Presenter[View]):
         knobs, self.state = self.view.baseline_knobs, state.swapped(self.view)
         return self.tune(knobs)
 
-    def configure(self, knobs: Knobs) -> bool:
+    def configure(self, knobs: Knobs, settings: Settings) -> bool:
         """Other knobs are configured from now on; True when the baseline needs a search."""
         self.service.configure(knobs)
-        self._show(state.tuned(replace(self.view, defaults=knobs), self.view.knobs))
+        self._show(state.tuned(replace(self.view, defaults=knobs, settings=settings), self.view.knobs))
         return state.needs_baseline_pool(self.view)
 
     def expect(self, expected: Mapping[Expected, str]) -> None:

@@ -17,12 +17,11 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span
 from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
-from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.frames import markup
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Expected, Result, Row, Trace
+    from openclaw_mem_engine.api import Expected, Pool, Result, Row
 
 Kind = Literal["snippet", "get", "markdown"]
 
@@ -53,8 +52,9 @@ def agent_text(result: Result, citations: Citations, session_key: str = "") -> s
 class Waterfall(Pane):
     """What made the score of the selected row."""
 
-    #: Whether the knobs were open when its height was set.
+    #: Whether the knobs were open when its height was set, and what had been found.
     _beside_knobs = False
+    _pool: Pool | None = None
     #: Whether its columns have titles, where there is room; whether its frame has the outcome.
     _titled = _low = False
 
@@ -68,10 +68,11 @@ class Waterfall(Pane):
 
         self.show(draw)
 
-    def fit(self, trace: Trace | None, row: Row | None, knobs_open: bool, room: int) -> None:
+    def fit(self, view: View, row: Row | None, knobs_open: bool, room: int) -> None:
         """As tall as its text, which leaves lines to the snippet or the knobs; taller for many lists in
-        ``room`` lines. It does not shrink again: a new layout at every step would cost more than the
-        ranking."""
+        ``room`` lines. It does not shrink again before another search: a new layout at every step would cost
+        more than the ranking."""
+        trace = view.trace
         screen = self.screen
         assert isinstance(screen, WorkbenchScreen)
         wide, low = not screen.narrow, screen.low
@@ -88,8 +89,9 @@ class Waterfall(Pane):
             return
         least, most = (5, _MOST) if knobs_open else (_USUAL, max(_MOST, room * 3 // 4 if many else 0))
         lines, height = min(most, max(least, len(self.drawn) + 2)), self.styles.height
-        if knobs_open is not self._beside_knobs or height is None or lines > height.value:
-            self._beside_knobs, self.styles.height = knobs_open, lines
+        same = knobs_open is self._beside_knobs and view.pool is self._pool
+        if not same or height is None or lines > height.value:
+            self._beside_knobs, self._pool, self.styles.height = knobs_open, view.pool, lines
 
 
 class Preview(Pane):
@@ -153,7 +155,7 @@ class Preview(Pane):
         self.kind = kind
         screen = self.screen
         assert isinstance(screen, WorkbenchScreen)
-        screen.query_one(KeyBar).rename("snippet" if kind == "get" else "")
+        screen.draw_keys()
         screen.label(self, title, subtitle)
 
     def notify_style_update(self) -> None:

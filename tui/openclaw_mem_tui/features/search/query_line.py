@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from textual.binding import Binding
+from textual.containers import Horizontal
 from textual.events import Key, Paste
 from textual.geometry import Region
 from textual.widgets import Input
@@ -13,6 +14,8 @@ from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import status
+from openclaw_mem_tui.render.spans import line
+from openclaw_mem_tui.widgets.line_view import Pane
 
 
 class QueryLine(Input):
@@ -24,8 +27,13 @@ class QueryLine(Input):
         # The app itself handles these, so that keys of the list may be typed right behind them. Enter is
         # ctrl+j where it was typed before the first frame: the terminal made a line feed of it.
         Binding(
-            "enter,ctrl+j,down,escape", "screen.leave_query", "go to the hits", show=False, priority=True
+            "enter,ctrl+j",
+            "screen.submit_query",
+            "go to the hits; on the start page ask the marked query",
+            show=False,
+            priority=True,
         ),
+        Binding("down,escape", "screen.leave_query", "go to the hits", show=False, priority=True),
         Binding("ctrl+r", "screen.history", "query history", show=False),
     ]
 
@@ -34,6 +42,19 @@ class QueryLine(Input):
             placeholder="search the memory", id=id, compact=True, select_on_focus=False, max_length=2_000
         )
         self.cursor_blink = False
+        #: Whether its key was pressed while it was empty.
+        self.called = False
+
+    def beside_key(self) -> Horizontal:
+        """Where it has no frame with its name, its key is before it."""
+        prompt = Pane(lambda _: [line(" ", (key("focus_query"), "key"))], id="prompt")
+        return Horizontal(prompt, self, id="asks")
+
+    def put(self, query: str) -> None:
+        """Show a query that is asked otherwise; what is typed replaces it."""
+        with self.prevent(Input.Changed):
+            self.value = query
+        self.select_all()
 
     def label(self, view: View) -> None:
         """What its frame says: that it is the query, and which session asks."""
@@ -41,8 +62,10 @@ class QueryLine(Input):
             self.border_title = title
 
     async def on_key(self, event: Key) -> None:
-        """The start page names the key that goes to this line: no text where the line is empty."""
-        if event.character == key("focus_query") and not self.value:
+        """The start page names the key that goes to this line: no text where the line is empty, or holds a
+        query that what is typed replaces."""
+        if event.character == key("focus_query") and self.value in ("", self.selected_text):
+            self.called = True
             event.prevent_default()
             event.stop()
 

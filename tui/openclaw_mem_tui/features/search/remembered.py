@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.api import Knobs, UsageError, profile
+from openclaw_mem_engine.api import Knobs, UsageError
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features import SCREENS
-from openclaw_mem_tui.features.search.baseline import Pin
-from openclaw_mem_tui.features.search.state import View
+from openclaw_mem_tui.features.search.baseline import AFTER, BEFORE, Pin
+from openclaw_mem_tui.features.search.state import PROFILE, View, of_profile
 from openclaw_mem_tui.render import format as fmt
 
 if TYPE_CHECKING:
@@ -78,43 +78,44 @@ class Remembered:
 NOTHING = Remembered()
 
 
-def changes(knobs: Knobs, defaults: Knobs) -> dict[str, Any]:
+def changes(view: View, knobs: Knobs) -> dict[str, Any]:
     """What differs from the configured knobs, in a form that ``changed`` takes."""
-    same = knobs.profile == defaults.profile
-    made: dict[str, Any] = dict(knobs.changes_from(defaults if same else profile(knobs.profile)))
+    made: dict[str, Any] = dict(knobs.changes_from(of_profile(view, knobs.profile)))
     if made.keys() & {"vector_weight", "text_weight"}:
         made |= {"vector_weight": knobs.vector_weight, "text_weight": knobs.text_weight}
-    return made if same else {"profile": knobs.profile, **made}
+    return made if knobs.profile == view.defaults.profile else {PROFILE: knobs.profile, **made}
 
 
-def changed(defaults: Knobs, saved: Mapping[str, Any] | None) -> Knobs:
+def changed(view: View, saved: Mapping[str, Any] | None) -> Knobs:
     """The knobs that were remembered; the configured ones where they do not fit any more."""
+    rest = dict(saved or {})
     try:
-        return defaults.set(saved or {})
+        return of_profile(view, str(rest.pop(PROFILE, view.defaults.profile))).set(rest)
     except (UsageError, TypeError, ValueError):
-        return defaults
+        return view.defaults
 
 
 def continued(view: View, remembered: Remembered) -> tuple[View, str]:
     """The view with the knobs and the baseline of the last session, and a sentence that says what continues
     and on which screen that session ended; "" when nothing does. A session begins in the lab: on another
     screen a query that is typed at once would be keys."""
-    knobs = changed(view.defaults, remembered.knobs) if view.knobs == view.defaults else view.knobs
+    knobs = changed(view, remembered.knobs) if view.knobs == view.defaults else view.knobs
     said = (
         [f"“{fmt.crop(fmt.inert(view.query), 40)}”"] if view.query and view.query == remembered.query else []
     )
-    if many := len(knobs.changes_from(view.defaults)):
+    if many := len(knobs.changed_names(view.defaults)):
         said.append(f"{fmt.count(many, 'knob')} changed")
-    pin = view.pin
+    pin = view.last_pin
     if remembered.baseline is not None and pin is None:
         name = remembered.baseline_name
-        pin = Pin("", changed(view.defaults, remembered.baseline), None, backend=view.backend, name=name)
+        made = knobs if name in (BEFORE, AFTER) else None
+        pin = Pin("", changed(view, remembered.baseline), None, None, view.backend, name, made)
         said.append(f"baseline {fmt.inert(pin.knobs_name)}")
     leave = key("cancel")
     shown = [f"continued: {fmt.join(said)} ({leave} {key('start_anew')} starts over)"] if said else []
     last = (entry for entry in SCREENS[1:] if entry.name == remembered.screen)
     shown += [f"last screen: {entry.tab} ({leave} {key(f'show_{entry.name}')})" for entry in last]
-    return replace(view, knobs=knobs, pin=pin), fmt.join((*shown, remembered.trouble))
+    return replace(view, knobs=knobs, last_pin=pin), fmt.join((*shown, remembered.trouble))
 
 
 def start_anew(search: SearchPresenter) -> None:
@@ -137,6 +138,6 @@ def to_remember(search: SearchPresenter) -> Remembered:
     if not search.service.is_open or view.backend != search.service.configured_backend:
         return kept
     pin = view.pin if view.pin is not None and view.pin.backend == view.backend else None
-    baseline = None if pin is None else changes(pin.knobs, view.defaults)
+    baseline = None if pin is None else changes(view, pin.knobs)
     kept = replace(kept, baseline=baseline, baseline_name=pin.name if pin is not None else "pinned")
-    return replace(kept, knobs=changes(view.knobs, view.defaults) or None)
+    return replace(kept, knobs=changes(view, view.knobs) or None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -15,7 +16,7 @@ from openclaw_mem_engine.api import Knobs
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
-from openclaw_mem_tui.features.search.lessons import is_tight, knob_strip, opens_on, over_hits
+from openclaw_mem_tui.features.search.lessons import knob_strip, lines_above, opens_on, over_hits
 from openclaw_mem_tui.features.search.presenter import DEBOUNCE, SearchPresenter
 from openclaw_mem_tui.features.search.preview import Preview, Waterfall
 from openclaw_mem_tui.features.search.query_line import QueryLine
@@ -58,7 +59,7 @@ class SearchScreen(WorkbenchScreen):
         self.notes, self.status_line = Brief(4, id="notes"), Pane(id="status")
         self.status_line.show(lambda cells: [status.status(search.view, search.activity, cells, self._frame)])
         self.add_actions(*(group(self) for group in GROUPS))
-        self._looks = bool(search.guide or initial_query)  # at hits, before typing
+        self._looks = bool(initial_query)  # at hits, before typing
         self._initial_query, self._frame = initial_query or search.remembered.query, 0
         self._clock: Timer | None = None
         self._stale_timer: Timer | None = None
@@ -69,7 +70,7 @@ class SearchScreen(WorkbenchScreen):
 
     def body(self) -> ComposeResult:
         self.set_class(is_blank(self.search) and not self._initial_query, "-landing", update=False)
-        yield from (self.query_line, self.lesson, self.strip, self.verdict, self.funnel)
+        yield from (self.query_line.beside_key(), self.lesson, self.strip, self.verdict, self.funnel)
         with Container(id="body"):
             yield self.hits
             with Vertical(id="side"):
@@ -81,12 +82,10 @@ class SearchScreen(WorkbenchScreen):
         self.watch(self.hits, "scroll_y", self.label_hits, init=False)
         self._clock = self.set_interval(_FRAME, self._tick)
         if self._initial_query:
-            with self.prevent(Input.Changed):
-                self.query_line.value = self._initial_query
+            self.query_line.put(self._initial_query)
             self.search.ask(self._initial_query)
         # At once: keys that were typed before wait for it (``Workbench.on_mount``).
         self.set_focus(self.hits if self._looks else self.query_line)
-        self.query_line.select_all()  # what is typed replaces the query of the last session
         # Loading the engine would take half of the time to the first frame, which says that it is loaded.
         self.call_after_refresh(self.run_in, self._start, "start")
 
@@ -96,13 +95,16 @@ class SearchScreen(WorkbenchScreen):
             return
         self.search.service.warm_up()
         self.preview.citations = self.preview.citations or self.search.service.settings.citations
-        if self.search.guide is not None and not self._initial_query:
+        if self.search.guide is not None and not (self._initial_query or self.query_line.value):
             self.load_lesson(0)
+            if not self.query_line.called:
+                self.set_focus(self.hits)
         elif self.search.view.query.strip() or self.search.view.faults:
             self.search_soon(0.0)
         await self.search.sync.start()
         await self.search.begin()
         self.hits.changed()
+        self.draw_keys()
         self.run_in(self.search.sync.watch, "watch")
         self.run_in(self.search.sync.check_file, "check")
 
@@ -124,12 +126,12 @@ class SearchScreen(WorkbenchScreen):
         if self.search.service.is_open:
             # A running sync is not cancelled: this one follows it.
             self.run_in(partial(self.search.sync.sync_and_refresh, job), "sync", exclusive=False)
-        else:
+        elif self.search.activity.phase != "opening":
             self.run_in(self._start, "start")
 
     def cancel_work(self) -> bool:
         """Cancel a running search, else a running sync. False when nothing ran."""
-        if self.search.activity.searching or self.search.view.pending:
+        if self.search.service.is_open and (self.search.activity.searching or self.search.view.pending):
             self.workers.cancel_group(self, "search")
             self.search.give_up()
         elif self.search.activity.phase == "syncing":
@@ -156,8 +158,7 @@ class SearchScreen(WorkbenchScreen):
             self.run_in(partial(self._load_with_backend, number), "backend")
         elif self.search.load_lesson(number):
             self._lesson_opens = True
-            with self.prevent(Input.Changed):
-                self.query_line.value = self.search.view.query
+            self.query_line.put(self.search.view.query)
             self.search_soon(0.0)
 
     async def _load_with_backend(self, number: int) -> None:
@@ -200,11 +201,7 @@ class SearchScreen(WorkbenchScreen):
         self.show_row()
 
     def _draw_numbers(self) -> None:
-        view, lesson, (cells, height) = self.search.view, self.has_class("-lesson"), self.size
-        most = 1 if (lesson and height < 30) or self.has_class("-few") or self.has_class("-tiny") else 2
-        if lesson and self.low and view.trace is not None and view.trace.results:
-            above_hits = len([*self.lesson.draw(cells), *self.notes.draw(cells)])
-            most -= is_tight(height, above_hits + self.hits.compared)
+        view, most = self.search.view, lines_above(self)
         self.verdict.show(lambda cells: above.above(view, cells, most))
         self.funnel.show(lambda cells: above.numbers(view, cells, most))
         self._fit_waterfall()
@@ -227,10 +224,11 @@ class SearchScreen(WorkbenchScreen):
         self.set_class(blank := is_blank(self.search), "-landing")
         self.label(self.hits, "start" if blank else "hits")
         super().draw()
-        if blank:
-            self.query_one(KeyBar).rename("ask")
         view, activity = self.search.view, self.search.activity
-        self._draw_lesson()  # whose lines depend on the size of the screen too
+        compared = bool(view.pool_faults) and view.compares
+        self.set_class(compared or self.search.lesson_at is not None, "-lesson")
+        # Its lines depend on the size of the screen too.
+        self.lesson.show(partial(over_hits, self.search, brief=self.narrow and self.has_class("-few")))
         self.query_line.label(view)
         self.status_line.changed()
         notes = partial(status.soundness, view, activity, framed=self.has_class("-tall"))
@@ -239,18 +237,16 @@ class SearchScreen(WorkbenchScreen):
 
     def draw_keys(self) -> None:
         super().draw_keys()
-        self.query_one(KeyBar).rename("undo write" * takes_back(self.search), "apply_knobs")
+        bar = self.query_one(KeyBar)
+        bar.rename("undo write" * takes_back(self.search), "apply_knobs")
+        bar.rename("ask" if is_blank(self.search) else "snippet" if self.preview.kind == "get" else "", "get")
+        bar.rename("hide" if self.hits.dropped else "show", "dropped")
         does = "close" if self.focused is self.knob_panel else "go here"
         self.label(self.frame_of(self.knob_panel), "knobs", key_hint("knobs", does))
 
     def label_hits(self) -> None:
         said = self.hits.above + key_hint("columns", f"columns: {self.hits.mode}")
         self.label(self.hits, subtitle=said if self.search.view.trace is not None else "")
-
-    def _draw_lesson(self) -> None:
-        compared = bool(self.search.view.pool_faults) and self.search.view.compares
-        self.set_class(compared or self.search.lesson_at is not None, "-lesson")
-        self.lesson.show(partial(over_hits, self.search, brief=self.narrow and self.has_class("-few")))
 
     @on(CursorList.Moved, "#hits")
     def show_row(self) -> None:
@@ -265,8 +261,8 @@ class SearchScreen(WorkbenchScreen):
         self.preview.follow(self.search.view, self.hits.selected, self.hits.marker, again=True)
 
     def _fit_waterfall(self) -> None:
-        trace, row = self.search.view.trace, self.hits.selected
-        self.waterfall.fit(trace, row, self.knobs_open, self.hits.outer_size.height)
+        row, room = self.hits.selected, self.hits.outer_size.height
+        self.waterfall.fit(self.search.view, row, self.knobs_open, room)
 
     @property
     def knobs_open(self) -> bool:
@@ -275,10 +271,8 @@ class SearchScreen(WorkbenchScreen):
     def toggle_knobs(self) -> None:
         self.toggle_class("-knobs")
         if self.knobs_open:
-            self.knob_panel.show_knobs(self.search.view.knobs, self.search.view.defaults)
+            self.knob_panel.open(self.search.view)
             self.draw_hint()
-            self.knob_panel.focus()
-            self.call_after_refresh(self.knob_panel.follow)
         else:
             self.knob_panel.filter("")
             self.hits.focus()
@@ -306,6 +300,12 @@ class SearchScreen(WorkbenchScreen):
         return super().check_action(action, parameters)
 
     @property
+    def closes(self) -> Callable[[], object] | None:
+        """As there; then the knobs, then what the preview shows instead of the snippet."""
+        other = self.show_snippet if self.preview.kind != "snippet" else None
+        return super().closes or (self.toggle_knobs if self.knobs_open else other)
+
+    @property
     def current_list(self) -> CursorList:
         return self.knob_panel if self.focused is self.knob_panel else self.hits
 
@@ -315,7 +315,7 @@ class SearchScreen(WorkbenchScreen):
 
     def key_place(self) -> str:
         if self.focused is self.query_line:
-            return "query"
+            return ("start" if self.hits.asks else "blank") if is_blank(self.search) else "query"
         return "knobs" if self.focused is self.knob_panel else "search"
 
     def reading(self) -> Reading:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from openclaw_mem_engine import api
 from openclaw_mem_engine.api import OpenClawMemError, redacted
 from openclaw_mem_tui.bindings import key, offered, typed_key
 from openclaw_mem_tui.features import SCREENS
@@ -58,15 +59,18 @@ Suggestions = Sequence[tuple[str, str]]
 
 
 class StartPage(NamedTuple):
-    """``doctor`` is a sentence, or empty; ``errors`` are those that it found."""
+    """``doctor`` is a sentence, or empty; ``errors`` are those that it found, ``stuck`` whether one of them
+    lets no sync run."""
 
     suggestions: Suggestions = ()
     doctor: str = ""
     errors: int = 0
+    stuck: bool = False
 
 
 def read(memory: Memory, now: float) -> StartPage:
-    """Headings of the most recent daily notes and of others, of a note without one its first line. Lines that
+    """Headings of the most recent daily notes and of others, of a note without one of several words its first
+    line. Lines that
     other notes have too, as those of a template, come last; of lines that differ in numbers there is the
     first. And the last examination of the log, unless the index was rebuilt since. Reads a few notes; raises
     OpenClawMemError."""
@@ -83,18 +87,20 @@ def read(memory: Memory, now: float) -> StartPage:
             for path, headings in zip(chosen, each, strict=True):
                 if turn < len(headings) and len(found) < _MOST:
                     found.setdefault(_alike(headings[turn]), (headings[turn], path))
-    # A rebuild that was done ends what was found before it; one that was not has no counts.
+    # A rebuild that was done ends what was found before it.
     kinds = ("doctor", "rebuild")
-    last = next((event for event in memory.events(200) if event.kind in kinds and event.counts), None)
-    doctor, errors = "", 0
+    done = (event for event in memory.events(200) if event.kind in kinds and not event.ended)
+    last = next((event for event in done if event.counts), None)
+    doctor, errors, stuck = "", 0, False
     if (
         last is not None
         and last.kind == "doctor"
         and (last.counts.get("errors") or last.counts.get("warnings"))
     ):
         errors = last.counts.get("errors", 0)
+        stuck = not api.UNWRITABLE.isdisjoint(last.reason.split(", "))
         doctor = f"doctor, {fmt.clock(last.at, now)}: {last.text}"
-    return StartPage(tuple(found.values()), doctor, errors)
+    return StartPage(tuple(found.values()), doctor, errors, stuck)
 
 
 def _rows(memory: Memory, path: str) -> list[str]:
@@ -111,7 +117,8 @@ def _alike(text: str) -> str:
 def _queries(rows: Sequence[str]) -> list[str]:
     says = [found[1] for row in rows if (found := _HEADING.fullmatch(row)) and _is_query(found[1])]
     plain = (found[1] for row in rows if (found := _PLAIN.fullmatch(row)) and _is_query(found[1]))
-    return says or list(islice(plain, 1))
+    # A heading of one word ("Projects") says less than the first line below it.
+    return [each for each in says if " " in each] or list(islice(plain, 1)) or says
 
 
 def _is_query(text: str) -> bool:
@@ -182,7 +189,7 @@ def landing(
         head += [(), line("  ", first, "  ", (key("get"), "key"), (" asks one", "dim"))]
         wide = min(60, cells // 2)
         for query, path in shown:
-            origin = (fmt.crop_left(fmt.inert(path), max(4, cells - wide - 4)), "dim")
+            origin = (fmt.path(fmt.inert(path), max(4, cells - wide - 4)), "dim")
             items.append([line("  ", fmt.left(fmt.inert(query), wide), " ", origin)])
     if page.doctor:
         opens = (key("show_index"), "key")
@@ -247,8 +254,8 @@ def _keys(guided: bool, files: int, cells: int) -> list[list[Line]]:
     )
     outside = [*_KEYS, *([("guide", "the demo lessons")] if guided else [])]
     groups = [
-        ("  Outside of it:", outside if files else [_FIRST, *outside]),
         *([("  With hits:", list(_HITS))] if files else []),
+        ("  Outside the query line:", outside if files else [_FIRST, *outside]),
         ("  Screens:", [(f"show_{entry.name}", entry.help) for entry in SCREENS[1:]]),
     ]
     lines, made = [(), *wrapped(in_line, cells, 2)], list[list[Line]]()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from openclaw_mem_engine import api
 from openclaw_mem_engine.api import KNOBS, SELECTABLE, profile
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_tui.features.search.baseline import Baseline, Pin, edited
+from openclaw_mem_tui.features.search.baseline import AFTER, BEFORE, Baseline, Pin, edited
 from openclaw_mem_tui.features.search.history import Tried
 
 if TYPE_CHECKING:
@@ -36,13 +36,14 @@ class View:
 
     ``knobs`` are those set by the user; the shown rows, ranked with ``trace.knobs``, may wait for an answer
     (``pending``) or for nothing more (``error`` says why). ``against`` replaces the configured defaults as
-    baseline (for a lesson). ``faults`` are switched on, ``pool_faults`` are those under which the shown rows
-    were found: then the baseline is what the same knobs make of ``other_pool``, that of the memory without
-    faults; else ``other_pool`` is that of the baseline's knobs, where they need one of their own.
+    baseline (for a lesson), and ``pin`` both. ``faults`` are switched on, ``pool_faults`` are those under
+    which the shown rows were found: then the baseline is what the same knobs make of ``other_pool``, that of
+    the memory without faults; else ``other_pool`` is that of the baseline's knobs, where they need their own.
     ``expected`` passages are reported in every answer to the query of each ("": to any); ``earlier`` is the
     answer to the same query before. ``backend`` answers; ``scoring``: rerank scores of the shown rows are on
     their way. ``settings`` decide
-    how an answer of the built-in index is ranked when another backend is configured (None: as any).
+    how an answer of the built-in index is ranked when another backend is configured (None: as any), and which
+    values stay with another profile (None: none).
     ``session_key`` is that of the session that asks, which scope and citations depend on ("": a direct chat).
     """
 
@@ -54,7 +55,7 @@ class View:
     trace: Trace | None = None
     baseline: Baseline | None = None
     against: Knobs | None = None
-    pin: Pin | None = None
+    last_pin: Pin | None = None
     pending: bool = False
     error: str = ""
     faults: frozenset[str] = frozenset()
@@ -77,6 +78,11 @@ class View:
         return Tried(self.knobs, self.faults)
 
     @property
+    def pin(self) -> Pin | None:
+        """The pinned run that is the baseline: the last one, as long as it lasts."""
+        return self.last_pin.lasting(self.knobs, self.defaults) if self.last_pin is not None else None
+
+    @property
     def baseline_knobs(self) -> Knobs:
         if self.faults:
             return self.knobs
@@ -92,7 +98,7 @@ class View:
             return self.other_backend
         if self.pin is not None:
             return self.pin.name if self.pin.query == self.query else self.pin.knobs_name
-        return "lesson" if self.against is not None else "default"
+        return "of the lesson" if self.against is not None else "default"
 
     @property
     def other_backend(self) -> str:
@@ -155,7 +161,7 @@ def with_backend(view: View, backend: str, defaults: Knobs) -> View:
     pin = view.pin
     if view.trace is not None and view.answers and not view.shown_faults:
         pin = Pin(view.query, view.knobs, view.trace, view.pool, view.backend)
-    view = replace(view, backend=backend, defaults=defaults, knobs=defaults, pin=pin, against=None)
+    view = replace(view, backend=backend, defaults=defaults, knobs=defaults, last_pin=pin, against=None)
     return replace(view, pool_key=(), pending=bool(view.query.strip()), error="", earlier=None)
 
 
@@ -170,7 +176,7 @@ def asked(view: View, query: str) -> View:
     if not query.strip():
         bare = View(view.defaults, view.knobs, query, expected=view.expected, settings=view.settings)
         bare = replace(bare, backend=view.backend, session_key=view.session_key)
-        return replace(bare, against=view.against, pin=view.pin, faults=view.faults)
+        return replace(bare, against=view.against, last_pin=view.last_pin, faults=view.faults)
     return replace(view, query=query, pending=True, error="")
 
 
@@ -242,24 +248,32 @@ def needs_baseline_pool(view: View) -> bool:
     return view.baseline_knobs.retrieval_key != view.knobs.retrieval_key
 
 
-def pinned(view: View, name: str = "pinned") -> View:
-    """The present run becomes the baseline. Nothing changes without an answer, or while a fault is on."""
+def pinned(view: View, name: str = "pinned", made: Knobs | None = None) -> View:
+    """The present run becomes the baseline; of knobs that are to be ``made`` of its own, once they are tuned.
+    Nothing changes without an answer, or while a fault is on."""
     if view.trace is None or not view.answers or view.shown_faults:
         return view
-    pin = Pin(view.query, view.knobs, view.trace, view.pool, view.backend, name)
-    return _with_baseline(replace(view, pin=pin), None)
+    under = view.pin if made is not None else None
+    pin = Pin(view.query, view.knobs, view.trace, view.pool, view.backend, name, made, under)
+    return _with_baseline(replace(view, last_pin=pin), None)
 
 
 def unpinned(view: View) -> View:
     """Back to the configured defaults as baseline (or None until the pool they need has come)."""
-    return _with_baseline(replace(view, pin=None, against=None), None)
+    return _with_baseline(replace(view, last_pin=None, against=None), None)
 
 
 def swapped(view: View) -> View:
     """The shown run is the baseline: of a lesson by its knobs, else pinned. The knobs are to be tuned."""
-    if view.against is not None and view.pin is None:
+    pin = view.pin
+    if view.against is not None and pin is None:
         return replace(view, against=view.knobs)
-    return replace(view, pin=Pin(view.query, view.knobs, view.trace, view.pool, view.backend))
+    if pin is not None and pin.under is not None and (pin.name, pin.under.knobs) == (AFTER, view.knobs):
+        return replace(view, last_pin=pin.under)
+    now = Pin(view.query, view.knobs, view.trace, view.pool, view.backend)
+    if pin is not None and pin.name == BEFORE:
+        now = replace(now, name=AFTER, made=pin.knobs, under=pin)
+    return replace(view, last_pin=now)
 
 
 def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
@@ -300,17 +314,24 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
 
 def turned(view: View, name: str, direction: int, large: bool) -> Knobs:
     """The knobs after one key on one of them; direction 0 is the key that resets it."""
-    if direction:
-        return nudged(view.knobs, name, direction, large, view.defaults.profile)
-    return reset(view.knobs, view.defaults, name)
+    if not direction:
+        return reset(view.knobs, view.defaults, name)
+    if name != PROFILE:
+        return nudged(view.knobs, name, direction, large)
+    names = [*dict.fromkeys((*SELECTABLE, view.defaults.profile, view.knobs.profile))]
+    return of_profile(view, names[(names.index(view.knobs.profile) + direction) % len(names)])
 
 
-def nudged(knobs: Knobs, name: str, direction: int, large: bool = False, configured: str = "") -> Knobs:
-    """One key press on one knob. The weights stay complements; a profile sets everything, and the
-    ``configured`` one is always among them."""
-    if name == PROFILE:
-        names = [*dict.fromkeys(filter(None, (*SELECTABLE, configured, knobs.profile)))]
-        return profile(names[(names.index(knobs.profile) + direction) % len(names)])
+def of_profile(view: View, name: str) -> Knobs:
+    """The knobs of a profile: the configuration's own values stay, those of the session do not. Raises
+    UsageError."""
+    if name == view.defaults.profile:
+        return view.defaults
+    return profile(name).set(view.settings.query.overrides if view.settings else {})
+
+
+def nudged(knobs: Knobs, name: str, direction: int, large: bool = False) -> Knobs:
+    """One key press on one knob that is not the profile. The weights stay complements."""
     value = KNOBS[name].nudge(getattr(knobs, name), direction, large)
     return knobs.set({name: value})
 

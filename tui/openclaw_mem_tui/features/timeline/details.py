@@ -39,7 +39,7 @@ def moment_detail(state: TimelineState, moment: Moment | None, cells: int) -> li
     if moment.why:
         say("why", fmt.message(moment.why))
     if moment.is_missed:
-        say("effect", ("what was said since the last flush and is in no note may be lost", "warn"))
+        say("effect", ("anything said since the last flush that is in no note may be lost", "warn"))
     if moment.kind == "compaction" and session is not None:
         _say_kept(details, state, moment, session)
     if moment.tokens is not None:
@@ -63,13 +63,14 @@ def moment_detail(state: TimelineState, moment: Moment | None, cells: int) -> li
 
 
 def _say_kept(details: Details, state: TimelineState, moment: Moment, session: Session) -> None:
-    """What a compaction leaves: the notes that were written before it, and the summary."""
-    writes: list[Write] = []
+    """What a compaction leaves: the notes that were written since the one before, and the summary."""
+    writes: list[tuple[float, Write]] = []
     for other in takewhile(lambda other: other != moment, session.moments):
-        writes = [] if other.kind == "compaction" else [*writes, *other.writes]
-    for number, write in enumerate(writes):
-        before = (" before the compaction", "dim") if not number else ""
-        details.say("" if number else "saved", fmt.inert(write.text), before)
+        made = [(other.at, write) for write in other.writes]
+        writes = [] if other.kind == "compaction" else [*writes, *made]
+    for number, (at, write) in enumerate(writes):
+        when = f" at {fmt.clock(at, state.at, True)}"
+        details.say("" if number else "saved", fmt.inert(write.text), (when, "dim"))
     if not writes:
         details.say("saved", ("no write in this transcript since the previous compaction", "dim"))
     change = state.change if state.shown == moment else None
@@ -80,7 +81,7 @@ def _say_kept(details: Details, state: TimelineState, moment: Moment, session: S
     for number, text in enumerate(fmt.inert_lines(change.text.strip()) if change and change.text else ()):
         details.say("" if number else "summary", text)
     if change is not None and change.text:
-        details.say("", ("the session goes on with this and its latest messages", "dim"))
+        details.say("", ("the agent continues from this summary and its latest messages", "dim"))
 
 
 def _change(state: TimelineState, cells: int, *, named: bool) -> list[Line]:
@@ -161,6 +162,8 @@ def _nothing(state: TimelineState, cells: int) -> list[Line]:
         text = "No events: there is no transcript of a session, and the event log is empty."
     elif state.group != "all":
         text = f"No event here is one of: {state.group}. {key('kinds')} shows others."
+    elif state.moments:
+        text = "No event is selected."
     else:
         text = "No events here: no flush, compaction, write or search."
     return wrapped(line((text, "dim")), cells - 1)

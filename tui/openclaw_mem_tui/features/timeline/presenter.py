@@ -24,6 +24,7 @@ from openclaw_mem_engine.api import (
 )
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
+from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.service import Service
 
 Zoom = Literal["session", "day", "hour"]
@@ -46,12 +47,13 @@ ZOOMS: tuple[Zoom, ...] = ("session", "day", "hour")
 class TimelineState:
     """``sessions`` are rows, None stands for all. ``moments`` and ``days`` are those of the session
     ``chosen`` (None: all) and the kinds of ``group``, newest first. ``shown`` is the write whose difference
-    is ``change``, or the compaction whose summary it is. ``at`` is when it was read, ``missed`` counts the
-    missed flushes of all sessions."""
+    is ``change``, or the compaction whose summary it is. ``at`` is when it was read, ``missed`` and
+    ``skipped`` count such flushes of all sessions."""
 
     whole: Timeline | None = None
     sessions: tuple[Session | None, ...] = (None,)
     missed: int = 0
+    skipped: int = 0
     chosen: Session | None = None
     group: Group = "all"
     zoom: Zoom = "session"
@@ -92,11 +94,17 @@ class TimelinePresenter(Presenter[TimelineState]):
             chosen = next((found for found in whole.sessions if before and found.id == before.id), None)
             sessions = (None, *whole.sessions)
             now = self.service.clock()
-            self._choose(
-                whole=whole, sessions=sessions, missed=whole.missed, chosen=chosen, at=now, trouble=""
-            )
+            skipped = sum(moment.state == "skipped" for moment in whole.moments)
+            flushes = {"missed": whole.missed, "skipped": skipped}
+            self._choose(whole=whole, sessions=sessions, **flushes, chosen=chosen, at=now, trouble="")
         finally:
             self.update(reading=False)
+
+    async def read_again(self) -> None:
+        """Read what is new, and say how much there is."""
+        await self.read()
+        if self.state.whole is not None and not self.state.trouble:
+            self.say(f"read again: {fmt.count(len(self.state.whole.moments), 'event')}")
 
     def _read(self, settings: Settings, stop: CancelToken) -> Timeline:
         self._reader = self._reader or TimelineReader(settings)

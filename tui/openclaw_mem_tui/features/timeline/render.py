@@ -42,7 +42,7 @@ PAST = _BARS[-1]
 _RANK = ("dim", "", "good", "warn", "bad")
 _KIND, _PEAK, _MISSED = 11, 6, 7
 #: A session's first and last day, and the blank after them.
-_DAYS = 17
+_DAYS = 19
 #: Phrases of what happened end before these; a row has as many whole ones as there is room for.
 _ENDS = re.compile(r"[,;:] | \(")
 _CHART_ROWS = 5
@@ -71,6 +71,8 @@ def facts(state: TimelineState, cells: int) -> list[Line]:
         f" {fmt.count(len(whole.sessions), 'session')} · {fmt.count(len(whole.moments), 'event')} · ",
         (f"✗ {missed}", "bad strong") if state.missed else (f"● {missed}", "good"),
         (" (compacted without a flush before it)" if state.missed and cells >= 90 else "", "dim"),
+        *line((" · ", ""), (f"! {state.skipped:,} skipped", "warn")) * (state.skipped > 0),
+        (" (was due, did not run)" if state.skipped and cells >= 90 else "", "dim"),
     )
     lines = [first]
     for note in whole.notes[:2]:
@@ -90,10 +92,12 @@ def status(state: TimelineState, position: str, cells: int) -> Line:
 # -- the chart --------------------------------------------------------------------------------------------
 
 
-def chart_title(session: Session | None) -> str:
-    """Whose curve it is, and its peak."""
+def chart_title(session: Session | None, of_event: bool) -> str:
+    """Whose curve it is, ``of_event``: that of the selected event; else with its peak."""
     if session is None:
         return "tokens"
+    if of_event:
+        return fmt.join(("tokens", f"event's session: {fmt.crop(fmt.inert(session.name), 22)}"))
     peak = f"peak {session.curve.peak:,}" if session.curve.times else ""
     return fmt.join(("tokens", fmt.crop(fmt.inert(session.name), 22), peak))
 
@@ -121,8 +125,8 @@ def chart(
 
 
 def _bars(session: Session, start: float, end: float, rows: int, width: int, gutter: int) -> list[Line]:
-    """Bars of an eighth of a row each on a linear scale, with the flush threshold in between. Of a turn after
-    which a compaction missed its flush the part that it added has another colour."""
+    """Bars of an eighth of a row each on a linear scale, with the flush threshold in between. Those
+    above it have a colour, and another one where a compaction missed its flush."""
     counts = session.curve.columns(start, end, width)
     limit = session.flush_threshold
     top, at_line = _scale(limit, session.curve.peak, rows)
@@ -131,7 +135,8 @@ def _bars(session: Session, start: float, end: float, rows: int, width: int, gut
     if limit > 0:  # a count next to the threshold is not rounded to the other side of it
         known = zip(counts, levels, strict=True)
         levels = [max(n, middle + 1) if (count or 0) >= limit else min(n, middle) for count, n in known]
-    begun = {column: round(before * unit) for column, before in _missed(session, start, end, counts).items()}
+    within = (one for one in session.moments if one.is_missed and start <= one.at <= end)
+    missed = {_column(one, start, end, width) for one in within}
     made = []
     for row in range(rows):
         base = (rows - 1 - row) * 8
@@ -141,17 +146,11 @@ def _bars(session: Session, start: float, end: float, rows: int, width: int, gut
         ]
         for column, (count, level) in enumerate(zip(counts, levels, strict=True)):
             eighths = max(0, min(8, level - base))
-            before = begun.get(column, level) - base  # the rest of the bar is what the turn added
             if not eighths:
                 char, role = ("┄", "warn") if row == at_line else (" ", "")
-            elif 0 < before < 8 == eighths:
-                char, role = _EIGHTHS[before], "dim added"
             else:
-                over = "warn" if count is not None and 0 < limit <= count else "dim"
-                char, role = (
-                    _EIGHTHS[eighths],
-                    "bad" if before < eighths else "dim" if column in begun else over,
-                )
+                over = count is not None and 0 < limit <= count
+                char, role = _EIGHTHS[eighths], ("bad" if column in missed else "warn") if over else "dim"
             if spans[-1].role == role and len(spans) > 1:
                 spans[-1] = Span(spans[-1].text + char, role)
             else:
@@ -168,17 +167,6 @@ def _scale(limit: int, peak: int, rows: int) -> tuple[int, int]:
     tops = (round(limit * rows * 8 / ((rows - 1 - row) * 8 + 4)) for row in range(rows))
     fitting = ((top, row) for row, top in enumerate(tops) if top >= peak)
     return next(fitting, (peak, rows - 1))
-
-
-def _missed(session: Session, start: float, end: float, counts: Sequence[int | None]) -> dict[int, int]:
-    """Tokens before the turn after which a compaction missed its flush, by the column of that turn."""
-    found: dict[int, int] = {}
-    for moment in session.moments:
-        if moment.is_missed and start <= moment.at <= end:
-            column, before = _column(moment, start, end, len(counts)), session.curve.before(moment.at)
-            if before is not None and before < (counts[column] or 0) == moment.tokens:
-                found[column] = before
-    return found
 
 
 def _column(moment: Moment, start: float, end: float, width: int) -> int:
@@ -274,16 +262,19 @@ def year_of(state: TimelineState) -> int:
 
 
 def _days(session: Session, year: int) -> str:
-    """``03-25 – 03-31``, or one day; of another year ``2025-12-10–12-11``."""
+    """``03-25 – 03-31``, or one day; of another year ``2025-12-10 – 12-11``."""
     ends = [time.localtime(at) for at in (session.start, session.end)]
-    days = dict.fromkeys(time.strftime("%m-%d", end) for end in ends)
-    return " – ".join(days) if ends[0].tm_year == year else f"{ends[0].tm_year}-{'–'.join(days)}"
+    days = " – ".join(dict.fromkeys(time.strftime("%m-%d", end) for end in ends))
+    return days if ends[0].tm_year == year else f"{ends[0].tm_year}-{days}"
 
 
 def _in_row(moment: Moment, cells: int) -> str:
-    """What happened, without what the column of the kind says, in whole phrases; a query is cut anywhere."""
-    text = moment.summary.removeprefix(f"wrote {fmt.FOLDER}").removeprefix("wrote ")
-    whole = fmt.inert(text.replace(f", {fmt.FOLDER}", ", ") if moment.writes else text)
+    """What happened, without what the column of the kind says, with shortened paths, in whole phrases; a
+    query is cut anywhere."""
+    whole = fmt.inert(moment.summary.removeprefix("wrote "))
+    for path in {fmt.inert(write.path) for write in moment.writes}:
+        room = fmt.width_of(path) - max(0, fmt.width_of(whole) - cells)
+        whole = whole.replace(path, fmt.path(path, max(room, fmt.width_of(path.rpartition("/")[2]) + 2)))
     if fmt.width_of(whole) <= cells:
         return whole
     if moment.kind == "search":
@@ -325,13 +316,17 @@ def moment_head(cells: int, names: Mapping[str, str]) -> Line:
 
 def day_head(cells: int) -> Line:
     """Titles of the columns of ``day_row``."""
-    return line((f"  {'day':<10} {fmt.left('file', max(4, cells - 21))} lines", "dim"))
+    return line((f"  {'day':<10} {fmt.left('file', max(4, cells - 23))} written", "dim"))
 
 
 def day_row(row: FileDay, cells: int, selected: bool) -> Line:
     """Day, file, and lines added and removed."""
     removed = f" −{row.removed:,}" if row.removed else ""
-    change = f"+{row.added:,}{removed}" if row.added or row.removed else fmt.count(row.writes, "write")
+    change = (
+        f"+{row.added:,}{removed} line{'s' * (row.added + row.removed != 1)}"
+        if row.added or row.removed
+        else fmt.count(row.writes, "write")
+    )
     path = max(4, cells - 14 - len(change) - 2)
     return line(
         ("▌ " if selected else "  ", "accent"),

@@ -13,6 +13,7 @@ from openclaw_mem_engine.api import FileDay, Moment, Session
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.timeline import details, render
+from openclaw_mem_tui.features.timeline.legend import legend
 from openclaw_mem_tui.features.timeline.presenter import GROUPS, TimelinePresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
@@ -31,7 +32,7 @@ READING: Reading = (
     "Legend",
     (
         ("▁▄▆", "tokens in the window, over the time of the session; yellow: above the flush threshold"),
-        ("█ red", "tokens of the turn after which a compaction missed its flush"),
+        ("█ red", "above the flush threshold, where a compaction missed its flush"),
         ("┄", "the flush threshold: the number of tokens at which a flush is due"),
         ("● flush", "wrote to a note"),
         ("○ no reply", "NO_REPLY: the model stored nothing"),
@@ -100,7 +101,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         self.read_for((self.search.service.is_open, activity.phase), self.presenter.read)
 
     def action_read_timeline(self) -> None:
-        self.run_in(self.presenter.read, "read")
+        self.run_in(self.presenter.read_again, "read")
 
     # -- drawing ------------------------------------------------------------------------------------------
 
@@ -122,7 +123,8 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
             partial(render.moment_row, names=names, year=year),
             partial(render.moment_words, names=names),
         )
-        head = None if self.narrow else partial(render.moment_head, names=names)
+        low = self.narrow and self.size.height < _SLIM
+        head = None if low else partial(render.moment_head, names=names)
         self.fill(self.events, "events", state.moments, row, words, head)
         self.fill(self.days, "files by day", state.days, render.day_row, head=render.day_head)
         chosen = fmt.crop(fmt.inert(state.chosen.name), 22) if state.chosen is not None else "all"
@@ -137,8 +139,10 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         self.query_one("#status", Pane).show(lambda cells: [render.status(state, position, cells)])
         moment = item if isinstance(item, Moment) else None
         session = item if self.at is self.sessions else state.session_of(moment)
-        rows = 5 if self.has_class("-tall") else 2 if self.has_class("-slim") else 3
-        shown = moment, session, state.zoom, state.change, state.shown, state.whole, item, rows
+        chart = self.query_one("#chart", Pane)
+        named = self.has_class("-tall") and not self.narrow  # elsewhere the list above it has the words
+        rows = max(2, chart.size.height - 2 - named)  # the marks, the axis
+        shown = moment, session, state.zoom, state.change, state.shown, state.whole, item, rows, named
         kind, drawer = "event", partial(details.moment_detail, state, moment)
         if self.at is self.sessions:
             kind, drawer = "session", partial(details.session_detail, state, session)
@@ -146,18 +150,28 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
             kind, drawer = "file", partial(details.day_detail, state, self.days.selected)
         if not self.show_detail(shown, kind, drawer):
             return
-        chart = self.query_one("#chart", Pane)
-        chart.show(lambda cells: render.chart(state, moment, session, rows, cells))
+        words = [partial(legend, state, moment, session)] * named
+        chart.show(
+            lambda cells: [
+                *render.chart(state, moment, session, rows, cells),
+                *(draw(cells) for draw in words),
+            ]
+        )
         limit = session.flush_threshold if session is not None else 0
         line = f"[$warning]┄[/] flush threshold {limit:,}" if limit > 0 else ""
         zoom = key_hint("zoom", f"zoom: {state.zoom}")
-        self.label(chart, markup(render.chart_title(session)), fmt.join((line, zoom)))
+        self.label(chart, markup(render.chart_title(session, moment is not None)), fmt.join((line, zoom)))
         write = details.first_write(moment)
         if moment is not None and (write is not None or moment.kind == "compaction"):
             self.run_in(partial(self.presenter.read_change, moment, write, _QUIET_S), "change")
         if (idle := self.idle_keys()) != self._idle:
             self._idle = idle
             self.draw_keys()
+
+    def on_pane_sized(self) -> None:
+        super().on_pane_sized()
+        if self.presenter.state.whole is not None:
+            self.draw_selected()  # the bars are as high as the chart
 
     def idle_keys(self) -> frozenset[str]:
         return frozenset() if self._path() else frozenset({"edit"})
@@ -172,17 +186,24 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
 
         def show(name: str | None) -> None:
             if name is not None:
+                moment = self.events.selected
                 self.presenter.show_group(name)  # type: ignore[arg-type]
                 self.go_to(self.events)
+                if moment is not None:
+                    self.events.point_at(moment)
 
         start = list(GROUPS).index(self.presenter.state.group)
         self.app.push_screen(PickScreen("events", lambda _: choices, start=start), show)
 
     def action_this_session(self) -> None:
-        """Only the session of the selected event; all of them when one is shown."""
+        """Only the selected session, or that of the selected event; all of them when one is shown."""
         state, item = self.presenter.state, self.at.selected
-        session = state.session_of(item) if isinstance(item, Moment) else None
-        self._choose(None if state.chosen is not None else session, item)
+        of_event = state.session_of(item) if isinstance(item, Moment) else None
+        session = item if isinstance(item, Session) else of_event
+        if state.chosen is None and session is None:
+            self.presenter.say("this row has no session")
+        else:
+            self._choose(None if state.chosen is not None else session, item)
 
     def _choose(self, session: Session | None, moment: object = None) -> None:
         """Show a session, with the cursors of both lists on it and on the event."""

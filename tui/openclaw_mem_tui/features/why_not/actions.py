@@ -6,6 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.features.search.actions import when_answered
+from openclaw_mem_tui.features.search.baseline import BEFORE
 from openclaw_mem_tui.features.why_not.expect import holds, stop_any, toggle
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ class WhyNotActions:
 
     def action_why_not(self) -> None:
         """For the selected row; without one, for a line that is picked."""
+        if when_answered(self._screen, self.action_why_not):
+            return
         if (passage := self._screen.hits.passage) is None or not self._screen.search.service.is_open:
             self.action_why_not_any()
         else:
@@ -36,6 +40,8 @@ class WhyNotActions:
 
     def action_expect(self) -> None:
         search = self._screen.search
+        if when_answered(self._screen, self.action_expect):
+            return
         if (passage := self._screen.hits.passage) is None:
             search.say(f"no passage is selected: {key('why_not_any')} finds any line")
             return
@@ -65,7 +71,7 @@ class WhyNotActions:
                 self._screen.hits.point_at([row for row in view.trace.returned if holds(row, passage)])
                 self._screen.show_row()
 
-        search.pin_run("before the change")  # whatever it was compared with says nothing of this change
+        search.pin_run(BEFORE, knobs)  # whatever it was compared with says nothing of this change
         self._screen.tune(knobs)
         search.listen(point)
         point()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from openclaw_mem_engine.api import KNOBS, Change, Knobs, Step, WhyNot
 from openclaw_mem_tui.features.search.render.knobs import value_text
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, width, wrapped
 
 _LABEL = 10
 _NAME = 12
-_SETTING = 34
+_SETTING = 35
 #: Cells from which the selected change says what its knobs do.
 _EXPLAINED = 70
 #: The code of the note which settings were tried; the others are of the search, not of a change.
@@ -79,13 +79,19 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
     ``selected`` one what its knobs do, and which results those are."""
     mark = Span("▌ " if selected else "  ", "accent")
     text = setting(change, knobs)
-    wide = max(_SETTING, fmt.width_of(text) + 2)
-    effect = f"  {change.effect}{' · not in openclaw.json' if change.only_here else ''}"
-    how = f" · {sentence(change.how)}" if change.how else ""
+    effect = f"  {fmt.numbers(change.effect)}{' · not in openclaw.json' if change.only_here else ''}"
+    how = sentence(change.how) if change.how else ""
     rank = (f"rank {change.rank}", "warn" if how else "good")
-    made = wrapped(
-        line(mark, (fmt.left(text, wide), "strong"), rank, (effect, "dim"), (how, "warn")), cells - 1, 4
-    )
+    # The ranks stay below each other: that of a long setting is on a line of its own.
+    long = fmt.width_of(text) + 2 > _SETTING
+    name = line(mark, (fmt.left(text, _SETTING if not long else fmt.width_of(text)), "strong"))
+    made = wrapped(name, cells - 1, 4) if long else []
+    said = (*(line(mark, " " * _SETTING) if long else name), *line(rank, (effect, "dim")))
+    whole = line(*said, (f" · {how}" if how else "", "warn"))
+    if how and width(whole) > cells - 1:  # in a line of its own
+        made += wrapped(said, cells - 1, 4) + wrapped(line("    ", (how, "warn")), cells - 1, 4)
+    else:
+        made += wrapped(whole, cells - 1, 4)
     if selected and cells >= _EXPLAINED:
         about = [f"{name.replace('_', ' ')}: {KNOBS[name].help}" for name in change.set]
         about += ["not in openclaw.json: the agent cannot be configured like this"] * change.only_here
@@ -95,9 +101,9 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
 
 
 def setting(change: Change, knobs: Knobs) -> str:
-    """``half life days 30 → 338``; of several knobs joined."""
+    """``half life days: 30 → 338``; of several knobs joined."""
     parts = [
-        f"{name.replace('_', ' ')} {value_text(name, getattr(knobs, name))} → {value_text(name, value)}"
+        f"{name.replace('_', ' ')}: {value_text(name, getattr(knobs, name))} → {value_text(name, value)}"
         for name, value in change.set.items()
     ]
     return ", ".join(parts)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from textual import on
 from textual.app import ComposeResult
+from textual.containers import Vertical
 
 from openclaw_mem_engine.api import (
     Change,
@@ -80,9 +81,10 @@ class WhyNotScreen(WorkbenchScreen):
     def body(self) -> ComposeResult:
         yield Pane(id="asked")
         yield Brief(2, id="notes")
-        yield Pane(id="walk", classes="pane")
-        yield self.changes
-        yield Pane(id="passage", classes="pane")
+        with Vertical(id="answered"):
+            yield Pane(id="walk", classes="pane")
+            yield self.changes
+            yield Pane(id="passage", classes="pane")
         yield Pane(id="status")
 
     def on_mount(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openclaw_mem_engine.api import Anatomy, AnatomyState, Piece, Row
+from openclaw_mem_engine.api import Anatomy, AnatomyState, Piece, Row, never_shown
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, Span, fit, line, spread, width, wrapped
 
@@ -31,8 +31,8 @@ def summary(anatomy: Anatomy, cells: int) -> list[Line]:
     made = [spread(line((f" {words}", role)), line((f"{cut} ", "dim")), cells)]
     if anatomy.unshown.hidden_lines:
         mark = _HIDDEN if anatomy.hidden else " "
-        said = f" {mark} {anatomy.unshown.text}: {anatomy.unshown_cause}"
-        made += wrapped(line((said, "warn")), cells, 3)
+        said = f" {mark} {never_shown(anatomy.unshown.share, 'this file')}: {anatomy.unshown_cause}"
+        made += wrapped(line((said, "warn")), cells - 1, 3)
     if anatomy.why:
         made += wrapped(line(("   ", ""), (fmt.inert(anatomy.why), "warn")), cells, 3)
     return made
@@ -184,7 +184,7 @@ def _begins(anatomy: Anatomy, at: int, selected: bool, cells: int) -> Line:
 
 
 def _ends(at: int, selected: bool, cells: int) -> Line:
-    return _rule("┗" if selected else "└", f" end of {at + 1} ", selected, cells)
+    return _rule("┗" if selected else "└", f" end of chunk {at + 1} ", selected, cells)
 
 
 def _rule(corner: str, title: str, selected: bool, cells: int) -> Line:
@@ -206,7 +206,8 @@ def _numbered(anatomy: Anatomy, index: int, chosen: int, shown: range, gutter: i
     rows = wrapped(line((fmt.inert(content), role)), max(8, cells - gutter - 5), 2)
     mark = Span(f" {_HIDDEN if index in anatomy.hidden else ' '} ", "warn")
     head = (Span(f"{bar} ", bar_role), Span(fmt.right(str(number), gutter), "faint"), mark)
-    rest = (Span(f"{bar} ", bar_role), Span(" " * gutter), mark)
+    side = ("┃", "accent") if mine else (bar, bar_role)  # the sign of a shared line is on its first row
+    rest = (Span(f"{side[0]} ", side[1]), Span(" " * gutter), mark)
     return [(*(rest if at else head), *row) for at, row in enumerate(rows)]
 
 

@@ -120,8 +120,7 @@ def item_detail(item: Item | None, cells: int) -> list[Line]:
         say("result", fmt.inert(item.detail))
         return details.lines
     mark, role = _SEVERITIES[item.severity]
-    say("severity", (f"{mark} {item.severity}", f"strong {role}"), (f" · {item.code}", "dim"))
-    say("what", fmt.message_here(item.text))
+    say(Span(f"{mark} {item.severity}", f"strong {role}"), fmt.message_here(item.text))
     for at, evidence in enumerate(item.evidence):
         say("" if at else "evidence", (fmt.inert(evidence), "dim"))
     name = action_of(item)
@@ -148,7 +147,9 @@ def title(state: IndexState, damaged: bool) -> str:
         f"[$error]{fmt.count(report.errors, 'error')}[/]" if report.errors else "",
         f"[$warning]{fmt.count(warnings, 'warning')}[/]" if warnings else "",
     ]
-    if not any(parts):
+    if any(finding.code == "not-there" for finding in report.findings):
+        parts.append("no index")
+    elif not any(parts):
         parts = [f"healthy, {fmt.count(len(report.checks), 'check')}"]
     return fmt.join(("doctor", *parts, "deep" if report.deep else ""))
 

@@ -42,7 +42,7 @@ _CHUNKS, _SIZE, _STATE, _TIME = 6, 8, 18, 10
 def title(state: IndexState) -> str:
     """Title of the table: how many files there are, and how many of them are excluded."""
     if state.overview is None:
-        return "files"
+        return f"files · {UNKNOWN[0]} {UNKNOWN[1]}" if state.unreadable else "files"
     out = state.overview.number("refused", "left-out")
     return f"files · {len(state.files) - out:,}" + (f" + {out:,} excluded" if out else "")
 
@@ -156,7 +156,15 @@ _KINDS: dict[EventKind, tuple[str, str, str]] = {
     "snapshot": ("◆", "snapshot", "good"),
     "edit": ("+", "edit", "good"),
 }
+#: Mark and role of work that did not end as it should.
+_ENDED = {"failed": ("✗", "bad"), "stopped": ("!", "warn"), "killed": ("!", "warn")}
 _KIND = 10
+
+
+def _sign(event: Event) -> tuple[str, str, str]:
+    mark, words, role = _KINDS[event.kind]
+    mark, role = _ENDED.get(event.ended, (mark, role))
+    return mark, words, role
 
 
 def words(unknown: bool, row: FileRow) -> str:
@@ -167,7 +175,7 @@ def words(unknown: bool, row: FileRow) -> str:
 def event_row(state: IndexState, event: Event, cells: int, selected: bool) -> list[Line]:
     """Time, kind and text of an event; its further lines begin below the text, or where room is short below
     the kind."""
-    mark, words, role = _KINDS[event.kind]
+    mark, words, role = _sign(event)
     when = fmt.stamp(event.at, state.at, wide := cells >= 60)
     row = line(
         ("▌ " if selected else "  ", "accent"),
@@ -185,7 +193,7 @@ def event_detail(event: Event | None, state: IndexState, cells: int) -> list[Lin
         return wrapped(line(("No event has been recorded yet.", "dim")), cells)
     details = Details(cells)
     say = details.say
-    mark, words, role = _KINDS[event.kind]
+    mark, words, role = _sign(event)
     took = f", took {fmt.seconds(event.seconds)}" if event.seconds is not None else ""
     if event.kind == "recovered" and event.seconds is not None:
         took = f", after {fmt.age(event.seconds)}"

@@ -15,21 +15,27 @@ from openclaw_mem_engine.api import (
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, cut, line, spread, width, wrapped
 from openclaw_mem_tui.render.status import DAMAGED, SPINNER, Activity, doing, worst_first
 
 _LABEL = 9
+#: ``DAMAGED`` on the screen that has the key.
+DAMAGED_HERE = f"the index is damaged: {key('repair')} repairs it"
+
+#: The key that syncs, behind what it would sync.
+_SYNC = line(("(", "warn"), (key("sync_now"), "key"), (")", "warn"))
 
 
 def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> list[Line]:
     """What the index is, in a line or two where there is little room, else in four."""
     overview = state.overview
     if overview is None:
-        trouble = state.trouble or (activity.trouble if activity.phase == "failed" else "")
+        trouble = state.unreadable or (activity.trouble if activity.phase == "failed" else "")
         trouble = trouble or str(activity.damage or "")
         mark = (" ✗ ", "bad") if trouble else (" ◐ ", "accent")
         return wrapped(line(mark, fmt.message_here(trouble or "The index is being read.")), cells - 1, 3)
-    unsure, unknown = _unsure(state, activity), activity.damage is not None or state.unreadable
+    unsure = _unsure(state, activity)
+    unknown = activity.damage is not None or bool(state.unreadable)
     if short:
         end = line("  ", *(unsure or _in_short(state, overview)), " ")
         made = [spread((Span(" "), *_fitting(_held(overview, unknown), cells - width(end) - 1)), end, cells)]
@@ -118,8 +124,7 @@ def _agrees(overview: Overview) -> Line:
         return ()
     if not overview.differences:
         return line((" = ", "good"), ("matches the configuration", "dim"))
-    text = f"built with other settings: the next sync rebuilds ({key('sync_now')}) "
-    return line((" ≠ ", "bad"), (text, "warn"))
+    return line((" ≠ ", "bad"), ("built with other settings: the next sync rebuilds ", "warn"), *_SYNC, " ")
 
 
 def _unsure(state: IndexState, activity: Activity) -> Line:
@@ -159,7 +164,7 @@ def _in_short(state: IndexState, overview: Overview) -> Line:
     return worst_first(
         _errors(state),
         _lacking(overview) or line((freshness, role)),
-        line((f"{waiting:,} to sync ({key('sync_now')})", "warn")) if waiting else (),
+        line((f"{waiting:,} to sync ", "warn"), *_SYNC) if waiting else (),
         line((f"{out:,} excluded", "warn")) if out else (),
         _warnings(state),
     )
@@ -169,21 +174,25 @@ def _state(state: IndexState, overview: Overview) -> Line:
     """Errors first; then fresh, partial, or what is not and since when."""
     fresh, errors = overview.freshness, _errors(state)
     if fresh.state == "empty":
-        return worst_first(errors, line(("empty", "warn"), (f": {key('sync_now')} builds the index", "dim")))
+        return worst_first(
+            errors, line(("empty", "warn"), ": ", (key("sync_now"), "key"), (" builds the index", "dim"))
+        )
     waiting, out = overview.number(*FILES_WAITING), overview.number("refused", "left-out")
     lacking = _lacking(overview)
-    shown, why = (str(fresh.state), "good" if fresh.state == "fresh" else "warn"), ""
+    shown = (str(fresh.state), "good" if fresh.state == "fresh" else "warn")
+    why: Line = ()
     if fresh.state == "stale":
         since = f" since {fmt.clock(fresh.stale_since, state.at, True)}" if fresh.stale_since else ""
         shown = (f"stale{since}", "warn")
         if waiting:
-            why = f": {fmt.count(waiting, 'file')} to sync ({key('sync_now')})"
+            why = line(f": {fmt.count(waiting, 'file')} to sync ", *_SYNC)
         elif fresh.emptied:
-            why = f", kept ({key('prune')} drops it): {fmt.inert(fresh.emptied.reason.partition(': ')[0])}"
+            cause = fmt.inert(fresh.emptied.reason.partition(": ")[0])
+            why = line(", kept (", (key("prune"), "key"), f" drops it): {cause}")
         elif overview.differences:
-            why = f": {'; '.join(map(fmt.inert, overview.differences))}"
+            why = line(f": {'; '.join(map(fmt.inert, overview.differences))}")
     excluded = line((f"{fmt.count(out, 'file')} excluded", "warn")) if out else ()
-    return worst_first(errors, line(shown, why), lacking, excluded)
+    return worst_first(errors, line(shown, *why), lacking, excluded)
 
 
 # -- the bottom -------------------------------------------------------------------------------------------
@@ -191,8 +200,8 @@ def _state(state: IndexState, overview: Overview) -> Line:
 
 def status(state: IndexState, activity: Activity, progress: str, cells: int, frame: int) -> Line:
     """What runs, or what has just happened."""
-    working = doing(activity, frame)
-    trouble = state.trouble or activity.trouble
+    working = doing(activity, frame, line((key("repair"), "key"), (" repairs", "dim")))
+    trouble = state.unreadable or state.trouble or activity.trouble
     esc = ("  esc stops", "faint")
     if state.said and activity.phase == "failed":
         shown = line((" · ", "warn"), fmt.inert(state.said))
@@ -203,10 +212,11 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         far = f"  {fmt.crop(fmt.inert(progress), 60)}" if progress else ""
         shown = line((f" {spin} ", "accent"), (state.doing, "dim"), (far, "dim"), esc)
     elif trouble:
-        shown = line((" ✗ " if state.trouble else " ! ", "bad"), fmt.message_here(trouble))
+        shown = line(
+            (" ✗ " if state.unreadable or state.trouble else " ! ", "bad"), fmt.message_here(trouble)
+        )
         if width(shown) > cells:
-            end = line((" … ", "dim"), (key("messages"), "key"), (" shows all ", "dim"))
-            return (*fit(shown, cells - width(end)), *end)
+            return cut(shown, cells - 1)
     elif state.overview is None and activity.damage is None:
         shown = line((" ◐ ", "accent"), ("reading the index", "dim"))
     else:
@@ -214,8 +224,11 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         errors = activity.damage or activity.errors or (state.report and state.report.errors)
         sound = not errors and state.overview is not None and state.overview.freshness.state == "fresh"
         mark = (" ● ", "good") if sound else (" · ", "warn")
-        idle = DAMAGED if activity.damage is not None else "idle"
-        shown = line(mark, fmt.inert(state.said or activity.said or idle))
+        idle = DAMAGED_HERE if activity.damage is not None else "idle"
+        said = state.said or activity.said or idle
+        if said == activity.failed:
+            mark = (" ✗ ", "bad")
+        shown = line(mark, fmt.inert(DAMAGED_HERE if said == DAMAGED else said))
     return spread(shown, (), cells)
 
 

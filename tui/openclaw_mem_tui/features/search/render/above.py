@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
-from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.comparison import Compared, answered_by, compared
-from openclaw_mem_tui.features.search.render.funnel import funnel
+from openclaw_mem_tui.features.search.render.funnel import funnel, in_words
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, line, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, cut, fit, line, width, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Fate, Trace
@@ -57,32 +56,37 @@ def _lost(view: View) -> str:
 
 def numbers(view: View, cells: int, most: int = 2) -> list[Line]:
     """How many candidates each stage let through, and in ``most`` lines what another setting would add."""
-    more = api.would_add(view.trace) if view.trace is not None else ""
-    made = _beside("stages", cells, lambda room: [funnel(view, room)])
-    if more:
-        made += _beside("rescue", cells, lambda room: _sentence([more], "dim", room, most))
-    return made
+    stages = _beside("stages", cells, lambda room: [funnel(view, room)])
+    return [*stages, *(_rescue(view.trace, cells, most) if view.trace is not None else ())]
+
+
+def _rescue(trace: Trace, cells: int, most: int) -> list[Line]:
+    more = api.would_add(trace)
+    return _beside("rescue", cells, lambda room: _sentence([more], "dim", room, most)) if more else []
 
 
 def in_full(view: View, cells: int) -> list[Line]:
     """The sentences, however many lines they take."""
-    return [*above(view, cells, _ALL), *numbers(view, cells, _ALL), ()] if view.trace is not None else []
+    if view.trace is None:
+        return []
+    stages = _beside("stages", cells, lambda room: in_words(view, room))
+    return [*above(view, cells, _ALL), *stages, *_rescue(view.trace, cells, _ALL), ()]
 
 
 def _sentence(clauses: Sequence[str], role: str, cells: int, most: int) -> list[Line]:
     """The last clauses are left out, whole, where the others, two at least, then take one line, unless all is
     asked for."""
-    more = line((" … ", "dim"), (key("messages"), "key"))
     whole = [fmt.numbers(fmt.inert(clause, 1_000)) for clause in clauses]
     for count in range(len(whole), 1, -1) if most < _ALL else ():
-        said = line(" ", ("; ".join(whole[:count]), role), *(more if count < len(whole) else ()))
-        if width(said) < cells:
-            return [said]
+        said = line(" ", ("; ".join(whole[:count]), role))
+        shown = said if count == len(whole) else cut(said, cells - 1)
+        if width(shown) < cells and shown[: len(said)] == said:
+            return [shown]
     said = line(" ", ("; ".join(whole), role))
     made = wrapped(said, cells - 1, 1)
     if len(made) > most:
-        made = wrapped(said, max(8, cells - 1 - width(more)), 1)[:most]
-        made[-1] = fit((*made[-1], *more), cells - 1)
+        made = wrapped(said, max(8, cells - 1 - width(cut((), cells))), 1)[:most]  # no word is cut
+        made[-1] = cut(made[-1], cells - 1)
     return made
 
 
@@ -105,16 +109,12 @@ def _expected(view: View, trace: Trace, here: Sequence[Expected], cells: int) ->
         parts += line(
             "  " if parts else " ",
             ("✓ " if now.shown else "✗ ", "good" if now.shown else "bad"),
-            (fmt.inert(_name(passage, cells)), "strong"),
+            (fmt.location(fmt.inert(passage.location), max(16, cells // 3)), "strong"),
             (f" {moved}" if moved else "", role),
             (f" {fmt.numbers(fmt.inert(short))}", "dim"),
         )
     parts += line((f"  and {others} for other queries" if others else "", "faint"))
     return fit(parts, cells - 1)
-
-
-def _name(passage: Expected, cells: int) -> str:
-    return fmt.crop_left(passage.location, max(16, cells // 3))
 
 
 def _moved(before: Fate, now: Fate) -> str:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine import api
 from openclaw_mem_engine.api import profile
 from openclaw_mem_tui.bindings import key as key_of
-from openclaw_mem_tui.features.search.render.groups import counted
+from openclaw_mem_tui.features.search.render.groups import counted, packs
 from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, line, spread, width
+from openclaw_mem_tui.render.spans import Line, Span, line, spread, width, wrapped
 from openclaw_mem_tui.render.status import RESCUE
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def funnel(view: View, cells: int) -> Line:
-    """``vec 24 + bm25 24 → 39 candidates → min score .35 drops 28 → max 6 drops 5 → 6 returned``, and the
+    """``vector 24 + BM25 24 → 39 candidates → min score .35 drops 28 → max 6 drops 5 → 6 returned``, and the
     baseline at the right."""
     trace = view.trace
     if trace is None:
@@ -35,6 +35,18 @@ def funnel(view: View, cells: int) -> Line:
         if width(parts) + width(end) <= cells - 3:
             break
     return _with_end([span._replace(role=span.role or "dim") for span in parts], end, cells)
+
+
+def in_words(view: View, cells: int) -> list[Line]:
+    """All stages and the whole name of the baseline, in as many lines as that takes."""
+    if view.trace is None:
+        return []
+    made = wrapped(line(" ", *_parts(view.trace, 0)), cells - 1, 1)
+    baseline = _names(view, view.baseline)[:1] if view.compares and view.baseline is not None else []
+    return [
+        *made,
+        *(row for name in baseline for row in wrapped(line((f" baseline {name}", "dim")), cells - 1, 1)),
+    ]
 
 
 def _names(view: View, baseline: Baseline) -> list[str]:
@@ -101,7 +113,15 @@ def _stage(stage: Stage, compact: bool) -> Line:
     if stage.kind == "count":
         label, limit = counted(stage), ""
     lost = stage.entered - stage.left
-    return line((label + limit, "dim"), (f" drops {lost}", "bad")) if lost else ()
+    if not lost:
+        return ()
+    if packs(stage):
+        return line((f"first {stage.limit:g} continue ", "dim"), (f"({lost} dropped)", "bad"))
+    if stage.kind == "snippet":
+        return line(
+            (f"lines sent from {fmt.count(stage.left, 'chunk')} ", "dim"), (f"({lost} dropped)", "bad")
+        )
+    return line((label + limit, "dim"), (f" drops {lost}", "bad"))
 
 
 def _in_pool(trace: Trace) -> int:
@@ -119,8 +139,8 @@ def strip(
 ) -> Line:
     """The knobs that matter most in one line: the profile and which knobs are configured otherwise; what
     differs from the configuration is bold. No weights where the ``trace`` has lists of one kind alone, whose
-    score counts in full, and no reranking as configured where it reranked nothing. ``taught``: a lesson has
-    set the knobs; ``resets``: a key resets them."""
+    score counts in full, and no reranking or min score as configured where it has no effect. ``taught``: a
+    lesson has set the knobs; ``resets``: a key resets them."""
 
     named = set[str]()
 
@@ -142,8 +162,8 @@ def strip(
         shown.append(part(f"rrf k {knobs.rrf_k}{last}", "fusion", "rrf_k"))
     elif trace is None or len({lst.source.kind for lst in trace.lists}) != 1:
         vector, text = knobs.weights
-        shown.append(part(f"vec {fmt.score(vector, 2)}", "vector_weight", "fusion"))
-        shown.append(part(f"bm25 {fmt.score(text, 2)}", "text_weight"))
+        weights = f"vector {fmt.score(vector, 2)} BM25 {fmt.score(text, 2)}"
+        shown.append(part(weights, "vector_weight", "text_weight", "fusion"))
     reranked = trace is None or any(stage.constants.get("reranked") for stage in trace.stages)
     if knobs.rerank and (reranked or knobs.rerank != defaults.rerank):
         shown.append(part(f"rerank {knobs.rerank_top}", "rerank", "rerank_top", "blend"))
@@ -152,19 +172,23 @@ def strip(
     shown.append(part(f"mmr {'on' if knobs.mmr else 'off'}", "mmr"))
     if knobs.mmr:
         shown.append(part(f"λ {fmt.score(knobs.mmr_lambda, 2)}", "mmr_lambda"))
-    shown.append(part(f"min score {fmt.setting(knobs.min_score)}", "min_score"))
+    cuts = trace is None or trace.cut is not None or not trace.of_kind("cut")
+    if cuts or knobs.min_score != defaults.min_score:
+        idle = "" if cuts or not knobs.min_score else " (not applied)"
+        shown.append(part(f"min score {fmt.setting(knobs.min_score)}{idle}", "min_score"))
     shown.append(part(f"{knobs.candidates} per list", "candidate_multiplier", "pool_results", "list_rows"))
     if knobs.keyword_rescue != defaults.keyword_rescue:
         shown.append(part(f"rescue {knobs.keyword_rescue}", "keyword_rescue"))
     shown.append(part(f"max {knobs.max_results}", "max_results"))
     unnamed = {name: value for name, value in kept.items() if name not in named}
-    own = changed_words(original, original.set(unnamed)) if unnamed else ""
+    with_unnamed = original.set(unnamed)
+    own = changed_words(original, with_unnamed)
     shown.insert(0, part(f"{knobs.profile}{own and f' with {own}'}", "profile"))
     end = rest = unseen = line()
-    if changes := knobs.changes_from(defaults):
+    if changes := knobs.changed_names(defaults):
         hidden = sum(name not in named for name in changes)
         unseen = line((f", {hidden} not shown", "accent")) if hidden else ()
-        rest = line((" · ", "faint"), (key_of("reset_all"), "key"), (" reset", "dim")) if resets else ()
+        rest = line((" · ", "faint"), (key_of("reset_all"), "key"), (" reset all", "dim")) if resets else ()
         end = line((fmt.count(len(changes), "lesson change" if taught else "change"), "accent"))
     label = Span(f"{'profile':<9}", "dim", "knob('profile')")
 
@@ -176,7 +200,11 @@ def strip(
         if not fits():
             shown = [span for span in shown if span.role != "dim" or not span.text.endswith(less)]
     if own and not fits():
-        shown[0] = shown[0]._replace(text=f"{knobs.profile}, {fmt.count(len(unnamed), 'change')}")
+        shown[0] = shown[0]._replace(
+            text=f"{knobs.profile}, {fmt.count(len(with_unnamed.changed_names(original)), 'change')}"
+        )
+    if rest and not fits():
+        rest = (*rest[:-1], Span(" reset", "dim"))
     end = (*end, *(unseen if fits() else ()), *rest, *line(" ")) if end else ()
     return _with_end([label, *[p for span in shown for p in (Span(" │ ", "faint"), span)][1:]], end, cells)
 
@@ -214,10 +242,11 @@ def nothing(view: View) -> list[Line]:
 
 
 def _unmatched(trace: Trace) -> str:
-    kinds = list({lst.source.kind: lst.kind for lst in trace.lists}.values())
-    if not kinds:
+    lists = list({lst.source.kind: lst for lst in trace.lists}.values())
+    if not lists:
         return "No candidate list could be made; the reasons are below."
-    if len(kinds) == 1:
-        return f"{kinds[0].only}: {kinds[0].nothing(trace.knobs)}."
-    text = ", and ".join(kind.nothing(trace.knobs) for kind in kinds)
+    whys = [lst.kind.nothing(lst.source) for lst in lists]
+    if len(lists) == 1:
+        return f"{lists[0].kind.title} only: {whys[0]}."
+    text = ", and ".join(whys)
     return f"{text[0].upper()}{text[1:]}."

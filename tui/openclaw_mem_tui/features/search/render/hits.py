@@ -39,13 +39,12 @@ class Column(NamedTuple):
 
 class Layout(NamedTuple):
     """The columns for one trace and one pane width. ``path`` and ``text`` are the flexible ones, in cells;
-    ``folder``: paths are shown with the ``memory/`` that they share. ``ranked``: rows that are not returned
-    have a rank; where some are rescued, it would be that of another one."""
+    ``ranked``: rows that are not returned have a rank; where some are rescued, it would be that of another
+    one."""
 
     mode: Columns
     numbers: tuple[Column, ...]
     delta: bool
-    folder: bool
     path: int
     text: int
     marks: int
@@ -105,16 +104,11 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
             numbers = [c for c in numbers if c.kind not in gone and c.key not in gone]
     delta = delta and left() >= _MIN_PATH
     room = max(4, left())
-    # Paths without it may no longer be distinct.
-    candidates = view.pool.candidates.values() if view.pool is not None else ()
-    folder = room >= wanted or not all(
-        found.path.startswith(fmt.FOLDER) or found.path == "MEMORY.md" for found in candidates
-    )
     spare = room - wanted - 2
     text = spare if spare >= _ROOMY_TEXT else 0
     path = room - (text + 2 if text else 0)
     ranked = not any(row.outcome.rescued for row in trace.returned)
-    return Layout(mode, tuple(numbers), delta, folder, path, text, marks, rank, ranked)
+    return Layout(mode, tuple(numbers), delta, path, text, marks, rank, ranked)
 
 
 def _numbers(trace: Trace, mode: Columns) -> list[Column]:
@@ -166,7 +160,7 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
     if plan.delta:
         parts.append(_delta(view, row))
     parts.append(Span(fmt.left(_marks(row) if plan.delta else f" {_marks(row)}", plan.marks), "warn"))
-    parts.extend(fit(path_spans(row, plan.path, plan.folder, out), plan.path))
+    parts.extend(fit(path_spans(row, plan.path, out), plan.path))
     if plan.text:
         parts.extend(
             (Span("  "), *fit(best_line(view.candidate(row.chunk_id), row, marker, plan.text), plan.text))
@@ -186,7 +180,7 @@ def final_rank(row: Row) -> int | None:
 
 
 def _marks(row: Row) -> str:
-    return ("*" if row.outcome.rescued else "") + ("!" if row.shown.truncated else "")
+    return ("*" if row.outcome.rescued else "") + ("†" if row.shown.truncated else "")
 
 
 def _delta(view: View, row: Row) -> Span:
@@ -197,15 +191,14 @@ def _delta(view: View, row: Row) -> Span:
     return Span(" " + fmt.left(text, 4), role)
 
 
-def path_spans(row: Row, room: int, folder: bool = True, out: bool = False) -> Line:
-    """A location in ``room`` cells: a dim folder, the name, the range. Where room is short
-    ``fmt.path`` shortens the path; the range always stays."""
-    tail = f":{row.start_line}-{row.end_line}" if row.end_line > row.start_line else f":{row.start_line}"
-    path = fmt.inert(row.path if folder else row.path.removeprefix(fmt.FOLDER))
-    before, slash, name = fmt.path(path, max(1, room - len(tail))).rpartition("/")
-    before += slash
+def path_spans(row: Row, room: int, out: bool = False) -> Line:
+    """A location in ``room`` cells: a dim folder, the name, the range."""
+    end = f"-{row.end_line}" if row.end_line > row.start_line else ""
+    at = f"{fmt.inert(row.path)}:{row.start_line}{end}"
+    path, colon, lines = fmt.location(at, room).rpartition(":")
+    before, slash, name = path.rpartition("/")
     around = "faint" if out else "dim"
-    return line((before, around), (name, "dim" if out else ""), (tail, around))
+    return line((before + slash, around), (name, "dim" if out else ""), (colon + lines, around))
 
 
 def best_line(found: Candidate | None, row: Row, marker: Marker, room: int) -> Line:
@@ -245,12 +238,15 @@ def _stage_cell(row: Row, column: Column, digits: int) -> tuple[str, str]:
 
 
 def _list_score(row: Row, column: Column) -> float | None:
-    """The score of a row in one list; None where the list added nothing (ranked too low, or not at all)."""
+    """The score of a row in one list as it entered the fusion, of ranks the one that made them; None where
+    the list added nothing (ranked too low, or not at all)."""
     if column.term != column.key:
         return row.scores.get(column.term)
     operand = next((o for o in row.operands if o.label == column.term), None)
     if operand is None or not operand.inputs:
         return None
+    if "k" not in operand.inputs:
+        return operand.value
     return row.scores.get(column.key, next(iter(operand.inputs.values())))
 
 

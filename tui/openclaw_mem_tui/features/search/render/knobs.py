@@ -10,10 +10,12 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
 
 _NAME = 21
-_VALUE, _NUMBER = 12, 7
+_VALUE, _NUMBER = 12, 6
 _TRACK = 12
-#: Cells of " was .35" and the margin after a scale, and those from which values and scales have full width.
-_WAS, _ROOMY = 9, 2 + _NAME + _VALUE + 1 + _TRACK + 12
+#: Cells of " ○.35" after a scale, and those from which values and scales have full width.
+_WAS, _ROOMY = 5, 2 + _NAME + _VALUE + 1 + _TRACK + 12
+#: A range of more steps has no scale: other values would stand at the same place of it.
+_STEPS = 2 * _TRACK
 #: So many knobs are named that one step changes.
 _NAMED = 3
 
@@ -26,7 +28,7 @@ def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int
     plain = "faint" if idle else ""
     parts = [Span("▌ " if selected else "  ", "accent")]
     parts.append(Span(fmt.left(name.replace("_", " "), _NAME), plain or ("strong" if changed else "")))
-    number = name != PROFILE and KNOBS[name].kind in ("int", "float")
+    number = name != PROFILE and _has_scale(KNOBS[name])
     track = _TRACK if cells >= _ROOMY else min(_TRACK, cells - 2 - _NAME - _NUMBER - 1 - _WAS) * number
     wide = max(_VALUE, cells - 2 - _NAME - 1) if name == PROFILE and not changed else _VALUE
     wide = _NUMBER if number and 4 <= track < _TRACK else wide
@@ -39,11 +41,13 @@ def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int
         parts.append(Span(" " + fmt.left(shown, wide - 1), plain or ("strong accent" if changed else "")))
     room = cells - 3 - _NAME - wide
     if track >= 4 and name != PROFILE:
-        parts.append(Span(" " + _track(name, value, track), "dim"))
+        parts.append(Span(" " + (_track(name, value, default, track) if number else " " * track), "dim"))
         room -= track + 1
     if changed:
         was = value_text(name, default)
-        text = f"was {was}" if fmt.width_of(was) + 4 <= room else was
+        text = (
+            f"was {was}" if fmt.width_of(was) + 5 <= room else f"{'○' if number and track >= 4 else ''}{was}"
+        )
         parts.append(Span(" " + fmt.crop(text, room), "dim"))
     elif room >= 10 and name != PROFILE and not KNOBS[name].free:
         parts.append(Span(" retrieves", "faint"))
@@ -53,12 +57,13 @@ def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int
 def changed_words(before: Knobs, after: Knobs) -> str:
     """``min score .35``: the knobs that differ, as they are after, without those that have no effect then; of
     many, how many there are."""
-    names = [name for name in KNOBS if getattr(before, name) != getattr(after, name)]
-    names = [name for name in names if not idle(name, after)] or names
+    names = after.changed_names(before)
+    names = tuple(name for name in names if not idle(name, after)) or names
     if len(names) > _NAMED:
         named = f", profile {after.profile}" if after.profile != before.profile else ""
         return f"{len(names)} knobs{named}"
-    return ", ".join(f"{name.replace('_', ' ')} {value_text(name, getattr(after, name))}" for name in names)
+    words = {name: f"{name.replace('_', ' ')}{' =' * (KNOBS[name].kind == 'choice')}" for name in names}
+    return ", ".join(f"{words[name]} {value_text(name, getattr(after, name))}" for name in names)
 
 
 def value_text(name: str, value: KnobValue) -> str:
@@ -73,13 +78,16 @@ def value_text(name: str, value: KnobValue) -> str:
     return spec.meaning(value) or (f"{value:g}" if isinstance(value, float) else str(value))
 
 
-def _track(name: str, value: KnobValue, cells: int) -> str:
-    """A small scale with the value on it; blank for choices and switches."""
-    spec = KNOBS[name]
-    if spec.kind not in ("int", "float") or isinstance(value, (str, bool)):
-        return " " * cells
-    at = round((float(value) - spec.low) / (spec.high - spec.low) * (cells - 1))
-    return "─" * at + "●" + "─" * (cells - 1 - at)
+def _has_scale(spec: KnobSpec) -> bool:
+    return spec.kind in ("int", "float") and (spec.high - spec.low) / spec.step <= _STEPS
+
+
+def _track(name: str, value: KnobValue, default: KnobValue, cells: int) -> str:
+    """A small scale with the value on it, and the configured one where that is another."""
+    spec, made = KNOBS[name], ["─"] * cells
+    for number, sign in ((default, "○"), (value, "●")):
+        made[round((float(number) - spec.low) / (spec.high - spec.low) * (cells - 1))] = sign
+    return "".join(made)
 
 
 def panel_row(knobs: Knobs, defaults: Knobs, name: str, cells: int, selected: bool) -> Line:
@@ -90,7 +98,7 @@ def panel_row(knobs: Knobs, defaults: Knobs, name: str, cells: int, selected: bo
 
 def meaning(name: str) -> str:
     """What a knob does."""
-    return "sets all knobs" if name == PROFILE else KNOBS[name].help
+    return "sets the knobs that are not configured" if name == PROFILE else KNOBS[name].help
 
 
 def idle(name: str, knobs: Knobs) -> str:

@@ -8,15 +8,15 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.api import Trace
 
 _MARKS = (
-    ("·", "not in the pool by that list, or unchanged by that stage"),
+    ("·", "this list did not find it, or this stage did not change it"),
     ("#27", "waterfall: rank 27 in that list"),
-    ("evergreen", "no date: unchanged by decay"),
+    ("evergreen", "MEMORY.md, or a note in memory/ whose name is not just a date: unchanged by decay"),
     ("▲2 ▼2", "two ranks higher than in the baseline; two ranks lower"),
     ("=", "the same rank as in the baseline"),
     ("new", "not returned by the baseline"),
-    ("out", "returned only by the baseline"),
+    ("out", "returned only by the baseline; these rows are in its order"),
     ("*", "rescued: a keyword match below min score"),
-    ("!", "shortened, without its best line or a part of it"),
+    ("†", "shortened, without its best line or a part of it"),
     ("█ ▒", "waterfall: what a step adds; what it takes away"),
     ("mmr", "λ × rel − (1 − λ) × sim: score scaled to 0–1, similarity to a result chosen before"),
     ("┊", "a line of the chunk that is not sent; lengths are in UTF-16 units"),

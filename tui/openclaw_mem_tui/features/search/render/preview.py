@@ -41,11 +41,13 @@ def snippet(view: View, row: Row, presented: str, marker: Marker, cells: int) ->
             for number, text in _lines_of(result, body)
         )
         made = _numbered(got, last, marker, cells)
+        units = api.utf16_length(body)
+        sent = f"{fmt.count(units, 'character')} sent"
         if cited:
             footer = fmt.inert(presented[len(body) :].strip())
             made += [(), *wrapped(line((footer, "dim")), cells, 2)]
-        units = fmt.count(api.utf16_length(presented), "character")
-        made.append(line((f"{units} sent", "faint")))
+            sent += f", plus {api.utf16_length(presented) - units} for the source line"
+        made.append(line((sent, "faint")))
     here = _seen([result] if result is not None else [])
     anywhere = _seen(view.results_of(row.path))
     hidden = [

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
-from openclaw_mem_tui.features.search.comparison import GONE
 from openclaw_mem_tui.features.search.render import operands, outcome
 from openclaw_mem_tui.features.search.render.groups import dropped_by
-from openclaw_mem_tui.features.search.render.hits import best_line, final_rank, steps
+from openclaw_mem_tui.features.search.render.hits import Step, best_line, final_rank, steps
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import ROLES, Line, Span, fit, line, slice_of, spread, text_of, wrapped
@@ -116,7 +116,7 @@ def waterfall(
     made = [head, *([] if whole else _reason(trace, row, cells))]
     compared = _compare(view, trace, row, digits, cells)
     if not row.operands:
-        return [*made, *other_spaces, *(compared if row.outcome.stage == GONE else ())]
+        return [*made, *other_spaces, *compared]
     if titled:
         by_rank = any("k" in operand.inputs for operand in row.operands)
         added = "weight ÷ (k + rank)" if by_rank else "rank, score × weight"
@@ -124,7 +124,7 @@ def waterfall(
     total = 0.0
     fused = {lst.term: lst for lst in trace.lists}
     labels = {stage.name: stage.label for stage in trace.stages if stage.kind != "list"}
-    several, unmatched = len(fused) > 1 and "fusion" in labels, list[Line]()
+    several, below = len(fused) > 1 and "fusion" in labels, list[Line]()
     adding = sum(operand.label in fused and bool(operand.product) for operand in row.operands)
     folded = marker is not None and adding > _LOW_LISTS
     for operand, before, total, change in steps(row):
@@ -137,10 +137,14 @@ def waterfall(
                 text = operands.detail(operand, row.ranks.get(lst.key))
                 bar = axis.bar(before, total, _role(label))
                 made.append(step(lst.label, text, bar, fmt.signed(change, digits)))
-                made += [*said(operands.mixed(operand)), *said(note)]
+                made += said(note)
+                if how := operands.computed(operand, trace.knobs):
+                    below += wrapped(
+                        line((fmt.left(lst.label, _LABEL), "dim"), (how, "faint")), cells, _LABEL
+                    )
             else:
-                # A long reason would part the bars, and push the final score out of a low pane.
-                (unmatched if fmt.width_of(note) > detail else made).extend(absent(lst.label, note))
+                # As above, a line of text would part the bars, and push the final score out of a low pane.
+                (below if fmt.width_of(note) > detail else made).extend(absent(lst.label, note))
             continue
         if several:
             several = False
@@ -160,9 +164,11 @@ def waterfall(
             axis.drawn = False
         if operand.op == "set":
             rank = operand.inputs.get("rank", operand.inputs.get("position"))
-            was = fmt.score(before, digits)
-            how = f"1/{rank:g} = " if rank is not None else ""
-            text = f"{how}{fmt.score(total, digits)} replaces {was}"
+            was, now = fmt.score(before, digits), fmt.score(total, digits)
+            if rank is not None:
+                text = f"rank {rank:g} by {was}: 1 ÷ {rank:g} = {now}"
+            else:
+                text = f"{now} replaces {was}"
             made += wrapped(line((f"{fmt.left(label, _LABEL - 1)} ", "dim"), text), cells, _LABEL)
             made += said(note)
             continue
@@ -174,7 +180,7 @@ def waterfall(
     if margin := _margin(trace, total, digits):
         label, value, role = margin
         made.append(step(label, "", axis.bar(0, 0, ""), value, role))
-    made += [*unmatched, *_diversity(trace, row, cells)]
+    made += [*below, *_diversity(trace, row, cells)]
     return [*made, *_queries(trace, cells), *other_spaces, *compared]
 
 
@@ -218,9 +224,17 @@ def _diversity(trace: Trace, row: Row, cells: int) -> list[Line]:
     stage = next((stage for stage in trace.of_kind("order") if "lambda" in stage.constants), None)
     if seen is None or stage is None:
         return []
-    chosen = f" picked {_ordinal(row.ranks[stage.name])}" if seen.picked else ""
     text = fmt.numbers(api.diversity_sum(seen, float(stage.constants["lambda"])))
-    made = wrapped(line((fmt.left(stage.label, _LABEL), "dim"), text, (chosen, "dim")), cells, _LABEL)
+    chosen = f" picked {api.ordinal(row.ranks[stage.name])}" if seen.picked else ""
+    label = (fmt.left(stage.label, _LABEL), "dim")
+    made = wrapped(line(label, text, (chosen, "dim")), cells, _LABEL)
+    if len(made) > 1 and _LABEL + fmt.width_of(short := text.replace(" × ", "×")) <= cells:
+        # Its value stands below those of the other steps, not alone in a line.
+        summands, equals, value = short.rpartition(" = ")
+        made = [spread(line(label, summands), line(f"{equals.lstrip()}{value}"), cells)]
+        made += [line((" " * (_LABEL - 1) + chosen, "dim"))] if chosen else []
+    if scaled := fmt.numbers(api.relevance(row, trace)):
+        made += wrapped(line(" " * _LABEL, (scaled, "faint")), cells, _LABEL)
     if seen.nearest is not None and seen.similarity > 0 and row.outcome.stage != stage.name:
         nearest = fmt.crop_left(fmt.inert(seen.nearest), cells - _LABEL - 8)
         made.append(line((" " * _LABEL + "nearest ", "dim"), (nearest, "dim")))
@@ -236,11 +250,6 @@ def _other_spaces(trace: Trace, row: Row, cells: int) -> list[Line]:
             start = line((fmt.left("also", _LABEL), "dim"), f"{rank} {score} ", (fmt.inert(lst.owner), "dim"))
             made.append(spread(start, line(("not fused", "faint")), cells))
     return made
-
-
-def _ordinal(number: int) -> str:
-    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"
 
 
 def _reason(trace: Trace, row: Row, cells: int) -> list[Line]:
@@ -292,10 +301,17 @@ def _in_baseline(view: View, row: Row, digits: int) -> str:
     return f"not returned{at}, {fmt.numbers(fmt.inert(why or stage))}"
 
 
-def _contributions(row: Row) -> dict[str, float]:
-    """What makes the final score, by operand: of what a later stage replaced nothing is left."""
+def _before_ranks(row: Row) -> list[Step]:
+    """The steps up to the fused rank of a row, where its score is 1 / that rank; empty for any other."""
+    found = steps(row)
+    at = next((at for at, step in enumerate(found) if step.operand.stage == "position"), 0)
+    return found[:at] if found[at:] and found[-1].after == found[at].after else []
+
+
+def _contributions(made_by: Sequence[Step]) -> dict[str, float]:
+    """What makes the last score, by operand: of what a later stage replaced nothing is left."""
     made: dict[str, float] = {}
-    for step in steps(row):
+    for step in made_by:
         if step.operand.op == "set":
             made = {step.operand.label: step.after}
         else:
@@ -304,16 +320,20 @@ def _contributions(row: Row) -> dict[str, float]:
 
 
 def _difference(trace: Trace, name: str, row: Row, other: Row, digits: int, cells: int) -> list[Line]:
-    mine, theirs = row.final, other.final
-    if mine is None or theirs is None:
+    ranked = _before_ranks(row), _before_ranks(other)
+    mine_made, theirs_made = ranked if all(ranked) else (steps(row), steps(other))
+    if not mine_made or not theirs_made:
         return []
+    mine, theirs = mine_made[-1].after, theirs_made[-1].after
     labels = {stage.name: stage.label for stage in trace.stages if stage.kind != "list"}
     labels |= {lst.term: lst.label for lst in trace.lists}
-    mine_by, theirs_by = (_contributions(r) for r in (row, other))
+    mine_by, theirs_by = _contributions(mine_made), _contributions(theirs_made)
     gaps = [(labels.get(name, name), change - theirs_by.get(name, 0.0)) for name, change in mine_by.items()]
     parts = [f"{label} {fmt.signed(gap, digits)}" for label, gap in gaps if abs(gap) >= 0.5 * 10**-digits]
-    because = f" ({', '.join(parts)})" if parts else ""
+    because = f": {', '.join(parts)}" if parts else ""
     where = "ahead of" if mine >= theirs else "behind"
     by = fmt.score(abs(mine - theirs), digits)
-    spans = line((f"{where} {name} by ", "dim"), (by, "strong"), (because, "dim"))
+    # 1 / rank says only that one rank is before the other.
+    scored = " + ".join(s.label for s in trace.stages if s.name in _FUSED) if all(ranked) else ""
+    spans = line((by, "strong"), (f" {where} {name}{scored and f' in {scored}'}{because}", "dim"))
     return wrapped(spans, cells, _LABEL)
