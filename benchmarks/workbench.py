@@ -44,6 +44,7 @@ from textual.pilot import Pilot
 
 from openclaw_mem_engine.cli.main import NEW_OBJECTS
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.ranking.profiles import SELECTABLE
 from openclaw_mem_tui.app import Workbench
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ GOALS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description="CPU cost of the workbench.")
     parser.add_argument("--files", type=int, nargs="+", default=[2_000, 20_000])
-    parser.add_argument("--profiles", nargs="+", default=["documented", "workbench"])
+    parser.add_argument("--profiles", nargs="+", choices=SELECTABLE, default=["documented", "workbench"])
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     for files in options.files:

@@ -101,8 +101,8 @@ SCENES: tuple[Scene, ...] = (
     Scene("lessons", LARGE, ("T",), demo=True),
     Scene("providers", LARGE, ("2",), demo=True, snapshot=True),
     Scene("providers-small", SMALL, ("2",), demo=True, snapshot=True),
-    Scene("fault", LARGE, ("2", "tab", "space", "enter"), demo=True, snapshot=True),
-    Scene("fault-small", SMALL, ("2", "tab", "space", "enter"), demo=True),
+    Scene("fault", LARGE, ("2", "tab", "space", "enter"), query=VLAN, snapshot=True),
+    Scene("fault-small", SMALL, ("2", "tab", "space", "enter"), query=VLAN),
     Scene("fault-providers", LARGE, ("2", "tab", "space"), query=VLAN),
     Scene(
         "fault-providers-small",
@@ -129,7 +129,7 @@ SCENES: tuple[Scene, ...] = (
     Scene("curate-notes", LARGE, ("5", "tab"), query=VLAN),
     Scene("remember", LARGE, ("M", *"Ines prefers calls after ten"), query=VLAN),
     Scene("why-not", LARGE, ("down", "down", "full_stop", "w"), query=DRILL, snapshot=True),
-    Scene("why-not-small", SMALL, ("W", *"shared", "enter"), query=VLAN, snapshot=True),
+    Scene("why-not-small", SMALL, ("W", *"MEMORY.md:26", "enter"), query=VLAN, snapshot=True),
     Scene("expected", LARGE, ("down", "full_stop", "p", "right"), query=DRILL, snapshot=True),
     Scene("backend", LARGE, ("o",), query=DRILL, snapshot=True),
     Scene("backend-small", SMALL, ("o", "down"), query=DRILL, snapshot=True),
@@ -158,7 +158,7 @@ class SteadyMemory(Memory):
     ) -> Pool:
         pool = super().retrieve(query, knobs, cancel, **options)
         lists = tuple(replace(found, milliseconds=0.4 if found.words else 0.3) for found in pool.lists)
-        fixed = {"embed": 0.2, "vec": 0.3, "bm25": 0.4, "lines": 0.1, "rerank": 0.5, "expand": 0.1}
+        fixed = {"embed": 0.2, "vector": 0.3, "BM25": 0.4, "lines": 0.1, "rerank": 0.5, "expand": 0.1}
         timings = {name: fixed[name] for name in pool.timings}
         return replace(pool, lists=lists, timings=timings)
 

@@ -62,7 +62,7 @@ def test_prune_forgets_the_idle_and_spares_the_needed(call: Call, world: World) 
     [
         (["cache", "prune", "--max", "many"], "--max is 'many'"),
         (["cache", "prune", "--max", "-1"], "--max is '-1'"),
-        (["cache", "stats", "--max", "1"], "--max belongs to"),
+        (["cache", "stats", "--max", "1"], "There is no option --max."),
         (["cache", "burn"], "There is no command 'burn'"),
     ],
 )

@@ -115,11 +115,15 @@ def test_get_of_a_missing_file_is_empty_and_suggests(call: Call) -> None:
     said = call("get", "memory/projects/grenhouse.md")
     assert (said.code, said.out) == (0, "")
     assert (
-        "no such memory file: memory/projects/grenhouse.md. Did you mean memory/projects/greenhouse.md"
+        "There is no note memory/projects/grenhouse.md. Did you mean memory/projects/greenhouse.md"
         in said.err
     )
-    unlike = " ".join(call("get", "memory/qqqqqqqq.md").err.split())
-    assert unlike.endswith(": memory/qqqqqqqq.md. `openclaw-mem files` lists all memory files.")
+    unlike = " ".join(call("get", "memory/nope.md").err.split())  # in the folder of many, like none of them
+    assert unlike.endswith("There is no note memory/nope.md. `openclaw-mem files` lists all memory files.")
+    for command in (["get"], ["why-not", "router"]):
+        wrong = call(*command, "MEMORY.md:abc")
+        assert (wrong.code, wrong.out) == (4, "")
+        assert wrong.err.endswith("openclaw-mem: 'abc' is not a line: write MEMORY.md:3 or MEMORY.md:3-8.\n")
 
 
 def test_get_of_a_name_that_no_disk_can_hold_is_refused(call: Call) -> None:
@@ -195,7 +199,7 @@ def test_status_and_chunks_name_what_no_search_shows(
     assert list(found) == ["memory/long.md"]
     assert 0 < status["unshown"]["share"] < found["memory/long.md"]["share"]
     assert found["memory/long.md"]["characters"] == len(long)
-    assert " of the characters are never in a snippet, " in call("status").out
+    assert " of the text can never appear in a search result, " in call("status").out
     assert call("chunks", "memory/long.md", "--json").json["unshown"] == found["memory/long.md"]
     monkeypatch.setenv("OPENCLAW_MEM_PROFILE", "workbench")
     assert "memory/long.md" not in call("status", "--json").json["unshown"]["files"]
@@ -283,6 +287,8 @@ def test_settings_and_help_fit_a_terminal_of_80_columns(call: Call, monkeypatch:
 
 def test_the_help_lists_every_command_once_on_one_line(bare: Call) -> None:
     said = bare("--help").out
+    assert "--json" in bare("log", "--help").out and "--json" not in bare("tui", "--help").out
+    assert bare("help").out == said and bare("help", "log").out == bare("log", "--help").out
     for command in COMMANDS:
         assert said.count(f"\n  {command.name:15}  {command.summary}\n") == 1, command.name
         assert len(command.summary) <= 59
@@ -314,10 +320,8 @@ def test_an_agent_that_is_not_configured_is_said_before_its_missing_workspace(
 
 def test_a_glob_that_matches_nothing_is_said(call: Call) -> None:
     said = call("search", "router", "--include", "nots/*.md", "--include", "*.txt")
-    assert (
-        "2026-02-20.md" in said.out and "Not indexed: '*.txt' takes in no file that ends in .md." in said.out
-    )
-    assert "not indexed: '*.txt' takes in no" in call("index", "--include", "*.txt").out
+    assert "2026-02-20.md" in said.out and "Not indexed: '*.txt' matches no .md file." in said.out
+    assert "not indexed: '*.txt' matches no" in call("index", "--include", "*.txt").out
 
 
 @pytest.mark.parametrize(("command", "kinds"), [("log", KINDS), ("timeline", MOMENT_KINDS)])
@@ -425,6 +429,21 @@ def test_every_command_has_help_with_an_example(
     assert "--workspace DIR" in said.out
     *full, _last = said.out.split("\n\n")[1].splitlines()
     assert all(len(line) > 75 for line in full), "the description is one paragraph"
+
+
+def test_a_command_of_a_command_has_its_own_help(bare: Call) -> None:
+    """Its own options and examples; without one the default runs, with its options."""
+    commands = [(group.name, one) for group in COMMANDS for one in group.commands]
+    assert {"config", "cache", "model", "qmd", "store", "memories"} == {group for group, _ in commands}
+    for group, one in commands:
+        if not one.commands:
+            text = " ".join(bare(group, one.name, "--help").out.split())
+            assert f"usage: openclaw-mem {group} {one.name} " in text
+            assert f"examples: openclaw-mem {group} {one.name}" in text
+    assert "--dry-run" in bare("config", "set", "--help").out
+    assert "--dry-run" not in bare("config", "show", "--help").out + bare("config", "--help").out
+    assert bare("config", "--verbose").out == bare("config", "show", "--verbose").out
+    assert bare("config", "bogus").err.startswith("openclaw-mem: There is no command 'bogus'.")
 
 
 def test_version(bare: Call) -> None:

@@ -42,11 +42,11 @@ def test_what_could_not_be_loaded_is_refused_and_nothing_is_written(call: Call, 
         (("set",), 2, "Name what to set"),
         (("undo",), 2, "no change"),
         (("set", "quey=1"), 2, "`openclaw-mem config` lists the settings"),
-        (("undo", "theme"), 2, "takes no KEY"),
+        (("undo", "theme"), 2, "See `openclaw-mem config undo --help`"),
         (("show", "theme=x"), 2, "written by `openclaw-mem config set theme=x`"),
         (("show", "quer"), 2, "Did you mean query?"),
         (("show", "query.min_scor"), 2, "Did you mean query.min_score?"),
-        (("show", "--yes"), 2, "for `openclaw-mem config set`"),
+        (("show", "--yes"), 2, "There is no option --yes. See `openclaw-mem config show --help`"),
     ):
         said = call("config", *given, *([] if given[0] == "show" else ["--yes"]))
         assert said.code == code and why in said.err, (given, said)

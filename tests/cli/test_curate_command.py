@@ -24,7 +24,7 @@ def test_nothing_to_curate_is_said(call: Call, world: World) -> None:
     said = call("curate")
     assert said.out.splitlines() == [
         "MEMORY.md: 4 lines (200 advised), 80 of 20,000 characters",
-        "no agent search is recorded: the transcripts hold none that returned something",
+        "no agent search that returned something is recorded",
         "",
         "no proposals",
     ]
@@ -115,7 +115,7 @@ def test_searches_of_the_tool_command_count(call: Call, world: World) -> None:
     counts = {file["path"]: file["searches"] for file in found["files"]}
     assert counts["memory/2026-02-20.md"] >= 2
     effect = call("curate").out.splitlines()[1]
-    assert "recorded, last" in effect
+    assert ", last 20" in effect
     kept = world.data / "curation.sqlite"
     assert kept.stat().st_mode & 0o777 == 0o600
 

@@ -117,7 +117,7 @@ def test_a_stop_after_the_mending_does_not_hide_it(
     monkeypatch.setattr(doctor, "fix", fix_and_press_ctrl_c)
     said = call("doctor", "--fix")
     assert (said.code, said.out) == (130, "")
-    assert "Repaired: " in said.err and "full-text tables were rebuilt" in said.err
+    assert "Repaired: " in said.err and "the index was made anew" in said.err
     assert said.err.rstrip().endswith("The checks after that were stopped.")
     event = call("log", "--kind", "doctor", "--json").json["events"][-1]
     assert event["text"].startswith("Repaired: ") and event["counts"] == {"repaired": 1}
@@ -133,7 +133,7 @@ def test_fix_mends_and_tells(call: Call, world: World) -> None:
     )
     said = call("doctor", "--fix")
     assert said.code == 0
-    assert "repaired" in said.out and "full-text tables were rebuilt from 4 chunks" in said.out
+    assert "repaired" in said.out and "the index was made anew from its own 4 chunks" in said.out
     assert call("doctor", "--json", "--fix").json["findings"] == []
     assert "network" not in call("search", "coffee").out
     assert call("search", "GRN-40417").code == 0
@@ -344,7 +344,7 @@ def test_keys_that_the_workbench_does_not_use_are_a_warning_each(call: Call, wor
     ours.parent.mkdir(parents=True)
     for keys, why in (
         ('rebuild = "r"', "r would be sync_now and rebuild, on screen index. Both keep their default keys"),
-        ('rebiuld = "f9"', "'rebiuld' is no id of a key. Did you mean rebuild?"),
+        ('rebiuld = "f9"', "'rebiuld' is not the id of an action. Did you mean rebuild?"),
         ('rebuild = "f9"', ""),
     ):
         ours.write_text(f"[keys]\n{keys}\n", "utf-8")

@@ -13,6 +13,9 @@ from openclaw_mem_engine.cli import index_agents, planning
 from openclaw_mem_engine.cli.main import run
 from openclaw_mem_engine.cli.opening import open_memory
 from openclaw_mem_engine.cli.progress import progress_text
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.model import WAITING
+from openclaw_mem_engine.sync.report import SyncReport
 from support import postgres
 from support.memories import write_notes
 
@@ -141,3 +144,20 @@ def test_options_that_do_not_fit_are_refused(
 
 def test_the_progress_counts_agents() -> None:
     assert "3/9 agents" in progress_text(3, 9, "bob", 1.0, index_agents._AgentLine.unit)
+
+
+def test_what_an_agent_waits_for_is_said_with_its_id(
+    workspaces: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Waiting(Memory):
+        def sync(self, *given: Any) -> SyncReport:
+            given[1](0, 0, f"{WAITING}127.0.0.1:8803")
+            given[1](0, 1, "memory/x.md")
+            return super().sync(*given)
+
+    said: list[str] = []
+    monkeypatch.setattr(index_agents._AgentLine, "__call__", lambda _, *progress: said.append(progress[2]))
+    monkeypatch.setattr("openclaw_mem_engine.memory.Memory", Waiting)
+    result(capsys, "--agents", str(workspaces / "agents"), "--jobs", "1")
+    waited = [f"waiting for 127.0.0.1:8803 (agent {one})" for one in AGENTS]
+    assert sorted(label for label in said if label not in AGENTS) == waited

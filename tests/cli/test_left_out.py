@@ -55,7 +55,7 @@ def test_index_counts_what_it_refused_by_itself(call: Call, world: World) -> Non
     )
     events = call("log", "--json").json["events"]
     assert [event["text"] for event in events[1:]] == [
-        "0 files new or modified, 0 deleted, 1 excluded.",
+        "0 files new or modified, 1 excluded.",
         "0 files new or modified, 1 deleted, 1 excluded.",
     ]
     assert events[1]["reason"] == "Excluded: MEMORY.md: binary: NUL at byte 3 (its old text was removed)."

@@ -145,13 +145,15 @@ def test_a_disk_that_refuses_and_a_file_that_is_damaged_are_said(call: Call, wor
 _KILLED = """
 import os, signal, sys
 from openclaw_mem_engine.plugin import memories
+from openclaw_mem_engine.state import disk
 step = sys.argv[1]
-original = getattr(memories, step)
+module = disk if step == "write_file" else memories
+original = getattr(module, step)
 def stop(*arguments, **named):
     if step == "write_file":
         original(*arguments, **named)
     os.kill(os.getpid(), signal.SIGKILL)
-setattr(memories, step, stop)
+setattr(module, step, stop)
 from openclaw_mem_engine.cli.main import run
 run(sys.argv[2:])
 """

@@ -138,7 +138,7 @@ def test_a_stopped_download_goes_on_where_it_was(world: World, hub: Hub) -> None
         (["model", "download", "--model", "hf:broken", "--yes"], "is not the address of a model"),
         (["model", "download", "--model", "hf:a/../b.gguf", "--yes"], "is not the address of a model"),
         (["model", "download", "--model", " ", "--yes"], "--model is empty"),
-        (["model", "--yes"], "belong to `openclaw-mem model download`"),
+        (["model", "status", "--yes"], "There is no option --yes. See `openclaw-mem model status --help`"),
         (["model", "download", "--yes", "--from", "http://example.org"], "--from takes an https address"),
         (["model", "download", "--yes", "--from", "ftp://127.0.0.1"], "--from takes an https address"),
         (["model", "download", "--yes", "--from", "https://user:hunter2@example.org"], "--from takes"),

@@ -69,7 +69,7 @@ def test_the_first_search_answers_though_the_provider_does_not(call: Call, world
         own.write_text(f'[provider]\nname = "openai"\nbase_url = "{server.base_url}"\nmodel = "m"\n')
         first = call("search", "router", "--json")
         assert first.code == 0 and first.json["results"][0]["path"] == "memory/2026-02-20.md"
-        assert "did not answer within" in first.json["fallback"]["reason"]
+        assert "gave no embedding within" in first.json["fallback"]["reason"]
         assert "`openclaw-mem index` does the rest" in first.err
         sent = len(server.requests)
         assert sent <= 1

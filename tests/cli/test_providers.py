@@ -44,7 +44,7 @@ def test_the_chain_of_an_untouched_machine(call: Call, world: World) -> None:
     assert head.split() == ["provider", "role", "state", "vectors", "latency", "why"]
     assert row_of(said.out, "static").split()[:3] == ["static", "primary", "active"]
     assert row_of(said.out, "openai").split()[:3] == ["openai", "–", "not"]
-    assert row_of(said.out, "bm25").split()[:3] == ["bm25", "–", "active"]
+    assert row_of(said.out, "BM25").split()[:3] == ["BM25", "–", "active"]
     assert "local only" in said.out
     assert "No request was sent to a metered provider" in said.out
     assert not world.data.exists()  # looking leaves nothing behind

@@ -272,3 +272,12 @@ def test_nothing_is_made_by_looking(call: Call, world: World) -> None:
     for command in (["status"], ["index", "--dry-run"], ["doctor"]):
         assert call(*command).code == 0
     assert not list(world.data.glob("qmd"))
+
+
+def test_a_profile_keeps_our_settings(qmd: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text("[query]\ncandidate_limit = 1\n", "utf-8")
+    asked = "qmd", "query", "router tomatoes", "--no-rerank", "--json", "--profile", "qmd-2.8"
+    assert len(qmd(*asked).json) > 1
+    monkeypatch.setenv("OPENCLAW_MEM_CONFIG", str(own))
+    assert len(qmd(*asked).json) == 1

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from openclaw_mem_engine.cli.main import run
+from openclaw_mem_engine.notes.edit import NoteEdit
+from openclaw_mem_engine.notes.editor import NoteEditor, Written
 from support.commands import Call, World
 
 
@@ -44,6 +46,24 @@ def test_written_after_a_yes_and_taken_back(note: Path, capsys: pytest.CaptureFi
     assert run(["undo", "--yes"]) == 2
     assert "no edit that can be undone" in capsys.readouterr().err
     assert run(["undo", "1", "--show"]) == 0
+
+
+def test_with_yes_a_note_that_others_write_meanwhile_gets_the_text_too(
+    note: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, others = NoteEditor.write, ["- VLAN 30 is for cameras\n", "- VLAN 40 is for printers\n"]
+
+    def late(editor: NoteEditor, edit: NoteEdit) -> Written:
+        if others:
+            note.write_text(note.read_text() + others.pop())
+        return write(editor, edit)
+
+    monkeypatch.setattr(NoteEditor, "write", late)
+    assert run(["remember", "--yes", "VLAN 20 is for guests"]) == 0
+    assert [line[:9] for line in note.read_text().splitlines()[3:]] == [f"- VLAN {n}0" for n in (1, 4, 3, 2)]
+    said = capsys.readouterr()
+    assert said.err.count("MEMORY.md was modified meanwhile: the text is added to what it holds now.") == 2
+    assert "written: MEMORY.md +1 line." in said.out
 
 
 def test_what_looks_like_a_credential_is_said(note: Path, capsys: pytest.CaptureFixture[str]) -> None:

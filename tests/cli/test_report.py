@@ -32,7 +32,7 @@ SETTINGS = [
 NEAR = 0.006
 
 _TERM = re.compile(
-    r"(?:vector|text) (?P<value>-?[\d.]+)(?: \[(?P<made>.*?)\])?"
+    r"(?:vector|BM25) (?P<value>-?[\d.]+)(?: \[(?P<made>.*?)\])?"
     r"(?: × (?P<weight>[\d.]+) = (?P<product>[-\d.]+))?"
 )
 
@@ -61,7 +61,7 @@ def test_the_printed_arithmetic_is_right_to_the_last_digit_but_one(
     ranked = [row for row in answer.trace.rows if row.final is not None]
     assert ranked
     for row in ranked:
-        text = arithmetic(row, answer.trace.knobs)
+        text = arithmetic(row, answer.trace)
         lists = sum(operand.stage == "fusion" for operand in row.operands)
         sums, _, rest = text.partition(f"  → {'fused' if lists > 1 else 'score'} ")
         total = 0.0
@@ -76,6 +76,14 @@ def test_the_printed_arithmetic_is_right_to_the_last_digit_but_one(
             total += float(found["product"] or value)
         for number, *_ in re.findall(r"× decay (\d\.\d+)( \([^)]*\))? = ([\d.]+)", rest):
             total *= float(number)
+        for number, age in re.findall(r"× decay (\d\.\d+) \(([\d.]+) days", rest):
+            half_life = answer.trace.knobs.half_life_days
+            assert f"{0.5 ** (float(age) / half_life):.3f}" == number, (
+                "the age that is shown gives the factor"
+            )
+        if row.diversity is not None:
+            relevance, _, made = diversity(row, answer.trace).rpartition("rel ")[2].partition(" = ")
+            assert f"{calculated(made):.3f}" == relevance
         assert total == pytest.approx(row.final, abs=NEAR)
         last = float(re.findall(r"-?\d\.\d+", text)[-1])
         assert last == pytest.approx(row.final, abs=NEAR)
@@ -87,8 +95,8 @@ def test_a_row_outside_the_pool_has_no_arithmetic(memory: Memory) -> None:
     )
     outside = [row for row in answer.trace.rows if row.outcome.stage == "pool"]
     assert outside
-    assert arithmetic(outside[0], answer.trace.knobs) == ""
-    assert diversity(outside[0], answer.trace.knobs) == ""
+    assert arithmetic(outside[0], answer.trace) == ""
+    assert diversity(outside[0], answer.trace) == ""
 
 
 def test_a_report_tells_everything_and_interprets_nothing(memory: Memory) -> None:

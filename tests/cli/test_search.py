@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import re
 
@@ -116,12 +117,12 @@ def test_explain_tells_stages_arithmetic_and_what_was_dropped(call: Call) -> Non
     said = call("search", "router VLAN", "--explain", "--max-results", "1", "--min-score", "0")
     lines = said.out.splitlines()
     assert lines[0].split() == ["stage", "in", "out", "effect", "formula"]
-    assert any(line.startswith("fusion") and "0.7 × vector + 0.3 × text" in line for line in lines)
+    assert any(line.startswith("fusion") and "0.7 × vector + 0.3 × BM25" in line for line in lines)
     (sum_line,) = [line for line in lines if "→ fused" in line]
     assert "× 0.70 =" in sum_line
-    assert "text 0.500 [1/(1+1)] × 0.30 = 0.150" in sum_line
+    assert "BM25 0.500 [1/(1+1)] × 0.30 = 0.150" in sum_line
     assert any(line.startswith("not returned (") for line in lines)
-    assert "rank 2, only the top 1 is returned" in said.out
+    assert "its rank is 2, and only the first is returned" in said.out
 
 
 def test_candidates_are_counted_without_those_outside_the_pool(call: Call) -> None:
@@ -137,7 +138,7 @@ def test_nothing_passes_names_the_best_and_a_setting_that_shows_it(call: Call) -
     said = call("search", "router", "--min-score", "0.99", "--set", "keyword_rescue=off")
     assert said.code == 0
     first = said.out.splitlines()[0]
-    assert first.startswith("Nothing passes: best was 0.")
+    assert first.startswith("Nothing is returned: the best score is 0.")
     assert "below min score 0.99" in first and ". Try --set min_score=" in first
     advice = first.rpartition("--set ")[2]
     assert "memory/2026-02-20.md" in call("search", "router", "--set", advice).out
@@ -244,7 +245,7 @@ def test_empty_answers_of_program_formats_speak_on_stderr(call: Call) -> None:
         said = call("search", "router", "--format", kind, "--min-score", "1", "--set", "keyword_rescue=off")
         assert said.code == 0
         assert said.out == out
-        assert "Nothing passes" in said.err
+        assert "Nothing is returned" in said.err
 
 
 def test_the_option_form_of_the_query_wins(call: Call) -> None:
@@ -266,6 +267,25 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
     ).json["trace"]
     assert trace["knobs"]["profile"] == "workbench"
     assert (trace["knobs"]["max_results"], trace["knobs"]["mmr"]) == (2, True)
+
+
+def test_a_profile_keeps_configured_values_however_it_is_named(
+    call: Call, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = {"query": {"maxResults": 2, "minScore": 0.1, "hybrid": {"temporalDecay": {"enabled": True}}}}
+    path = world.home / ".openclaw" / "openclaw.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"agents": {"defaults": {"memorySearch": query}}}))
+    asked = "search", "router", "--json", "--explain"
+    name = "openclaw-2026.2"
+    answers = [call(*asked, "--profile", name), call(*asked, "--set", f"profile={name}")]
+    over = call(*asked, "--profile", name, "--min-score", "0.3").json["trace"]["knobs"]
+    monkeypatch.setenv("OPENCLAW_MEM_PROFILE", name)
+    flag, knob, variable = [said.json["trace"]["knobs"] for said in [*answers, call(*asked)]]
+    assert flag == knob == variable
+    assert (flag["max_results"], flag["min_score"], flag["decay"]) == (2, 0.1, True)
+    assert flag["lexical_form"] == "and", "what is not configured is that of the profile"
+    assert (over["max_results"], over["min_score"]) == (2, 0.3)
 
 
 @pytest.mark.parametrize(
@@ -310,7 +330,7 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
         (["search", "x", "--format", "jsn"], "lines. Did you mean json?"),
         (
             ["curate", "aply"],
-            "There is an argument too many: aply. Did you mean --apply? See `openclaw-mem curate --",
+            "Unexpected argument: aply. Did you mean --apply? See `openclaw-mem curate --",
         ),
         (
             ["demo", "--falt", "x"],
@@ -345,6 +365,10 @@ def test_profile_and_knobs_reach_the_ranking(call: Call) -> None:
         (["demo", "--fault", "embeddings-40"], "Did you mean embeddings-401"),
         (["flush", "--session", ""], "--session is empty: write --session ID.\n"),
         (["status", "--json=1"], "--json takes no value. See `openclaw-mem status --help`."),
+        (["log", "--since", "-1d"], "--since needs a value, for example 2d. See `openclaw-mem log --help`."),
+        (["completion"], "Missing: SHELL. See"),
+        (["providers", "--probe", "opnai"], "In use: static. Did you mean openai?\n"),
+        (["undo"], "openclaw-mem keeps no change of a note here: there is nothing to undo.\n"),
         (["search", "x", "--agent"], "--agent needs a value. See `openclaw-mem search --help`."),
         (["remember"], "Missing: TEXT. See `openclaw-mem remember --help`. Example: openclaw-mem remember"),
         (["store"], "COMMAND. See `openclaw-mem store --help`. Example: openclaw-mem store status\n"),

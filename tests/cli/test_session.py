@@ -34,7 +34,7 @@ def tui(world: World) -> Iterator[Workbench]:
     with start(world, EDITOR=str(editor)) as opened:
         opened.shows("indexed in")
         opened.press(QUERY)
-        opened.shows("0 returned", "best was", "not returned: 4")
+        opened.shows("0 returned", "the best score is", "not returned: 4")
         opened.press("enter")
         yield opened
 
@@ -46,11 +46,11 @@ def start(world: World, *, job: bool = False, **env: str) -> Workbench:
 def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
     # Find why a fact is not returned, and bring it back: three keys.
     tui.press("w")
-    tui.shows(f"✗ {HIDDEN}:1-4 is not returned", ".260 is below .35", "min score .35 → .26")
+    tui.shows(f"✗ {HIDDEN}:1-4 is not returned", ".260 is below min score .35", "min score: .35 → .26")
     tui.press("enter")
     tui.shows(
         "1 result",
-        "min score .35 → .26; z undoes it",
+        "min score: .35 → .26; z undoes it",
         "1 new",
         "in the baseline: not returned, below min",
         "baseline before the change",

@@ -17,6 +17,7 @@ from openclaw_mem_engine.cli.text_format import duration
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.ranking.profiles import WORKBENCH
 from openclaw_mem_engine.sanitize import inert_json, visible
+from openclaw_mem_tui.render import format as fmt
 from support.commands import ARGV, Call, World
 from support.damage import NOTES
 from support.memories import open_memory, write_notes
@@ -36,7 +37,7 @@ def test_every_acting_character_becomes_visible() -> None:
     assert "<U+009B>31m" in shown
     assert "[bold]markup[/bold] ^?\n" in shown
     assert visible("a\r\nb\tcé防 🎉 \udcff") == "a\nb\tcé防 🎉 <U+DCFF>"
-    assert one_line(" a\n\n b ") == "a b"
+    assert one_line(" a\n\n b ") == "a⏎⏎ b"
 
 
 def test_json_with_escapes_holds_the_same() -> None:
@@ -66,6 +67,17 @@ def test_notes_cannot_speak_to_the_terminal(call: Call, world: World, argv: list
     assert "hostile.md" in said.out
     for text in (said.out, said.err):
         assert not {"\x1b", "\x07", "\r", "\x9b", "\u202e", "\u200b"} & set(text)
+
+
+def test_a_newline_in_a_name_is_shown_as_in_the_workbench(call: Call, world: World) -> None:
+    world.write("memory/new\nline.md", "# Quixotic\n\nA quixotic zeppelin.\n")
+    world.write("memory/no\ntext.md", "# None\n\n\0binary\0\n").write_bytes(b"\xff\xfe\0\1")
+    shown = fmt.inert("memory/new\nline.md")
+    assert shown == "memory/new⏎line.md"
+    for argv in (["search", "quixotic", "--min-score", "0"], ["files"], ["chunks", "memory/new\nline.md"]):
+        assert shown in call(*argv).out
+    assert "memory/no⏎text.md" in call("doctor").out
+    assert call("get", "memory/new\nlin").err.count("\n") == 1
 
 
 def test_json_escapes_instead(call: Call, world: World) -> None:

@@ -78,14 +78,19 @@ def test_get_and_parameters_from_stdin(
             "{}",
             "no tool 'memory_srch'. Did you mean memory_search? The agent's memory tools are",
         ),
-        ("memory_search", "{}", "query required: the parameters look like {query, maxResults?, minScore?}."),
+        (
+            "memory_search",
+            "{}",
+            "The parameter query is required. The parameters look like {query, maxResults?, minScore?}. "
+            """Example: `openclaw-mem tool memory_search '{"query": "vpn certificate"}'`""",
+        ),
         ("memory_search", "{query: 1}", "are not JSON"),
         (
             "memory_search",
             '["x"]',
             "are not a JSON object. They look like {query, maxResults?,",
         ),
-        ("memory_get", "{}", "path required: the parameters look like {path, "),
+        ("memory_get", "{}", "The parameter path is required. The parameters look like {path, "),
         ("memory_store", "{}", "The agent has no memory_store: the memory plug-in is memory-core"),
     ],
 )

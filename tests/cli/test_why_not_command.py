@@ -21,7 +21,7 @@ def test_the_verdict_comes_first_and_lines_fit(
     assert said.code == 0
     first, *rest = said.out.splitlines()
     assert first.startswith("memory/n39.md:1-4 is not returned: ")
-    assert any(line.startswith("ok  lists") for line in rest)
+    assert any(line.startswith("ok  retrieval") for line in rest)
     assert sum(line.startswith("no  ") for line in rest) == 1
     # A pipe gets each entry in one line, as from a search; a terminal what fits it.
     long = next(line for line in said.out.splitlines() if len(line) > 100)
@@ -43,7 +43,7 @@ def test_the_options_of_a_search_count(call: Call) -> None:
     said = call("why-not", "router VLAN", "memory/2026-02-25.md", *options, "--json")
     assert said.json["stage"] == "max_results"
     assert {"max_results": 2} in [change["set"] for change in said.json["changes"]]
-    assert "bm25 counts in mode bm25" in [step["text"] for step in said.json["steps"]]
+    assert "mode bm25 uses BM25" in [step["text"] for step in said.json["steps"]]
 
 
 def test_a_change_that_the_agent_has_no_key_for_says_so(call: Call) -> None:

@@ -37,7 +37,7 @@ def test_retries() -> None:
 
 def test_a_fallback_names_both_sides_on_one_line() -> None:
     words = fallback_words(Fallback("openai", "a\x1b[31m reason", "static x\n\x1b[2J", NOW, None), NOW)
-    assert words.startswith("vectors of static x ^[[2J (openai failed), since ")
+    assert words.startswith("vectors of static x⏎^[[2J (openai failed), since ")
     assert fallback_words(Fallback("openai", ""), NOW) == "BM25 only (instead of openai)"
 
 

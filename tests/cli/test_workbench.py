@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -111,3 +114,10 @@ def test_what_is_opened_is_said_before_the_first_frame_and_erased(world: World) 
     said, rest = text.split("\r\x1b[2K", 1)
     assert said.startswith("openclaw-mem: opening the workbench on /") and len(said) < 100
     assert "\x1b[?1049h" in rest and "\n" not in said
+
+
+def test_the_benchmark_refuses_an_unknown_profile() -> None:
+    script = Path(__file__).parents[2] / "benchmarks" / "workbench.py"
+    asked = [sys.executable, str(script), "--profiles", "workbench", "workbnech"]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and "invalid choice: 'workbnech'" in done.stderr

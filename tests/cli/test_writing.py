@@ -66,7 +66,8 @@ def test_a_data_folder_that_may_not_be_entered(plain: tuple[Call, World], closed
     said = call("doctor", "--json")
     assert said.code == 6
     found = finding(said, "no-access")
-    assert found["text"].startswith(f"Permission denied: {world.root / closed} cannot be used.")
+    assert found["text"].startswith(f"Permission denied: {Path(closed).name} cannot be used.")
+    assert found["text"].endswith(f" Path: {world.root / closed}")
     assert said.json["errors"] == 1
     subprocess.run(shlex.split(found["repair"]), check=True)
     assert call("search", "router").code == 0
@@ -221,6 +222,16 @@ def test_a_search_leaves_a_read_only_index_as_it_is(plain: tuple[Call, World]) -
     assert names(index.parent) == before
     index.chmod(0o600)
     world.write("memory/later.md", "# Later\n\nA VLAN was added.\n")
+    index.parent.chmod(0o500)
+    index.chmod(0o400)
+    said = call("search", "vlan")
+    assert "sync-failed" in call("search", "vlan", "--json").out
+    assert "of sync" not in said.out, "none was done"
+    assert "cannot be written" in said.out and "cannot be opened" not in said.out
+    assert "is stale" not in said.out and "`chmod -R u+rwX" in said.out, "no sync can run"
+    assert call("search", "vlan", "--json").json["syncSeconds"] is None
+    index.parent.chmod(0o700)
+    index.chmod(0o600)
     assert "1 new or modified" in call("index").out
 
 

@@ -45,7 +45,7 @@ def test_provider_profile_and_agent_by_variable_and_flag(world: World) -> None:
 
 
 def test_bad_variables_are_configuration_errors_and_bad_flags_usage_errors(world: World) -> None:
-    with pytest.raises(UsageError, match="--provider is 'x'; allowed: one of: auto, static"):
+    with pytest.raises(UsageError, match="--provider is 'x'; allowed: auto, static"):
         world.load(provider="x")
     with pytest.raises(UsageError, match="--workspace"):
         world.load(workspace=Path("a\0b"))

@@ -65,7 +65,7 @@ def test_what_does_not_fit_is_replaced_and_said(world: World) -> None:
     assert [note.text.split("openclaw.json: ")[1] for note in found.warnings] == [
         "agents.defaults.compaction.memoryFlush.softThresholdTokens is -3; allowed: a whole number (tokens), "
         "0 or more. 4000 is used.",
-        "agents.defaults.sandbox.workspaceAccess is 'all'; allowed: one of: none, ro, rw. nothing is used.",
+        "agents.defaults.sandbox.workspaceAccess is 'all'; allowed: none, ro, rw. nothing is used.",
         "agents.defaults.compaction.mode is not used.",
     ]
 

@@ -228,7 +228,7 @@ class TestRefusals:
             ({"query": []}, "query", "a list", "an object"),
             ({"query": {"hybrid": {"mmr": {"lambda": -1}}}}, "query.hybrid.mmr.lambda", "-1", "0 to 1"),
             ({"chunking": {"tokens": 0}}, "chunking.tokens", "0", "1 or more"),
-            ({"sources": ["memory", "mail"]}, "sources[1]", "'mail'", "one of: memory, sessions"),
+            ({"sources": ["memory", "mail"]}, "sources[1]", "'mail'", "allowed: memory, sessions"),
             ({"sources": "memory"}, "sources", "'memory'", "a list of"),
             ({"enabled": "yes"}, "enabled", "'yes'", "true or false"),
             ({"extraPaths": ["notes", 5]}, "extraPaths[1]", "5", "allowed: a text."),

@@ -91,7 +91,7 @@ def test_every_table_is_read(world: World) -> None:
 def test_a_named_file_must_exist_and_wins_over_the_usual_one(world: World) -> None:
     world.own('theme = "usual"')
     world.environ["OPENCLAW_MEM_CONFIG"] = "mine.toml"
-    with pytest.raises(ConfigError, match=r"mine\.toml does not exist"):
+    with pytest.raises(ConfigError, match=r"env OPENCLAW_MEM_CONFIG: .*mine\.toml does not exist"):
         world.load()
     (world.cwd / "mine.toml").write_text('theme = "mine"')
     assert world.load().theme == "mine"
@@ -127,7 +127,7 @@ def test_an_unknown_key_names_the_nearest_known_one(world: World, text: str, nea
         ("[query]\nmin_score = nan", "query.min_score is nan"),
         ("[chunking]\ntokens = 0", "chunking.tokens is 0; allowed: a whole number (tokens), 1 or more"),
         ("[sync]\nsession_quiet_s = -1", "sync.session_quiet_s is -1; allowed: a whole number (seconds), 0"),
-        ('citations = "maybe"', "citations is 'maybe'; allowed: one of: auto, on, off"),
+        ('citations = "maybe"', "citations is 'maybe'; allowed: auto, on, off"),
         ('sources = "memory"', "sources is 'memory'; allowed: a list of: memory, sessions"),
         ("extra_paths = [1]", "extra_paths[0] is 1; allowed: a text."),
         ("workspace = 5", "workspace is 5; allowed: a path"),
@@ -135,8 +135,8 @@ def test_an_unknown_key_names_the_nearest_known_one(world: World, text: str, nea
         ("[keys]\nrebuild = 9", "keys is an object; allowed: a table of texts"),
         ("[theme]", "theme is an object; allowed: a text"),
         ("[provider]\nheaders = {a = 1}", "provider.headers is an object"),
-        ("[provider]\nname = 'bedrock'", "provider.name is 'bedrock'; allowed: one of: auto, static, openai"),
-        ("[provider]\nfallback = 'auto'", "provider.fallback is 'auto'; allowed: one of: static, openai"),
+        ("[provider]\nname = 'bedrock'", "provider.name is 'bedrock'; allowed: auto, static, openai"),
+        ("[provider]\nfallback = 'auto'", "provider.fallback is 'auto'; allowed: static, openai"),
         (
             "[provider]\nconcurrency = 0",
             "provider.concurrency is 0; allowed: a whole number (requests), 1 to 32",
@@ -222,7 +222,7 @@ def test_an_overlap_that_does_not_fit_is_clamped_and_told(world: World) -> None:
     [
         (Rule("int", low=1, high=5), "a whole number, 1 to 5"),
         (Rule("number", unit="days"), "a number (days)"),
-        (Rule("text", choices=("a", "b")), "one of: a, b"),
+        (Rule("text", choices=("a", "b")), "a, b"),
         (Rule("switch"), "true or false"),
     ],
 )

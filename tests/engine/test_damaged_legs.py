@@ -20,6 +20,7 @@ from openclaw_mem_engine.stores.sqlite.schema import PAGE_BYTES
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 from support.damage import PLAIN, alter, indexed, looked, raw, type_in, zero
+from support.memories import backend_of
 from support.stores import new_store, put, unit
 
 DIMS = 8
@@ -125,14 +126,35 @@ def test_passages_that_are_none_are_damage(settings: Settings, statement: str) -
         memory.search("heron pond")
 
 
+@pytest.mark.parametrize("text", ["x'ff'", "NULL", "'other words'"])
+def test_of_a_passage_that_is_none_no_vector_and_no_words_are_made(settings: Settings, text: str) -> None:
+    with raw(settings) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        loose = "replace(sql, 'NOT NULL', '')"
+        connection.execute(f"UPDATE sqlite_schema SET sql = {loose} WHERE name = 'chunks'")
+    alter(settings, f"UPDATE chunks SET text = {text}")
+    alter(settings, "DELETE FROM embedding_cache", "DROP TABLE chunks_fts_named")
+    with Memory.open(settings) as memory:
+        store = backend_of(memory).store
+        with pytest.raises(IndexDamaged):
+            memory.sync()
+        with pytest.raises(IndexDamaged):
+            store.chunks_of(next(iter(store.files())))
+        if text != "'other words'":
+            with pytest.raises(IndexDamaged):
+                store.provide("named", progress=lambda *_: None)
+    with raw(settings) as connection:
+        assert not connection.execute("SELECT 1 FROM embedding_cache").fetchall()
+
+
 def test_bytes_changed_in_a_passage_are_damage_and_never_an_answer(settings: Settings) -> None:
     held = settings.index_path.read_bytes()
     assert held.count(b"near the pond") == 1
     settings.index_path.write_bytes(held.replace(b"near the pond", b"near the lake"))
     with Memory.open(settings) as memory, pytest.raises(IndexDamaged, match="not what was stored") as damage:
         memory.search("heron pond")
-    assert "`openclaw-mem index --force`" in str(damage.value)
-    type_in(settings, "openclaw-mem index --force")
+    assert FIX in str(damage.value)
+    type_in(settings, FIX.strip("`"))
     with Memory.open(settings) as memory:
         assert memory.search("heron pond").hits[0].snippet == "The heron lives near the pond."
 
@@ -166,10 +188,10 @@ def test_rows_that_a_lost_sector_emptied_are_damage_and_not_an_empty_answer(
     settings: Settings, table: str
 ) -> None:
     sector_zeroed(settings, table)
-    with Memory.open(settings) as memory, pytest.raises(IndexDamaged, match="`openclaw-mem index --force`"):
+    with Memory.open(settings) as memory, pytest.raises(IndexDamaged, match=FIX):
         memory.sync()
         memory.search("heron pond")
-    type_in(settings, "openclaw-mem index --force")
+    type_in(settings, FIX.strip("`"))
     assert looked(settings, deep=True).errors == 0
 
 

@@ -22,6 +22,7 @@ from openclaw_mem_engine.stores.sqlite.database import explained
 from openclaw_mem_engine.stores.sqlite.files import check_room
 from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.sync.report import SyncRequest
+from openclaw_mem_engine.workspace.rules import open_workspace
 from support.damage import codes, looked
 from support.memories import open_memory, settings_for, write_notes
 from support.stores import content
@@ -167,11 +168,11 @@ def test_what_is_no_file_is_named_and_kept(tmp_path: Path) -> None:
     settings = settings_for(workspace, tmp_path / "home", OPENCLAW_MEM_PROVIDER="none")
     index = settings.index_path
     index.mkdir(parents=True)
-    with pytest.raises(IndexUnavailable, match=r"is a folder, not an index: .*sqlite\. Nothing of it was"):
+    with pytest.raises(IndexUnavailable, match=r"is a folder, not an index: move it away.* Path: .*sqlite"):
         Memory.open(settings)
     index.rmdir()
     os.mkfifo(index)  # opening one would wait for a writer
-    with pytest.raises(IndexUnavailable, match=r"is a device or pipe, not an index: .*: move it away"):
+    with pytest.raises(IndexUnavailable, match=r"is a device or pipe, not an index: move it away"):
         Memory.open(settings)
     assert index.is_fifo()
 
@@ -213,7 +214,7 @@ def test_a_read_only_folder_is_said_and_the_index_stays(as_nobody: Path, open_be
             assert [hit.path for hit in answer.hits] == ["MEMORY.md"]
             assert "read-only-index" in {note.code for note in answer.pool.notes}
             write_notes(workspace, {"memory/new.md": "zeppelin\n"})
-            with pytest.raises(IndexUnavailable, match=r"main\.sqlite.*OPENCLAW_MEM_HOME"):
+            with pytest.raises(IndexUnavailable, match=r"permission denied.*OPENCLAW_MEM_HOME.*main\.sqlite"):
                 memory.sync()
             assert memory.freshness().changed == ("memory/new.md",)
     report = looked(settings)
@@ -225,15 +226,23 @@ def test_a_read_only_folder_is_said_and_the_index_stays(as_nobody: Path, open_be
     whole(settings.index_path)
 
 
+def test_the_folder_that_closes_a_workspace_is_named(as_nobody: Path) -> None:
+    workspace = write_notes(as_nobody / "closed" / "ws", {"MEMORY.md": "the router is gull\n"})
+    workspace.parent.chmod(0)
+    with pytest.raises(WorkspaceError, match=rf"Run `chmod u\+rx -- {workspace.parent}`\.$"):
+        open_workspace(workspace)
+    workspace.parent.chmod(0o700)
+
+
 @pytest.mark.parametrize("mode", [0, 0o100])
 def test_a_workspace_that_may_not_be_entered_keeps_its_index(as_nobody: Path, mode: int) -> None:
     workspace = write_notes(as_nobody / "ws", {"MEMORY.md": "the router is gull\n"})
     with open_memory(workspace, as_nobody / "home", provider="none") as memory:
         memory.sync()
         workspace.chmod(mode)
-        with pytest.raises(WorkspaceError, match=r"ws .*may not be .*Change its permissions"):
+        with pytest.raises(WorkspaceError, match=r"ws .*may not be .*Run `chmod u\+rx -- "):
             memory.sync()
-        with pytest.raises(WorkspaceError, match=r"ws .*may not be .*Change its permissions"):
+        with pytest.raises(WorkspaceError, match=r"ws .*may not be .*Run `chmod u\+rx -- "):
             memory.freshness()
         assert paths(memory, "router") == ["MEMORY.md"]
         workspace.chmod(0o700)

@@ -260,11 +260,11 @@ def test_text_beyond_every_snippet_is_a_warning_with_advice(tmp_path: Path) -> N
     head = replace(settings, query=replace(settings.query, profile="documented"))
     report = looked(head)
     found = named(report, "never-shown")
-    assert found.severity == "warning" and "snippets end after 700 characters of a chunk; " in found.text
+    assert found.severity == "warning" and "of a chunk. 1 file has longer chunks. " in found.text
     assert 'chunking = {"tokens": 175, "overlap": 35}' in found.text and "query.snippet" in found.text
     (line,) = found.evidence
     hidden = report.unshown["memory/long.md"]
-    assert found.text.startswith("No search result shows ") and " of the text of your notes. " in found.text
+    assert " % of your notes' text can never appear in a search result. " in found.text
     assert line == f"memory/long.md: {hidden.text}" and hidden.hidden_lines > 40
     assert report.to_dict()["unshown"]["files"] == {"memory/long.md": hidden.to_dict()}
 

@@ -487,16 +487,6 @@ def test_an_old_sqlite_is_told() -> None:
     assert not out.findings and out.detail.startswith(f"SQLite {apsw.sqlite_lib_version()}")
 
 
-def test_words_that_wait_for_an_abler_process_are_a_warning(settings: Settings) -> None:
-    whole = content(settings.index_path)
-    alter(settings, "INSERT OR REPLACE INTO meta VALUES('fts_behind', 'yes')", "DELETE FROM chunks_fts")
-    report = looked(settings)
-    assert codes(report) == {"full-text-behind"} and report.errors == 0
-    fix(settings, report)
-    assert looked(settings, deep=True).findings == ()
-    assert content(settings.index_path) == whole
-
-
 def test_an_index_with_damaged_pages_is_set_aside_as_it_is(settings: Settings) -> None:
     alter(settings, "UPDATE meta SET value = 'x' WHERE key = 'generation'")
     zero("chunks_fts_data", settings)

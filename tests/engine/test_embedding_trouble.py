@@ -19,7 +19,7 @@ from openclaw_mem_engine.model import WAITING
 from openclaw_mem_engine.sync import waiting
 from openclaw_mem_engine.sync.report import SyncRequest
 from support.damage import codes, looked
-from support.embed_server import Fault, hang, running_server, unauthorized, zero_vector
+from support.embed_server import Fault, hang, rate_limited, running_server, unauthorized, zero_vector
 from support.memories import backend_of
 from support.providers import NOTES, World, make_world
 from support.stores import content
@@ -397,7 +397,12 @@ def test_words_are_found_while_a_provider_hangs(world: World, monkeypatch: pytes
             def progress(done: int, total: int, label: str) -> None:
                 labels.append(label)
                 if label.startswith(WAITING) and server.requests and not stop.is_set():
-                    found.extend(hit.path for hit in memory.search("bicycle").hits)
+                    answer = memory.search("bicycle")
+                    found.extend(hit.path for hit in answer.hits)
+                    assert answer.pool.fallback is not None
+                    assert answer.pool.fallback.reason.endswith(". The sync that runs makes them.")
+                    texts = [note.text for note in answer.pool.notes] + [link.why for link in memory.chain()]
+                    assert not [text for text in texts if "`openclaw-mem index`" in text], texts
                     stop.set()
 
             with pytest.raises(Cancelled, match=r"^Indexing was stopped; the index holds 4 .*, 0 vectors\.$"):
@@ -412,6 +417,23 @@ def test_words_are_found_while_a_provider_hangs(world: World, monkeypatch: pytes
             assert (report.changed, report.embedded) == ((), report.chunks), "the words are not made again"
 
 
+def test_why_a_provider_is_waited_for_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "_QUIET_S", 0.0)
+    monkeypatch.setattr(waiting, "_STEP_S", 0.01)
+    stop, labels = threading.Event(), list[str]()
+
+    def progress(done: int, total: int, label: str) -> None:
+        labels.append(label)
+        if label.startswith(WAITING) and "429" in label:
+            stop.set()
+
+    with running_server(forever=rate_limited("24")) as server:
+        world.use(server)
+        with world.memory() as memory, pytest.raises(Cancelled):
+            memory.sync(progress=progress, cancel=stop)
+    assert re.fullmatch(r"waiting for 127\.0\.0\.1:\d+: answered 429; next try in 2\d s", labels[-1])
+
+
 def test_a_rebuild_says_that_it_waits_for_the_provider(world: World) -> None:
     labels = list[str]()
     with running_server() as server:
@@ -420,3 +442,22 @@ def test_a_rebuild_says_that_it_waits_for_the_provider(world: World) -> None:
             memory.sync()
             memory.sync(SyncRequest(force=True), lambda done, total, label: labels.append(label))
             assert re.fullmatch(r"waiting for 127\.0\.0\.1:\d+", labels[0])
+
+
+def test_what_the_vectors_of_qmd_wait_for_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "_QUIET_S", 0.0)
+    monkeypatch.setattr(waiting, "_STEP_S", 0.01)
+    stop, labels = threading.Event(), list[str]()
+    with running_server(forever=hang(60)) as server:
+        world.use(server)
+        settings = world.settings()
+        settings = replace(settings, openclaw=replace(settings.openclaw, backend="qmd"))
+
+        def progress(done: int, total: int, label: str) -> None:
+            labels.append(label)
+            if label.startswith(WAITING) and server.requests:
+                stop.set()
+
+        with Memory.open(settings) as memory, pytest.raises(Cancelled):
+            memory.sync(progress=progress, cancel=stop)
+    assert re.fullmatch(r"waiting for 127\.0\.0\.1:\d+, 0 s", labels[-1])

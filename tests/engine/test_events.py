@@ -114,7 +114,7 @@ def test_texts_are_one_line_without_secrets_and_controls(log: EventLog) -> None:
     log.add("sync", f"a\x1b[31m\nb\u202e {key}", reason=f"{key}\r\n" + "x" * 50_000, workspace="/w\udcff\x1b")
     (event,) = log.read(workspace="/w\udcff\x1b")
     assert SECRET not in event.text + event.reason
-    assert event.text.startswith("a^[[31m b<U+202E> Authorization")
+    assert event.text.startswith("a^[[31m⏎b<U+202E> Authorization")
     assert len(event.reason) == 500 and event.reason.endswith("…")
     for text in (event.text, event.reason, event.workspace):
         assert text.isprintable()

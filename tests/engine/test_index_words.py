@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 
 from openclaw_mem_engine.stores.query import bigrams, build_keyword_query, build_query, segment
 from openclaw_mem_engine.stores.scoring import Stemmer, token_lines
-from openclaw_mem_engine.stores.sqlite.full_text import tokeniser
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
+from openclaw_mem_engine.stores.tokens import tokens_of as index_tokens_of
 from support.stores import found, new_store, provide_all
 
 NOTES = {
@@ -237,9 +238,9 @@ def test_where_terms_occur_is_counted_once_a_text() -> None:
     assert [text.split() for text in tokenised] == [["a", "a", "a", "b", "\ue000", "\ue000", "ab"], ["b"]]
 
 
-def test_the_lines_of_many_texts_are_told_apart_whatever_they_hold(store: SqliteIndex) -> None:
+def test_the_lines_of_many_texts_are_told_apart_whatever_they_hold() -> None:
     """Tokens of every line are those of the line alone, also beside the mark that ends lines."""
-    tokens_of = tokeniser(store._db.reader(), "stemmed")
+    tokens_of = partial(index_tokens_of, "stemmed")
     texts = [
         "Pumps\n\n- old: \ue000 pump\ue000s",
         "",

@@ -236,13 +236,13 @@ def test_two_that_store_one_text_at_once_keep_it_once(
 def test_a_full_disk_is_said_and_nothing_is_stored(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, *_rest: Any) -> None:
+    def full(path: Path, *_rest: Any, **_named: Any) -> None:
         path.write_text("hal")
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with Memories(settings) as memories:
         with monkeypatch.context() as patch:
-            patch.setattr("openclaw_mem_engine.plugin.memories.write_file", full)
+            patch.setattr("openclaw_mem_engine.state.disk.write_file", full)
             with pytest.raises(WorkspaceError, match=r"No space left .* Free some space\."):
                 memories.store(TEA)
         assert memories.all() == [] == memories.search("tea", 5, 0.0)

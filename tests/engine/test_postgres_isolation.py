@@ -135,7 +135,6 @@ CALLS: dict[str, Callable[[PostgresIndex], Any]] = {
     "settle": lambda s: s.settle("files", "digest"),
     "settled": lambda s: s.settled(),
     "vector_ranks": lambda s: s.vector_ranks(VECTORS[0], IDS),
-    "vectors_complete": lambda s: s.vectors_complete(),
     "without_common": lambda s: s.without_common(query()),
 }
 #: What a generation has besides; ``_generation`` and ``_rebuild`` use it.

@@ -580,6 +580,18 @@ def test_tls_is_spoken_and_checked(certificate: Path, monkeypatch: pytest.Monkey
         assert seconds_until(Cancelled, embedder.embed_documents, texts) < SOON_S
 
 
+def test_a_request_that_fails_because_it_is_closed_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    from openclaw_mem_engine.providers.remote import http_client
+
+    monkeypatch.setattr(http_client, "_POLL_S", 60.0)  # the failure is seen before the flag is looked at
+    with running_server(forever=faulty.drip()) as server:
+        embedder = embedder_for(server)
+        timer = threading.Timer(0.3, embedder.close)
+        timer.start()
+        assert seconds_until(Cancelled, embedder.embed_query, "x") < SOON_S
+        assert len(server.requests) == 1
+
+
 def test_a_query_in_the_address_stays_behind_the_path() -> None:
     with running_server() as server:
         embedder = embedder_for(server, base_url=f"{server.base_url}/ü/%20?api-version=1")

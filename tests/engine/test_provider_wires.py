@@ -187,7 +187,7 @@ def test_gemini_says_400_to_a_wrong_key() -> None:
         '[{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]}}'
     )
     with running_server(forever=Fault(400, body)) as server:
-        with pytest.raises(RequestFailed, match=r"failed: 400 from .*GEMINI_API_KEY") as caught:
+        with pytest.raises(RequestFailed, match=r"failed: 400 from .*Check the API key") as caught:
             embedder_for(server, "gemini").embed_documents(["x", "y"])
         assert len(server.requests) == 1  # it is not the number of texts
     assert caught.value.status == 401

@@ -214,14 +214,6 @@ def test_a_fifo_in_the_place_of_an_index_yml_restores_nothing(tmp_path: Path) ->
         assert store.collections() == ()
 
 
-def test_an_index_of_an_earlier_version_gets_the_new_columns(tmp_path: Path) -> None:
-    with closing(new_store(tmp_path, {"a.md": "heron"})) as store, store._db.transaction() as connection:
-        connection.execute("ALTER TABLE openclaw_mem_files DROP COLUMN refusal")
-        connection.execute("ALTER TABLE openclaw_mem_collections DROP COLUMN update_command")
-    with closing(QmdStore.open(tmp_path / "index.sqlite")) as store:
-        assert store.update().unchanged == 1 and not store.collection("notes").update_command
-
-
 class QmdStoreOf:
     """A new index with one collection, closed at the end."""
 

@@ -165,7 +165,7 @@ def test_every_key_is_shown_with_its_origin_and_unknown_ones_are_named(tmp_path:
 @pytest.mark.parametrize(
     ("scope", "said"),
     [
-        ({"default": "maybe"}, "scope.default is 'maybe'; allowed: one of: allow, deny"),
+        ({"default": "maybe"}, "scope.default is 'maybe'; allowed: allow, deny"),
         ({"rules": [{"action": "deny", "match": {"chattype": "group"}}]}, "match holds 'chattype'"),
         ({"rules": [{"match": {}}]}, "rules[0].action is null"),
         ({"rules": {"action": "deny"}}, "allowed: a list of rules"),

@@ -183,7 +183,7 @@ def test_a_document_beyond_the_limit_says_so() -> None:
     trace = rank(pool_of_lists(a_list("bm25", "lexical", rows)), SHIPPED.set({"candidate_limit": 10}))
     row = trace.row("d11")
     assert row is not None and row.outcome.stage == "limit"
-    assert row.outcome.reason == "fused rank 12, only the top 10 continue"
+    assert row.outcome.reason == "its fused rank is 12, and only the first 10 continue"
     stage = trace.stage("limit")
     assert stage is not None and (stage.entered, stage.left) == (12, 10)
 
@@ -198,8 +198,8 @@ def test_what_was_not_reranked_says_why_and_keeps_its_fused_score() -> None:
     assert (a.final, c.final) == (a.scores["fusion"], c.scores["fusion"])
     assert a.operands[-1].note == "not reranked: the model sleeps"
     assert c.operands[-1].note == "not reranked: beyond the first 2"
-    assert "(not reranked: beyond the first 2)" in arithmetic(c, knobs)
-    assert "× blend 0.750 + rerank 0.900 × 0.25 = " in arithmetic(b, knobs)
+    assert "(not reranked: beyond the first 2)" in arithmetic(c, trace)
+    assert "× blend 0.750 + rerank 0.900 × 0.25 = " in arithmetic(b, trace)
     stage = trace.stage("rerank")
     assert stage is not None and stage.note == "1 not reranked: the model sleeps"
 
@@ -215,7 +215,7 @@ def test_the_command_line_shows_the_stages_and_what_was_not_reranked() -> None:
         "1  0.8000  memory/a.md:1-5  [high score]",
         "→ score 0.0328 + bonus 0.0500 = 0.0828  → 1 / 1 (fused rank) = 1.0000",
         "= 1.0000 × blend 0.750 + rerank 0.2000 × 0.25 = 0.8000",
-        "→ 1 / 2 (fused rank) = 0.5000 (not reranked: the model sleeps) = 0.5000",
+        "→ 1 / 2 (fused rank) = 0.5000 (not reranked)",
     ):
         assert part in text, part
     assert "counts in full" not in text, "ranks count, not the scores of a list"
@@ -270,7 +270,7 @@ def test_bm25_as_a_ratio() -> None:
     knobs = SHIPPED.set({"mode": "bm25", "fusion": "weighted", "text_score": "ratio", "rerank": "off"})
     rows = rank(pool, knobs).returned
     assert [row.final for row in rows] == pytest.approx([6 / 7, 0.5])
-    assert "[6 / (1 + 6)]" in arithmetic(rows[0], knobs)
+    assert "[6 / (1 + 6)]" in arithmetic(rows[0], rank(pool, knobs))
 
 
 # -- any pool, any knobs ------------------------------------------------------------------------------------

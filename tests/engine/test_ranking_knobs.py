@@ -85,6 +85,9 @@ def test_one_weight_alone_makes_the_other_its_complement() -> None:
     both = Knobs().set({"vector_weight": 0.5, "text_weight": 0.25})
     assert both.weights == pytest.approx((2 / 3, 1 / 3))
     assert Knobs(vector_weight=0, text_weight=0).weights == (0.7, 0.3)
+    moved = Knobs().set({"vector_weight": 0.6, "decay": True})
+    assert moved.changed_names(Knobs()) == ("vector_weight", "decay"), "one change moves the pair"
+    assert both.changed_names(Knobs()) == ("vector_weight", "text_weight")
 
 
 def test_a_profile_is_applied_before_the_knobs_beside_it() -> None:

@@ -12,8 +12,8 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.pool import Candidate
 from openclaw_mem_engine.ranking.profiles import OPENCLAW_2026_2
+from openclaw_mem_engine.ranking.stages.decay import age_days, decay_multiplier
 from openclaw_mem_engine.ranking.stages.mmr import ascii_tokens, bitsets, mmr_order, unicode_tokens
-from openclaw_mem_engine.ranking.stages.scores import age_days, decay_multiplier
 from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.workspace.rules import note_date
 from support import textbook
@@ -194,7 +194,8 @@ def test_a_displaced_hit_names_its_rival() -> None:
     assert dropped.outcome.stage == "mmr"
     assert (
         dropped.outcome.reason
-        == "MMR -0.050 < 0.000 of #2; similarity 1.00 to #1; by score alone it would be kept"
+        == "its MMR value -0.050 is below 0.000, that of #2; its similarity to #1 is 1.00; "
+        "by score alone it would be kept"
     )
     assert dropped.diversity is not None
     assert (dropped.diversity.nearest, dropped.diversity.picked) == ("memory/a.md:1-3", False)

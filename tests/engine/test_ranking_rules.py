@@ -42,7 +42,7 @@ def test_an_exact_id_that_only_keywords_find_is_not_lost() -> None:
     lost = rank(pool, OPENCLAW_2026_2)
     assert returned(lost) == []
     assert row(lost, "id").outcome.reason == (
-        "0.300 is below 0.35, short by 0.050; BM25 alone reaches at most 0.3"
+        "its score 0.300 is below min score 0.35 by 0.050; a match in BM25 alone scores at most 0.3"
     )
 
 
@@ -53,19 +53,19 @@ def test_an_exact_id_may_still_be_lost_behind_a_good_vector_hit_unless_slots_are
     assert set(returned(rank(pool, WORKBENCH))) >= {"near", "id"}
 
 
-@pytest.mark.parametrize(("rescue", "below"), [("when-empty", ""), ("fill", " below it")])
+@pytest.mark.parametrize(("rescue", "below"), [("when-empty", ""), ("fill", " below min score")])
 def test_what_keyword_rescue_does_not_take_says_why(rescue: str, below: str) -> None:
     pool = pool_of(FILLER, [("id", 9.5), ("next", 9.0)])
     trace = rank(pool, DOCUMENTED.set({"max_results": 1, "keyword_rescue": rescue}))
     first, other, late = (row(trace, chunk_id).outcome for chunk_id in ("id", "v0", "next"))
     assert first.rescued
     assert other.reason == (
-        "0.210 is below 0.35, short by 0.140; "
-        "no keyword match in the pool, and keyword rescue returns only these"
+        "its score 0.210 is below min score 0.35 by 0.140; "
+        "it is not a keyword match; keyword rescue keeps only those"
     )
     assert late.reason == (
-        "0.100 is below 0.35, short by 0.250; BM25 alone reaches at most 0.15; "
-        f"keyword rescue kept the first keyword match{below}, this is number 2 of 2"
+        "its score 0.100 is below min score 0.35 by 0.250; a match in BM25 alone scores at most 0.15; "
+        f"keyword rescue kept the first keyword match{below}, and it is number 2 of 2"
     )
     causes = other.cause, late.cause
     assert causes == ("without a keyword match", "beyond the first keyword match")
@@ -148,14 +148,15 @@ def test_bm25_only_is_not_cut_and_says_so() -> None:
     assert (cut.formula, cut.entered, cut.left) == ("not applied", 3, 3)
     assert cut.note
     assert trace.stage("rescue") is None
+    assert codes(rank(pool_of(None, []), DOCUMENTED)) == [], "nothing to say of scores that there are not"
 
 
 def test_vectors_only_count_in_full_and_are_cut() -> None:
     trace = rank(pool_of([("a", 0.8), ("b", 0.3)], None), DOCUMENTED)
     assert [(r.chunk_id, r.final) for r in trace.returned] == [("a", 0.8)]
-    assert row(trace, "b").outcome.reason == "0.300 is below 0.35, short by 0.050"
+    assert row(trace, "b").outcome.reason == "its score 0.300 is below min score 0.35 by 0.050"
     near = rank(pool_of([("a", 0.8), ("b", 0.34996)], None), DOCUMENTED)
-    assert row(near, "b").outcome.reason == "0.34996 is below 0.35, short by 0.00004"
+    assert row(near, "b").outcome.reason == "its score 0.34996 is below min score 0.35 by 0.00004"
     assert codes(trace) == ["single-leg"]
 
 
@@ -164,7 +165,10 @@ def test_a_chosen_mode_has_no_note_but_a_missing_list_has() -> None:
     only_words = rank(both, DOCUMENTED.set({"mode": "bm25"}))
     assert (returned(only_words), codes(only_words)) == (["b"], ["cut-not-applied"])
     assert row(only_words, "a").outcome.stage == "scope"
-    assert row(only_words, "a").outcome.reason == "found only by vectors; mode bm25 does not use them"
+    assert (
+        row(only_words, "a").outcome.reason
+        == "BM25 no match: the text does not contain q; mode bm25 does not use vectors"
+    )
     trace = rank(pool_of(None, [("b", 2.0)]), DOCUMENTED.set({"mode": "vector"}))
     assert (returned(trace), codes(trace)) == ([], ["leg-missing"])
 
@@ -193,11 +197,13 @@ def test_an_absence_differs_from_a_rank_beyond_the_cut() -> None:
         pool, DOCUMENTED.set({"max_results": 2, "candidate_multiplier": 1, "pool_results": 1, "min_score": 0})
     )
     vector = row(trace, "c").operands[0]
-    assert (vector.value, vector.note) == (0.0, "rank 3 of 3 vectors, cut at 2")
-    assert row(trace, "a").operands[1].note == "contains none of: q"
+    assert (vector.value, vector.note) == (0.0, "rank 3 of 3 vectors, past the first 2")
+    assert row(trace, "a").operands[1].note == "no match: the text does not contain q"
     outside = rank(pool, DOCUMENTED.set({"max_results": 1, "candidate_multiplier": 1, "pool_results": 1}))
     assert row(outside, "b").outcome.stage == "pool"
-    assert row(outside, "b").outcome.reason == "vec rank 2; the pool takes the first 1 of each list"
+    assert (
+        row(outside, "b").outcome.reason == "vector ranks it 2; only the first 1 of each list enter the pool"
+    )
 
 
 def test_equal_scores_keep_vector_order_then_keyword_order() -> None:
@@ -246,7 +252,7 @@ def test_decay_explains_itself() -> None:
         "always": 0.6, "tomorrow": 0.5, "old": pytest.approx(0.2), "plain": pytest.approx(0.2)
     }  # fmt: skip
     assert row(trace, "old").outcome.reason == (
-        "0.200 is below 0.35, short by 0.150; score 0.800 before decay"
+        "its score 0.200 is below min score 0.35 by 0.150; score 0.800 before decay"
     )
     notes = {i: row(trace, i).operands[-1].note for i in known}
     assert notes == {"old": "", "always": "evergreen", "tomorrow": "", "plain": "age from the file's mtime"}
@@ -295,8 +301,8 @@ def test_past_the_last_rank() -> None:
     trace = rank(pool, DOCUMENTED.set({"max_results": 2, "candidate_multiplier": 3, "pool_results": 2}))
     assert [r.chunk_id for r in trace.rows] == [f"v{n}" for n in range(8)], "nearest to returned first"
     reasons = {r.chunk_id: (r.outcome.stage, r.outcome.reason) for r in trace.dropped}
-    assert reasons["v2"] == ("max_results", "rank 3, only the top 2 are returned")
-    assert reasons["v7"] == ("pool", "vec rank 8; the pool takes the first 6 of each list")
+    assert reasons["v2"] == ("max_results", "its rank is 3, and only the first 2 are returned")
+    assert reasons["v7"] == ("pool", "vector ranks it 8; only the first 6 of each list enter the pool")
 
 
 @settings(max_examples=40, deadline=None)
@@ -314,4 +320,7 @@ def test_decay_is_named_when_it_cost_a_rank_among_the_results() -> None:
     known = {"old": candidate("old", days_old=60), "a": candidate("a"), "b": candidate("b")}
     pool = pool_of([("old", 0.9), ("a", 0.8), ("b", 0.7)], None, known)
     trace = rank(pool, DOCUMENTED.set({"decay": "on", "min_score": 0, "max_results": 2}))
-    assert row(trace, "old").outcome.reason == "rank 3, only the top 2 are returned; rank 1 before decay"
+    assert (
+        row(trace, "old").outcome.reason
+        == "its rank is 3, and only the first 2 are returned; rank 1 before decay"
+    )

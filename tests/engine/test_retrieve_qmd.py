@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from openclaw_mem_engine.api import with_backend
 from openclaw_mem_engine.chunking.break_chunker import Piece, cut
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexDamaged, UsageError
+from openclaw_mem_engine.explain import arithmetic, stage_name
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.base import Embedders
 from openclaw_mem_engine.ranking.pool import Pool
@@ -120,6 +122,28 @@ def test_typed_queries_are_searched_as_they_are(shared: Memory) -> None:
     assert (pool.query, pool.intent, pool.lists[1].query) == ("router", "network", "water for plants")
     with pytest.raises(UsageError, match="intent: cannot appear alone"):
         shared.retrieve("intent: network", SHIPPED)
+
+
+@pytest.mark.parametrize("name", ["documented", "workbench"])
+def test_what_is_said_of_words_and_lines_follows_the_lists_that_were_searched(
+    shared: Memory, name: str
+) -> None:
+    """A profile of the builtin index ranks lists whose words must all match, and that score no line."""
+    trace = shared.search("heron pond zeppelin -coffee", profile(name)).trace
+    notes = {row.path: [o.note for o in row.operands if o.label == "text"] for row in trace.rows}
+    said = "no match: the text does not contain all of: heron, pond, zeppelin, "
+    assert notes["MEMORY.md"] == [f"{said}or contains what the query excludes: coffee"]
+    fusion, words = trace.stage("fusion"), trace.stage("bm25")
+    assert fusion is not None and "best line" not in str(fusion.constants["vector_score"])
+    assert words is not None and "every word must match" in words.formula
+
+
+def test_a_variant_is_named_with_what_it_searched(shared: Memory) -> None:
+    trace = shared.search("where did the router firewall move", DOCUMENTED).trace
+    names = [stage_name(stage, trace) for stage in trace.of_kind("list")]
+    assert names[0] == "bm25" and any(re.fullmatch("BM25 v1 “.+”", name) for name in names)
+    text = arithmetic(trace.returned[0], trace)
+    assert "BM25 v1 " in text and ":lex" not in text
 
 
 def test_the_intent_picks_the_line_that_is_shown(shared: Memory) -> None:
@@ -298,7 +322,7 @@ def test_a_provider_that_does_not_answer_a_search_has_failed(tmp_path: Path) -> 
             report = memory.sync(SyncRequest(budget_s=0.3))
             assert [note.code for note in report.notes] == ["embedding-later"]
             pool = memory.search("bicycle").pool
-            assert pool.fallback is not None and "did not answer within 0.3 s" in pool.fallback.reason
+            assert pool.fallback is not None and "gave no embedding within 0.3 s" in pool.fallback.reason
             sent = len(server.requests)
             memory.sync(SyncRequest(budget_s=0.3))
             assert len(server.requests) == sent, "its circuit is open"

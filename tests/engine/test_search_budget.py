@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.static import StaticEmbedder
 from openclaw_mem_engine.sync import index_update
 from openclaw_mem_engine.sync.report import SyncRequest
-from support.embed_server import Server, hang, running_server
+from support.embed_server import Server, hang, running_server, server_error
 from support.memories import open_memory, write_notes
 from support.providers import NOTES, World, make_world
 from support.stores import content
@@ -202,6 +203,21 @@ def slow_vectors(tmp_path: Path) -> Iterator[tuple[World, Server]]:
         yield world, server
 
 
+def test_a_search_that_waits_in_vain_says_what_the_provider_answered(
+    slow_vectors: tuple[World, Server],
+) -> None:
+    world, server = slow_vectors
+    server.forever = server_error(500)
+    with world.memory() as memory:
+        note = memory.sync(SyncRequest(files_s=600, budget_s=0.5)).notes[0]
+        assert re.search(r" waits for it: 127\.0\.0\.1:\d+ answered 500\.", note.text)
+        reason = memory.search("heron").pool.fallback
+    assert reason is not None
+    assert re.fullmatch(
+        r"openai gave no embedding within 0\.5 s: 127\.0\.0\.1:\d+ answered 500\.", reason.reason
+    )
+
+
 def test_words_do_not_wait_for_vectors(slow_vectors: tuple[World, Server]) -> None:
     """All new files are found by words and the built-in vectors, though the provider says nothing."""
     world, server = slow_vectors
@@ -216,7 +232,7 @@ def test_words_do_not_wait_for_vectors(slow_vectors: tuple[World, Server]) -> No
         assert len(server.requests) == sent + 1, "the query is not sent to it in the same run"
         assert answer.hits and answer.pool.first("vector") is not None
         assert answer.pool.fallback is not None
-        assert answer.pool.fallback.reason == "openai did not answer within 0.5 s."
+        assert answer.pool.fallback.reason == "openai gave no embedding within 0.5 s."
     with world.memory() as memory:  # the next run, while the circuit is open
         report = memory.sync(SyncRequest(files_s=600, budget_s=600))
         assert codes([*report.notes]) == ["embedding-failed"]
@@ -241,7 +257,7 @@ def test_the_query_of_a_slow_provider_is_embedded_while_new_notes_wait(
         answer = memory.search("heron")
         assert answer.pool.fallback is None, "silence for less time than a query has decides nothing"
         assert answer.pool.provider == "openai" and answer.hits
-        said = "Some chunks have no vectors of openai hash-bow-256 yet: run `openclaw-mem index`."
+        said = "Some chunks have no vectors of openai hash-bow-256 yet. Run `openclaw-mem index`."
         assert said in answer.warnings
         world.write({"memory/newer.md": "heron again\n"})
         sent = len(server.requests)

@@ -13,6 +13,7 @@ from openclaw_mem_engine.api import SyncRequest
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.stores.sqlite.database import Database
 from openclaw_mem_engine.stores.sqlite.files import set_aside
 from openclaw_mem_engine.sync.coordinator import set_aside as replace_by_new
 from support.damage import NOTES, codes, indexed, looked, type_in
@@ -116,6 +117,19 @@ def test_a_new_index_that_cannot_be_used_is_told_and_the_next_one_is_followed(se
         assert first(memory, "heron") == "memory/animals/heron.md"
         shutil.copy(damaged, settings.index_path)
         assert first(memory, "heron") == "memory/animals/heron.md"
+
+
+def test_one_index_can_be_begun_by_several_at_once(tmp_path: Path) -> None:
+    together = threading.Barrier(4)
+
+    def begin(path: Path) -> None:
+        together.wait()
+        Database(path, extension=False, page_bytes=16_384).close()
+
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(20):
+            started = [pool.submit(begin, tmp_path / f"{number}.sqlite") for _ in range(4)]
+            assert [future.result() for future in started] == [None] * 4
 
 
 def test_searches_in_other_threads_go_on(settings: Settings) -> None:

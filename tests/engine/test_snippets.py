@@ -202,11 +202,11 @@ def test_a_chunk_whose_lines_are_all_left_out_says_why() -> None:
     )
     assert [result.path for result in trace.results] == ["memory/0.md", "memory/1.md"]
     reasons = {row.path: row.outcome.reason for row in trace.dropped}
-    assert reasons["memory/2.md"] == "its file is number 3, lines of the first 2 are packed"
+    assert reasons["memory/2.md"] == "its file is the 3rd; only lines of the first 2 files are sent"
     small = rank(pool_of_notes(notes), DOCUMENTED.set({"snippet": "packed", "snippet_budget": 50}))
     assert [result.path for result in small.results] == ["memory/0.md"]
     assert small.dropped[0].outcome.stage == "snippet"
-    assert small.dropped[0].outcome.reason == "its best line, 1, does not fit: better ones fill 50"
+    assert small.dropped[0].outcome.reason == "its best line (1) does not fit: better ones fill 50 characters"
 
 
 @pytest.mark.parametrize("knobs", [DOCUMENTED, OPENCLAW_2026_2])

@@ -389,9 +389,9 @@ def test_work_for_another_index_is_refused(store: IndexStore) -> None:
     assert store.synced_at() == 5.0
 
 
-def test_awaited_vectors_are_found_until_they_are_complete(store: IndexStore) -> None:
+def test_awaited_vectors_are_found_until_they_are_there(store: IndexStore) -> None:
     assert store.chunks_without_vector(10) == []
-    store.apply(replace(change_of("memory/c.md", ["gamma", "delta"]), awaits_vectors=True))
+    store.apply(change_of("memory/c.md", ["gamma", "delta"]))
     assert "vectors-awaited" in {note.code for note in store.notes}
     waiting = store.chunks_without_vector(10)
     assert {chunk.text for chunk in waiting} == {"gamma", "delta"}
@@ -399,7 +399,6 @@ def test_awaited_vectors_are_found_until_they_are_complete(store: IndexStore) ->
     store.cache_vectors({waiting[0].hash: V[0], waiting[1].hash: None})
     store.set_vectors({waiting[0].chunk_id: V[0]}, FINGERPRINT)
     assert store.chunks_without_vector(10) == []
-    store.vectors_complete()
     assert "vectors-awaited" not in {note.code for note in store.notes}
     assert waiting[0].chunk_id in dict(store.vector(V[0], 3))
 

@@ -67,6 +67,7 @@ class Oracle:
         lexical, vector = pool.first("lexical"), pool.first("vector")
         assert lexical is not None and vector is not None
         self.words = lexical.query.replace('"', "").split(f" {knobs.lexical_form.upper()} ")
+        self.every = knobs.lexical_form == "and"
         sql = f"""SELECT c.id, -{score} FROM {table} f JOIN chunks c ON c.seq = f.rowid
             WHERE {table} MATCH ?"""
         found: list[Any] = connection.execute(sql, (lexical.query,)).fetchall() if words else []
@@ -135,10 +136,11 @@ def _before_decay(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
 
 
 def _pool_cut(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
-    named = re.findall(r"(bm25|vector) rank (\d+)", found[1])
+    named = re.findall(r"(BM25|vector) ranks it (\d+)", found[1])
     limit = oracle.knobs.candidates
     return int(found[2]) == limit and all(
-        int(number) > limit and oracle.is_rank(key, row.chunk_id, int(number)) for key, number in named
+        int(number) > limit and oracle.is_rank(key.lower(), row.chunk_id, int(number))
+        for key, number in named
     )
 
 
@@ -164,25 +166,26 @@ def _displaced(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
     many = len(found[1].partition(".")[2])
     values = float(found[1]), float(found[3])
     true = values == pytest.approx((mine, theirs), abs=0.6 * 10**-many)
-    true &= (values[0] < values[1]) if found[2] == "<" else mine == pytest.approx(theirs)
+    true &= (values[0] < values[1]) if found[2] == "is below" else mine == pytest.approx(theirs)
     if found[4] is not None:  # none of the kept is renumbered where no lines are packed
         true &= oracle.trace.returned[int(found[4]) - 1] is last
     else:
         true &= oracle.knobs.snippet == "packed"
-    if found[5] is not None:
-        where = found[7] or oracle.trace.returned[int(found[6]) - 1].location
+    if found[7] is not None:
+        where = found[6] or oracle.trace.returned[int(found[5]) - 1].location
         true &= alike[where] == max(alike.values())
-        true &= float(found[5]) == pytest.approx(alike[where], abs=0.0051)
+        true &= float(found[7]) == pytest.approx(alike[where], abs=0.0051)
     return better < oracle.knobs.depth and true
 
 
-def _unmatched(oracle: Oracle, row: Row, _: re.Match[str]) -> bool:
+def _unmatched(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
     """It is no keyword match of the pool, and every result below the minimum is one."""
     known = oracle.scores["bm25"]
     rank = row.ranks.get("bm25", OVERFETCH + 1)
     rescued = [r for r in oracle.trace.returned if r.outcome.rescued]
     assert row.outcome.cause == "without a keyword match"
-    missing = row.chunk_id not in known or rank > oracle.knobs.candidates
+    missing = (rank > oracle.knobs.candidates) if row.chunk_id in known else found[2] is None
+    missing &= found[2] is None or (row.chunk_id in known and int(found[2]) == oracle.knobs.candidates)
     return missing and bool(rescued) and all(r.chunk_id in known for r in rescued)
 
 
@@ -195,7 +198,7 @@ def _past_the_kept(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
 
 def _late(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
     most = {"max_results": oracle.knobs.depth}[row.outcome.stage or ""]
-    return int(found[1]) == row.ranks["final"] and int(found[2]) == most
+    return int(found[1]) == row.ranks["final"] and int(found[2] or 1) == most
 
 
 def _file_number(oracle: Oracle, row: Row) -> int:
@@ -207,14 +210,20 @@ def _file_number(oracle: Oracle, row: Row) -> int:
 
 #: Every sentence that a trace of these knobs may hold, and what makes it true.
 SENTENCES: dict[str, Check] = {
-    r"rank ([\d,]+) of ([\d,]+) (keyword matches|vectors)(?:, cut at (\d+))?": _ranked,
-    r"contains none of: (.+)": lambda oracle, row, found: (
+    r"(?:BM25 )?rank ([\d,]+) of ([\d,]+) (keyword matches|vectors)(?:, past the first (\d+))?": _ranked,
+    r"(?:BM25 )?no match: the text contains none of: ([^;]+)": lambda oracle, row, found: (
         found[1].split(", ") == oracle.words
+        and len(oracle.words) > 1
         and not any(oracle.holds(row.chunk_id, word) for word in oracle.words)
     ),
-    r"does not contain all of: (.+)": lambda oracle, row, found: (
+    r"(?:BM25 )?no match: the text does not contain all of: ([^;]+)": lambda oracle, row, found: (
         found[1].split(", ") == oracle.words
+        and len(oracle.words) > 1
+        and oracle.every
         and not all(oracle.holds(row.chunk_id, word) for word in oracle.words)
+    ),
+    r"(?:BM25 )?no match: the text does not contain (\w+)": lambda oracle, row, found: (
+        [found[1]] == oracle.words and not oracle.holds(row.chunk_id, found[1])
     ),
     r"the file name, which this profile does not search, contains: (.+)": lambda oracle, row, found: (
         oracle.knobs.name_weight == 0
@@ -228,40 +237,46 @@ SENTENCES: dict[str, Check] = {
             oracle.holds(row.chunk_id, word) for word in oracle.words
         )
     ),
-    r"not among the first (\d+) of ([\d,]+) (keyword matches|vectors)": lambda oracle, row, found: (
+    r"(?:BM25 )?not among the first (\d+) of ([\d,]+) (keyword matches|vectors)": lambda oracle, row, found: (
         int(found[1]) == OVERFETCH
         and int(found[2]) == oracle.total[found[3]]
         and _KEY[found[3]] not in row.ranks
         and all(lst.ranks_beyond() == "" for lst in oracle.pool.lists)
     ),
     r"has no vector": lambda oracle, row, _: row.chunk_id not in oracle.scores["vector"],
-    r"([-\d.]+) is below [\d.]+, short by ([\d.]+)": _is_below,
-    r"BM25 alone reaches at most ([\d.]+)": _ceiling,
-    r"score ([\d.]+) before decay": _before_decay,
+    r"its score ([-\d.]+) is below min score [\d.]+ by ([\d.]+)": _is_below,
+    r"a match in BM25 alone scores at most ([\d.]+)": _ceiling,
+    r"score (\d\.\d+) before decay": _before_decay,
     r"rank (\d+) before decay": lambda oracle, row, found: row.ranks["fusion"] == int(found[1]),
-    r"(.+ rank .+); the pool takes the first (\d+) of each list": _pool_cut,
-    r"found only by (?:keywords|vectors)": lambda oracle, row, _: (
+    r"(.+ ranks it .+); only the first (\d+)(?: \(the maximum\))? of each list enter the pool": _pool_cut,
+    r"found only by (?:BM25|vectors)": lambda oracle, row, _: (
         not any(row.chunk_id in lst.ranks for lst in oracle.trace.lists)
     ),
-    r"mode (bm25|vector) does not use them": lambda oracle, _, found: oracle.knobs.mode == found[1],
-    r"rank (\d+), only the top (\d+) (?:is|are) (?:returned|packed)": _late,
-    r"MMR ([-\d.]+) ([<=]) ([-\d.]+) of (?:#(\d+)|the last of \d+)"
-    r"(?:; similarity ([\d.]+) to (?:#(\d+)|([^#;]\S*)))?; by score alone it would be kept": _displaced,
-    r"no keyword match in the pool, and keyword rescue returns only these": _unmatched,
-    r"keyword rescue kept (the first(?: (\d+))? keyword match(?:es)?)(?: below it)?, "
-    r"this is number (\d+) of (\d+)": _past_the_kept,
+    r"mode (bm25|vector) does not use (?:BM25|vectors)": lambda oracle, _, found: (
+        oracle.knobs.mode == found[1]
+    ),
+    r"its rank is (\d+), and only the first(?: (\d+) are| is) (?:returned|packed)": _late,
+    r"its MMR value ([-\d.]+) (is below|equals) ([-\d.]+), that of (?:#(\d+)|the last of \d+)"
+    r"(?:; its similarity to (?:#(\d+)|([^#;]\S*)) is ([\d.]+))?; by score alone it would be kept": (
+        _displaced
+    ),
+    r"it is not (a keyword match|one of the first (\d+) keyword matches)": _unmatched,
+    r"keyword rescue keeps only those": lambda oracle, *_: not oracle.knobs.fill_missing,
+    r"keyword rescue kept (the first(?: (\d+))? keyword match(?:es)?)(?: below min score)?, "
+    r"and it is number (\d+) of (\d+)": _past_the_kept,
     r"evergreen": lambda oracle, row, _: oracle.pool.candidates[row.chunk_id].date is None,
     r"age from the file's mtime": lambda oracle, row, _: (
         oracle.pool.candidates[row.chunk_id].date_kind == "mtime"
     ),
-    r"its file is number (\d+), lines of the first (\d+) are packed": lambda oracle, row, found: (
+    r"its file is the (\d+)(?:st|nd|rd|th); only lines of the first (\d+) files are sent": lambda oracle, row, found: (  # noqa: E501
         int(found[2]) == oracle.knobs.max_results < int(found[1]) == _file_number(oracle, row)
     ),
-    r"its best line, (\d+), scores ([\d.]+), under a third of the best line's ([\d.]+)": lambda _, row, found: (  # noqa: E501
+    r"its best line \((\d+)\) has the line score ([\d.]+); "
+    r"the highest is ([\d.]+), and lines under a third of it are not sent": lambda _, row, found: (
         row.start_line <= int(found[1]) <= row.end_line
         and float(found[2]) <= float(found[3]) * WEAK_SHARE + 0.005
     ),
-    r"its best line, (\d+), does not fit: better ones fill ([\d,]+)": lambda oracle, row, found: (
+    r"its best line \((\d+)\) does not fit: better ones fill ([\d,]+) characters": lambda oracle, row, found: (  # noqa: E501
         row.start_line <= int(found[1]) <= row.end_line
         and sum(map(len, oracle.texts[row.chunk_id].split("\n")))
         + sum(len(result.snippet) for result in oracle.trace.results)
@@ -329,7 +344,7 @@ def test_no_reason_in_any_trace_is_false(
         assert (stage.entered, stage.constants["matched"]) == (total, total)
         assert stage.constants["fetched"] == fetched
         assert stage.left == min(fetched, knobs.candidates)
-        said = f"fetched {fetched} of {total} matched" in stage_formula(stage)
+        said = f"fetched {fetched} of {total} matched" in stage_formula(stage, oracle.trace)
         assert said == (fetched < total)
 
 
@@ -400,7 +415,7 @@ def test_words_of_the_file_name_alone_are_named(memory: Memory) -> None:
     row = next(row for row in answer.trace.rows if row.path == "memory/garden-valve.md")
     note = next(operand.note for operand in row.operands if operand.label == "text")
     assert note == (
-        "does not contain all of: valve, snow, garden; "
+        "no match: the text does not contain all of: valve, snow, garden; "
         "the file name, which this profile does not search, contains: valve, garden"
     )
 
@@ -413,6 +428,6 @@ def test_a_note_found_by_its_path_alone_is_a_result_and_says_so(memory: Memory) 
     others = [o.note for r in answer.trace.rows if "valve" not in r.path for o in r.operands]
     assert others and not any(others)
     steps = " ".join(step.text for step in memory.why_not("valve garden", row.path, knobs=WORKBENCH).steps)
-    assert "; its path holds “valve”, “garden”" in steps and "; it holds" not in steps
+    assert ": its path contains “valve”, “garden”" in steps and "it contains" not in steps
     unsearched = memory.search("valve garden", WORKBENCH.set({"mode": "bm25", "name_weight": 0}))
     assert all(r.path != row.path for r in unsearched.trace.rows if "bm25" in r.ranks)

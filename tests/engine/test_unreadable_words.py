@@ -1,4 +1,4 @@
-"""Full-text tables that cannot be read, or lag behind: a state of the file, not of who met it."""
+"""Full-text tables that cannot be read: a state of the file, not of who met it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import fix
-from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
@@ -102,17 +102,26 @@ def test_who_met_the_damage_starves_nobody_after_the_repair(settings: Settings, 
         assert other.search("zeppelin", DOCUMENTED).warnings == ()
 
 
-def test_what_is_synced_into_damage_comes_back_with_the_repair(settings: Settings, damaged: Memory) -> None:
-    """Vectors find the new text meanwhile; another open process has nothing to do for it."""
-    with Memory.open(settings) as other:
-        write(settings, "A zeppelin was seen.\n")
-        assert damaged.sync().changed == ("memory/new.md",)
+def test_a_sync_with_changes_makes_the_words_anew(settings: Settings) -> None:
+    alter(settings, *DROPPED)
+    with Memory.open(settings) as memory, Memory.open(settings) as other:
         assert "words-damaged" in notes_of(other)
-        assert damaged.search("zeppelin", DOCUMENTED).hits[0].path == "memory/new.md"
-        fix(settings, looked(settings))
-        for memory in (damaged, other):
-            assert words(memory, "zeppelin") == ["memory/new.md"]
+        write(settings, "A zeppelin was seen.\n")
+        assert memory.sync().changed == ("memory/new.md",)
+        for each in (memory, other):
+            assert words(each, "zeppelin") == ["memory/new.md"] and notes_of(each) == set()
+            assert words(each, "heron") == ["memory/animals/heron.md"]
     assert codes(looked(settings, deep=True)) == set()
+
+
+def test_where_they_cannot_be_made_anew_the_index_is(settings: Settings) -> None:
+    alter(settings, *LOST)
+    write(settings, "A zeppelin was seen.\n")
+    with Memory.open(settings) as memory, pytest.raises(IndexDamaged, match="vtable constructor failed"):
+        memory.sync()
+    type_in(settings, "openclaw-mem index")
+    with Memory.open(settings) as memory:
+        assert words(memory, "zeppelin") == ["memory/new.md"] and notes_of(memory) == set()
 
 
 @pytest.mark.parametrize("statements, command", DAMAGE.values(), ids=DAMAGE)
@@ -129,7 +138,7 @@ def test_keywords_alone_and_none_to_be_had_is_an_error(
         assert words(memory, "heron") == ["memory/animals/heron.md"]
 
 
-# -- rows that another process could not write --------------------------------------------------------------
+# -- without full-text search, or sqlite-vec ----------------------------------------------------------------
 
 V = [unit([1, 0, 0, 0]), unit([0, 1, 0, 0]), unit([0, 0, 1, 0])]
 
@@ -143,45 +152,18 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def notes_codes(store: SqliteIndex) -> list[str]:
-    return [note.code for note in store.notes]
-
-
 def finds(store: SqliteIndex, number: int, text: str) -> bool:
     nearest = store.fetch(hit.chunk_id for hit in store.vector(V[number], 1))
     return found(store, text) == {text} == {chunk.text for chunk in nearest.values()}
 
 
 @pytest.mark.parametrize("missing", ["extension", "full_text"])
-def test_an_open_process_refills_what_a_lesser_one_left_out(path: Path, missing: str) -> None:
+def test_a_process_that_searches_without_something_writes_all_the_same(path: Path, missing: str) -> None:
     options: Any = {missing: False}
     with closing(SqliteIndex(path)) as whole, closing(SqliteIndex(path, **options)) as lesser:
-        assert whole.notes == ()
         put(lesser, "memory/b.md", ["gamma"], [V[2]])
-        behind = ["rows-behind"] if missing == "full_text" else []  # vectors need no table of sqlite-vec
-        assert notes_codes(whole) == behind, "a reader writes nothing"
-        whole.follow()
         assert whole.notes == () and finds(whole, 2, "gamma") and found(whole, "beta") == set()
-        # The row of the last chunk is free for the next one, and what was derived from it is still there.
+        # The row of the last chunk is free for the next one, and what was derived from it is gone.
         lesser.remove(("memory/b.md", "memory"))
         put(whole, "memory/c.md", ["beta"], [V[1]])
         assert finds(whole, 1, "beta") and found(whole, "gamma") == set()
-
-
-def test_a_refill_that_must_wait_is_told_and_made_up_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openclaw_mem_engine.stores.sqlite.database.BUSY_TIMEOUT_MS", 20)
-    with (
-        closing(SqliteIndex(path)) as whole,
-        closing(SqliteIndex(path, full_text=False)) as lesser,
-    ):
-        put(lesser, "memory/c.md", ["gamma"], [V[2]])
-        with lesser._db.transaction():
-            whole.follow()
-            assert [note.code for note in whole.notes] == ["rows-behind"]
-            assert found(whole, "alpha") == {"alpha"}
-            with closing(SqliteIndex(path)) as third:
-                assert [note.code for note in third.notes] == ["rows-behind"], "opening does not fail either"
-            assert found(whole, "gamma") == set()
-        SqliteIndex(path).close()  # another process makes up for it: nothing that was read before holds
-        whole.follow()
-        assert whole.notes == () and finds(whole, 2, "gamma")

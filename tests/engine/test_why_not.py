@@ -23,10 +23,11 @@ from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue, parse_set
 from openclaw_mem_engine.ranking.profiles import PROFILES, profile
 from openclaw_mem_engine.ranking.trace import Row, Trace
 from openclaw_mem_engine.retrieval.keywords import keyword_query
-from openclaw_mem_engine.why_not import RETURNED, STEPS, Change, WhyNot
+from openclaw_mem_engine.why_not import RETURNED, Change, WhyNot
 from support import postgres
 from support.knob_values import few_values
 from support.memories import backend_of, open_memory, write_notes
+from support.steps import STEPS
 
 WORDS = "router greenhouse invoice spool lantern ferry cheese alarm vpn restore kettle harbour".split()
 #: 2026-11-01, the day after the youngest generated note.
@@ -125,7 +126,7 @@ def true_stage(trace: Trace, asked: WhyNot, ranks: Iterable[tuple[Any, int]], *,
     taking_part = {made.source.kind for made in trace.lists}
     fused = [rank for kind, rank in found if trace.knobs.takes(kind) and kind in taking_part]
     if not found:
-        return "lists"
+        return "retrieval"
     if not fused:
         return "scope"
     if min(fused) > trace.knobs.candidates:
@@ -150,10 +151,13 @@ def smaller(knobs: Knobs, change: Mapping[str, KnobValue]) -> Iterator[dict[str,
         yield {**change, name: int(near) if spec.kind == "int" else round(near, 6)}
 
 
-def size(knobs: Knobs, found: Change) -> tuple[bool, bool, bool, int, int, float]:
-    """What changes are ordered by: those that do not work by the score last, before them those that the agent
-    cannot be configured with, before these those that ask for more, then by the results that are lost, by
-    rank, and by the part of the ranges."""
+def size(knobs: Knobs, found: Change) -> tuple[bool, bool, bool, bool, int, int, float]:
+    """What changes are ordered by: those that do not work by the score last, before them those that make the
+    pool smaller, before these those that the agent cannot be configured with, then those that ask for more,
+    then by the results that are lost, by rank, and by the part of the ranges."""
+    then = knobs.set(found.set)
+    fewer = then.candidates < knobs.candidates
+    fewer |= (then.candidate_limit or 10_000) < (knobs.candidate_limit or 10_000)
     change = {name: value for name, value in found.set.items() if name != "text_weight"}
     parts = []
     for name, value in change.items():
@@ -169,7 +173,8 @@ def size(knobs: Knobs, found: Change) -> tuple[bool, bool, bool, int, int, float
         "candidate_limit",
         "rerank_top",
     }
-    return bool(found.how), found.only_here, bool({*change} & more), len(found.lost), found.rank, sum(parts)
+    asks = bool({*change} & more)
+    return bool(found.how), fewer, found.only_here, asks, len(found.lost), found.rank, sum(parts)
 
 
 def true_how(trace: Trace, rank: int, chunks: set[str], before: Trace) -> str:
@@ -249,7 +254,7 @@ def check(memory: Memory, seed: int) -> WhyNot:
     assert all(step.ok for step in found.steps[:-1]) and {step.name for step in found.steps} <= {*STEPS}
     assert found.steps[-1].ok == (found.stage == RETURNED)
     before = locations(trace.returned, chunks)
-    facts = next(step for step in found.steps if step.name == "lists").facts["lists"]
+    facts = next(step for step in found.steps if step.name == "retrieval").facts["lists"]
     ranks = {"lexical" if fact["list"] == "bm25" else "vector": fact["rank"] for fact in facts}
     assert {kind: rank for kind, rank in ranks.items() if rank is not None} == exact
     assert all(change.set.get("min_score", 0) <= knobs.min_score for change in found.changes)  # type: ignore[operator]
@@ -290,9 +295,9 @@ def test_lists_that_a_mode_does_not_use_are_named(large: Memory) -> None:
         found = large.why_not(query, "memory/notes/n001.md", None, large.knobs.set({"mode": mode}))
         return next(step.text for step in found.steps if step.name == "scope")
 
-    assert scope("zebra", "bm25") == "found only by vectors; mode bm25 does not use them"
-    assert scope("zebra", "hybrid") == "vector counts in mode hybrid"
-    assert scope(EVERYWHERE, "hybrid") == "vector and bm25 count in mode hybrid"
+    assert scope("zebra", "bm25") == "found only by vectors; mode bm25 does not use vectors"
+    assert scope("zebra", "hybrid") == "mode hybrid uses vectors"
+    assert scope(EVERYWHERE, "hybrid") == "mode hybrid uses vectors and BM25"
 
 
 def test_a_rank_beyond_the_pool_is_exact(large: Memory) -> None:
@@ -303,10 +308,11 @@ def test_a_rank_beyond_the_pool_is_exact(large: Memory) -> None:
     assert found.stage == "pool" and not found.returned and found.rank is None
     bm25 = next(f for f in found.steps[-3].facts["lists"] if f["list"] == "bm25")
     assert bm25["rank"] > 200 and bm25["matched"] > 200
-    assert f"rank {bm25['rank']} of {bm25['matched']} keyword matches" in found.steps[-3].text
+    assert f"BM25 ranks it {bm25['rank']} of {bm25['matched']} keyword matches" in found.steps[-3].text
     (note,) = (note for note in found.notes if note.code == "no-change")
     # No knob brings it into the pool, so there is nothing to pair.
-    assert re.fullmatch(r"None of the \d+ settings tried, alone, returns it\.", note.text)
+    assert re.fullmatch(r"\d+ changes were tried, alone \(.+\): none returns it\.", note.text)
+    assert "(max results up to 20, up to 80 rows of each list)" in note.text
     named = found.to_dict()["tried"].removeprefix("values of ").split(", ")
     assert not found.changes
     # Values that let more than 80 rows of each list into the pool are not tried, and the sentence says so.
@@ -336,11 +342,12 @@ def small(tmp_path: Path) -> Iterator[Memory]:
 def test_what_is_excluded_names_the_rule(small: Memory) -> None:
     hidden = small.why_not("router", "memory/.hidden/a.md")
     assert (
-        hidden.stage == "listed" and "it is not listed: memory/.hidden, which contains it: " in hidden.verdict
+        hidden.stage == "included"
+        and "it is not included: memory/.hidden, which contains it: " in hidden.verdict
     )
     assert "hidden folder" in hidden.verdict
     elsewhere = small.why_not("router", "notes/b.md", 1)
-    assert elsewhere.stage == "listed" and "files below memory/" in elsewhere.verdict
+    assert elsewhere.stage == "included" and "files below memory/" in elsewhere.verdict
     assert elsewhere.to_dict()["passage"] == {"path": "notes/b.md", "startLine": 1, "endLine": 1}
 
 
@@ -458,11 +465,14 @@ def test_mmr_names_what_displaced_a_passage(tmp_path: Path) -> None:
         out = next(row for row in rows if row.outcome.stage == "mmr")
         found = memory.why_not("router house cellar", out.path, None, knobs)
         assert found.stage == "mmr" and out.diversity is not None
-        values = f"MMR {out.diversity.value:.3f} < "
+        values = f"its MMR value {out.diversity.value:.3f} is below "
         number = 1 + [row.location for row in rows].index(out.diversity.nearest or "")
-        assert values in found.verdict and f" to #{number}; by score alone" in found.verdict
+        assert values in found.verdict and f" to #{number} is " in found.verdict
         first = memory.why_not("router house cellar", rows[0].path, None, knobs)
-        assert next(step.text for step in first.steps if step.name == "mmr") == "MMR 0.100, rank 1 → 1"
+        assert (
+            next(step.text for step in first.steps if step.name == "mmr")
+            == "its MMR value is 0.100; rank 1 → 1"
+        )
         assert {"mmr": False} in [dict(change.set) for change in found.changes]
 
 
@@ -495,7 +505,7 @@ def test_a_line_that_is_shown_in_part_is_not_returned(tmp_path: Path) -> None:
         found = memory.why_not("pump", "MEMORY.md", 2, knobs)
         assert (found.stage, found.returned) == ("snippet", True)
         assert found.verdict.endswith(
-            "the agent gets only a part of line 2: the snippet shows lines 1–2, of line 2 only a part."
+            "the agent gets only a part of line 2: the snippet shows lines 1–2, and only a part of line 2."
         )
         for change in found.changes:
             hits = memory.search("pump", knobs.set(change.set)).trace.results
@@ -515,7 +525,7 @@ def test_pieces_of_one_line_are_named_once(tmp_path: Path) -> None:
         assert texts["max_results"] == f"it is among the {count} chunks whose lines are packed"
 
 
-@pytest.mark.parametrize(("rescue", "below"), [("when-empty", ""), ("fill", " below it")])
+@pytest.mark.parametrize(("rescue", "below"), [("when-empty", ""), ("fill", " below min score")])
 def test_a_match_that_keyword_rescue_did_not_take_says_its_number(
     tmp_path: Path, rescue: str, below: str
 ) -> None:
@@ -529,12 +539,12 @@ def test_a_match_that_keyword_rescue_did_not_take_says_its_number(
         kept = sum(row.outcome.rescued for row in trace.rows)
         last = max(trace.rows, key=lambda row: row.ranks["final"])
         found = memory.why_not("pump", last.path, None, knobs)
-        says = f"; keyword rescue kept the first {kept} keyword matches{below}, this is number"
+        says = f"; keyword rescue kept the first {kept} keyword matches{below}, and it is number"
         assert found.stage == "min_score" and kept
         assert found.verdict.endswith(f"{says} {number} of {number}.")
         first = memory.why_not("pump", trace.returned[0].path, None, knobs)
         low = next(step for step in first.steps if step.name == "min_score")
-        assert low.ok and low.facts["rescued"] and low.text.endswith(" is below 1")
+        assert low.ok and low.facts["rescued"] and low.text.endswith(" is below min score 1")
 
 
 # -- the search just made -----------------------------------------------------------------------------------

@@ -104,6 +104,26 @@ def test_a_change_that_works_by_keyword_rescue_says_so_and_comes_last() -> None:
     assert changes[-1].to_dict()["how"] == changes[-1].how
 
 
+def test_a_smaller_pool_comes_after_plain_changes_and_another_score_is_said() -> None:
+    """With values from the lowest to the highest of the pool its size changes every score."""
+    rows = [(f"c{n:02d}", 0.9 - 0.01 * n) for n in range(60)]
+    pool = pool_of_lists(vector_list(rows), bm25_list([("c09", 3.0)]))
+    knobs = profile("workbench").set({"min_score": 0.3, "snippet": "head", "list_rows": 12})
+    state = ranked(pool, knobs)
+    search = Search(state, {"c03"}, None, "min_score", OnePool(pool), lambda: None)
+    changes = search.changes()
+    sizes = [knobs.set(dict(change.set)).candidates for change in changes if not change.how]
+    assert min(sizes) >= 12 or sizes == sorted(sizes, key=lambda size: size < 12)
+    (larger,) = [change for change in changes if {*change.set} == {"list_rows"}]
+    after = ranked(pool, knobs.set(dict(larger.set))).trace().row("c03")
+    assert after is not None and larger.score == f"score {after.final:.3f} (the pool is larger)"
+    assert larger.effect.startswith(f"{larger.score}, ")
+    lowered = next(change for change in changes if {*change.set} == {"min_score"})
+    assert lowered.score == "", "it changes no score"
+    limited = Change({"candidate_limit": 5}, 1)
+    assert search._cost(limited) > search._cost(replace(larger, only_here=True))
+
+
 def test_a_change_that_works_by_a_tie_says_so_unless_the_next_has_another_score() -> None:
     def how(last: float) -> str:
         pool = pool_of_lists(vector_list([("a", 0.9), ("b", 0.5), ("c", last), ("d", 0.4)]))
@@ -139,7 +159,7 @@ def test_of_two_directions_the_one_with_the_score_is_named_though_it_is_farther(
 @pytest.mark.parametrize(
     ("rank", "says"),
     [
-        (3, "If the chunk also held “x” or “y”, it would rank higher in BM25."),
+        (3, "If the chunk also held “x” or “y”, it could rank higher in BM25."),
         (1, None),
         (None, "If the chunk held “x” or “y”, BM25 would find it."),
     ],
@@ -161,7 +181,10 @@ def test_a_pair_of_what_brings_the_chunk_in_and_what_shows_the_line_is_found() -
     pairs = [{*change.set} for change in search.changes()]
     assert {"min_score", "snippet_chars"} in pairs
     how, of_what = search.tried
-    assert how.endswith("alone and in some pairs") and "; pairs of " in of_what
+    assert (
+        how.endswith("changes were tried, alone and in some pairs (max results up to 20)")
+        and "; pairs of " in of_what
+    )
 
 
 # -- by trying everything -----------------------------------------------------------------------------------

@@ -26,9 +26,10 @@ from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.retrieval.qmd import QmdBackend
 from openclaw_mem_engine.sidecar.paths import shown_path
 from openclaw_mem_engine.stores.qmd.searching import VectorSpace
-from openclaw_mem_engine.why_not import RETURNED, STEPS, WhyNot
+from openclaw_mem_engine.why_not import RETURNED, WhyNot
 from support.memories import write_notes
 from support.qmd_world import QmdWorld
+from support.steps import STEPS
 
 #: The day after the youngest generated note.
 NOW = 1_793_491_200.0
@@ -157,7 +158,7 @@ def check(memory: Memory, seed: int) -> WhyNot:
     assert found.steps[-1].ok == (found.stage == RETURNED)
     names = [step.name for step in found.steps]
     assert names == [name for name in STEPS if name in names] or "decay" in names
-    facts = next(step for step in found.steps if step.name == "lists").facts["lists"]
+    facts = next(step for step in found.steps if step.name == "retrieval").facts["lists"]
     assert [fact["rank"] for fact in facts] == exact
     assert [fact["matched"] for fact in facts] == [lst.matched for lst in lists]
     if facts and facts[0]["list"] == "bm25" and "\n" not in query:
@@ -196,7 +197,7 @@ def test_a_rank_beyond_the_rows_of_a_list_is_exact(large: Memory) -> None:
     path = rows[210].document.partition("/")[2]
     found = large.why_not(EVERYWHERE, f"memory/{path}", None, knobs)
     assert found.stage == "pool"
-    assert f"bm25: rank 211 of {len(rows)} keyword matches" in found.steps[-3].text
+    assert f"BM25 ranks it 211 of {len(rows)} keyword matches" in found.steps[-3].text
 
 
 # -- before the ranking -------------------------------------------------------------------------------------
@@ -217,10 +218,10 @@ def small(tmp_path: Path) -> Iterator[Memory]:
 @pytest.mark.parametrize(
     ("path", "stage", "says"),
     [
-        ("memory/.old/x.md", "listed", "of memory-dir-main, .old is hidden"),
-        ("notes/x.md", "listed", "of memory-root-main, its pattern MEMORY.md does not match"),
-        ("qmd/more/drafts/b.md", "listed", "of more, its pattern drafts/** ignores it"),
-        ("memory/node_modules/x.md", "listed", "folders named node_modules are never read"),
+        ("memory/.old/x.md", "included", "of memory-dir-main, .old is hidden"),
+        ("notes/x.md", "included", "of memory-root-main, its pattern MEMORY.md does not match"),
+        ("qmd/more/drafts/b.md", "included", "of more, its pattern drafts/** ignores it"),
+        ("memory/node_modules/x.md", "included", "folders named node_modules are never read"),
         ("qmd/aside/c.md", "collection", "its collection is not searched by default: aside"),
         ("memory/new.md", "indexed", "it is not indexed yet"),
         ("memory/blank.md", "indexed", "it holds no text that can be indexed: it is blank"),
@@ -295,25 +296,30 @@ def test_a_search_that_the_scope_denies_returns_nothing(tmp_path: Path) -> None:
 def test_what_a_document_lacks_and_what_the_query_excludes(small: Memory) -> None:
     knobs = small.knobs.set({"mode": "bm25"})
     lacks = small.why_not("router magpie", "memory/2026-02-20.md", None, knobs)
-    assert "bm25: no match, every word is needed; it holds “router”, not “magpie”" in lacks.steps[-2].text
-    says = ["The document does not contain “magpie”; with it bm25 finds it."]
+    assert (
+        "BM25 does not find it: every word must match, and it contains “router”, not “magpie”"
+        in lacks.steps[-2].text
+    )
+    says = ["If the document also held “magpie”, BM25 would find it."]
     assert [change.text for change in lacks.text_changes] == says
     write_notes(small.settings.workspace, {"memory/2026-02-20.md": "The magpie sits on the router.\n"})
     small.sync()
     assert small.why_not("router magpie", "memory/2026-02-20.md", None, knobs).stage == RETURNED
     begins = small.why_not("rout magpi", "memory/2026-02-20.md", None, knobs.set({"lexical_index": "plain"}))
-    listed = next(step.text for step in begins.steps if step.name == "lists")
-    assert "it holds a word that begins with “rout”, “magpi”;" in listed, "the index holds word stems"
+    listed = next(step.text for step in begins.steps if step.name == "retrieval")
+    assert "it contains a word that begins with “rout”, “magpi”;" in listed, "the index holds word stems"
     held = small.why_not("router -magpie", "memory/2026-02-20.md", None, knobs)
-    assert "no match, it holds “magpie”, which the query excludes" in held.steps[-2].text
+    assert "does not find it: it contains “magpie”, which the query excludes" in held.steps[-2].text
     assert {"mode": "hybrid"} in [dict(change.set) for change in held.changes]
     both = small.why_not("router", "memory/2026-02-20.md", None, small.knobs.set({"bonus_first": 0}))
     fused = next(step.text for step in both.steps if step.name == "fusion")
-    assert fused == "score 0.0645 = bm25 0.0323 + vector 0.0323, rank 2 of 6"  # 2 / (60 + 2) each
+    assert (
+        fused == "its score is 0.0645 = BM25 0.0323 + vector 0.0323; its rank is 2 of 6"
+    )  # 2 / (60 + 2) each
     named = small.why_not("garden", "memory/garden.md", None, knobs)
-    assert "it holds “garden”" in named.steps[5].text
+    assert "it contains “garden”" in named.steps[5].text
     by_path = small.why_not("dir", "memory/garden.md", None, knobs)
-    where = "its title or its path in the index (memory-dir-main/garden.md) holds “dir”"
+    where = "its title or its path in the index (memory-dir-main/garden.md) contains “dir”"
     assert where in by_path.steps[5].text
 
 
@@ -344,7 +350,7 @@ def test_no_model_is_asked_for_variants_that_the_search_does_not_make(small: Mem
     assert not any("expansion" in change.set for change in found.changes)
     walked = small.why_not("feeds router", "memory/pond.md", None, knobs.set({"expansion": "both"}))
     assert model.asked == ["feeds router"]
-    assert "bm25 v1 “feeds pump”: rank 1 of 1 keyword matches" in walked.steps[5].text
+    assert "BM25 v1 “feeds pump” ranks it 1 of 1 keyword matches" in walked.steps[5].text
 
 
 # -- the external program -----------------------------------------------------------------------------------
@@ -360,11 +366,11 @@ def test_of_the_external_program_files_collections_and_its_answer_are_known(tmp_
         assert (cut.stage, cut.returned) == ("snippet", True)
         write_notes(world.workspace, {"memory/new.md": "nadia\n", "other.md": "nadia\n"})
         assert memory.why_not("nadia", "memory/new.md").stage == "indexed"
-        assert memory.why_not("nadia", "other.md").stage == "listed"
+        assert memory.why_not("nadia", "other.md").stage == "included"
         world.qmd.answers(search={"rows": []})
         found = memory.why_not("nadia", "memory/2026-02-20.md")
         says = "qmd: it is not in its 0 results; the program gives no reason"
-        assert (found.stage, found.steps[-1].text) == ("lists", says)
+        assert (found.stage, found.steps[-1].text) == ("retrieval", says)
         assert [note.code for note in found.notes].count("external-unknown") == 1
         with pytest.raises(UsageError):
             memory.why_not("nadia", "MEMORY.md", 99)

@@ -424,8 +424,8 @@ def test_extra_paths_with_wildcards(ws: Path, globs: list[str], taken: list[str]
     notes = [file.path for file in list_memory(ws).files]
     assert sorted(set(paths(list_memory(ws, globs))) - set(notes)) == taken
     empty = {
-        "docs/*.txt": "'docs/*.txt' takes in no file that ends in .md",
-        "docs/z*.md": "'docs/z*.md' takes in",
+        "docs/*.txt": "'docs/*.txt' matches no .md file",
+        "docs/z*.md": "'docs/z*.md' matches no",
     }
     assert reasons(list_memory(ws, globs)).get(UNLISTED, "").startswith(empty.get(globs[0], ""))
     for path in taken:

@@ -51,9 +51,9 @@ async def test_the_other_backend_is_compared_with_the_one_before(tmp_path: Path)
         assert app.service.settings.openclaw.backend == "builtin", "the configuration stays"
         # The expansion and its lists can be read.
         drawn = " ".join(screen.waterfall.text.split())
-        assert "bm25 v1 and vec v1 searched “" in drawn and "rerank not reranked ·" in drawn
+        assert "BM25 v1 and vector v1 searched “" in drawn and "rerank not reranked ·" in drawn
         assert "rerank 30" not in screen.strip.text and "with snippet chars 700" in screen.strip.text
-        assert "vec" in screen.hits.text and "rerank" not in screen.hits.text, "no row has a rerank score"
+        assert "vector" in screen.hits.text and "rerank" not in screen.hits.text, "no row has a rerank score"
         # BM25 found nothing with "how", "did" and "the": its variants did, and only their words are marked.
         matches = screen.hits.marker.matches
         assert matches and matches.stems == tuple(map(stem, ("long", "last", "restore", "drill", "take")))
@@ -193,7 +193,7 @@ async def test_a_lesson_of_qmd_asks_qmd_and_the_next_one_the_configured_backend(
         await settled(pilot)
         view = screen.search.view
         assert view.backend == "qmd" and view.answers and view.baseline is not None
-        assert view.baseline.name == "lesson" and not view.baseline.by_file
+        assert view.baseline.name == "of the lesson" and not view.baseline.by_file
         assert view.trace is not None and view.trace.returned[0].path == "memory/projects/lantern.md"
         assert guide[number].title in screen.lesson.text
         await press(pilot, "right_square_bracket")
@@ -276,7 +276,7 @@ async def test_with_qmd_configured_every_screen_shows_what_there_is(tmp_path: Pa
         await press(pilot, "escape", "W", *"memory/a.md:1", "enter")
         why = app.screen
         assert isinstance(why, WhyNotScreen) and why.answer is not None
-        assert why.answer.stage == "max_results" and "max results 1 → 2" in why.changes.text
+        assert why.answer.stage == "max_results" and "max results: 1 → 2" in why.changes.text
         change = why.answer.changes[0]
         assert isinstance(change, Change)
         await press(pilot, "enter")

@@ -82,8 +82,8 @@ async def measured(pilot: Pilot[int], screen: CurateScreen) -> Effect:
 async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path: Path) -> None:
     async with opened(demo(tmp_path, own_notes=True)) as (pilot, screen):
         facts = shown(screen, "#facts")
-        assert "lines 203/200 ━" in facts and "3 proposals · 87 notes · 2 agent searches recorded" in facts
-        assert "no search result shows 39 % of MEMORY.md" in facts
+        assert "lines 203/200 ━" in facts and "3 proposals · 87 notes · 2 agent searches, last " in facts
+        assert "39 % of MEMORY.md can never appear in a search result" in facts
         gauges = re.findall("([0-9,]+)/[0-9,]+ (━+)(─*)┃(━*)", facts)
         assert [(len(used + free), over, said) for said, used, free, over in gauges] == [
             (24, "━", "203"),
@@ -184,7 +184,9 @@ async def test_rejected_candidates_are_under_their_filter(tmp_path: Path) -> Non
     async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE})) as (pilot, screen):
         assert len(screen.presenter.state.found) == 1
         await press(pilot, "X")
-        assert "No proposals." in shown(screen, "#proposal")
+        assert "No proposals. v shows the rejected ones." in shown(screen, "#proposal")
+        keys = shown(screen, KeyBar)
+        assert "z undo" in keys and "enter note" not in keys and "f filter" not in keys
         await press(pilot, "a", "e", "E", "X", "enter")  # no row: said, nothing raised
         await press(pilot, "v", "x")
         assert "kinds: rejected" in str(screen.candidates.border_subtitle)
@@ -214,6 +216,9 @@ async def test_z_takes_back_the_last_step_whichever_it_was(tmp_path: Path) -> No
         await press(pilot, "z")
         assert pilot.app.screen is screen and "undone: proposed again" in shown(screen, "#status")
         assert [one.id for one in screen.presenter.state.found] == both
+        await press(pilot, "j", "X", "z")
+        back = [*screen.presenter.state.found][1]
+        assert screen.candidates.selected is back, "what came back"
         await press(pilot, "a", "enter", "X", "z", "z")
         assert isinstance(pilot.app.screen, ConfirmScreen), "first the rejection, then the write"
         await press(pilot, "enter", "X", "v", "x", "a")
@@ -260,9 +265,21 @@ async def test_hostile_text_credentials_and_a_cut_memory(tmp_path: Path) -> None
         assert "the agent gets only the last part" in detail and "1234567890" not in detail
 
 
+async def test_without_proposals_only_what_is_true_and_acts_is_shown(tmp_path: Path) -> None:
+    async with opened(of_notes(tmp_path, {"MEMORY.md": MEMORY})) as (pilot, screen):
+        said = "No proposals: MEMORY.md has nothing outdated, repeated or too long."
+        assert shown(screen, "#proposal") == said
+        assert "no agent search that returned something is recorded" in shown(screen, "#facts")
+        keys = shown(screen, KeyBar)
+        assert "z undo" not in keys and "enter note" not in keys and "v kinds" in keys
+        await press(pilot, "tab")
+        assert "enter note" in shown(screen, KeyBar)
+
+
 async def test_without_a_memory_file_or_notes(tmp_path: Path) -> None:
     async with opened(of_notes(tmp_path, {"memory/a.md": "one\n"})) as (pilot, screen):
         assert "There is no MEMORY.md yet" in shown(screen, "#facts")
+        assert shown(screen, "#proposal") == "No proposals."
         await press(pilot, "tab", "enter", "escape", "r")
         assert screen.presenter.state.trouble == ""
 

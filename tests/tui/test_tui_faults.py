@@ -25,7 +25,7 @@ from openclaw_mem_tui.features.search.state import HEALTHY_RUN
 from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.render.status import fault_banner
 from openclaw_mem_tui.service import Service
-from openclaw_mem_tui.widgets.edges import Banner, KeyBar
+from openclaw_mem_tui.widgets.edges import Banner, KeyBar, Top
 from openclaw_mem_tui.widgets.help import HelpScreen
 
 DRILL = "how long did the last restore drill take"
@@ -79,7 +79,7 @@ async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None
         for name in NAMES:
             await switch(pilot, name)
             assert app.screen is screen, "enter opens the comparison"
-            assert f"SIMULATED FAULT: {name}" in first_line(app) and "· U clear" in first_line(app)
+            assert f"SIMULATED FAULT: {name}" in first_line(app) and "· U reset all" in first_line(app)
             view = screen.search.view
             assert view.answers and view.pool_faults == {name}
             assert view.pool is not None and view.other_pool is not None
@@ -157,7 +157,8 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         assert "lesson" not in lab(app).lesson.text
         await press(pilot, "2")
         screen = providers(app)
-        assert "SIMULATED FAULT: embeddings-401" in first_line(app) and "· U clear" in first_line(app)
+        assert "SIMULATED FAULT: embeddings-401" in first_line(app) and "· U reset all" in first_line(app)
+        assert screen.query_one(Top).text.rstrip().endswith("BM25 only (static failed)")
         assert "[x] embeddings-401" in screen.faults.text
         drawn = screen.last.text
         assert "same 6 chunks as the baseline" in drawn and "BM25 only" in drawn
@@ -193,7 +194,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         assert "SIMULATED FAULTS: embeddings-429, no-sqlite-vec, no-fts5" in first_line(app)
         screen = lab(app)
         assert screen.search.view.trace is not None and not screen.search.view.trace.returned
-        assert "returned only with no fault: " in screen.hits.text
+        assert "returned only by the run without faults, in its order: " in screen.hits.text
         assert "No candidate list could be made" in screen.hits.text
         assert "no retriever (static failed)" in screen.notes.text and screen.funnel.text.startswith(
             " stages   0 candidates → 0 returned "
@@ -241,7 +242,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         await switch(pilot, "no-fts5")
         for key in "345":
             await press(pilot, key)
-            assert "· U clear" in first_line(app), key
+            assert "· U reset all" in first_line(app), key
         await press(pilot, "question_mark", "f", *"faults", "enter", "enter")
         assert not screen.query_one(Banner).display and screen.search.view.faults == frozenset()
         await press(pilot, "U")
@@ -314,7 +315,7 @@ def test_the_banner_fits_any_width() -> None:
             drawn = text_of(fault_banner(faults, cells))
             assert len(drawn) == cells and "FAULT" in drawn
     assert fault_banner(frozenset(), 80) == ()
-    assert "+7 · U clear" in text_of(fault_banner(everything, 120))
+    assert "+8 · U reset all" in text_of(fault_banner(everything, 120))
 
 
 class Counting(make.SteadyMemory):  # type: ignore[misc, name-defined]

@@ -191,7 +191,7 @@ def test_the_page_of_keys_is_fresh() -> None:
     page = (Path(__file__).parents[2] / "docs" / "keys.md").read_text("utf-8")
     for action in ACTIONS:
         assert f"| `{action.id}` |" in page
-    for row in ("| `←` `h` | a small step down | `less` |", "| `shift+→` `L` | a large step up |"):
+    for row in ("| `←` `h` | a small step down | knobs | `less` |", "| `shift+→` `L` | a large step up |"):
         assert row in page
     assert page == keys_page(), "write keys_page() to docs/keys.md"
 

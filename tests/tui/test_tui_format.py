@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import diff_lines, text_of
+from openclaw_mem_tui.render.spans import balanced, diff_lines, hanging, line, text_of, width, wrapped
 
 
 @pytest.mark.parametrize(
@@ -157,6 +157,18 @@ def test_numbers_in_sentences_have_two_digits_or_more() -> None:
     assert said == "−.038 is below .35; cosine −.054, minus 1-0.5 and x-0.5"
 
 
+def test_a_separator_does_not_end_a_line_and_the_last_line_is_not_one_word() -> None:
+    said = line("since 18:00 · retry at 18:05 · more")
+    assert [text_of(row) for row in wrapped(said, 14)] == ["since 18:00", "retry at 18:05", "more"]
+    assert text_of(hanging(said, 14)[0]) == "since 18:00 ·", "the text of a note is not changed"
+    prose = line("one two three four five six seven eight nine")
+    assert len(wrapped(prose, 40)) == len(balanced(prose, 40)) == 2
+    assert [width(row) for row in wrapped(prose, 40)] == [39, 4]
+    assert [width(row) for row in balanced(prose, 40)] == [33, 10]
+    two = line("one two three four five six seven ten of it")
+    assert balanced(two, 38) == wrapped(two, 38), "two words may stand alone"
+
+
 def test_a_diff_is_wrapped_below_its_text_and_no_word_of_it_is_lost() -> None:
     long = "- one two three four five six seven eight nine ten"
     diff = f"--- a/n.md\n+++ b/n.md\n@@ -1,2 +1,2 @@\n kept\n-{long}\n--- rule\n++ sum\n\\ No newline"
@@ -181,12 +193,14 @@ def test_a_diff_is_wrapped_below_its_text_and_no_word_of_it_is_lost() -> None:
     ("path", "width", "shown"),
     [
         ("memory/2026-01-02.md", 20, "memory/2026-01-02.md"),
-        ("memory/2026-01-02.md", 19, "2026-01-02.md"),
-        ("memory/runbooks/vpn.md", 15, "runbooks/vpn.md"),
+        ("memory/2026-01-02.md", 19, "…/2026-01-02.md"),
+        ("memory/2026-01-02.md", 13, "…026-01-02.md"),
+        ("memory/runbooks/vpn.md", 17, "…/runbooks/vpn.md"),
         ("memory/runbooks/vpn.md", 14, "…/vpn.md"),
-        ("memory/runbooks/vpn.md", 7, "vpn.md"),
+        ("memory/runbooks/vpn.md", 7, "…vpn.md"),
         ("memory/runbooks/vpn.md", 5, "…n.md"),
         ("notes/a/b.md", 11, "…/a/b.md"),
+        ("vpn.md", 6, "vpn.md"),
     ],
 )
 def test_a_path_loses_its_folders_before_its_name(path: str, width: int, shown: str) -> None:

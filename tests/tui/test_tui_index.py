@@ -21,6 +21,7 @@ from textual.pilot import Pilot
 from openclaw_mem_engine.api import FileRow, IndexDamaged
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.commands import choose
+from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
@@ -126,7 +127,8 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) ->
         marked = [y for y in range(6) if screen.files.render_line(y).text.startswith("▌")]
         assert marked == [1], "the mark moves with the cursor"
         await press(pilot, "tab")
-        assert screen.doctor.has_focus and "severity" in screen.detail.text
+        assert screen.doctor.has_focus and screen.detail.text.startswith("! warning 1 compaction ran")
+        assert "finding · flush-missed" in str(screen.detail.border_title), "the name of the check"
         await press(pilot, "G")
         assert "✓ integrity: " in screen.detail.text and "✓ cache: " in screen.detail.text
         await press(pilot, "tab")
@@ -275,6 +277,8 @@ async def test_an_index_that_is_removed_meanwhile_is_empty_until_a_sync(tmp_path
         assert fresh is not None and fresh.state == "empty", "the other screens say so too"
         await press(pilot, "c")
         assert "no index yet" in " ".join(screen.doctor.text.split())
+        assert "no index" in (title := str(screen.doctor.border_title)) and "healthy" not in title
+        assert "not indexed" in screen.files.text and "up to date" not in screen.files.text
         await press(pilot, pressed)
         await until(pilot, lambda: "fresh" in shown(screen, "#facts") and index.exists())
         await until(pilot, lambda: "no index yet" not in screen.doctor.text)
@@ -287,6 +291,13 @@ async def test_files_are_not_known_while_a_folder_is_at_the_path_of_the_index(tm
         aside = index.rename(index.with_name("aside"))
         index.mkdir()
         await until(pilot, lambda: "? not known" in screen.files.text)
+        screen.presenter.update(at=0.0)
+        await press(pilot, "r")
+        assert screen.presenter.state.at, "the events are of today also where the index cannot be read"
+        failed = [row for row in screen.events.text.splitlines() if "sync failed" in row]
+        assert failed and all("✗" in row and "●" not in row for row in failed)
+        with pytest.raises(IndexUnavailable, match="is a folder"):
+            await screen.search.service.read(lambda memory: memory.anatomy("MEMORY.md"))
         await press(pilot, "c")
         assert "up to date" not in screen.files.text and "matches disk" not in screen.detail.text
         facts = shown(screen, "#facts")
@@ -295,6 +306,10 @@ async def test_files_are_not_known_while_a_folder_is_at_the_path_of_the_index(tm
         assert "! shows why" in facts and "is a folder" in pilot.app.screen.query_one(HelpText).text
         await press(pilot, "escape")
         assert "✗ The path of the index is a folder" in screen.doctor.text
+        screen.presenter.update(overview=None, files=())  # as where the screen is opened only now
+        await press(pilot, "c")
+        assert "is a folder, not an index: move it away" in " ".join(shown(screen, "#facts").split())
+        assert "? not known" in str(screen.query_one("#files-box").border_title)
         index.rmdir()
         aside.rename(index)
         await press(pilot, "r")
@@ -358,9 +373,9 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         hidden = [row for row in text.splitlines() if row[2:].lstrip("0123456789 ").startswith("┊ ")]
         assert hidden and len(chunks.anatomy.hidden) == chunks.anatomy.unshown.hidden_lines
         cut = " ".join(chunks.query_one("#cut").text.split())  # type: ignore[attr-defined]
-        assert "┊ 39 % of the characters are never in a snippet, 42 % of the lines never whole: " in cut
+        assert "┊ 39 % of this file can never appear in a search result: snippets end " in cut
         assert cut.endswith("snippets end after 700 characters"), "as the doctor says"
-        assert text.startswith("┏━ chunk 1 · lines 1–25") and "└─ end of 2" in text
+        assert text.startswith("┏━ chunk 1 · lines 1–25") and "└─ end of chunk 2" in text
         await press(pilot, "j")
         text = chunks.text.text
         assert "┏━ chunk 2 · lines 20–41 · overlaps 1 by 89, 3 by 93 tokens" in text
@@ -718,7 +733,7 @@ async def test_the_key_of_repairs_rebuilds_an_index_that_the_checks_found_damage
             app.search.say("")
             screen.presenter.say("")
             await press(pilot, refused)
-            assert "the index is damaged: F on screen 3 repairs it" in shown(screen, "#status"), refused
+            assert "the index is damaged: F repairs it" in shown(screen, "#status"), refused
         report = screen.presenter.state.report
         assert report is not None and "damaged" in {finding.code for finding in report.findings}
         await press(pilot, "F")
@@ -734,8 +749,6 @@ async def test_the_key_of_repairs_rebuilds_an_index_that_the_checks_found_damage
 
 
 async def test_an_index_that_cannot_be_opened_says_so_here_too(tmp_path: Path) -> None:
-    from openclaw_mem_engine.errors import IndexUnavailable
-
     app = Workbench(world.failing(IndexUnavailable("The index is locked by a test.")))
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
@@ -808,7 +821,7 @@ async def test_damage_while_it_runs_is_said_everywhere_until_a_rebuild(tmp_path:
 
 def test_a_fact_is_one_row_of_the_doctor() -> None:
     found, passed, failed = Outcome(), Outcome(), Outcome()
-    found.add("never-shown", "warning", "No search result shows 28 % of the text.")
+    found.add("never-shown", "warning", "28 % of your notes' text can never appear in a search result.")
     checks = (found.check("snippets"), passed.check("facts"), failed.check("chunks", ok=False))
     report = DoctorReport(tuple(found.findings), checks)
     assert [check.ok for check in checks] == [False, True, False]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import lab_world as world
@@ -217,7 +218,7 @@ async def _shows_the_end_of_the_help(pilot: Pilot[int]) -> WrappedTable[HelpRow]
     screen, rows = pilot.app.screen, pilot.app.screen.query_one("#help-rows", WrappedTable)
     seen = rows.scroll_offset.y + rows.size.height
     assert seen >= len(rows.drawn) and screen.query_one(".box").content_region.contains_region(rows.region)
-    assert rows.selected is not None and "no counts" in rows.selected.text
+    assert rows.selected is not None and "not a count" in rows.selected.text
     await press(pilot, "escape")
     return rows
 
@@ -386,7 +387,7 @@ async def test_keys_of_the_user_work_and_are_named(tmp_path: Path) -> None:
     [
         (
             {"baselin": "f5"},
-            "'baselin' is no id of a key. Did you mean baseline? docs/keys.md lists the ids.",
+            "'baselin' is not the id of an action. Did you mean baseline? docs/keys.md lists the ids.",
         ),
         ({"why_nott": "ctrl+w"}, "Did you mean why_not? docs"),
         ({"baseline": "d"}, "d would be dropped and baseline, on screen search"),
@@ -420,7 +421,9 @@ async def test_the_workbench_opens_with_mistakes_in_its_keys_and_names_all(tmp_p
     async with app.run_test(size=SMALL) as pilot:
         await settled(pilot)
         shown = lab(app).notes.text
-        assert "[keys] of config.toml: 'why_nott' is no id" in shown and "1 more: !" in shown
+        assert (
+            "[keys] of config.toml: 'why_nott' is not the id of an action" in shown and "1 more: !" in shown
+        )
         mode = lab(app).hits.mode
         await press(pilot, "f5")
         assert lab(app).hits.mode != mode, "the line without a mistake"
@@ -482,7 +485,7 @@ async def test_a_key_without_a_meaning_here_says_what_it_does_elsewhere(tmp_path
         line = lab(app).status_line
         for key, said in (
             ("c", " c does nothing here; on 3 index: run checks "),
-            ("P", " P does nothing here; on 3 index: drop from the index the notes that are gone "),
+            ("P", " P does nothing here; on 3 index: remove deleted notes from the index "),
             ("right_square_bracket", " ] does nothing here; ? lists the keys "),  # no lessons
             ("h", " h does nothing here; ? lists the keys "),  # of the knobs, which are closed
         ):
@@ -508,10 +511,28 @@ async def test_q_leaves_a_view_and_quits_on_the_main_screens(tmp_path: Path) -> 
         await press(pilot, "3", "enter")
         assert isinstance(app.screen, ChunksScreen)
         await press(pilot, "question_mark")
-        cover = app.screen.query_one(".no-keys")
-        assert cover.region == app.screen_stack[-2].query_one(KeyBar).region, "those keys do not work now"
+        (page,) = app.screen.query(".box").results()
+        assert page.region == app.screen_stack[-2].region, "a page: no edge of the screen below is left"
         await press(pilot, "q", "q")
         assert isinstance(app.screen, IndexScreen) and app.return_code is None
+        await press(pilot, "slash", *"md", "enter")
+        assert "q close" in app.screen.query_one(KeyBar).text
+        await press(pilot, "q")
+        assert not app.screen.files.wanted and "q quit" in app.screen.query_one(KeyBar).text
+        await press(pilot, "escape")
+        screen = lab(app)
+        bar, opened = screen.query_one(KeyBar), len(screen.hits.rows)
+        assert "q quit" in bar.text
+        await press(pilot, "enter")
+        assert screen.preview.kind == "get" and "q close" in bar.text
+        await press(pilot, "q")
+        assert screen.preview.kind == "snippet" and "q quit" in bar.text
+        await press(pilot, "f", *"drill", "enter")
+        assert len(screen.hits.rows) < opened and "q close" in bar.text
+        await press(pilot, "p", "q")
+        assert not screen.knobs_open and "q close" in bar.text, "the filter is still open"
+        await press(pilot, "q")
+        assert len(screen.hits.rows) == opened and "q quit" in bar.text
         await press(pilot, "q")
         assert app.return_code == 0
 
@@ -560,3 +581,23 @@ async def test_ctrl_c_ends_nothing_and_says_what_quits(tmp_path: Path) -> None:
         await press(pilot, "ctrl+z")
         assert "not suspended: no shell" in app.screen.query_one("#status", Pane).text
         assert app.is_running and not list(app._notifications)
+
+
+async def test_a_key_that_has_nothing_to_act_on_or_changes_nothing_says_so(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, demo=world.make.demo_guide())
+    async with app.run_test(size=SMALL) as pilot:
+        await settled(pilot)
+        await press(pilot, "0")
+        for offered, said in (("v d t", "there are no hits yet"), ("m y Y enter", "no hit is selected")):
+            for key in offered.split():
+                await press(pilot, "J", key)
+                assert said in lab(app).status_line.text, key
+        for keys, words in (
+            (("3", "c"), r"checked: \d warnings?"),
+            (("C",), r"deep check: \d warnings?"),
+            (("4", "r"), r"read again: \d+ events"),
+            (("5", "r"), r"read again: \d+ notes, \d proposals? shown"),
+            (("E",), "measured again"),
+        ):
+            await press(pilot, *keys)
+            assert re.search(words, app.screen.query_one("#status", Pane).text), keys

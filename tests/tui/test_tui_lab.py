@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import lab_world as world
 import pytest
@@ -20,16 +21,17 @@ from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widget import Widget
 
+from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.profiles import SELECTABLE
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.render import preview as preview_lines
 from openclaw_mem_tui.features.search.screen import SearchScreen
-from openclaw_mem_tui.features.search.state import KNOB_NAMES
+from openclaw_mem_tui.features.search.state import KNOB_NAMES, turned
 from openclaw_mem_tui.widgets.dialogs import HelpText, Palette, PickScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.help import HelpScreen
-from openclaw_mem_tui.widgets.line_view import Lines
+from openclaw_mem_tui.widgets.line_view import Lines, Pane
 from openclaw_mem_tui.widgets.lists import CursorList
 
 DRILL = "how long did the last restore drill take"
@@ -97,7 +99,9 @@ async def test_typing_searches_and_the_history_is_kept(tmp_path: Path) -> None:
         await pilot.app.on_event(events.Key("slash", "/"))
         assert screen.focused is screen.query_line
         await press(pilot, "slash")
-        assert screen.query_line.value.endswith("/")
+        assert screen.query_line.value == "heron", "its key, where what is typed replaces the text"
+        await press(pilot, *"a/")
+        assert screen.query_line.value == "a/"
 
 
 async def test_every_size_shows_the_hits(tmp_path: Path) -> None:
@@ -144,8 +148,12 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
         titles = [command.title for command in pilot.app.get_system_commands(screen)]
         assert "Open the knob panel, go to it, or close it" in titles and "Theme" in titles
         assert not any("lesson" in title for title in titles)
-        await press(pilot, "ctrl+p", *"theme")
+        await press(pilot, "ctrl+p")
         palette = pilot.app.screen
+        box = palette.query_one(".box")
+        before = box.region
+        await press(pilot, *"theme")
+        assert box.region.y == before.y and box.region.height < before.height, "it stays while one types"
         assert isinstance(palette, Palette) and palette._choices[0].title == "Theme"
         await press(pilot, "escape", "colon", *"knob panel", "enter")
         assert pilot.app.screen is screen and screen.knobs_open
@@ -160,9 +168,12 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
 
         assert "not returned" in screen.hits.text
         await press(pilot, "G")
-        hidden = screen.hits.selected
+        trace = screen.search.view.trace
+        assert trace is not None
+        hidden, many = screen.hits.selected, len(screen.hits.rows) - len(trace.returned)
         await press(pilot, "d")
-        assert "not returned" not in screen.hits.text and screen.hits.selected is not hidden
+        assert screen.hits.selected is not hidden and screen.hits.text.count("──") >= 2
+        assert f"── {many} not returned · d shows them ──" in screen.hits.text.splitlines()[-1]
         await press(pilot, "d")
         assert screen.hits.selected is hidden, "as before"
         await press(pilot, "d", "home")
@@ -182,7 +193,7 @@ async def test_knobs_rank_in_the_same_frame_retrieve_and_reset(tmp_path: Path) -
         assert screen.search.view.knobs.mode == "vector"
         assert "baseline pinned" in screen.funnel.text
         await press(pilot, "B")
-        assert "baseline mode hybrid" in screen.funnel.text
+        assert "baseline mode = hybrid" in screen.funnel.text
         await press(pilot, "U")
         assert screen.search.view.knobs == screen.search.view.defaults
 
@@ -192,7 +203,7 @@ async def test_knobs_rank_in_the_same_frame_retrieve_and_reset(tmp_path: Path) -
         assert not screen.search.view.pending
         assert screen.search.view.knobs.min_score == pytest.approx(0.15)
         assert len(screen.search.view.trace.returned) > before  # type: ignore[union-attr]
-        assert "was .35" in screen.knob_panel.text
+        assert "○.35" in screen.knob_panel.text
         assert "new" in screen.hits.text and "baseline min score .35" in screen.funnel.text
         await press(pilot, "u")
         assert screen.search.view.knobs == screen.search.view.defaults
@@ -262,6 +273,7 @@ async def test_a_hit_is_read_copied_exported_and_the_mouse_is_enough(tmp_path: P
         await settled(pilot)
         assert screen.knobs_open
 
+        await press(pilot, "q")
         await pilot.press("q")
         await pilot.pause()
         assert pilot.app.return_value == 0
@@ -269,6 +281,16 @@ async def test_a_hit_is_read_copied_exported_and_the_mouse_is_enough(tmp_path: P
 
 async def test_one_column_leaves_its_rows_to_the_list(tmp_path: Path) -> None:
     async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, screen):
+        prompt, keys = screen.query_one("#prompt", Pane), screen.query_one(KeyBar)
+        assert prompt.display and prompt.text == " /" and screen.query_line.border_title == "query"
+        await pilot.resize_terminal(*LARGE)
+        await settled(pilot)
+        assert not prompt.display and "d hide" in keys.text
+        await press(pilot, "d")
+        assert "d show" in keys.text
+        await press(pilot, "d")
+        await pilot.resize_terminal(*SMALL)
+        await settled(pilot)
         box = screen.waterfall
         assert box.size.height == len(box.drawn) == 6
         rows = screen.hits.size.height
@@ -284,7 +306,9 @@ async def test_one_column_leaves_its_rows_to_the_list(tmp_path: Path) -> None:
         screen.tune(screen.search.view.knobs.set({"min_score": 0.05}))
         await settled(pilot)
         (verdict,) = screen.verdict.text.splitlines()
-        assert verdict.endswith(" … !"), "one line, as there is room for, and the key that shows all of it"
+        assert verdict.endswith(" … ! all"), (
+            "one line, as there is room for, and the key that shows all of it"
+        )
         await press(pilot, "exclamation_mark")
         assert "min score .05" in " ".join(pilot.app.screen.query_one(HelpText).text.split())
 
@@ -297,6 +321,12 @@ async def test_narrow_screens_rotate_the_lower_pane(tmp_path: Path) -> None:
         await press(pilot, "p")
         assert screen.knob_panel.region and not screen.preview.region
         assert "min score" in _visible(screen)
+        last = KNOB_NAMES[-1]
+        screen.tune(turned(screen.search.view, last, 1, False))
+        assert list(screen.search.view.changed_knobs()) == [last]
+        await press(pilot, "p", "p")
+        assert screen.knob_panel.name_at_cursor == last, "the first that differs from the baseline"
+        assert last.replace("_", " ") in _visible(screen)
 
 
 def _visible(screen: SearchScreen) -> str:
@@ -360,11 +390,11 @@ async def test_a_move_of_the_selection_paints_the_lines_of_two_rows(
 async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
     async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, screen):
         assert "lesson 1 of 15" in screen.lesson.text
-        assert screen.search.view.knobs.decay and screen.search.view.baseline_name == "lesson"
+        assert screen.search.view.knobs.decay and screen.search.view.baseline_name == "of the lesson"
         assert "lessons" in screen.query_one(KeyBar).text
         await press(pilot, "right_square_bracket")
         assert "lesson 2 of 15" in screen.lesson.text
-        assert "Nothing passes" in screen.verdict.text
+        assert "Nothing is returned" in screen.verdict.text
         await press(pilot, "left_square_bracket", "left_square_bracket")
         assert "lesson 15 of 15" in screen.lesson.text
 
@@ -397,6 +427,29 @@ async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
         assert screen.search.view.knobs == screen.search.view.defaults and not screen.search.view.compares
 
 
+@pytest.mark.parametrize(("keys", "query"), [("heron", "heron"), ("/heron", "heron"), ("/", ""), ("", "")])
+async def test_what_is_typed_while_the_demo_opens_is_the_query(tmp_path: Path, keys: str, query: str) -> None:
+    may_open, factory = threading.Event(), world.make.demo_memory(tmp_path)
+
+    def opens(faults: frozenset[str]) -> Memory:
+        assert may_open.wait(60)
+        return cast("Memory", factory(faults))
+
+    app = Workbench(opens, demo=world.make.demo_guide())
+    async with app.run_test(size=SMALL) as pilot:
+        assert "You can type already" in lab(app).hits.text
+        await pilot.press(*("slash" if key == "/" else key for key in keys))
+        may_open.set()
+        await settled(pilot)
+        screen, lesson = lab(app), world.make.demo_guide()[0].query
+        assert screen.query_line.value == screen.search.view.query == (query or lesson)
+        assert (screen.search.lesson_at is None) == bool(query)
+        assert screen.focused is (screen.query_line if keys else screen.hits)
+        if keys == "/":
+            await press(pilot, *"heron")
+            assert screen.search.view.query == "heron", "it replaces the query of the lesson"
+
+
 async def test_one_key_swaps_the_run_and_its_baseline(tmp_path: Path) -> None:
     async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, screen):
         lost = screen.hits.selected
@@ -406,7 +459,7 @@ async def test_one_key_swaps_the_run_and_its_baseline(tmp_path: Path) -> None:
         await press(pilot, "space")
         view, found = screen.search.view, screen.hits.selected
         assert found is not None and (found.chunk_id, found.outcome.rank) == (lost.chunk_id, 1)
-        assert not view.knobs.decay and view.baseline_knobs.decay and view.baseline_name == "lesson"
+        assert not view.knobs.decay and view.baseline_knobs.decay and view.baseline_name == "of the lesson"
         assert "decay off · space: decay on" in screen.lesson.text
         assert "decay off; space swaps back" in screen.status_line.text
         await press(pilot, "space")
@@ -435,7 +488,9 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
         row = screen.hits.selected
         assert row is not None and screen.search.view.baseline is not None
         assert not row.returned and screen.search.view.baseline.ranks[row.chunk_id] == 1
-        assert "rank 28" in (screen.waterfall.text if size == LARGE else frame(screen.waterfall))
+        assert (
+            "rank is 28" in screen.waterfall.text if size == LARGE else "rank 28" in frame(screen.waterfall)
+        )
         if size == LARGE:
             assert screen.waterfall.size.height == len(screen.waterfall.drawn) == 10
         seen = [screen.hits.render_line(y).text for y in range(screen.hits.size.height)]
@@ -470,10 +525,10 @@ async def test_a_low_screen_shows_a_lesson_with_its_hits_their_scores_and_the_te
         assert not any("…" in line for line in seen[7:8]), "a key that has no room is not shown"
         pane = [screen.waterfall.render_line(y).text for y in range(screen.waterfall.size.height)]
         assert pane[0].startswith("▸ ") and "signing key" in pane[0]
-        assert size != SMALL or [line.split()[0] for line in pane[1:]] == ["vec", "bm25", "decay", "final"]
+        assert size != SMALL or [line.split()[0] for line in pane[1:]] == ["vector", "BM25", "decay", "final"]
         keys = screen.query_one(KeyBar).text
         assert "space swap   ] next lesson" in keys and len(keys) <= size[0]
-        assert ("without a date" in screen.lesson.text) == (size == SMALL)
+        assert ("notes in memory/ are evergreen" in screen.lesson.text) == (size == SMALL)
 
         await press(pilot, "g")
         row, pane_text = screen.hits.selected, screen.waterfall.text

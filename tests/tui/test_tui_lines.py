@@ -65,7 +65,7 @@ def test_rows_fit_and_keep_rank_path_and_final(width: int, mode: state.Columns, 
 def test_columns_join_with_the_stages_that_ran() -> None:
     assert "decay" not in row_texts(world.view(), 100)[0]
     titles = row_texts(world.view(EVERYTHING, Knobs()), 100)[0]
-    assert titles.split()[-7:] == ["vec", "bm25", "fused", "decay", "mmr", "sent", "final"]
+    assert titles.split()[-7:] == ["vector", "BM25", "fused", "decay", "mmr", "sent", "final"]
     ranks = row_texts(world.view(EVERYTHING, Knobs()), 100, "ranks")[0]
     assert "mmr" not in ranks, "the final rank is that of MMR"
 
@@ -85,10 +85,10 @@ def test_columns_are_shed_in_order() -> None:
     shed: list[str] = []
     for width in range(110, 20, -1):
         title = row_texts(view, width)[0]
-        for word in ("sent", "decay", "mmr", "bm25", "Δ"):
+        for word in ("sent", "decay", "mmr", "BM25", "Δ"):
             if word not in title and word not in shed:
                 shed.append(word)
-    assert shed == ["sent", "decay", "mmr", "bm25", "Δ"]
+    assert shed == ["sent", "decay", "mmr", "BM25", "Δ"]
 
 
 def test_dropped_rows_have_their_rank_and_the_rule_above_them_what_dropped_them() -> None:
@@ -104,7 +104,7 @@ def test_dropped_rows_have_their_rank_and_the_rule_above_them_what_dropped_them(
         assert [row.split()[0] for row in drawn[1:]] == ["1", "2", "3"]
         assert all("<" not in row and ">" not in row for row in drawn)
     _, past, low = groups.groups(below, True)
-    assert spans.text_of(groups.rule(past, True, 70)).startswith("── not returned: 1 past max 1 ──")
+    assert spans.text_of(groups.rule(past, True, 70)).startswith("── not returned: 1 after the first 1 ──")
     assert "not returned: 1 below min score .00 ─" in spans.text_of(groups.rule(low, False, 70))
     filtered = low._replace(rows=[], of=1)
     assert "not returned: 0 of 1 below min score .00 ─" in spans.text_of(groups.rule(filtered, False, 70))
@@ -129,16 +129,16 @@ def test_dropped_rows_have_their_rank_and_the_rule_above_them_what_dropped_them(
 def test_a_column_without_any_value_gives_its_room_to_cropped_locations() -> None:
     paths = ["memory/projects/the-router-of-the-old-workshop.md"] * 3
     view = world.view(bm25=(), paths=paths)
-    assert "bm25" in row_texts(view, 120)[0], "there is room: it says that no word was found"
+    assert "BM25" in row_texts(view, 120)[0], "there is room: it says that no word was found"
     rows = row_texts(view, 60)
-    assert "bm25" not in rows[0] and "vec" in rows[0]
+    assert "bm25" not in rows[0] and "vector" in rows[0]
     some = row_texts(world.view(bm25=((2, 1.0),), paths=paths), 60)
-    assert "bm25" in some[0]
+    assert "BM25" in some[0]
 
 
 def test_ranks_and_contributions() -> None:
     ranks = row_texts(world.view(), 70, "ranks")
-    assert ranks[0].split()[-3:] == ["vec", "bm25", "sent"], "the last rank is in the first column"
+    assert ranks[0].split()[-3:] == ["vector", "BM25", "sent"], "the last rank is in the first column"
     assert ranks[1].split()[-3:] == ["1", "2", "1/1"]
     parts = row_texts(world.view(), 70, "contributions")
     assert parts[1].split()[-4:] == ["+.567", "+.100", "1/1", ".667"]
@@ -161,7 +161,7 @@ def test_what_left_the_answer_is_first_among_the_dropped() -> None:
     view = state.tuned(view, Knobs().set({"decay": True}))
     titles = [(group.title, [row.chunk_id for row in group.rows]) for group in groups.groups(view, True)]
     assert titles == [("", ["c0", "c1"]), ("returned only by the baseline", ["c2"])]
-    assert [group.title for group in groups.groups(view, False)] == [""]
+    assert [(group.title, group.hidden) for group in groups.groups(view, False)][1:] == [("not returned", 1)]
 
 
 def test_long_paths_give_way_from_the_left_and_keep_the_range() -> None:
@@ -169,12 +169,16 @@ def test_long_paths_give_way_from_the_left_and_keep_the_range() -> None:
     assert "note.md:10" in row_texts(view, 60)[1]
 
 
-def test_all_rows_of_a_list_leave_out_the_folder_or_none() -> None:
-    view = world.view(texts=("a\nb",) * 3, paths=("MEMORY.md", "memory/short.md", f"memory/{'long-' * 9}.md"))
-    for width, shown in ((58, False), (110, True)):
-        rows = row_texts(view, width)[1:]
-        assert [("memory/" in row) for row in rows if "MEMORY" not in row] == [shown, shown]
-        assert all(":10-11" in row for row in rows)
+def test_a_path_is_whole_where_there_is_room_or_says_that_it_is_not() -> None:
+    view = world.view(
+        texts=("a\nb",) * 3, paths=("MEMORY.md", "memory/short.md", "memory/in/a/folder/long.md")
+    )
+    for width, longest in (
+        (58, " …/in/a/folder/long.md:10-11 "),
+        (110, " memory/in/a/folder/long.md:10-11 "),
+    ):
+        rows = "\n".join(row_texts(view, width))
+        assert all(f" {each}:10-11 " in rows for each in ("MEMORY.md", "memory/short.md")) and longest in rows
 
 
 def test_a_list_that_added_nothing_has_no_score_but_a_rank() -> None:
@@ -186,7 +190,7 @@ def test_a_list_that_added_nothing_has_no_score_but_a_rank() -> None:
     assert rows["c2"].split()[-3:] == ["·", "·", "·"], "no rank among scores"
     ranks = dict(zip((r.chunk_id for r in view.trace.rows), row_texts(view, 70, "ranks")[1:], strict=True))
     assert ranks["c1"].split()[-2] == "2" and ranks["c2"].split()[-2:] == ["3", "·"]
-    assert "rank 2 of 2 keyword matches, cut at 1" in texts(waterfall(view, view.trace.rows[0], 60))
+    assert "rank 2 of 2 keyword matches, past the first 1" in texts(waterfall(view, view.trace.rows[0], 60))
     titles = [(group.title, len(group.rows)) for group in groups.groups(view, True)]
     assert titles[-1] == ("outside the pool", 1)
 
@@ -209,7 +213,7 @@ def test_waterfall_states_operands_and_final() -> None:
     assert view.trace is not None
     row = next(r for r in view.trace.rows if r.chunk_id == "c0")
     drawn = texts(waterfall(view, row, 60))
-    assert "×.70" in drawn and "#1 .500 ×.30" in drawn and "12 d ×.758" in drawn
+    assert "×.70" in drawn and "#1 .500 ×.30" in drawn and "12.0 d ×.758" in drawn
     assert f"{recompute(row.operands):.3f}"[1:] in drawn
     assert row.diversity is not None
     mmr = re.search(r"mmr +\.70 × rel ([.\d]+) − \.30 × sim ([.\d]+) = ([.\d]+) picked", drawn)
@@ -217,6 +221,22 @@ def test_waterfall_states_operands_and_final() -> None:
     relevance, similarity, value = map(float, mmr.groups())
     assert 0.7 * relevance - 0.3 * similarity == pytest.approx(value, abs=0.002)
     assert value == pytest.approx(row.diversity.value, abs=0.0005)
+    scaled = re.search(r"rel ([.\d]+) = \(([.\d]+) − ([.\d]+)\) / \(([.\d]+) − ([.\d]+)\)", drawn)
+    assert scaled is not None
+    rel, score, low, high, again = map(float, scaled.groups())
+    assert low == again and round((score - low) / (high - low), 3) == rel == relevance
+
+
+def test_waterfall_says_how_a_scaled_value_is_computed() -> None:
+    view = world.view(Knobs().set({"vector_score": "minmax"}), Knobs())
+    assert view.trace is not None
+    for row in view.trace.returned:
+        (operand,) = (step for step in row.operands if "min" in step.inputs)
+        found = re.search(r"(\S+) = \((\S+) − (\S+)\) / \((\S+) − (\S+)\)", texts(waterfall(view, row, 60)))
+        assert found is not None
+        value, raw, low, high, again = map(float, found.groups())
+        assert low == again and value == pytest.approx((raw - low) / (high - low), abs=0.001)
+        assert raw == pytest.approx(operand.inputs["cosine"], abs=0.0001)
 
 
 def test_waterfall_says_which_cosines_a_value_mixes() -> None:
@@ -226,10 +246,10 @@ def test_waterfall_says_which_cosines_a_value_mixes() -> None:
     row = view.trace.returned[0]
     assert "+ line" not in texts(waterfall(view, row, 60)), "it has no line vector"
     (mixed,) = [step for step in row.operands if "cosine" in step.inputs]
-    inputs = {**mixed.inputs, "line": 0.709}
+    inputs = {**mixed.inputs, "line": 0.709, "line_share": 0.05}
     operands = tuple(step._replace(inputs=inputs) if step is mixed else step for step in row.operands)
     drawn = texts(waterfall(view, row._replace(operands=operands), 60))
-    assert f"chunk {fmt.score(inputs['cosine'])} ×.95 + line .709 ×.05" in drawn
+    assert f"= .95 × {inputs['cosine']:.4f} + .05 × .7090".replace("× 0.", "× .") in drawn
 
 
 def test_waterfall_of_a_dropped_row_says_why() -> None:
@@ -267,7 +287,7 @@ def test_the_minimum_is_marked_at_one_position_of_every_bar_and_of_its_own_line(
         lines = waterfall(view, row, 60)
         bars = [drawn for drawn in lines if any(span.text == "│" for span in drawn)]
         labels = [drawn[0].text.strip() for drawn in bars]
-        assert {"vec", "final"} < {*labels} and " min score " in labels[-1]
+        assert {"vector", "final"} < {*labels} and " min score " in labels[-1]
         (at,) = {spans.text_of(drawn).index("│") for drawn in bars}
         final = bars[labels.index("final")]
         mark = next(span for span in final if span.text == "│")
@@ -306,8 +326,8 @@ def test_waterfall_keeps_the_order_of_the_lists_and_names_the_neighbour() -> Non
     drawn = [waterfall(view, row, 60) for row in view.trace.returned]
     for lines in drawn:
         labels = [line[0].text.strip() for line in lines if line]
-        assert labels.index("vec") < labels.index("bm25")
-    assert "ahead of #2 by " in texts(drawn[0]) and "behind #1 by " in texts(drawn[1])
+        assert labels.index("vector") < labels.index("BM25")
+    assert " ahead of #2: " in texts(drawn[0]) and " behind #1: " in texts(drawn[1])
 
 
 def test_waterfall_of_rrf_shows_the_formula_and_no_cut() -> None:
@@ -317,6 +337,35 @@ def test_waterfall_of_rrf_shows_the_formula_and_no_cut() -> None:
     assert "1/(60+1)" in drawn and "min score" not in drawn and "adds" not in drawn
     assert "min score not applied to ranks" in spans.text_of(funnel.funnel(view, 120))
     assert "weight ÷ (k + rank)" in texts(waterfall(view, view.trace.rows[0], 60, titled=True))
+    assert "min score" not in spans.text_of(funnel.strip(view.knobs, view.knobs, 120, view.trace))
+    high = view.knobs.set({"min_score": 0.6})
+    cut = world.view(high, Knobs()).trace
+    assert "min score .60 (not applied)" in spans.text_of(funnel.strip(high, view.knobs, 160, cut))
+
+
+def test_scores_of_ranks_are_compared_before_they_are_ranks() -> None:
+    view = world.view(Knobs().set({"profile": "qmd-2.8", "rerank": False}), Knobs())
+    assert view.trace is not None
+    first, second = view.trace.returned[:2]
+    gap = first.scores["bonus"] - second.scores["bonus"]
+    drawn = texts(waterfall(view, first, 90))
+    assert f"{gap:.4f}"[1:] + " ahead of #2 in fused + bonus: " in drawn and "1/rank +" not in drawn
+
+
+def test_a_column_has_the_number_that_the_waterfall_weights() -> None:
+    view = world.view(Knobs().set({"vector_score": "minmax"}), Knobs())
+    assert view.trace is not None
+    plan = hits.layout(view, "scores", 110)
+    row = view.trace.returned[1]
+    value = next(operand.value for operand in row.operands if operand.label == "vector")
+    drawn = texts([hits.hit(view, row, plan, Marker.of(view.pool), False)])
+    assert f" {value:.3f}"[1:].lstrip("0") in drawn and value != row.scores["vector"]
+
+
+def test_in_full_has_every_stage() -> None:
+    view = world.view()
+    assert "candidates → " not in texts(above.numbers(view, 40))
+    assert " → 3 candidates → " in texts(above.in_full(view, 40)).replace("\n ", " ")
 
 
 def test_the_columns_of_a_roomy_waterfall_have_titles() -> None:
@@ -341,12 +390,12 @@ def test_a_score_that_is_replaced_has_one_row_and_no_scale_of_its_own() -> None:
     first, second = view.trace.returned[:2]
     drawn = [spans.text_of(line) for line in waterfall(view, first, 46)]
     at = next(n for n, text in enumerate(drawn) if text.startswith("1/rank"))
-    assert drawn[at].rstrip() == "1/rank 1/1 = 1.0000 replaces .0825"
+    assert drawn[at].rstrip() == "1/rank rank 1 by .0825: 1 ÷ 1 = 1.0000"
     assert drawn[at - 2].startswith("fused") and "█████" in drawn[at - 2]
     assert drawn[at + 1].split() == ["final", "1.0000"]
-    assert "1/2 = .5000 replaces" in texts(waterfall(view, second, 46))
+    assert ": 1 ÷ 2 = .5000" in texts(waterfall(view, second, 46))
     low = texts(waterfall(view, first, 46, marker=Marker.of(view.pool))).splitlines()
-    assert [row.split()[0] for row in low[1:6]] == ["vec", "bm25", "fused", "bonus", "1/rank"]
+    assert [row.split()[0] for row in low[1:6]] == ["vector", "BM25", "fused", "bonus", "1/rank"]
 
 
 def test_why_a_list_added_nothing_is_whole() -> None:
@@ -369,7 +418,7 @@ def test_knobs_without_effect_are_no_difference() -> None:
 
 def test_funnel_counts_each_stage() -> None:
     drawn = spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), 170))
-    assert drawn.split(" → ")[:2] == [" vec 3 + bm25 2", "3 candidates"]
+    assert drawn.split(" → ")[:2] == [" vector 3 + BM25 2", "3 candidates"]
     differs = " baseline decay off, mmr off, min score .35 "
     for width in (100, 120, 170):  # other parts are left out before the difference
         assert spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), width)).endswith(differs)
@@ -380,12 +429,12 @@ def test_funnel_counts_each_stage() -> None:
     picks = world.view(Knobs().set({"mmr": True, "mmr_lambda": 0.0, "min_score": 0.0, "max_results": 2}))
     assert "mmr changed 1 of the first 2 ranks" in spans.text_of(funnel.funnel(picks, 140))
     low = spans.text_of(funnel.funnel(picks, 66))
-    assert "mmr changed 1 of the first 2 ranks → max 2" in low and "vec" not in low, "the lists go first"
+    assert "mmr changed 1 of the first 2 ranks → max 2" in low and "vector" not in low, "the lists go first"
     packed = world.view(profile("workbench"))
     assert packed.trace is not None
     (count,) = packed.trace.of_kind("count")
     assert groups.counted(count) == "40 for packing" and groups.dropped_by("max_results", packed.trace) == (
-        "past 40 for packing"
+        "after the first 40 for packing"
     )
     row = packed.trace.returned[-1]
     late = row._replace(ranks={**row.ranks, "final": 9})
@@ -409,7 +458,10 @@ def test_strip_marks_what_differs() -> None:
     strong = [span.text for span in line if "strong" in span.role]
     assert strong == ["decay 30 d", "mmr on", "min score .30"]
     hidden = spans.text_of(funnel.strip(Knobs().set({"decay": True, "snippet_chars": 60}), Knobs(), 120))
-    assert "2 changes, 1 not shown" in hidden and "bm25 .30" in hidden
+    assert "2 changes, 1 not shown" in hidden and "BM25 .30" in hidden
+    moved = Knobs().set({"vector_weight": 0.5})
+    assert " 1 change · " in spans.text_of(funnel.strip(moved, Knobs(), 120)), "the weights move together"
+    assert knobs.changed_words(Knobs(), moved) == "vector weight .50"
 
 
 def test_a_score_below_the_minimum_is_drawn_as_such() -> None:
@@ -424,11 +476,11 @@ def test_a_score_below_the_minimum_is_drawn_as_such() -> None:
 def test_no_weights_where_one_list_answers() -> None:
     trace = world.view().trace
     assert trace is not None
-    assert "vec .70" in spans.text_of(funnel.strip(Knobs(), Knobs(), 120, trace))
+    assert "vector .70" in spans.text_of(funnel.strip(Knobs(), Knobs(), 120, trace))
     alone = replace(trace, lists=trace.lists[:1])
-    assert "vec .70" not in spans.text_of(funnel.strip(Knobs(), Knobs(), 120, alone))
+    assert "vector .70" not in spans.text_of(funnel.strip(Knobs(), Knobs(), 120, alone))
     taught = spans.text_of(funnel.strip(Knobs().set({"decay": True}), Knobs(), 120, taught=True))
-    assert "1 lesson change · U reset" in taught
+    assert "1 lesson change · U reset all" in taught
 
 
 def test_the_strip_counts_what_is_configured_and_the_panel_names_it() -> None:
@@ -458,12 +510,12 @@ def test_the_top_names_the_workspace_whole_or_not_at_all() -> None:
         top = spans.text_of(status.top(longer, cells))
         assert "quillfern  agent" in top or "fern" not in top
     demo = spans.text_of(status.top(replace(longer, demo=True), 80))
-    assert demo.endswith("demo static-minilm-256-int8 "), "the model whole beside the tabs"
+    assert demo.endswith("  demo·static-minilm-256-int8 "), "the model whole beside the tabs"
 
 
 def test_nothing_passes_is_explained() -> None:
     view = world.view(Knobs().set({"min_score": 0.95, "keyword_rescue": "off"}), Knobs())
-    assert "Nothing passes: best was .667 at memory/note-" in texts(above.above(view, 120))
+    assert "Nothing is returned: the best score is .667 at memory/note-" in texts(above.above(view, 120))
     assert "lower min score, set keyword rescue" in texts(funnel.nothing(view))
 
 
@@ -528,6 +580,9 @@ def test_snippet_has_real_line_numbers_marks_and_its_footer() -> None:
     assert texts(made).splitlines()[0].split() == ["12", "first", "router", "line"]
     assert [span.text for line in made for span in line if "match" in span.role] == ["router"]
     assert "Source: memory/note-0.md#L10-L13" in texts(made) and "not sent" not in texts(made)
+    note, source = re.findall(r"(\d+) characters sent, plus (\d+) for the source line", texts(made))[0]
+    assert int(source) == len("\n\nSource: memory/note-0.md#L10-L13"), "the limit counts the note alone"
+    assert int(note) == len("first router line\nsecond")
 
 
 def test_the_snippet_pane_draws_what_the_agent_gets_then_the_cut_then_the_rest() -> None:
@@ -591,14 +646,14 @@ def test_a_truncated_row_is_marked_and_counted() -> None:
     assert view.trace is not None
     shown = view.trace.rows[0].shown.lines[0]
     row = row_texts(view, 80)[1].split()
-    assert row[:3] == ["1", "!", "memory/note-0.md:10-39"] and row[-2] == f"{shown[1] - 9}/30"
+    assert row[:3] == ["1", "†", "memory/note-0.md:10-39"] and row[-2] == f"{shown[1] - 9}/30"
     full = spans.text_of(funnel.funnel(view, 140)).rstrip()
     assert full.endswith("→ 1 returned"), "the sentence above says the rest"
     said = "1 result; it is shortened to 250 characters and loses its best line (line 39)"
     assert texts(above.above(view, 140)).endswith(said)
     whole = long_view("best-line")
     assert row_texts(whole, 80)[1].split()[0] == "1"
-    assert texts(above.above(whole, 140)).endswith("bm25 rank 1; it is shortened to at most 250 characters")
+    assert texts(above.above(whole, 140)).endswith("BM25 rank 1; it is shortened to at most 250 characters")
 
 
 def test_packed_lines_have_gaps_and_count_results_beside_chunks() -> None:
@@ -725,11 +780,18 @@ def test_stems_meet() -> None:
 def test_changed_knobs_are_bold_and_show_their_default() -> None:
     panel = [knobs.panel_row(EVERYTHING, Knobs(), name, 45, False) for name in state.KNOB_NAMES]
     row = panel[state.KNOB_NAMES.index("min_score")]
-    assert ".30" in spans.text_of(row) and "was .35" in spans.text_of(row)
+    assert ".30" in spans.text_of(row) and spans.text_of(row).rstrip().endswith(" ───●────── ○.35")
     assert any("strong" in span.role for span in row)
-    assert all("●" in spans.text_of(panel[state.KNOB_NAMES.index(n)]) for n in ("min_score", "max_results"))
+    assert all("●" in spans.text_of(panel[state.KNOB_NAMES.index(n)]) for n in ("min_score", "mmr_lambda"))
+    assert "─" not in spans.text_of(panel[state.KNOB_NAMES.index("rrf_k")]), "a range too wide to show a step"
     for line in panel:
         assert spans.width(line) == 45
+
+
+def test_a_scale_has_the_configured_value_too() -> None:
+    low = Knobs().set({"min_score": 0.2})
+    row = spans.text_of(knobs.panel_row(low, Knobs(), "min_score", 80, True))
+    assert row.rstrip().endswith(" ──●─○─────── was .35")
 
 
 def test_a_knob_without_effect_says_what_it_needs() -> None:
@@ -763,7 +825,7 @@ def test_degraded_service_is_said() -> None:
     drawn = texts(status.soundness(view, Activity(phase="ready"), 100))
     assert "! Two notes changed" in drawn and "i BM25 only." in drawn
     first = status.soundness(view, Activity(phase="ready"), 30)[0]
-    assert spans.width(first) == 30 and spans.text_of(first).split()[-1] == "!" and "…" in texts([first])
+    assert spans.width(first) == 29 and spans.text_of(first).endswith(" ! all") and "…" in texts([first])
 
 
 def test_a_fallback_is_said() -> None:
@@ -806,8 +868,9 @@ def test_the_sentence_leaves_out_whole_clauses_to_take_one_line() -> None:
     clauses = ["1 result", "the first: cosine .403", "36 more are below min score .35"]
     assert [texts(above._sentence(clauses, "", cells, 2)).strip() for cells in (80, 50)] == [
         "; ".join(clauses),
-        "1 result; the first: cosine .403 … !",
+        "1 result; the first: cosine .403 … ! all",
     ]
+    assert texts(above._sentence(clauses, "", 40, 2)).strip().endswith(" .403 … !"), "without the word"
     assert "min score" in texts(above._sentence(clauses, "", 50, above._ALL)), "in full"
 
 
@@ -819,6 +882,10 @@ def test_the_sign_is_the_state_whatever_was_said_last() -> None:
     assert status.status(sound, replace(said, trouble="the index is damaged"), 100)[0].role == "warn"
     failed = status.status(state.failed(sound, "the search failed"), said, 100)
     assert (failed[0].text.strip(), failed[0].role) == ("✗", "bad")
+    found = status.status(sound, replace(said, errors=1), 100)
+    assert texts([found]).startswith(" · wrote x.json"), "errors of the doctor are at the right"
+    failed = status.status(sound, replace(said, failed=said.said), 100)
+    assert (failed[0].text.strip(), failed[0].role) == ("✗", "bad"), "a sync that failed"
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
@@ -852,7 +919,7 @@ def test_a_lesson_that_does_not_fit_ends_with_an_ellipsis() -> None:
             assert len(drawn) <= 4 and all(spans.width(line) <= cells for line in drawn)
             assert not re.search(r"\b0\.\d", texts(drawn[1:])), "numbers as on all screens"
             whole = " ".join(texts(drawn[1:]).split()) == fmt.numbers(" ".join(lesson.lesson.split()))
-            assert whole != texts(drawn).endswith(" … ! all")
+            assert whole != texts(drawn).endswith(("… ! all", "… !"))
             cut += not whole
     assert cut
 
@@ -891,8 +958,9 @@ def test_texts_that_give_way_stay_apart_from_what_is_beside_them() -> None:
     _, ((row,), _) = choice_rows(picked, "", 40, 1)
     assert "…  its detail" in spans.text_of(row)
     group = groups.Group("returned only by another backend", [])
-    texts_of = [spans.text_of(groups.rule(group, True, cells)).rstrip() for cells in (48, 80)]
-    assert "d dropped" not in texts_of[0] and "…" not in texts_of[0] and "d dropped ─" in texts_of[1]
+    texts_of = [spans.text_of(groups.rule(group, True, cells)).rstrip() for cells in (46, 80)]
+    assert "d hide" not in texts_of[0] and "…" not in texts_of[0] and "d hide ──" in texts_of[1]
+    assert spans.Span("d", "key") in groups.rule(group, True, 80)
 
 
 def test_the_lab_says_partial_as_the_command_line_does() -> None:

@@ -162,7 +162,7 @@ async def test_a_heading_of_the_start_page_is_asked_with_enter(tmp_path: Path, s
         if size[1] < 24:
             assert drawn.endswith("? lists all keys, in the query line f1."), "the rows have the room"
         else:
-            assert "leaves it, f1 is the help. Outside of it:" in drawn
+            assert "leaves it, f1 is the help. With hits: w " in drawn
         assert screen.hits.max_scroll_y == 0, "nothing is cut"
         keys = screen.query_one(KeyBar).text
         assert "/ search   p knobs   enter ask" in keys and "? help" in keys
@@ -181,7 +181,7 @@ async def test_a_heading_of_the_start_page_is_asked_with_enter(tmp_path: Path, s
         height = screen.hits.size.height
         await pilot.resize_terminal(size[0], size[1] + 12)
         await settled(pilot)
-        assert "Outside of it:" in screen.hits.text and screen.hits.size.height > height
+        assert "Outside the query line:" in screen.hits.text and screen.hits.size.height > height
 
 
 async def test_markdown_that_is_no_memory_is_counted_where_it_may_be_missed(tmp_path: Path) -> None:
@@ -210,9 +210,10 @@ def test_a_note_without_a_heading_suggests_its_first_line(tmp_path: Path) -> Non
     with Memory.open(settings) as memory:
         memory.sync()
         found = start_page.read(memory, 0.0).suggestions
-    assert found == (("Bought a ladder.", "memory/2026-03-03.md"), ("Cellar", "memory/2026-03-02.md")), (
-        "none that is long, and no credential"
-    )
+    assert found == (
+        ("Bought a ladder.", "memory/2026-03-03.md"),
+        ("The router moved.", "memory/2026-03-02.md"),
+    ), "none that is long, no credential, and no heading of one word where a line says more"
 
 
 def test_what_the_doctor_found_in_an_index_ends_with_its_rebuild(tmp_path: Path) -> None:
@@ -228,7 +229,7 @@ def test_what_the_doctor_found_in_an_index_ends_with_its_rebuild(tmp_path: Path)
             journal._sync_failed(Cancelled("Stopped."), 0.1, SyncReport(), rebuild=True)
             assert start_page.read(memory, 0.0).errors == 1, "a rebuild that was stopped changes nothing"
             end()
-            assert start_page.read(memory, 0.0)[1:] == ("", 0)
+            assert start_page.read(memory, 0.0)[1:] == ("", 0, False)
 
 
 def test_suggestions_are_of_daily_and_other_notes_and_differ_in_more_than_numbers(tmp_path: Path) -> None:
@@ -247,7 +248,7 @@ def test_suggestions_are_of_daily_and_other_notes_and_differ_in_more_than_number
         "Boiler",
         "People",
         "House",
-        "Stand-up",
+        "Mood: good",
         "Batch 7 of panes.",
     ], "lines of templates are last"
 
@@ -272,6 +273,11 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
             "Home network",
         ]
         assert "memory/2026-03-02.md" in screen.hits.text
+        assert "enter ask" in screen.query_one(KeyBar).text and "hits" not in screen.query_one(KeyBar).text
+        await press(pilot, "enter")
+        assert screen.search.view.query == "Router moved" and screen.hits.has_focus, "the marked row"
+        await press(pilot, "/", "backspace")
+        assert "▌ Router moved" in screen.hits.text
         assert not screen.query_one("#side").display, "no box without a row"
         await press(pilot, "/")
         assert screen.query_line.value == "", "the key that the page names goes to the line, also from there"
@@ -289,12 +295,16 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         await press(pilot, ":", *"pin this", "enter", "3")
     assert memo.path.stat().st_mode & 0o777 == 0o600
     kept = json.loads(memo.path.read_text())
-    assert kept["queries"] == ["of another window", "Backup of the NAS", "router cellar"]
+    assert kept["queries"] == ["of another window", "Router moved", "Backup of the NAS", "router cellar"]
     assert kept["screen"] == "index" and kept["theme"] == "claw-light" and kept["query"] == "router cellar"
 
     async with running(tmp_path) as (pilot, screen):
         assert pilot.app.focused is screen.query_line and pilot.app.theme == "claw-light"
         assert "last screen: index (esc 3)" in screen.search.continued
+        await press(pilot, "/")
+        assert screen.query_line.value == "router cellar", (
+            "the key of the line, not the text that replaces it"
+        )
         await press(pilot, "escape", ":")
         assert "recent     Pin this run as the baseline" in pilot.app.screen.query_one(Choices).text
         await press(pilot, "escape")
@@ -303,7 +313,7 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         assert set(view.changed_knobs()) == {"decay", "vector_weight", "text_weight"}
         assert view.baseline is not None and view.baseline.name == "pinned knobs"
         assert (
-            "“router cellar” · 3 knobs changed · baseline pinned knobs (esc 0 starts over)"
+            "“router cellar” · 2 knobs changed · baseline pinned knobs (esc 0 starts over)"
             in screen.search.continued
         )
         assert screen.search.history.queries[-1] == "router cellar"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import lab_world as world
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openclaw_mem_engine.answer import configured_knobs
+from openclaw_mem_engine.config.load import load_settings
 from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.model import Freshness
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
@@ -16,7 +19,8 @@ from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.profiles import SELECTABLE, profile
 from openclaw_mem_tui.bindings import ACTIONS
 from openclaw_mem_tui.features import SCREENS, ScreenEntry
-from openclaw_mem_tui.features.search import state
+from openclaw_mem_tui.features.search import remembered, state
+from openclaw_mem_tui.features.search.baseline import BEFORE
 from openclaw_mem_tui.features.search.history import History, fuzzy
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.service import Service
@@ -89,6 +93,25 @@ def test_a_pin_keeps_its_trace_for_its_query_and_its_knobs_for_others() -> None:
     assert not state.unpinned(state.tuned(view, Knobs())).compares
 
 
+def test_a_change_has_the_run_before_it_as_baseline_until_it_is_undone() -> None:
+    configured = Knobs().set({"max_results": 5})
+    first, second = ({"min_score": 0.1}, {"max_results": 2})
+    view = world.view(configured, Knobs())
+    for change in first, second:
+        made = view.knobs.set(change)
+        view = state.tuned(state.pinned(view, BEFORE, made), made)
+        assert view.baseline_name == BEFORE and view.baseline_knobs == configured
+        configured = made
+    further = state.tuned(view, made.set({"max_results": 1}))
+    assert further.baseline_name == BEFORE, "the same change, and more of it"
+    once = state.tuned(view, made.set({"max_results": 5}))
+    assert once.baseline_name == BEFORE and once.baseline_knobs == Knobs().set({"max_results": 5})
+    assert state.tuned(once, once.baseline_knobs).baseline_name == "default", "both are undone"
+    assert state.tuned(view, Knobs()).baseline_name == "default", "all knobs are reset"
+    mine = state.tuned(state.pinned(world.view()), made)
+    assert state.tuned(mine, Knobs()).baseline_name == "pinned", "of one's own it stays"
+
+
 def test_a_pin_shows_what_an_edited_note_changes() -> None:
     view = state.pinned(world.view())
     edited = world.pool(bm25=((0, 9.0), (1, 2.0)), vector=((0, 0.9), (1, 0.5)))
@@ -128,9 +151,25 @@ def test_weights_stay_complements() -> None:
 
 
 def test_a_profile_sets_everything_and_resets_everything() -> None:
-    other = state.nudged(Knobs(), state.PROFILE, 1)
+    other = state.turned(View(Knobs(), Knobs()), state.PROFILE, 1, False)
     assert other.profile != "documented" and other.changes_from(Knobs())
     assert state.reset(other, Knobs(), state.PROFILE) == Knobs()
+
+
+def test_another_profile_keeps_what_is_configured_and_drops_what_was_tried(tmp_path: Path) -> None:
+    own = tmp_path / "config.toml"
+    own.write_text("[query]\nmin_score = 0.35\nmax_results = 2\n", "utf-8")
+    environ = {"OPENCLAW_MEM_CONFIG": str(own), "OPENCLAW_MEM_HOME": str(tmp_path / "data")}
+    settings = load_settings(workspace=tmp_path / "w", environ=environ, home=tmp_path, cwd=tmp_path)
+    defaults = configured_knobs(settings)
+    view = View(defaults, defaults.set({"decay": True}), settings=settings)
+    other = state.turned(view, state.PROFILE, 1, False)
+    assert other.profile != "documented" and not other.decay
+    assert (other.min_score, other.max_results) == (0.35, 2)
+    assert remembered.changes(view, other) == {"profile": other.profile}
+    assert remembered.changed(view, {"profile": other.profile}) == other
+    assert remembered.changed(view, {"profile": "gone"}) == defaults
+    assert state.turned(replace(view, knobs=other), state.PROFILE, -1, False) == defaults
 
 
 def test_the_profiles_include_the_configured_one() -> None:
@@ -150,7 +189,7 @@ STEPS = st.tuples(st.sampled_from(state.KNOB_NAMES), st.sampled_from([-1, 1]), s
 def test_any_walk_over_the_knobs_can_be_ranked(steps: list[tuple[str, int, bool]]) -> None:
     knobs = Knobs()
     for name, direction, large in steps:
-        knobs = state.nudged(knobs, name, direction, large)
+        knobs = state.turned(View(Knobs(), knobs), name, direction, large)
     trace = rank(world.pool(), knobs)
     assert len(trace.rows) == 3
 

@@ -15,6 +15,7 @@ from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note, Progress
 from openclaw_mem_engine.ranking.pool import Pool
+from openclaw_mem_engine.stores.findings import DoctorReport, Finding
 from openclaw_mem_engine.stores.query import Derived
 from openclaw_mem_engine.stores.sqlite.chunks import counted
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
@@ -118,6 +119,15 @@ async def test_after_a_stopped_or_failed_sync_the_footer_is_true(tmp_path: Path)
         await pilot.press("r")
         await settled(pilot)
         assert "stale" in screen.status_line.text and "answered 500" in screen.notes.text
+        assert screen.status_line.text.startswith(" ✗ the sync failed")
+        # What the doctor found then lets no sync run: one that runs has ended it.
+        unwritable = Finding("not-writable", "error", "This user cannot write.")
+        screen.search.sync.take_report(DoctorReport((unwritable,), (), False))
+        assert screen.search.activity.errors == 1
+        kind.failure = None
+        await pilot.press("r")
+        await settled(pilot)
+        assert not screen.search.activity.errors and "✗" not in screen.status_line.text
 
 
 async def test_what_a_sync_remarks_is_shown(tmp_path: Path) -> None:

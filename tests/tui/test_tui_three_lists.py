@@ -64,7 +64,7 @@ def test_a_pool_of_three_lists_is_ranked_and_explained(settings: dict[str, objec
     view = view_of(three_lists(), Knobs().set(settings | {"min_score": 0}))
     trace = view.trace
     assert trace is not None
-    assert [lst.label for lst in trace.lists] == ["vec", "bm25", "exp"]
+    assert [lst.label for lst in trace.lists] == ["vector", "BM25", "exp"]
     assert [stage.name for stage in trace.of_kind("list")] == ["vector", "bm25", "bm25:expanded"]
     for row in trace.rows:
         assert [o.label for o in row.operands][:3] == ["vector", "text", "text:expanded"]
@@ -95,12 +95,12 @@ def test_three_lists_are_drawn(settings: dict[str, object], width: int) -> None:
         assert spans.width(line) <= width
     if width == 120:
         titles = spans.text_of(rows[0]).split()
-        assert [word for word in titles if word in ("vec", "bm25", "exp")] == ["vec", "bm25", "exp"]
-        assert "vec 3 + bm25 2 + exp 2 → 3 candidates" in spans.text_of(funnel.funnel(view, width))
+        assert [word for word in titles if word in ("vector", "BM25", "exp")] == ["vector", "BM25", "exp"]
+        assert "vector 3 + BM25 2 + exp 2 → 3 candidates" in spans.text_of(funnel.funnel(view, width))
         for pane in panes:
             labels = [line[0].text.strip() for line in pane if line]
-            assert labels[1:4] == ["vec", "bm25", "exp"]
-    assert [label for label, _ in legend.legend(view.trace)][:4] == ["vec", "bm25", "exp", "fused"]
+            assert labels[1:4] == ["vector", "BM25", "exp"]
+    assert [label for label, _ in legend.legend(view.trace)][:4] == ["vector", "BM25", "exp", "fused"]
     assert marker.matches and marker.matches.stems == ("switch",), "the words of all lists"
 
 
@@ -130,7 +130,7 @@ def test_rank_fusion_and_reranking_are_drawn_from_the_trace() -> None:
     assert trace is not None
     plan = hits.layout(view, "scores", 160)
     titles = spans.text_of(hits.header(plan)).split()
-    assert titles[-7:] == ["bm25", "exp", "fused", "bonus", "rerank", "sent", "final"]
+    assert titles[-7:] == ["BM25", "exp", "fused", "bonus", "rerank", "sent", "final"]
     marker = Marker.of(pool)
     scored, other = trace.row("c2"), trace.row("c1")
     assert scored is not None and other is not None

@@ -154,7 +154,10 @@ async def test_an_index_that_cannot_be_opened_is_said_and_can_be_tried_again(tmp
         await settled(pilot)
         screen = lab(app)
         assert "index cannot be opened" in screen.hits.text
+        await pilot.press("escape")
+        await settled(pilot)
         assert "locked by another process" in screen.notes.text and screen.notes.display
+        assert "cancelled" not in screen.notes.text, "no search was sent"
         broken[0] = False
         await pilot.press("r")
         await settled(pilot)
@@ -179,7 +182,7 @@ async def test_a_message_that_is_cut_says_so_and_a_key_opens_it(tmp_path: Path) 
     async with app.run_test(size=SMALL) as pilot:
         await settled(pilot)
         notes = lab(app).notes
-        assert notes.text.rstrip().endswith("… ! shows all"), "not silently"
+        assert notes.text.rstrip().endswith(("… ! all", "… !")), "not silently"
         assert len(notes.text.splitlines()) == notes.region.height
         for keys in (("escape", "exclamation_mark"), ("escape", "3", "exclamation_mark")):
             await press(pilot, *keys)

@@ -61,7 +61,7 @@ async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Pat
         await press(pilot, *["j"] * at)
         first, stop = screen.changes._spans[at]
         drawn = screen.changes.text.splitlines()
-        assert "▌ min score .35 → " in drawn[first]
+        assert "▌ min score: .35 → " in drawn[first]
         assert f"min score: {KNOBS['min_score'].help}" in drawn[stop - 1], "what the selected change does"
         assert sum(f"{each.help}" in screen.changes.text for each in KNOBS.values()) == 1, "no other says it"
         assert "apply" in screen.query_one(KeyBar).text
@@ -104,6 +104,16 @@ async def test_a_change_in_a_lesson_is_compared_with_the_run_before_it(tmp_path:
         assert row is not None and row.returned and view.baseline is not None
         assert view.baseline.name == "before the change" and view.baseline.rank(row) is None
         assert "knobs changed" in search.lesson.text, "its text is about other ones"
+        named = [view.baseline.name]
+        for key in "U", "z", "z", "Z", "space", "space", "U":
+            await press(pilot, key)
+            assert search.search.view.baseline is not None
+            named.append(search.search.view.baseline.name)
+        there, gone = "before the change", "of the lesson"
+        assert named == [there, gone, there, gone, there, "with the change", there, gone], (
+            "the run before a change is the baseline as long as the change is there"
+        )
+        await press(pilot, "z")
         assert "space swaps" in search.lesson.text, "the key, where there is no room for what it changes"
 
 
@@ -222,11 +232,14 @@ async def test_expected_passages_stay_and_their_moves_are_reported(tmp_path: Pat
     async with running(tmp_path, initial_query=DRILL) as (pilot, search):
         await press(pilot, "j", "full_stop")
         assert "expected ✓ memory/2025-09-05.md:3 rank 2" in search.verdict.text
-        assert "2 results; the first: cosine .403, bm25 rank 1" in search.verdict.text
+        assert "2 results; the first: cosine .403, BM25 rank 1" in search.verdict.text
         await press(pilot, "p", "j", "j")  # mode, vector space, …
         search.tune(search.search.view.knobs.set({"max_results": 1}))
         await press(pilot, "escape")
-        assert "✗ memory/2025-09-05.md:3 out rank 2, only the top 1 is returned" in search.verdict.text
+        assert (
+            "✗ memory/2025-09-05.md:3 out its rank is 2, and only the first is returned"
+            in search.verdict.text
+        )
     async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, search):
         assert search.search.view.expected == {Expected("memory/2025-09-05.md", 3): DRILL}
         assert "✓ memory/2025-09-05.md:3 rank 2" in search.verdict.text
@@ -272,7 +285,7 @@ async def test_without_a_query_there_is_nothing_to_ask(tmp_path: Path) -> None:
         assert "no passage is selected" in search.status_line.text
 
 
-@pytest.mark.parametrize("size", [LARGE, SMALL, (60, 16), (40, 10)])
+@pytest.mark.parametrize("size", [LARGE, (100, 30), SMALL, (60, 16), (40, 10)])
 async def test_every_size_shows_the_first_no(tmp_path: Path, size: tuple[int, int]) -> None:
     async with running(tmp_path, size, initial_query=DRILL) as (pilot, _):
         await press(pilot, "j", "j", "w")
@@ -282,7 +295,8 @@ async def test_every_size_shows_the_first_no(tmp_path: Path, size: tuple[int, in
         steps = screen.query_one("#walk", Pane)
         assert any("✗" in steps.render_line(y).text for y in range(steps.size.height))
         assert screen.changes.region.height >= 3
-        folded = "steps passed: file, listed" in steps.text
+        assert screen.query_one("#keys").region.bottom == size[1], "the keys are in sight"
+        folded = "steps passed: file, included" in steps.text
         assert folded == (size[1] < 30) and len(steps.drawn) <= max(2, size[1] // 2 - 5) + 2
 
 
@@ -328,11 +342,11 @@ def test_where_no_setting_was_tried_it_says_why() -> None:
 def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
     knobs = Knobs()
     for name, value, says in (
-        ("candidate_limit", 5, "candidate limit none → 5"),
-        ("list_rows", 10, "list rows auto → 10"),
-        ("min_score", 0.0, "min score .35 → .00"),
-        ("half_life_days", 335.0, "half life days 30 → 335"),
-        ("decay", True, "decay off → on"),
+        ("candidate_limit", 5, "candidate limit: none → 5"),
+        ("list_rows", 10, "list rows: auto → 10"),
+        ("min_score", 0.0, "min score: .35 → .00"),
+        ("half_life_days", 335.0, "half life days: 30 → 335"),
+        ("decay", True, "decay: off → on"),
     ):
         assert setting(Change({name: value}, 1), knobs) == says
         panel = text_of(knob(name, getattr(knobs, name), value, False, 60, False))
@@ -340,6 +354,24 @@ def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
     how = "works by keyword rescue: no score reaches min score 0.35"
     rows = change_lines(knobs, Change({"decay": True}, 3, how=how), 140, False)
     assert text_of(rows[0]).endswith(" · works by keyword rescue: no score reaches min score .35")
+    rows = change_lines(knobs, Change({"decay": True}, 3, how=how), 80, False)
+    assert text_of(rows[1]) == "    works by keyword rescue: no score reaches min score .35", (
+        "not at its separator"
+    )
+    long = Change({"lexical_form": "stems", "max_results": 12, "decay": True}, 1)
+    name, below = (text_of(row) for row in change_lines(knobs, long, 78, False))
+    assert "rank" not in name and below.index("rank 1") == text_of(rows[0]).index("rank 3"), "in its column"
+
+
+async def test_keys_right_behind_a_query_are_about_its_own_hits(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, search):
+        await press(pilot, "slash")
+        await pilot.press(*"vlan", "enter", "w", "w")
+        await settled(pilot)
+        screen = opened(pilot)
+        assert screen.answer is not None and search.search.view.query == "vlan"
+        assert screen.passage == search.hits.passage and screen.answer.returned
+        assert pilot.app.screen_stack.count(screen) == 1 and len(pilot.app.screen_stack) == 2
 
 
 async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Threads that want the same sync: who joins whom, what is shared, and what is everybody's own."""
+"""Threads that want to sync at the same time: they take turns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.model import Note, Progress
+from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.sync import changes, coordinator, update
 from openclaw_mem_engine.sync.coordinator import SyncCoordinator
 from openclaw_mem_engine.sync.lock import Owner, SyncBusy, SyncLock
@@ -35,13 +35,12 @@ def index(tmp_path: Path) -> Path:
 
 class Work:
     """A sync that goes on until it is let go, in the path of ``update``. The first run may raise an error, or
-    report a note."""
+    not."""
 
     def __init__(self) -> None:
         self.runs = 0
         self.started, self.go = threading.Event(), threading.Event()
         self.error: Exception | None = None
-        self.note: Note | None = None
 
     def __call__(self, *given: Any) -> None:
         report: SyncReport = given[-1]
@@ -53,8 +52,6 @@ class Work:
         assert self.go.wait(20)
         if self.runs == 1 and self.error is not None:
             raise self.error
-        if self.runs == 1 and self.note is not None:
-            report.notes.append(self.note)
 
 
 class Idle:
@@ -86,104 +83,40 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
     return made
 
 
-def coordinator_of(index: Path, *, current: bool = True) -> SyncCoordinator:
+def coordinator_of(index: Path) -> SyncCoordinator:
     idle: Any = Idle(index)
-    made = SyncCoordinator(idle, idle, idle, idle)
-    made._is_current = lambda request: current  # type: ignore[method-assign]
-    return made
+    return SyncCoordinator(idle, idle, idle, idle)
 
 
-def joined(
-    index: Path, work: Work, first: SyncRequest, second: SyncRequest, *, current: bool = True
-) -> list[object]:
-    """What comes of a second call while the first one runs, the first one's outcome before it."""
-    flight = coordinator_of(index, current=current)
-    one_thread, one = in_thread(lambda: flight.sync(first))
+def test_a_second_thread_sees_the_progress_of_the_first_and_has_its_turn_after_it(
+    index: Path, work: Work
+) -> None:
+    turns, seen = coordinator_of(index), list[str]()
+    work.error = WorkspaceError("gone")
+    first, one = in_thread(lambda: turns.sync(SyncRequest()))
     assert work.started.wait(10)
-    two_thread, two = in_thread(lambda: flight.sync(second))
-    time.sleep(0.2)
-    assert work.runs == 1, "never two at once"
-    work.go.set()
-    one_thread.join(10)
-    two_thread.join(10)
-    return [*one, *two]
-
-
-def files_of(outcome: list[object]) -> list[int]:
-    return [report.files for report in outcome if isinstance(report, SyncReport)]
-
-
-def test_a_second_thread_gets_the_report_of_the_first(index: Path, work: Work) -> None:
-    flight, seen = coordinator_of(index), list[str]()
-    first, one = in_thread(lambda: flight.sync(SyncRequest()))
-    assert work.started.wait(10)
-    second, two = in_thread(lambda: flight.sync(SyncRequest(), lambda _d, _t, label: seen.append(label)))
+    second, two = in_thread(lambda: turns.sync(SyncRequest(), lambda _d, _t, label: seen.append(label)))
     while not seen:
         time.sleep(0.01)
+    assert work.runs == 1, "never two at once"
     work.go.set()
     first.join(10)
     second.join(10)
-    assert work.runs == 1
-    assert one[0] is two[0]
-    assert seen == ["memory/a.md"]
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (SyncRequest(force=True), SyncRequest()),
-        (SyncRequest(verify=True), SyncRequest()),
-        (SyncRequest(tails=True), SyncRequest()),
-        (SyncRequest(files_s=2), SyncRequest(files_s=1)),
-        (SyncRequest(), SyncRequest(budget_s=1)),
-        (SyncRequest(budget_s=5), SyncRequest(budget_s=5)),
-        (SyncRequest(budget_s=5), SyncRequest(budget_s=1)),
-        (SyncRequest(wait_s=0), SyncRequest(wait_s=1800)),
-        (SyncRequest(wait_s=1800), SyncRequest(wait_s=0)),
-    ],
-)
-def test_a_sync_that_does_all_that_is_asked_for_is_joined(
-    index: Path, work: Work, first: SyncRequest, second: SyncRequest
-) -> None:
-    assert files_of(joined(index, work, first, second)) == [1, 1]
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (SyncRequest(), SyncRequest(force=True)),
-        (SyncRequest(), SyncRequest(tails=True)),
-        (SyncRequest(files_s=1), SyncRequest(files_s=2)),
-        (SyncRequest(files_s=1), SyncRequest()),
-        (SyncRequest(), SyncRequest(verify=True)),
-        (SyncRequest(verify=True), SyncRequest(verify=True)),
-        (SyncRequest(verify=True), SyncRequest(force=True)),
-        (SyncRequest(budget_s=5), SyncRequest()),
-        (SyncRequest(budget_s=1), SyncRequest(budget_s=5)),
-    ],
-)
-def test_a_sync_that_does_less_is_not_joined(
-    index: Path, work: Work, first: SyncRequest, second: SyncRequest
-) -> None:
-    assert files_of(joined(index, work, first, second)) == [1, 2]
-
-
-def test_a_report_from_before_a_change_is_not_shared(index: Path, work: Work) -> None:
-    assert files_of(joined(index, work, SyncRequest(), SyncRequest(), current=False)) == [1, 2]
-
-
-def test_a_report_that_ran_out_of_time_is_not_shared(index: Path, work: Work) -> None:
-    request = SyncRequest(budget_s=5)
-    work.note = Note("embedding-later", "Embedding takes longer than 5 s.", "warning")
-    assert files_of(joined(index, work, request, request)) == [1, 2]
-
-
-def test_an_error_is_that_of_the_first_caller(index: Path, work: Work) -> None:
-    work.error = WorkspaceError("gone")
-    outcome = joined(index, work, SyncRequest(), SyncRequest())
-    assert outcome[0] is work.error
-    assert files_of(outcome) == [2], "it may be there again by now"
+    assert one == [work.error], "an error is that of its caller"
+    assert seen[0] == "memory/a.md" and isinstance(two[0], SyncReport) and two[0].files == 2
     assert SyncLock(index).acquire(), "the lock came back"
+
+
+def test_what_one_thread_has_done_another_finds_done(memory: Memory) -> None:
+    threads = [in_thread(memory.sync) for _ in range(3)]
+    for thread, _ in threads:
+        thread.join(20)
+    reports = [found[0] for _, found in threads]
+    assert sorted(report.changed for report in reports if isinstance(report, SyncReport)) == [
+        (),
+        (),
+        ("memory/new.md",),
+    ]
 
 
 def test_stopping_one_does_not_stop_the_others(index: Path, work: Work) -> None:
@@ -200,7 +133,7 @@ def test_stopping_one_does_not_stop_the_others(index: Path, work: Work) -> None:
     first.join(10)
     third.join(10)
     assert one == [work.error]
-    assert files_of(three) == [2], "who did not stop does the work itself"
+    assert isinstance(three[0], SyncReport), "who did not stop does the work itself"
     assert work.runs == 2
 
 

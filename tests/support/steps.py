@@ -1,0 +1,26 @@
+"""The steps of a walk of why-not, in their order."""
+
+from __future__ import annotations
+
+STEPS = (
+    "file",
+    "included",
+    "collection",
+    "indexed",
+    "chunk",
+    "session",
+    "retrieval",
+    "scope",
+    "pool",
+    "fusion",
+    "bonus",
+    "limit",
+    "position",
+    "rerank",
+    "decay",
+    "mmr",
+    "min_score",
+    "rescue",
+    "max_results",
+    "snippet",
+)
