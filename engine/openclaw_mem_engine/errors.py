@@ -46,10 +46,11 @@ class NoteChanged(WorkspaceError):
 
 class IndexUnavailable(OpenClawMemError):
     """The index cannot be opened, is damaged, or its disk is full; the old content is untouched. ``repair``
-    is what makes derived rows anew when only those are damaged: a sentence with the command."""
+    is what repairs a damage: a sentence with the command; ``cause``, what was found."""
 
     exit_code = 6
-    repair = "`openclaw-mem doctor --fix` repairs this or names the repair."
+    repair = "`openclaw-mem doctor --fix` repairs it."
+    cause: object = ""
 
 
 class IndexDamaged(IndexUnavailable):
@@ -57,6 +58,13 @@ class IndexDamaged(IndexUnavailable):
     ``replace`` does that for an index that could not be opened (see ``sync.coordinator.set_aside``)."""
 
     replace: Callable[[], tuple[Any, int]] | None = None
+
+
+def damaged(cause: object, path: object, repair: str = IndexUnavailable.repair) -> IndexDamaged:
+    """The error for damage of the index at ``path``: the same sentence, whatever found it."""
+    error = IndexDamaged(f"The index is damaged ({cause}). {repair} Your notes are not touched. File: {path}")
+    error.repair, error.cause = repair, cause
+    return error
 
 
 class IndexLocked(IndexUnavailable):

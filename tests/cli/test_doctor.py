@@ -168,9 +168,8 @@ def test_a_fact_that_cannot_be_read_is_told_with_a_way_out(
     for command in (["search", "router", "--no-sync"], ["status"]):
         said = call(*command)
         assert said.code == 6 and ("(cannot be read)" in said.out if command == ["status"] else not said.out)
-        assert (
-            f"{world.indexes[0]} is damaged" in said.err and "`openclaw-mem doctor --fix` repairs" in said.err
-        )
+        assert "The index is damaged (its " in said.err and str(world.indexes[0]) in said.err
+        assert "`openclaw-mem doctor --fix` repairs" in said.err
     assert call("doctor").code == 6
     assert call("doctor", "--fix").code == 0
     if key == "synced_at":
@@ -254,12 +253,14 @@ def test_what_fix_cannot_repair_is_said_with_what_to_do(
         raise IndexLocked("Another process is writing to the index.")
 
     call("index")
-    damage(world, "UPDATE chunks SET text = 'hacked'")
+    damage(world, "UPDATE chunks SET end_line = 99")
     monkeypatch.setattr(Memory, "sync", busy)
     said = call("doctor", "--fix")
     assert said.code == 6 and "Another process is writing" in said.err and "repaired\n" not in said.out
-    assert "not repaired: altered-chunks, full-text-lost" in said.out
+    assert "not repaired: altered-chunks" in said.out
     assert said.out.endswith("To do: `openclaw-mem index --force`.\n")
+    damage(world, "UPDATE chunks SET text = 'hacked'")
+    assert call("doctor", "--fix").code == 6, "the damaged index is set aside, and the new one is empty"
 
 
 def test_lost_chunks_are_noticed_by_a_search_and_indexed_again(call: Call, world: World) -> None:
@@ -267,7 +268,7 @@ def test_lost_chunks_are_noticed_by_a_search_and_indexed_again(call: Call, world
     damage(world, "DELETE FROM chunks WHERE rowid % 2")
     assert "2 chunks are lost, of 4 that were written" in call("doctor").out
     said = call("search", "VLAN", "--no-sync")
-    assert "index damaged" in said.out and "2 of 4 passages are lost" in said.out
+    assert "index damaged" in said.out and "it has lost 2 of 4 chunks" in said.out
     assert "stale" not in said.out
     status = call("status").out
     assert "state      damaged" in status and "changes" not in status and "updates it" not in status

@@ -199,7 +199,7 @@ def test_a_damaged_index_is_exit_6_and_says_what_to_delete(call: Call, world: Wo
         file.write_bytes(b"this is no database " * 500)
     said = call("search", "router")
     assert said.code == 6
-    assert "The index file is damaged" in said.err and str(index) in said.err
+    assert "The index is damaged (SQLite: file is not a database)" in said.err and str(index) in said.err
     assert "`openclaw-mem doctor --fix`" in said.err
     assert call("get", "MEMORY.md").code == 0
     failed = call("search", "router", "--json")
@@ -207,7 +207,7 @@ def test_a_damaged_index_is_exit_6_and_says_what_to_delete(call: Call, world: Wo
     assert failed.json["error"]["repair"] == "openclaw-mem doctor --fix"
     status = call("status")
     assert status.code == 6 and str(world.workspace) in status.out and "provider" in status.out
-    assert "The index file is damaged" in status.err
+    assert "The index is damaged" in status.err
     mended = call("index")
     assert mended.code == 0 and mended.out.startswith("Rebuilt: ")
     assert f"The damaged file is kept as {index}.damaged; you can delete it." in mended.out

@@ -443,7 +443,7 @@ def test_what_the_index_has_lost_is_damage_and_the_next_sync_rebuilds_it(
         status, answer = memory.status(), memory.search("router")
         assert index_state(status.freshness, status.notes) == "damaged"
         damage = next(note.text for note in answer.trace.notes if note.code == "index-damaged")
-        assert "`openclaw-mem index`" in damage and "stale" not in {note.code for note in answer.trace.notes}
+        assert "`openclaw-mem doctor --fix`" in damage and "stale" not in {note.code for note in answer.trace.notes}
         assert memory.sync().rebuilt and memory.notes == ()
     assert looked(settings).findings == ()
     assert content(settings.index_path) == whole

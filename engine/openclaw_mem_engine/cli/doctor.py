@@ -48,15 +48,17 @@ def run(arguments: Namespace) -> int:
 
     with closing(Journal(settings)) as journal:
         report, done = _examined(settings, journal, deep=arguments.deep, fix=arguments.fix)
+        code = 0
         if arguments.fix and report.synced:
-            done += _synced(settings, report)
+            synced, code = _synced(settings, report)
+            done += synced
             report, _ = _examined(settings, journal, deep=arguments.deep, fix=False)
     if refused := wrong_keys(settings):
         findings = (*report.findings, *(Finding("keys", "warning", text) for text in refused))
         report = replace(report, findings=tuple(sorted(findings, key=lambda f: SEVERITIES.index(f.severity))))
     data = {"indexPath": settings.index_name} | report.to_dict() | {"fixed": done}
     show(data, _report_lines(report, done, arguments.fix), as_json=arguments.json)
-    return IndexUnavailable.exit_code if report.errors else 0
+    return IndexUnavailable.exit_code if report.errors else code
 
 
 class _Line(ProgressLine):
@@ -93,8 +95,9 @@ def _examined(
         lineup.close()
 
 
-def _synced(settings: Settings, report: DoctorReport) -> list[str]:
-    """Sync, or rebuild where that is the repair of a finding: what was done; why not is printed."""
+def _synced(settings: Settings, report: DoctorReport) -> tuple[list[str], int]:
+    """Sync, or rebuild where that is the repair of a finding: what was done, and the exit code; why not is
+    printed."""
     from openclaw_mem_engine.cli.index import sync
     from openclaw_mem_engine.commands import REBUILD
     from openclaw_mem_engine.sync.report import SyncRequest
@@ -106,10 +109,11 @@ def _synced(settings: Settings, report: DoctorReport) -> list[str]:
         raise
     except OpenClawMemError as error:
         say(str(error))
-        return []
+        return [], error.exit_code
     for note in done.incomplete:
         say(note.text)
-    return [f"the index was {'rebuilt' if done.rebuilt else 'synced'}: it has {counted(done.files, 'file')}"]
+    made = f"the index was {'rebuilt' if done.rebuilt else 'synced'}: it has {counted(done.files, 'file')}"
+    return [made], 0
 
 
 def _report_lines(report: DoctorReport, done: Sequence[str], asked: bool) -> Iterator[str]:

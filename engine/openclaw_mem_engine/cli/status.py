@@ -31,7 +31,7 @@ from openclaw_mem_engine.cli.text_format import (
     moment,
     token_count,
 )
-from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.model import Note, index_state, says_damage
 from openclaw_mem_engine.providers.prices import Spent, summed
 from openclaw_mem_engine.ranking.unshown import Unshown, by_file, total
@@ -89,7 +89,12 @@ def run(arguments: Namespace) -> int:
     data = status.to_dict() | {"unshown": by_file(unshown)} if arguments.json else {}
     lines = _status_lines(status, total(unshown.values()), can)
     show(data, lines, as_json=arguments.json)
-    return 0
+    return _exit_code(index_state(status.freshness, status.notes))
+
+
+def _exit_code(state: str) -> int:
+    """What a script expects of a command that says the state of the index: that of doctor."""
+    return IndexDamaged.exit_code if state == "damaged" else 0
 
 
 def _configured(settings: Settings) -> list[str]:
@@ -199,7 +204,7 @@ def run_files(arguments: Namespace) -> int:
     files, differences = [row.to_dict() for row in rows], list(overview.differences)
     data = {"state": state, "files": files, "differences": differences}
     show(data, _file_lines(overview, rows, state), as_json=arguments.json)
-    return 0
+    return _exit_code(state)
 
 
 def _file_lines(overview: Overview, rows: Sequence[FileRow], state: str) -> list[str]:

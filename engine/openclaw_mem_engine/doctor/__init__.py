@@ -226,10 +226,11 @@ class Examination:
                 text = f"The check of {name} failed: {unreachable(path, error)}"
                 out.add("unreachable", "error", text)
         except _DAMAGE as error:
-            out.detail = f"could not be done: {error}"
-            what = f"({type(error).__name__}: {error})"
-            text = f"The check of {name} found something that cannot be read {what}."
-            out.add("unreadable", "error", text, repair=REBUILD)
+            cause = "text that is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+            out.detail = f"could not be done: {cause}"
+            if not self.found("altered-chunks"):  # which name the files
+                text = f"The check of {name} found something that cannot be read ({cause})."
+                out.add("unreadable", "error", text, repair=REBUILD)
         self.checks.append(out.check(name, ok=done))
         self.findings += out.findings
 

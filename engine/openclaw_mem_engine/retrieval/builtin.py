@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, RunningCalls
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
+from openclaw_mem_engine.errors import IndexUnavailable, damaged
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress, SkippedFile, says_damage
 from openclaw_mem_engine.providers.base import Embedders, space_of, stop_if_cancelled
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -32,9 +32,10 @@ from openclaw_mem_engine.retrieval.freshness import (
 from openclaw_mem_engine.retrieval.keywords import provided_query
 from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
 from openclaw_mem_engine.retrieval.scoped import checked_query
+from openclaw_mem_engine.sanitize import counted_are
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import CacheSize, IndexStore
-from openclaw_mem_engine.stores.damage import SmallFile, version_of
+from openclaw_mem_engine.stores.damage import SmallFile, damage_note, version_of
 from openclaw_mem_engine.sync.coordinator import SyncCoordinator
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.fingerprint import fingerprint_of, needs_rebuild
@@ -267,10 +268,12 @@ class BuiltinBackend:
             read = self.store.fetch(ids)
             chunks = {chunk_id: read[chunk_id] for chunk_id in ids if chunk_id in read}
             if len(chunks) < len(ids) and self.key(query, knobs) == key:
-                raise IndexDamaged(
-                    f"The index is damaged (chunks that it lists are missing: {len(ids) - len(chunks)}). "
-                    f"Your notes are not touched. {IndexDamaged.repair}"
-                )
+                said = f"{counted_are(len(ids) - len(chunks), 'chunk')} not what was stored, and left out"
+                damage = damaged(said, self.store.location)
+                if not chunks:
+                    raise damage
+                if not says_damage(notes):
+                    notes.append(damage_note(damage))
             # A chunk may vanish between two reads when another process syncs: it is then in no list either.
             kept = tuple(
                 builder.with_ranks(

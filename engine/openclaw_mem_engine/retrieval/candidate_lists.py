@@ -14,12 +14,13 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Fallback, Note, OnDemand, Space, snippet_of
 from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList, Kind, Signal
 from openclaw_mem_engine.retrieval.query_vectors import AskedSpace, QueryVectors, Searched
-from openclaw_mem_engine.sanitize import mostly_not_latin
+from openclaw_mem_engine.sanitize import counted_are, mostly_not_latin
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
 from openclaw_mem_engine.stores.damage import Damage, DamageTolerantSearch, LateRanks, version_of
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
@@ -126,6 +127,9 @@ class ListBuilder:
             self._ranks[_vector_id(asked)] = lambda ids: self._store.vector_ranks(
                 asked.vector, ids, asked.space
             )
+            if rows.damaged:
+                error = IndexUnavailable(f"{counted_are(rows.damaged, 'vector')} not what was stored")
+                self._report(Damage("vector", error, asked.space))
             self.primary_answered |= asked.embedder is self._primary
 
     def add_words(self, lexical: LexicalQuery, *, explained: bool = True) -> None:
@@ -298,12 +302,12 @@ class ListBuilder:
         elif asked is None or asked.number == 0:
             self._vectors_damaged(damage)
         else:
-            text = f"The vectors of {asked.shown} are not all shown: they cannot be read {damage.reason}"
-            self._note("beside-damaged", text)
+            text = f"The vectors of {asked.shown} are not all shown: they cannot all be read"
+            self._note("beside-damaged", f"{text} {self._cause(damage)}")
 
     def _vectors_damaged(self, damage: Damage) -> None:
         """BM25 remains. Vector lists that were made already stay in the answer."""
-        reason = f"the vectors of the index cannot all be read {damage.reason}"
+        reason = f"the vectors of the index cannot all be read {self._cause(damage)}"
         ran = any(found.space_number is not None for found in self.lists)
         self._note("vectors-damaged", f"{'Vectors in part' if ran else 'BM25 only'}: {reason}")
         if self._primary is not None and not ran:
@@ -317,8 +321,13 @@ class ListBuilder:
     def _words_damaged(self, damage: Damage) -> None:
         """Vectors remain."""
         start = "BM25 in part" if any(found.id == BM25 for found in self.lists) else "Vectors only"
-        reason = f"the full-text tables of the index cannot all be read {damage.reason}"
+        reason = f"the full-text tables of the index cannot all be read {self._cause(damage)}"
         self._note("words-damaged", f"{start}: {reason}")
+
+    def _cause(self, damage: Damage) -> str:
+        """What was reported, and the repair, unless the note of the whole index has it."""
+        error, said = damage.error, any(note.code == "index-damaged" for note in self._notes)
+        return f"({error.cause or error.__cause__ or error}).{'' if said else f' {error.repair}'}"
 
     def _note(self, code: str, text: str) -> None:
         if all(note.code != code for note in self._notes):

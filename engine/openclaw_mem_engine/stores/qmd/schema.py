@@ -20,12 +20,10 @@ from openclaw_mem_engine.stores.sqlite.files import QMD_ID, connect_read_only
 #: ``user_version`` of the schema below; QMD 1.0 has 0.
 SCHEMA_VERSION = 1
 
-_AWAY = "Move the file away, and `openclaw-mem qmd update` builds a new one from your notes."
 ADVICE = Advice(
     again="run `openclaw-mem qmd update` again",
-    replace=_AWAY,
     check="Try again; should that not help, move it away, and `openclaw-mem qmd update` builds a new one.",
-    repair=_AWAY,
+    repair="Move the file away, and `openclaw-mem qmd update` builds a new one from your notes.",
 )
 
 TABLES = """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from openclaw_mem_engine.model import Progress, utf8
+from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.stores.base import Derived
 from openclaw_mem_engine.stores.query import ADDING, LABEL
 from openclaw_mem_engine.stores.records import StoredChunk
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from openclaw_mem_engine.stores.sqlite.database import Database
 
-#: What a chunk is read as: with the time of its file, and its hash in hexadecimal digits.
-_KINDS, _PLAIN = (str, str, str, int, int, bytes, str, int), (str, str, str, int, int, str, str)
+#: What a chunk is read as. Its text as bytes: on a damaged page they may be no text.
+COLUMNS = f"c.id, c.path, c.source, c.start_line, c.end_line, c.hash, CAST({TEXT} AS BLOB)"
+_KINDS = (str, str, str, int, int, bytes, bytes)
 #: Chunks that a resident process keeps between searches: some 2 kB each, like their vectors.
 _KEPT = 16_000
 #: Chunks between two calls of a progress.
@@ -41,15 +42,12 @@ class ChunkRows:
         self._known: tuple[tuple[str | None, ...], dict[str, StoredChunk]] = (), {}
 
     def of_file(self, path: str) -> list[StoredChunk]:
-        found = self._db.read(
-            f"""SELECT id, path, source, start_line, end_line, lower(hex(hash)), {TEXT} FROM chunks c
-            WHERE path = ? ORDER BY seq""",
-            (path,),
-        )
+        found = self._db.read(f"SELECT {COLUMNS} FROM chunks c WHERE path = ? ORDER BY seq", (path,))
         return stored(found, self._db.path)
 
     def fetch(self, ids: Iterable[str], flags: Mapping[str, str]) -> dict[str, StoredChunk]:
-        """Chunks by id; ``flags`` are the rows of the table ``meta``. Raises IndexDamaged."""
+        """Chunks by id, without those that are not what was stored; ``flags`` are the rows of the table
+        ``meta``."""
         wanted = list(ids)
         if not self._resident:
             return self._read(wanted)
@@ -63,32 +61,32 @@ class ChunkRows:
 
     def _read(self, ids: Sequence[str]) -> dict[str, StoredChunk]:
         found = self._db.read(
-            f"""SELECT c.id, c.path, c.source, c.start_line, c.end_line, c.hash, {TEXT},
-                iif(typeof(f.mtime_ns) = 'integer', f.mtime_ns, 0)
+            f"""SELECT {COLUMNS}, iif(typeof(f.mtime_ns) = 'integer', f.mtime_ns, 0)
             FROM json_each(?) wanted JOIN chunks c ON c.id = wanted.value
             LEFT JOIN files f ON f.path = c.path AND f.source = c.source""",
             (json.dumps(ids),),
         )
-        with decoding(self._db.path):
-            columns = zip(zip(*found, strict=True), _KINDS, strict=False)
-            if any({*map(type, column)} != {kind} for column, kind in columns):
-                raise ValueError("text or lines of a chunk are of another kind than was stored")
-            if any(sha256(utf8(row[6])).digest() != row[5] for row in found):
-                raise ValueError("the text of a chunk is not what was stored")
-        return {row[0]: StoredChunk._make((*row[:5], row[5].hex(), *row[6:])) for row in found}
+        return {row[0]: chunk for row in found if (chunk := as_stored(row)) is not None}
 
 
 def stored(found: Iterable[Bound], path: Path) -> list[StoredChunk]:
-    """Rows of the index at ``path`` as chunks. Raises IndexDamaged where one is not what was stored: its text
-    must get no vector."""
-    made = [StoredChunk(*row) for row in found]
+    """Rows of ``COLUMNS`` of the index at ``path`` as chunks. Raises IndexDamaged where one is not what was
+    stored: its text must get no vector."""
+    made = []
     with decoding(path):
-        for chunk in made:
-            if tuple(map(type, chunk))[: len(_PLAIN)] != _PLAIN:
-                raise ValueError("text or lines of a chunk are of another kind than was stored")
-            if sha256(utf8(chunk.text)).hexdigest() != chunk.hash:
+        for row in found:
+            if (chunk := as_stored(row)) is None:
                 raise ValueError("the text of a chunk is not what was stored")
+            made.append(chunk)
     return made
+
+
+def as_stored(row: Bound) -> StoredChunk | None:
+    """A row of ``COLUMNS`` as a chunk; None where it is not what was stored."""
+    *fields, content, text = row[: len(_KINDS)]
+    if tuple(map(type, row))[: len(_KINDS)] != _KINDS or sha256(text).digest() != content:
+        return None
+    return StoredChunk(*fields, content.hex(), str(text, "utf-8"), *row[len(_KINDS) :])
 
 
 def readable(found: Iterable[Bound]) -> Iterator[Bound]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, SEARCH_STOPPED
-from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexDamaged, IndexLocked, IndexUnavailable
+from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexLocked, IndexUnavailable, damaged
 from openclaw_mem_engine.state.database import immediate
 from openclaw_mem_engine.stores.sqlite.files import (
     APPLICATION_ID,
@@ -41,7 +41,6 @@ class Advice(NamedTuple):
     """What the messages of one kind of index advise; the defaults are those of the builtin index."""
 
     again: str = "run `openclaw-mem index` again"
-    replace: str = "`openclaw-mem doctor --fix` builds a new one from them and keeps the damaged file."
     check: str = "`openclaw-mem doctor` checks it."
     repair: str = IndexUnavailable.repair
 
@@ -67,7 +66,7 @@ def explained(path: Path, advice: Advice = _ADVICE) -> Iterator[None]:
         named.repair = advice.repair
         raise named from error
     except UnicodeDecodeError as error:  # text that SQLite gives unchanged from a damaged page
-        raise _damaged(str(error), path, advice.repair) from error
+        raise damaged("some of its text is not UTF-8", path, advice.repair) from error
 
 
 @contextmanager
@@ -76,7 +75,7 @@ def decoding(path: Path, advice: Advice = _ADVICE) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise _damaged(str(error), path, advice.repair) from error
+        raise damaged(error, path, advice.repair) from error
 
 
 def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
@@ -90,19 +89,12 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
         kept = "The index keeps its old content; free some space and"
         return IndexUnavailable(f"The disk that holds {path} is full. {kept} {advice.again}.")
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.TooBigError)):
-        return _damaged(f"SQLite: {complaints(str(error))[0]}", path, advice.replace)
+        return damaged(f"SQLite: {complaints(str(error))[0]}", path, advice.repair)
     if isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
         what = "opened" if isinstance(error, apsw.CantOpenError) else "written"
         why = "permission denied" if closed_to_user(path) else error
         return IndexUnavailable(f"The index cannot be {what} ({why}). {access(path)} File: {path}")
     return IndexUnavailable(f"The index {path} could not be used: {error}. {advice.check}")
-
-
-def _damaged(cause: str, path: Path, repair: str) -> IndexDamaged:
-    return IndexDamaged(
-        "The index file is damaged: results may be missing or wrong. Your notes are not touched. "
-        f"{repair} File: {path} ({cause})"
-    )
 
 
 def complaints(said: str) -> list[str]:

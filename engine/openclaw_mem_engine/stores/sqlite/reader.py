@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.errors import IndexUnavailable, damaged
 from openclaw_mem_engine.model import Note, Source, Space
 from openclaw_mem_engine.stores.base import (
     UNLIMITED,
@@ -145,7 +145,7 @@ class SqliteReader:
             yield from self._missing_words()
         with suppress(IndexUnavailable):
             if lost := self._meta.lost():
-                yield "index-damaged", f"{lost} `openclaw-mem index` builds a new one from your notes."
+                yield "index-damaged", str(damaged(lost, self.path))
         with suppress(IndexUnavailable):
             if self._awaits_vectors():
                 label = self._primary().label
@@ -159,11 +159,11 @@ class SqliteReader:
             trouble = FullTextRows.trouble(self._db.reader())
             tables = tables_of(self._db.reader()).values()
         if trouble is not None:
-            text = f"The full-text tables cannot all be read ({trouble}). {IndexUnavailable.repair}"
-            yield "words-damaged", text
+            text = f"The full-text tables cannot all be read ({trouble})."
+            yield "words-damaged", f"{text} {IndexUnavailable.repair}"
         elif not all(self._db.read(f"SELECT rowid FROM {table} LIMIT 1") for table in tables):
-            text = "The full-text tables have lost their rows: BM25 finds nothing. "
-            yield "full-text-missing", f"{text}`openclaw-mem doctor --fix` rebuilds them."
+            text = "The full-text tables have lost their rows: BM25 finds nothing."
+            yield "full-text-missing", f"{text} {IndexUnavailable.repair}"
 
     def generation(self) -> int:
         return self._meta.generation()

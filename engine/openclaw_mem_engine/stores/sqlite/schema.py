@@ -11,11 +11,12 @@ from typing import Literal, TypeVar
 
 import apsw
 
-from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable
+from openclaw_mem_engine.errors import IndexChanged, IndexUnavailable, damaged
 from openclaw_mem_engine.model import Space
+from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, Fingerprint
 from openclaw_mem_engine.stores.query import Derived, name_of, segment
-from openclaw_mem_engine.stores.sqlite.database import Database, decoding, rows
+from openclaw_mem_engine.stores.sqlite.database import Database, rows
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -180,8 +181,7 @@ class Meta:
         process has changed the index since ``generation`` was read, else IndexDamaged."""
         if self.generation() != generation:
             raise IndexChanged(f"Another process changed the index {self._db.path} while it was searched.")
-        with decoding(self._db.path, self._db.advice):
-            raise ValueError(said)
+        raise damaged(said, self._db.path, self._db.advice.repair)
 
     def settled(self, connection: apsw.Connection | None = None) -> tuple[str, str]:
         """See ``IndexContent``: every change of ``files`` counts one of two numbers up."""
@@ -197,21 +197,18 @@ class Meta:
         try:
             return decode(self.all().get(key))
         except (TypeError, ValueError) as error:
-            raise IndexDamaged(
-                f"The index {self._db.path} is damaged: its {what} cannot be read ({error}). Your notes are "
-                "not touched: `openclaw-mem doctor --fix` repairs it."
-            ) from error
+            raise damaged(f"its {what} cannot be read: {error}", self._db.path) from error
 
     def lost(self) -> str:
-        """What the index has lost by its own records, as a sentence; "" where they agree."""
+        """What the index has lost by its own records; "" where they agree."""
         # 0.2 ms for 20,000 chunks: SQLite counts the entries of a covering index.
         sql = """SELECT (SELECT value + 0 FROM meta WHERE key = 'chunks'), (SELECT count(*) FROM chunks),
             EXISTS(SELECT 1 FROM meta WHERE key = 'fingerprint')"""
         ((had, now, known),) = self._db.read(sql)
         if now and not known:
-            return "The index is damaged: it has lost the record of its build settings."
+            return "it has lost the record of its build settings"
         if (had or 0) > now:
-            return f"The index is damaged: {had - now:,} of {had:,} passages are lost."
+            return f"it has lost {had - now:,} of {counted(had, 'chunk')}"
         return ""
 
     @staticmethod

@@ -11,10 +11,11 @@ import apsw
 
 from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, CancelToken
 from openclaw_mem_engine.commands import FIX, INDEX, REBUILD, UPGRADE
-from openclaw_mem_engine.model import Space, chunk_id_of, text_hash
+from openclaw_mem_engine.model import Space, chunk_id_of
 from openclaw_mem_engine.sanitize import counted, counted_are, counted_have
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, FileState, Fingerprint
 from openclaw_mem_engine.stores.findings import Outcome
+from openclaw_mem_engine.stores.sqlite.chunks import COLUMNS, as_stored
 from openclaw_mem_engine.stores.sqlite.database import (
     Bound,
     complaints,
@@ -25,7 +26,6 @@ from openclaw_mem_engine.stores.sqlite.files import connect_existing
 from openclaw_mem_engine.stores.sqlite.schema import (
     FULL_TEXT_TABLES,
     NEEDED,
-    TEXT,
     generation_of,
     newer,
     schema_of,
@@ -204,16 +204,15 @@ def check_chunks(snap: Snapshot, out: Outcome) -> None:
     ids: set[str] = set()
     twice: list[str] = []
     # NOT INDEXED: an index may be what is damaged.
-    sql = f"""SELECT id, path, source, start_line, end_line, lower(hex(hash)), {TEXT}
-        FROM chunks c NOT INDEXED"""
-    for chunk_id, path, source, first, last, content, text in snap.connection.execute(sql):
+    for row in snap.connection.execute(f"SELECT {COLUMNS} FROM chunks c NOT INDEXED"):
         total += 1
+        chunk_id, path, source, first, last, *_ = row
         location = f"{path}:{first}-{last}"
         if chunk_id in ids:
             twice.append(location)
         ids.add(chunk_id)
-        if content != text_hash(text) or (
-            model is not None and chunk_id != chunk_id_of(source, path, first, last, content, model)
+        if (chunk := as_stored(row)) is None or (
+            model is not None and chunk_id != chunk_id_of(source, path, first, last, chunk.hash, model)
         ):
             wrong.append(location)
     out.detail = f"{counted(total, 'chunk')}, each as its id and hash say"

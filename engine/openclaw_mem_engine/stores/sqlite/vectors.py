@@ -7,7 +7,8 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
 import apsw
@@ -18,9 +19,9 @@ from openclaw_mem_engine.providers.base import products
 from openclaw_mem_engine.stores.base import CacheSize, SpaceSize, StoredChunk
 from openclaw_mem_engine.stores.query import CandidateRows, Scored
 from openclaw_mem_engine.stores.scoring import ResidentVectors, matrix_of, unit_vector
-from openclaw_mem_engine.stores.sqlite.chunks import stored
-from openclaw_mem_engine.stores.sqlite.database import Database, decoding, rows
-from openclaw_mem_engine.stores.sqlite.schema import TEXT, Meta
+from openclaw_mem_engine.stores.sqlite.chunks import COLUMNS, stored
+from openclaw_mem_engine.stores.sqlite.database import Bound, Database, decoding, rows
+from openclaw_mem_engine.stores.sqlite.schema import Meta
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.model import Source
@@ -60,9 +61,14 @@ def as_written(content: object, blob: object, checksum: object) -> bool:
     return crc32(blob or b"", crc32(content)) == checksum
 
 
-def check_bytes(rows: Iterable[Sequence[Any]]) -> None:
-    """Raise ValueError unless each row, which ends with ``BYTES``, is as it was stored: SQLite does not
-    notice a changed byte, and a vector of unit length may still be another one."""
+def _sound(rows: Iterable[Bound]) -> list[Bound]:
+    """The rows, which end with ``BYTES``, that are as they were stored: SQLite does not notice a changed
+    byte, and a vector of unit length may still be another one."""
+    return [row for row in rows if as_written(row[-2], row[-3], row[-1])]
+
+
+def check_bytes(rows: Iterable[Bound]) -> None:
+    """Raise ValueError unless each row, which ends with ``BYTES``, is as it was stored."""
     if not all(as_written(content, blob, checksum) for *_, blob, content, checksum in rows):
         raise ValueError("a vector is not the one that was stored")
 
@@ -75,7 +81,7 @@ class VectorRows:
     def __init__(self, database: Database, *, resident: bool) -> None:
         self._db = database
         self._in_memory = resident or not database.extension
-        self._loaded: dict[Space, ResidentVectors] = {}
+        self._loaded: dict[Space, tuple[ResidentVectors, int]] = {}
         self._loading = threading.Lock()
 
     def forget(self) -> None:
@@ -90,71 +96,78 @@ class VectorRows:
         if limit < 1:
             return CandidateRows()
         if self._in_memory:
-            resident = self.resident(space, generation)
+            resident, damaged = self._resident(space, generation)
             with decoding(self._db.path):
-                return resident.nearest(vector, limit, sources)
-        found = self._near(space, vector, limit, sources)
+                return replace(resident.nearest(vector, limit, sources), damaged=damaged)
+        found, damaged = self._near(space, vector, limit, sources)
         found.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
         best, known = tuple(found[:limit]), self.count(space, sources)
-        self._expect(generation, min(known, limit), len(best))
-        return CandidateRows(best, known)
+        lost = self._lost(generation, min(known, limit), len(best))
+        return CandidateRows(best, known - damaged, damaged=max(damaged, lost))
 
-    def _expect(self, generation: int, known: int, read: int) -> None:
-        """Raises as ``Meta.contradicted`` when fewer vectors were read than the table indexes know."""
-        if read < known:
-            said = f"{known:,} vectors are known, and {read:,} can be read"
-            Meta(self._db).contradicted(generation, said)
+    def _lost(self, generation: int, known: int, read: int) -> int:
+        """How many fewer vectors were read than the table indexes know. Raises as ``Meta.contradicted`` when
+        that is all of them, or another process has changed the index."""
+        meta = Meta(self._db)
+        if known and (not read or (read < known and meta.generation() != generation)):
+            meta.contradicted(generation, f"{known:,} vectors are known, and {read:,} can be read")
+        return known - read
 
     def _near(
         self, space: Space, vector: Floats, limit: int, sources: Sequence[Source] | None
-    ) -> list[Scored]:
-        """The nearest chunks, at least ``limit`` if there are so many. The cache is read in the order of its
-        rows ("+": not by its index), and only the nearest ones are joined to chunks: more of them while too
-        few belong to one, and while those at the limit are equally far, which is settled by chunk id."""
+    ) -> tuple[list[Scored], int]:
+        """The nearest chunks, at least ``limit`` if there are so many, and how many rows were left out as
+        they are not as they were stored: what is no vector has no distance and comes first. The cache is read
+        in the order of its rows ("+": not by its index), and only the nearest ones are joined to chunks: more
+        of them while too few belong to one, and while those at the limit are equally far, which is settled by
+        chunk id."""
         of_sources = "" if sources is None else " AND c.source IN (SELECT value FROM json_each(?6))"
         bound = () if sources is None else (json.dumps(list(sources)),)
-        wanted = limit + 8
+        wanted, asked = limit + 8, vector.tobytes()
         # Each page is read once: no page fault where memory is used again, and a cache of the processor.
         self._db.reader().pragma("cache_size", _PASSING)
         while True:
             rows = self._db.search(
                 f"""SELECT near.id, near.distance, c.id, {BYTES} FROM (
-                    SELECT id, vec_distance_cosine(embedding, ?4) AS distance FROM embedding_cache
+                    SELECT id, iif(typeof(embedding) = 'blob' AND length(embedding) = length(?4),
+                        vec_distance_cosine(embedding, ?4), NULL) AS distance FROM embedding_cache
                     WHERE +space = {SPACE} AND embedding IS NOT NULL ORDER BY distance LIMIT ?5) near
                 CROSS JOIN embedding_cache e ON e.id = near.id
                 LEFT JOIN chunks c ON c.hash = e.hash{of_sources} ORDER BY near.distance""",
-                (*space, vector.tobytes(), wanted, *bound),
+                (*space, asked, wanted, *bound),
             )
             with decoding(self._db.path):
-                if any(row[1] is None and row[2] is not None for row in rows):
+                found = [row for row in rows if row[2] is not None]
+                sound = _sound(found)
+                if any(row[1] is None for row in sound):
                     raise ValueError("a row that is searched has no score")  # that of zeros is NULL
-                check_bytes(rows)
-                near = [Scored(row[2], 1.0 - row[1]) for row in rows if row[2] is not None]
+                near = [Scored(row[2], 1.0 - row[1]) for row in sound]
                 is_all = len({row[0] for row in rows}) < wanted
                 if is_all or (len(near) >= limit and near[limit - 1].raw > 1.0 - rows[-1][1]):
-                    return near
+                    return near, len(found) - len(sound)
             wanted *= 4
 
     def ranks(self, space: Space, generation: int, vector: Floats, ids: Iterable[str]) -> dict[str, int]:
-        resident = self.resident(space, generation)
+        resident, _ = self._resident(space, generation)
         with decoding(self._db.path):
             return resident.ranks(vector, ids)
 
-    def resident(self, space: Space, generation: int) -> ResidentVectors:
-        """All vectors of a space in memory; those of this generation are loaded once."""
+    def _resident(self, space: Space, generation: int) -> tuple[ResidentVectors, int]:
+        """All vectors of a space in memory, and how many are damaged; those of this generation are loaded
+        once."""
         with self._loading:
             loaded = self._loaded.get(space)
-            if loaded is None or loaded.generation != generation:
+            if loaded is None or loaded[0].generation != generation:
                 sql = f"SELECT c.id, c.source, {BYTES} FROM {EMBEDDED} ORDER BY c.seq"
-                found, known = self._db.search(sql, space), self.count(space)
-                self._expect(generation, known, len(found))
+                sound, known = _sound(self._db.search(sql, space)), self.count(space)
+                lost = self._lost(generation, known, len(sound))
                 with decoding(self._db.path):
-                    check_bytes(found)
-                    loaded = self._loaded[space] = ResidentVectors.from_rows(generation, found)
+                    loaded = ResidentVectors.from_rows(generation, sound), lost
+                self._loaded[space] = loaded
             return loaded
 
     def cosines(self, space: Space, generation: int, vector: Floats, ids: Sequence[str]) -> dict[str, float]:
-        held = self._loaded.get(space)
+        held, _ = self._loaded.get(space, (None, 0))
         if held is not None and held.generation == generation:  # as the list of the same search left it
             at = held.rows_of(ids)
             scores = products(held.matrix[[*at.values()]], vector) if at else ()
@@ -264,8 +277,8 @@ class VectorRows:
     def missing(self, space: Space, limit: int) -> list[StoredChunk]:
         """Chunks that were not embedded."""
         found = self._db.read(
-            f"""SELECT c.id, c.path, c.source, c.start_line, c.end_line, lower(hex(c.hash)), {TEXT}
-                FROM chunks c LEFT JOIN embedding_cache e ON e.hash = c.hash AND e.space = {SPACE}
+            f"""SELECT {COLUMNS} FROM chunks c
+                LEFT JOIN embedding_cache e ON e.hash = c.hash AND e.space = {SPACE}
                 WHERE e.hash IS NULL LIMIT ?4""",
             (*space, limit),
         )
