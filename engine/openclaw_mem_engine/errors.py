@@ -60,6 +60,15 @@ class IndexDamaged(IndexUnavailable):
     replace: Callable[[], tuple[Any, int]] | None = None
 
 
+def disk_full(path: object, then: str = "", room: str = "") -> str:
+    """What every message about a full disk says; ``then``: what to do with the space; ``room``: how much
+    there is and is needed."""
+    return (
+        f"The disk that holds {path} is full{room}. What was stored before is kept. "
+        f"Free some space{f' and {then}' if then else ''}."
+    )
+
+
 def damaged(cause: object, path: object, repair: str = IndexUnavailable.repair) -> IndexDamaged:
     """The error for damage of the index at ``path``: the same sentence, whatever found it."""
     error = IndexDamaged(f"The index is damaged ({cause}). {repair} Your notes are not touched. File: {path}")

@@ -28,7 +28,7 @@ def test_moments_have_a_date_when_a_time_of_day_would_mislead() -> None:
 
 
 def test_retries() -> None:
-    assert retry(None, NOW) == "no automatic retry"
+    assert retry(None, NOW) == ""
     assert retry(NOW + 12, NOW) == "retry in 12 s"
     assert retry(NOW - 1, NOW) == "retry with the next search"
     assert failing(None, None, NOW) == ""

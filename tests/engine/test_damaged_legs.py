@@ -236,9 +236,9 @@ def test_a_vector_with_other_bytes_is_damage_although_it_can_be_compared(
 def test_the_log_of_a_damaged_index_is_named_where_it_holds_something(tmp_path: Path) -> None:
     log = tmp_path / "i.damaged-wal"
     log.touch()
-    assert log.name not in kept(tmp_path / "i.damaged")
+    assert log.name not in kept(tmp_path / "i.damaged", 1)
     log.write_bytes(b"x")
-    assert f"Its log is {log.name} beside it." in kept(tmp_path / "i.damaged")
+    assert f"Its log is {log.name} beside it." in kept(tmp_path / "i.damaged", 1)
 
 
 def test_words_of_a_lost_passage_are_damage_and_no_absence(settings: Settings) -> None:

@@ -126,7 +126,7 @@ def test_a_disk_that_is_full_after_some_bytes(small_disk: Path, tmp_path: Path, 
     folder = small_disk / f"{room}-{how}"
     said = (folder / "out").read_text()
     if room < 200_000:
-        assert "is full. The index keeps its old content; free some space" in said
+        assert "is full. What was stored before is kept. Free some space and run" in said
     if room > 10_000_000:
         assert said == "fitted\n"
     with open_memory(folder / "ws", folder / "home") as memory:
@@ -157,7 +157,7 @@ def test_a_rebuild_without_room_is_not_begun(tmp_path: Path) -> None:
     index = tmp_path / "main.sqlite"
     free = shutil.disk_usage(tmp_path).free
     check_room(index, free // 4)
-    said = r"main\.sqlite is too full to rebuild it: [\d,.]+ MB are free and [\d,.]+ MB are needed"
+    said = r"main\.sqlite is full: [\d,.]+ MB are free, and a rebuild needs [\d,.]+ MB"
     with pytest.raises(IndexUnavailable, match=said):
         check_room(index, free)
     check_room(tmp_path / "missing" / "main.sqlite", free)
@@ -181,7 +181,7 @@ def test_a_disk_without_room_for_the_log_is_full(tmp_path: Path, monkeypatch: py
     """SQLite says only that it cannot open a file when there is no inode for one."""
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 0))
     for error in (apsw.CantOpenError("unable to open database file"), apsw.IOError("disk I/O error")):
-        full = pytest.raises(IndexUnavailable, match=r"is full\. The index keeps its old content")
+        full = pytest.raises(IndexUnavailable, match=r"is full\. What was stored before is kept")
         with full, explained(tmp_path / "main.sqlite"):
             raise error
 

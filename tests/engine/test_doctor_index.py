@@ -443,7 +443,9 @@ def test_what_the_index_has_lost_is_damage_and_the_next_sync_rebuilds_it(
         status, answer = memory.status(), memory.search("router")
         assert index_state(status.freshness, status.notes) == "damaged"
         damage = next(note.text for note in answer.trace.notes if note.code == "index-damaged")
-        assert "`openclaw-mem doctor --fix`" in damage and "stale" not in {note.code for note in answer.trace.notes}
+        assert "`openclaw-mem doctor --fix`" in damage and "stale" not in {
+            note.code for note in answer.trace.notes
+        }
         assert memory.sync().rebuilt and memory.notes == ()
     assert looked(settings).findings == ()
     assert content(settings.index_path) == whole
@@ -495,7 +497,7 @@ def test_an_index_with_damaged_pages_is_set_aside_as_it_is(settings: Settings) -
     assert codes(report) == {"damaged"}, "what else such an index says of itself is not asked"
     (done,) = fix(settings, report)
     entries = looked_up(settings, "SELECT count(*) FROM embedding_cache")[0][0]
-    assert f"a new index replaces the damaged one and has {entries} embeddings of it." in done
+    assert f"a new index replaces the damaged one. The new one took {entries} embeddings from it." in done
     assert f"is kept as {settings.index_path}.damaged; you can delete it." in done
     assert settings.index_path.with_name("main.sqlite.damaged").read_bytes() == before
     with Memory.open(settings) as memory:

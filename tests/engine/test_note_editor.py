@@ -68,8 +68,8 @@ def test_a_full_disk_of_the_edits_is_named_and_not_the_note(
     monkeypatch.setattr("openclaw_mem_engine.notes.editor.write_file", full)
     with pytest.raises(WorkspaceError) as refused:
         NoteEditor(settings).append(DAY, "a", "test")
-    assert str(refused.value).startswith(f"{settings.data_dir / 'edits'}")
-    assert str(refused.value).endswith("(No space left on device). Nothing was changed. Free some space.")
+    assert str(refused.value).startswith(f"The disk that holds {settings.data_dir / 'edits'}")
+    assert str(refused.value).endswith(" is full. What was stored before is kept. Free some space.")
     assert not _note(settings, DAY).exists()
 
 

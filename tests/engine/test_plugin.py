@@ -243,7 +243,7 @@ def test_a_full_disk_is_said_and_nothing_is_stored(
     with Memories(settings) as memories:
         with monkeypatch.context() as patch:
             patch.setattr("openclaw_mem_engine.state.disk.write_file", full)
-            with pytest.raises(WorkspaceError, match=r"No space left .* Free some space\."):
+            with pytest.raises(WorkspaceError, match=r"is full\. .* Free some space\."):
                 memories.store(TEA)
         assert memories.all() == [] == memories.search("tea", 5, 0.0)
         assert memories.store(TEA)[1] and len(memories.all()) == 1

@@ -121,6 +121,20 @@ def test_of_a_file_that_was_cut_off_the_rest_is_saved(tmp_path: Path, left: floa
     assert saved_from(path, vectors) > least
 
 
+@pytest.mark.parametrize("first, last", [(0, 100), (0, 4), (16, 60)])
+def test_of_a_file_without_its_header_everything_is_saved(tmp_path: Path, first: int, last: int) -> None:
+    path = tmp_path / "main.sqlite"
+    vectors = filled(path, 500)
+    with path.open("r+b") as file:
+        file.seek(first)
+        file.write(bytes(last - first))
+    before = path.read_bytes()
+    assert saved_from(path, vectors) == 500
+    (damaged,) = tmp_path.glob("*.damaged")
+    assert damaged.read_bytes() == before, "what was set aside stays as it was"
+    assert not list(tmp_path.glob("*.tmp-*"))
+
+
 @pytest.mark.parametrize("copy", ["spaces", "sqlite_autoindex_spaces_1"])
 def test_spaces_have_their_names_twice(tmp_path: Path, copy: str) -> None:
     path = tmp_path / "main.sqlite"

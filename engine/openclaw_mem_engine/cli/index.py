@@ -96,7 +96,7 @@ def replacing(
         say("The index file is damaged: a new one is built from your notes.")
     report = once(replace(request, force=False))  # all of it is new
     report.rebuilt = True
-    text = f"The index was damaged. The new one took {counted(saved, 'embedding')} from it. {kept(damaged)}"
+    text = f"The index was damaged. {kept(damaged, saved)}"
     report.notes.append(Note("damaged-replaced", text, "warning"))
     return report
 

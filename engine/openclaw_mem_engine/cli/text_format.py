@@ -44,18 +44,16 @@ def clock_text(at: float, form: str) -> str:
 
 
 def retry(next_retry: float | None, now: float) -> str:
-    """When a provider is requested again."""
+    """When a provider is requested again; "" where it is not paused."""
     if next_retry is None:
-        return "no automatic retry"
+        return ""
     return f"retry {'with the next search' if next_retry <= now else f'in {duration(next_retry - now)}'}"
 
 
 def failing(since: float | None, next_retry: float | None, now: float) -> str:
-    """``since 08:31:05 (2 min ago), next retry in 12 s``"""
-    if since is None and next_retry is None:
-        return ""
-    began = f"since {moment(since, now)}, " if since is not None else ""
-    return f"{began}{retry(next_retry, now)}"
+    """``since 08:31:05 (2 min ago), retry in 12 s``"""
+    began = f"since {moment(since, now)}" if since is not None else ""
+    return ", ".join(part for part in (began, retry(next_retry, now)) if part)
 
 
 def fallback_words(fallback: Fallback, now: float) -> str:

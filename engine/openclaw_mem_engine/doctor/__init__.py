@@ -29,7 +29,6 @@ from openclaw_mem_engine.errors import (
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.ranking.unshown import Unshown
-from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.stores.damage import kept
 from openclaw_mem_engine.stores.findings import (
     SEVERITIES,
@@ -122,8 +121,7 @@ def fix(
         done += locations.repair_locations(settings, codes)
         if codes & _REPLACED:
             damaged, saved = replace_damaged(settings.index_path)
-            text = f"a new index replaces the damaged one and has {counted(saved, 'embedding')} of it."
-            done.append(f"{text} {kept(damaged)}")
+            done.append(f"a new index replaces the damaged one. {kept(damaged, saved)}")
         elif codes - locations.LOCATION_CODES:
             done += repair_index(settings.index_path)
         return done

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from openclaw_mem_engine.commands import FIX, UPGRADE
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.errors import IndexUnavailable, disk_full
 from openclaw_mem_engine.providers.factory import RECORDS_FILE
 from openclaw_mem_engine.providers.records import SCHEMA as RECORDS
 from openclaw_mem_engine.sanitize import counted, counted_are
@@ -117,11 +117,9 @@ def _check_room(settings: Settings, out: Outcome) -> None:
         with suppress(OSError):  # not known: writing will show it
             room.append(free := shutil.disk_usage(folder).free)
             if free < LEAST_FREE:
-                text = (
-                    f"The disk that holds {folder} is full: {free / 1e6:.1f} MB are free, and a sync needs "
-                    f"{LEAST_FREE / 1e6:.0f} MB at least. Remove something from it, or set OPENCLAW_MEM_HOME "
-                    "to a folder on another disk."
-                )
+                least = f"a sync needs {LEAST_FREE / 1e6:.0f} MB"
+                elsewhere = "run `openclaw-mem index`, or set OPENCLAW_MEM_HOME to a folder on another disk"
+                text = disk_full(folder, elsewhere, f": {free / 1e6:.1f} MB are free, and {least}")
                 out.add("disk-full", "error", text)
     if room:
         out.detail += f"; {_size(min(room))} free"

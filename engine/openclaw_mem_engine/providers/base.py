@@ -189,8 +189,9 @@ class Embedder(Service, Protocol):
         """The cosine below which a text has nothing to do with a query; None where it was not measured."""
 
     @property
-    def awaited(self) -> tuple[str, str]:
-        """What is waited for: host with port, or provider and model; and its last failure, or ""."""
+    def awaited(self) -> tuple[str, str, str]:
+        """What is waited for: host with port, or provider and model; its last failure, or ""; and when the
+        next try is, or ""."""
 
     @property
     def lines(self) -> Lines | None:

@@ -40,9 +40,9 @@ class BaseEmbedder(ABC):
         """As ``embed_documents``, for one batch, which is never empty."""
 
     @property
-    def awaited(self) -> tuple[str, str]:
+    def awaited(self) -> tuple[str, str, str]:
         """The model in this process or a child; nothing is tried again."""
-        return f"{self.id} {self.model}", ""
+        return f"{self.id} {self.model}", "", ""
 
     @property
     def lines(self) -> Lines | None:
@@ -114,7 +114,7 @@ class DelegatingEmbedder(Generic[_Inner]):
         return self._inner.dims
 
     @property
-    def awaited(self) -> tuple[str, str]:
+    def awaited(self) -> tuple[str, str, str]:
         return self._inner.awaited
 
     @property
@@ -145,8 +145,7 @@ class DelegatingEmbedder(Generic[_Inner]):
 
 def last_answer(embedder: Embedder) -> str:
     """``: 127.0.0.1:8803 answered 500``, the end of a sentence about one whose last try failed; else ""."""
-    host, failure = embedder.awaited
-    got = failure.partition("; ")[0]
+    host, got, _ = embedder.awaited
     return f": {host} {'gave ' * got.startswith('no ')}{got}" if got else ""
 
 

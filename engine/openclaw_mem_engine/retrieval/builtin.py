@@ -268,18 +268,14 @@ class BuiltinBackend:
             read = self.store.fetch(ids)
             chunks = {chunk_id: read[chunk_id] for chunk_id in ids if chunk_id in read}
             if len(chunks) < len(ids) and self.key(query, knobs) == key:
-                said = f"{counted_are(len(ids) - len(chunks), 'chunk')} not what was stored, and left out"
-                damage = damaged(said, self.store.location)
+                lost = counted_are(len(ids) - len(chunks), "chunk")
+                damage = damaged(f"{lost} not what was stored, and left out", self.store.location)
                 if not chunks:
                     raise damage
-                if not says_damage(notes):
-                    notes.append(damage_note(damage))
+                notes += () if says_damage(notes) else (damage_note(damage),)
             # A chunk may vanish between two reads when another process syncs: it is then in no list either.
             kept = tuple(
-                builder.with_ranks(
-                    found if len(chunks) == len(ids) else found.among(chunks), chunks, explained=compare
-                )
-                for found in builder.lists
+                builder.with_ranks(found.among(chunks), chunks, explained=compare) for found in builder.lists
             )
             # What is named is what answered: keywords alone when the primary failed and no other has vectors.
             searched = any(found.space_number == 0 for found in builder.lists)

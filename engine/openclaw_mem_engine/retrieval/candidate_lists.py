@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import IndexUnavailable
-from openclaw_mem_engine.model import Fallback, Note, OnDemand, Space, snippet_of
+from openclaw_mem_engine.model import Fallback, Note, OnDemand, Space, says_damage, snippet_of
 from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList, Kind, Signal
@@ -295,19 +295,20 @@ class ListBuilder:
 
     def _report(self, damage: Damage) -> None:
         """Note what could not be read. The first vector space is the one that is fused by default; another is
-        compared with it."""
+        compared with it. The repair is said once."""
+        error, repair = damage.error, "" if says_damage(self._notes) else f" {damage.error.repair}"
+        unread = f"cannot all be read ({error.cause or error.__cause__ or error}).{repair}"
         asked = self._asked.get(damage.space) if damage.space is not None else None
-        if damage.kind == "lexical":
-            self._words_damaged(damage)
+        if damage.kind == "lexical":  # vectors remain
+            start = "BM25 in part" if any(found.id == BM25 for found in self.lists) else "Vectors only"
+            self._note("words-damaged", f"{start}: the full-text tables of the index {unread}")
         elif asked is None or asked.number == 0:
-            self._vectors_damaged(damage)
+            self._vectors_damaged(f"the vectors of the index {unread}")
         else:
-            text = f"The vectors of {asked.shown} are not all shown: they cannot all be read"
-            self._note("beside-damaged", f"{text} {self._cause(damage)}")
+            self._note("beside-damaged", f"The vectors of {asked.shown} are not all shown: they {unread}")
 
-    def _vectors_damaged(self, damage: Damage) -> None:
+    def _vectors_damaged(self, reason: str) -> None:
         """BM25 remains. Vector lists that were made already stay in the answer."""
-        reason = f"the vectors of the index cannot all be read {self._cause(damage)}"
         ran = any(found.space_number is not None for found in self.lists)
         self._note("vectors-damaged", f"{'Vectors in part' if ran else 'BM25 only'}: {reason}")
         if self._primary is not None and not ran:
@@ -317,17 +318,6 @@ class ListBuilder:
             else:  # it was the fallback's vectors that could not be read
                 both = f"{self.fallback.reason} Besides, {reason}"
                 self.fallback = replace(self.fallback, reason=both, served=served)
-
-    def _words_damaged(self, damage: Damage) -> None:
-        """Vectors remain."""
-        start = "BM25 in part" if any(found.id == BM25 for found in self.lists) else "Vectors only"
-        reason = f"the full-text tables of the index cannot all be read {self._cause(damage)}"
-        self._note("words-damaged", f"{start}: {reason}")
-
-    def _cause(self, damage: Damage) -> str:
-        """What was reported, and the repair, unless the note of the whole index has it."""
-        error, said = damage.error, any(note.code == "index-damaged" for note in self._notes)
-        return f"({error.cause or error.__cause__ or error}).{'' if said else f' {error.repair}'}"
 
     def _note(self, code: str, text: str) -> None:
         if all(note.code != code for note in self._notes):

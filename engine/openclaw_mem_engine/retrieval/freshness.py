@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.model import WHOLE, Freshness, Note, SkippedFile, says_damage
 from openclaw_mem_engine.providers.base import space_of
+from openclaw_mem_engine.providers.circuit_breaker import trouble_of
 from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, machine_folder
 
 if TYPE_CHECKING:
@@ -160,7 +161,9 @@ def notes_of(store: IndexStore, primary: Embedder | None) -> list[Note]:
         if note.code != "vectors-awaited":
             notes.append(note)
         elif (known := store.fingerprint()) is not None and known.space == space_of(primary):
-            notes.append(replace(note, text=f"{note.text} {who_makes(store.path)}"))
+            # Of a provider that fails another note, or the status, says what helps first.
+            made = "" if primary and trouble_of(primary) else f" {who_makes(store.path)}"
+            notes.append(replace(note, text=f"{note.text}{made}"))
     return notes
 
 

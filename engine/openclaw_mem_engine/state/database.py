@@ -23,6 +23,7 @@ import apsw
 
 from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS
 from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_engine.errors import disk_full
 from openclaw_mem_engine.model import Note, utf8
 from openclaw_mem_engine.state import private_folder
 
@@ -290,7 +291,7 @@ def explained(error: Exception, path: Path, schema: Schema) -> Trouble:
         text = "End it, and start this one again."
         return Trouble("locked", f"Another program keeps {path} locked ({error}). {text}")
     if isinstance(error, apsw.FullError):
-        return Trouble("full", f"The disk that holds {path} is full. Free some space.")
+        return Trouble("full", disk_full(path))
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, TypeError, ValueError)):
         text = f"Remove it: it holds only {schema.lost}, and a new one is made."
         return Trouble("damaged", f"{path} is damaged ({error}). {text}")

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.errors import Cancelled, WorkspaceError
+from openclaw_mem_engine.errors import Cancelled, WorkspaceError, disk_full
 from openclaw_mem_engine.state import private_folder
 
 #: How long one process waits for another that writes, seconds.
@@ -99,6 +99,7 @@ def sync_folder(folder: Path) -> None:
 
 def refused(shown: str, error: OSError) -> WorkspaceError:
     """What the disk refused, and what to do; what was there before is still there."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return WorkspaceError(disk_full(shown))
     why = os.strerror(error.errno) if error.errno else str(error)
-    full = "Free some space." if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Check its permissions."
-    return WorkspaceError(f"{shown} cannot be written ({why}). Nothing was changed. {full}")
+    return WorkspaceError(f"{shown} cannot be written ({why}). Nothing was changed. Check its permissions.")

@@ -12,6 +12,7 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexDamaged, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.model import Note, Space
 from openclaw_mem_engine.ranking.pool import Ranks
+from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.stores.base import IndexStore, SearchStore
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
 
@@ -162,11 +163,14 @@ def file_damage(settings: Settings, cancel: CancelToken | None = None) -> IndexD
     return None
 
 
-def kept(damaged: Path) -> str:
-    """Where a damaged index is after a new one has replaced it."""
+def kept(damaged: Path, saved: int) -> str:
+    """What a new index has of the damaged one that it replaced, and where that is."""
+    took = f"The new one took {counted(saved, 'embedding')} from it."
+    if not saved:
+        took = "None of its embeddings could be read: they are made again."
     log = damaged.with_name(f"{damaged.name}-wal")
     beside = f" Its log is {log.name} beside it." if log.exists() and log.stat().st_size else ""
-    return f"The damaged file is kept as {damaged}; you can delete it.{beside}"
+    return f"{took} The damaged file is kept as {damaged}; you can delete it.{beside}"
 
 
 def damage_note(damage: IndexDamaged) -> Note:

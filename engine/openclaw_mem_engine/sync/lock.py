@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
+from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable, disk_full
 from openclaw_mem_engine.stores.sqlite.files import has_leftovers, is_running
 
 if TYPE_CHECKING:
@@ -238,10 +238,7 @@ def _identity(path: Path) -> tuple[int, int, int] | None:
 
 def _refused(path: Path, error: OSError) -> IndexUnavailable:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return IndexUnavailable(
-            f"The disk that holds {path} is full. The index keeps its old content; free some space and run "
-            "`openclaw-mem index` again."
-        )
+        return IndexUnavailable(disk_full(path, "run `openclaw-mem index` again"))
     if error.errno == errno.EROFS:
         return IndexUnavailable(
             f"{path.parent} is on a read-only file system: set OPENCLAW_MEM_HOME to a folder that can be "

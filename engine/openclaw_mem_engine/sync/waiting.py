@@ -38,8 +38,8 @@ def waiting_for(embedder: Embedder, progress: Progress | None) -> Iterator[Progr
             with showing:
                 waited = time.monotonic() - heard
                 if waited >= _QUIET_S and not ended.is_set():
-                    host, failure = embedder.awaited
-                    state = f": {failure}" if failure else f", {waited:.0f} s"
+                    host, failure, then = embedder.awaited
+                    state = f": {failure}; {then}" if failure else f", {waited:.0f} s"
                     said(*last, f"{WAITING}{host}{state}")
 
     thread = threading.Thread(target=wait, name="openclaw-mem-waiting", daemon=True)

@@ -221,15 +221,15 @@ def fallback(pool: Pool) -> Line:
     assert pool.fallback is not None
     why = pool.fallback
     since = f" · since {fmt.clock(why.since, pool.now, True)}" if why.since is not None else ""
-    retry = "no automatic retry"
+    retry = ""
     if why.next_retry is not None:
         at = fmt.clock(why.next_retry, pool.now, True)
-        retry = f"retry at {at}" if why.next_retry > pool.now else "retry with the next search"
+        retry = f" · retry at {at}" if why.next_retry > pool.now else " · retry with the next search"
     return line(
         _WARNING,
         ("fallback: ", "strong"),
         fmt.inert(why.words),
-        (f"{since} · {retry} · ", "dim"),
+        (f"{since}{retry} · ", "dim"),
         (key("show_providers"), "key"),
         ("\N{NO-BREAK SPACE}for details · ", "dim"),  # a key is not parted from what it does
         (fmt.message(reason(pool)), "dim"),

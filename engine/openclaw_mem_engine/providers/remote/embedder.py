@@ -111,8 +111,8 @@ class RemoteEmbedder(BaseEmbedder):
             raise NotConfigured(missing)
 
     @property
-    def awaited(self) -> tuple[str, str]:
-        return self.transport.host, self.transport.retrying
+    def awaited(self) -> tuple[str, str, str]:
+        return self.transport.host, *self.transport.retrying
 
     def why_not(self) -> str | None:
         if not self._needs_key:

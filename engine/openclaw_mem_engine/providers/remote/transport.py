@@ -179,14 +179,14 @@ class Transport:
         self._retry: tuple[int | None, float] | None = None  # status of the last try, when the next one is
 
     @property
-    def retrying(self) -> str:
-        """What the last try got and when the next one is; "" where none has failed."""
+    def retrying(self) -> tuple[str, str]:
+        """What the last try got, and when the next one is; empty where none has failed."""
         if (retry := self._retry) is None:
-            return ""
+            return "", ""
         status, at = retry
         left = at - self._timing.clock()
         then = f"next try in {left:.0f} s" if left >= 0.5 else "trying again"
-        return f"{'no answer' if status is None else f'answered {status}'}; {then}"
+        return "no answer" if status is None else f"answered {status}", then
 
     def request(
         self,

@@ -86,7 +86,7 @@ def as_stored(row: Bound) -> StoredChunk | None:
     *fields, content, text = row[: len(_KINDS)]
     if tuple(map(type, row))[: len(_KINDS)] != _KINDS or sha256(text).digest() != content:
         return None
-    return StoredChunk(*fields, content.hex(), str(text, "utf-8"), *row[len(_KINDS) :])
+    return StoredChunk._make((*fields, content.hex(), str(text, "utf-8"), *(row[len(_KINDS) :] or (0,))))
 
 
 def readable(found: Iterable[Bound]) -> Iterator[Bound]:

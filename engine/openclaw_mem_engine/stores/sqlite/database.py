@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 import apsw
 
 from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, SEARCH_STOPPED
-from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexLocked, IndexUnavailable, damaged
+from openclaw_mem_engine.errors import (
+    Cancelled,
+    IndexChanged,
+    IndexLocked,
+    IndexUnavailable,
+    damaged,
+    disk_full,
+)
 from openclaw_mem_engine.state.database import immediate
 from openclaw_mem_engine.stores.sqlite.files import (
     APPLICATION_ID,
@@ -86,8 +93,7 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
             f"Another process is writing to the index {path}. Nothing was changed; try again when it is done."
         )
     if is_of_full_disk(error, path):
-        kept = "The index keeps its old content; free some space and"
-        return IndexUnavailable(f"The disk that holds {path} is full. {kept} {advice.again}.")
+        return IndexUnavailable(disk_full(path, advice.again))
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.TooBigError)):
         return damaged(f"SQLite: {complaints(str(error))[0]}", path, advice.repair)
     if isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS
-from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.errors import IndexUnavailable, disk_full
 from openclaw_mem_engine.state import private_folder
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ APPLICATION_ID, _ID_AT = 0x6F636D31, 68
 #: The same of an index in the schema of QMD, where that program leaves 0.
 QMD_ID = 0x6F636D71
 #: The header of every SQLite file.
-_HEADER_BYTES = 100
+HEADER_BYTES = 100
 #: Puts our data into a folder that this user may write to.
 ELSEWHERE = "export OPENCLAW_MEM_HOME=~/openclaw-mem-data"
 _CHECK = "Check its permissions and its folder's, or set OPENCLAW_MEM_HOME to a folder of yours."
@@ -137,11 +137,8 @@ def check_room(index: Path, size: int) -> None:
     except OSError:
         return  # unknown: writing reports it
     if free < needed:
-        raise IndexUnavailable(
-            f"The disk that holds {index} is too full to rebuild it: {free / _MB:,.1f} MB are free and "
-            f"{needed / _MB:,.1f} MB are needed (twice its size). The index keeps its old content; free some "
-            "space and run `openclaw-mem index` again."
-        )
+        room = f": {free / _MB:,.1f} MB are free, and a rebuild needs {needed / _MB:,.1f} MB"
+        raise IndexUnavailable(disk_full(index, "run `openclaw-mem index` again", room))
 
 
 def index_is_there(path: Path) -> bool:
@@ -168,10 +165,10 @@ def refuse_foreign(path: Path, application_id: int | None = None) -> None:
             what = f"is a {'folder' if path.is_dir() else 'device or pipe'}, not an index"
         elif path.is_file():
             with path.open("rb") as file:
-                head = file.read(_HEADER_BYTES)
+                head = file.read(HEADER_BYTES)
             found = int.from_bytes(head[_ID_AT : _ID_AT + 4], "big")
             ours = found in ((APPLICATION_ID, QMD_ID) if application_id is None else (application_id,))
-            if head.startswith(b"SQLite format 3\0") and len(head) == _HEADER_BYTES and not ours:
+            if head.startswith(b"SQLite format 3\0") and len(head) == HEADER_BYTES and not ours:
                 what = "is a database that this program did not make"
     if what:
         advice = "move it away, or set OPENCLAW_MEM_HOME to another folder"

@@ -315,12 +315,12 @@ class FullTextRows:
             cls.fill(connection, form, chunks)
 
     @staticmethod
-    def trouble(connection: apsw.Connection, statement: str | None = None) -> apsw.Error | None:
-        """Why the tables of the file cannot be used, or made by ``statement``; None when they can. Raises
-        apsw.Error for other reasons, like a lock."""
+    def trouble(connection: apsw.Connection) -> apsw.Error | None:
+        """Why the tables of the file cannot be used; None when they can. Raises apsw.Error for other reasons,
+        like a lock."""
         try:  # opens every table and reads no row
             tables = ", ".join(tables_of(connection).values())
-            connection.execute(statement or f"SELECT 1 FROM {tables} LIMIT 0").fetchall()
+            connection.execute(f"SELECT 1 FROM {tables} LIMIT 0").fetchall()
         except (apsw.SQLError, apsw.CorruptError) as error:
             return error
         return None

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import apsw
+
 from openclaw_mem_engine.errors import IndexUnavailable, damaged
 from openclaw_mem_engine.model import Note, Source, Space
 from openclaw_mem_engine.stores.base import (
@@ -101,7 +103,9 @@ class SqliteReader:
             with self._db.transaction() as connection:
                 for statement in TABLES:
                     connection.execute(statement)
-                FullTextRows.trouble(connection, DERIVED["stemmed"])
+                # Without FTS5, or among the remains of such a table: what reads it says so.
+                with suppress(apsw.SQLError, apsw.CorruptError):
+                    connection.execute(DERIVED["stemmed"])
 
     # -- keeping up with other processes ----------------------------------------------------------------
 

@@ -6,9 +6,10 @@ Notes are not touched, and nothing is embedded: what is missing afterwards is ma
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ import apsw
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.stores.scoring import unit_vector
-from openclaw_mem_engine.stores.sqlite.files import aside_path, remove, set_aside
+from openclaw_mem_engine.stores.sqlite.files import HEADER_BYTES, aside_path, remove, set_aside
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.stores.sqlite.vectors import AS_WRITTEN, as_written
 
@@ -31,6 +32,8 @@ SALVAGE_S = 60.0
 #: So many times a file may have been as long as what is left of it.
 _MOST_CUT = 20
 _LAST_ROW = 2**62
+#: The first byte behind the header of a database: the kind of its first page.
+_ROOTS = (b"\x05", b"\x0d")
 _TOGETHER = 1_000
 #: What reading a damaged page may raise: SQLite's errors, bytes that are no text, impossible lengths.
 _DAMAGE = (apsw.Error, UnicodeDecodeError, MemoryError)
@@ -89,14 +92,40 @@ def replace_damaged(index: Path) -> tuple[Path, int]:
 def save_embeddings(damaged: Path, index: Path, seconds: float = SALVAGE_S) -> int:
     """Copy the whole embeddings that can still be read in a damaged index into another one, which is made
     when it is not there; how many. Raises IndexUnavailable when the other index cannot be written."""
-    saved = 0
-    found = _whole_rows(damaged, time.monotonic() + seconds)
-    with closing(SqliteIndex(index)) as store:
+    saved, until = 0, time.monotonic() + seconds
+    with closing(SqliteIndex(index)) as store, _with_header(damaged, index) as file:
+        found = _whole_rows(file, until)
         while batch := list(islice(found, _TOGETHER)):
             for asked in {space for space, _, _ in batch}:
                 store.cache_vectors({key: vector for space, key, vector in batch if space == asked}, asked)
             saved += len(batch)
     return saved
+
+
+@contextmanager
+def _with_header(damaged: Path, fresh: Path) -> Iterator[Path]:
+    """The damaged file; where its header alone is lost, a copy that has the one of a new index."""
+    copy = aside_path(damaged)
+    try:
+        with suppress(OSError):
+            with damaged.open("rb") as file:
+                page = file.read(HEADER_BYTES + 1)
+            try:
+                with closing(apsw.Connection(str(damaged), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+                    connection.pragma("schema_version")
+            except apsw.NotADBError:
+                if page[HEADER_BYTES:] in _ROOTS:
+                    shutil.copyfile(damaged, copy)
+                    with copy.open("r+b") as file, fresh.open("rb") as other:
+                        head = other.read(HEADER_BYTES)
+                        pages = copy.stat().st_size // int.from_bytes(head[16:18], "big")
+                        file.write(head[:28] + pages.to_bytes(4, "big") + head[32:])
+                    damaged = copy
+            except apsw.Error:
+                pass
+        yield damaged
+    finally:
+        remove(copy)
 
 
 def _whole_rows(damaged: Path, until: float) -> Iterator[tuple[Space, str, Vector | None]]:

@@ -197,12 +197,12 @@ def _when(link: ProviderState, chain: ChainState) -> list[tuple[str, str]]:
         return []
     since = f" since {fmt.clock(link.since, chain.at, True)}" if link.since is not None else ""
     if link.next_retry is None:
-        retry = "no automatic retry"
+        retry = ""
     elif link.next_retry <= chain.at:
-        retry = "retry with the next search"
+        retry = "; retry with the next search"
     else:
-        retry = f"retry at {fmt.clock(link.next_retry, chain.at, True)}"
-    return [(since, ""), (f"; {retry}", "dim")]
+        retry = f"; retry at {fmt.clock(link.next_retry, chain.at, True)}"
+    return [(since, ""), (retry, "dim")]
 
 
 def _used(used: Spent | None) -> list[tuple[str, str]]:
