@@ -71,8 +71,11 @@ def test_index_exits_7_when_embedding_failed_and_keywords_still_answer(bare: Cal
         assert said.code == 7
         assert "Embedding failed" in said.err
         found = bare("search", "router", "--config", str(config), "--json")
-        assert found.code == 0
+        assert (found.code, found.err) == (0, ""), "the answer says it"
         assert found.json["fallback"]["from"] == "openai"
+        advice = " ".join(note["text"] for note in found.json["notes"])
+        advice += bare("doctor", "--config", str(config)).out
+        assert "Check the API key" in advice and "openclaw-mem index" not in advice, "which would fail, too"
         assert found.json["results"][0]["path"] == "memory/2026-02-20.md"
         assert "sk-secret" not in said.out + said.err + found.out + found.err
 

@@ -193,7 +193,7 @@ def test_collections_that_are_no_longer_configured_are_removed(world: QmdWorld) 
     ("search", "reason"),
     [
         ({"code": 1, "stderr": "kaboom"}, "qmd search failed with exit code 1: kaboom."),
-        ({"stdout": "{broken"}, "qmd query returned invalid JSON"),
+        ({"stdout": "{broken"}, "qmd search printed something else than a JSON list of results: {broken."),
         ({"stdout": "x" * 300_000}, "printed more than 200,000 characters"),
     ],
 )
@@ -279,7 +279,7 @@ def test_a_timeout_ends_the_program_and_what_it_started(world: QmdWorld) -> None
         memory._backend.primary.upkeep.ensure_collections(_no_deadline())  # type: ignore[attr-defined]
     with world.memory({"limits": {"timeoutMs": 1_500}}) as memory:
         fallback = memory.search("router").pool.fallback
-    assert fallback is not None and "did not answer within" in fallback.reason
+    assert fallback is not None and "did not end within" in fallback.reason
     assert len(world.qmd.hanging) == 2
     for pid in world.qmd.hanging:
         until(lambda pid=pid: not is_running(pid))  # type: ignore[misc]

@@ -41,8 +41,8 @@ SAID = {
     "no-sqlite-vec": "sqlite-vec is not in use (switched off): vectors are compared",
     "no-fts5": "Full-text search is not available",
     "qmd-missing": "The program qmd-missing cannot be run (was not found)",
-    "qmd-timeout": "did not answer within",
-    "qmd-json": "returned invalid JSON",
+    "qmd-timeout": "did not end within",
+    "qmd-json": "else than a JSON list of results",
     "qmd-exit": "failed with exit code 1",
 }
 

@@ -173,7 +173,8 @@ def bring_up_to_date(
             made = [counted(len(report.changed), "new or modified file", "new or modified files"), *made]
         say(f"{'indexed' if report.changed else 'index:'} {', '.join(made)} in {duration(report.seconds)}.")
     for note in report.notes:
-        say(note.text)
+        if note.code != "embedding-failed":  # the answer has it
+            say(note.text)
     return None, time.perf_counter() - began
 
 

@@ -28,6 +28,7 @@ from openclaw_mem_engine.errors import (
 )
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
+from openclaw_mem_engine.providers.circuit_breaker import trouble_of
 from openclaw_mem_engine.ranking.unshown import Unshown
 from openclaw_mem_engine.stores.damage import kept
 from openclaw_mem_engine.stores.findings import (
@@ -76,24 +77,24 @@ def examine(
     examination = Examination(settings, embedders, deep, progress, cancel)
     examination.run()
     findings = sorted(examination.findings, key=lambda finding: SEVERITIES.index(finding.severity))
-    if blocking := [finding for finding in findings if finding.code in _REBUILD_ONLY]:
-        findings = [
-            replace(finding, fixable=False, repair=blocking[0].repair)
-            if finding.fixable and finding.code not in locations.LOCATION_CODES
-            else finding
-            for finding in findings
-        ]
+    blocking = next((finding.repair for finding in findings if finding.code in _REBUILD_ONLY), None)
+    failing = trouble_of(embedders.primary) if embedders.primary is not None else None
     # What can do nothing without notes, or as long as nothing can be written, is not offered.
     idle = (
         (INDEX, FIX) if examination.found(*UNWRITABLE) else (INDEX,) if examination.found("workspace") else ()
     )
     spared = "" if examination.found("unavailable") else "permissions"
-    findings = [
-        replace(finding, fixable=False, repair="")
-        if finding.repair.startswith(idle) and finding.code != spared
-        else finding
-        for finding in findings
-    ]
+
+    def offered(finding: Finding) -> Finding:
+        if finding.fixable and blocking is not None and finding.code not in locations.LOCATION_CODES:
+            finding = replace(finding, fixable=False, repair=blocking)
+        if failing is not None and finding.code == "vectors-awaited":  # no sync makes them now
+            finding = replace(finding, text=f"{finding.text} {failing}", repair="")
+        if finding.repair.startswith(idle) and finding.code != spared:
+            finding = replace(finding, fixable=False, repair="")
+        return finding
+
+    findings = [offered(finding) for finding in findings]
     return DoctorReport(folded(findings), tuple(examination.checks), deep, examination.unshown)
 
 

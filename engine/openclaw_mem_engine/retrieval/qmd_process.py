@@ -22,7 +22,7 @@ from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, ListRow, 
 from openclaw_mem_engine.retrieval import Backend, BackendContext, Capabilities, IndexStatus, Limited
 from openclaw_mem_engine.retrieval.faulty_qmd import FaultyQmd
 from openclaw_mem_engine.retrieval.scoped import checked_query
-from openclaw_mem_engine.sanitize import counted
+from openclaw_mem_engine.sanitize import counted, one_line
 from openclaw_mem_engine.sidecar.command import QmdCommand, QmdFailed
 from openclaw_mem_engine.sidecar.paths import collections_of, excerpt, literal_path, qmd_home, shown_path
 from openclaw_mem_engine.sidecar.upkeep import QmdUpkeep
@@ -39,6 +39,8 @@ _SEVERAL = (2, 8)
 _DOCUMENTS = "SELECT collection, path FROM documents WHERE active = 1"
 #: How long a search waits for an update that is running, seconds.
 _UPDATE_WAIT_S = 0.5
+#: How much of an output that is no list of results is quoted, characters.
+_QUOTED_CHARS = 60
 
 
 def open_backend(context: BackendContext) -> Backend:
@@ -174,7 +176,9 @@ class QmdProcessBackend(Limited):
             try:
                 rows = parse_results(output.stdout, output.stderr)
             except InvalidOutput as error:
-                raise QmdFailed("output", f"{error}. Run `openclaw-mem doctor` to see its version.") from None
+                said = one_line((output.stdout or output.stderr).strip())[:_QUOTED_CHARS] or "nothing"
+                text = f"qmd {mode} printed something else than a JSON list of results: {said}"
+                raise QmdFailed("output", f"{text}. `openclaw-mem doctor` shows its version.") from error
             found += [self._located(row, collections, group) for row in rows]
         return found
 

@@ -118,10 +118,7 @@ class QmdCommand:
         if max(len(out), len(err)) > most:
             raise QmdFailed("output", f"{what} printed more than {most:,} characters; it was ended.")
         if code is None:
-            raise QmdFailed(
-                "timeout",
-                f"{what} did not answer within {timeout_s:.3g} s; it and what it started were ended.",
-            )
+            raise QmdFailed("timeout", f"{what} did not end within {timeout_s:.2g} s, and was stopped.")
         if code != 0:
             said = _said(err or out)
             ending = f"ended by signal {-code}" if code < 0 else f"failed with exit code {code}"
