@@ -686,10 +686,7 @@ async def test_a_damaged_index_is_rebuilt_from_here(damage: Callable[[Path], Non
             nothing = " ".join(index_screen(app).doctor.text.split())
             assert nothing == "The index cannot be opened: there is nothing to check."
             said = " ".join(shown(index_screen(app), "#facts").split())
-            assert (
-                "F builds a new one from them and keeps the damaged file" in said
-                and "openclaw-mem" not in said.partition("File:")[0]
-            )
+            assert "F repairs it" in said and "openclaw-mem" not in said.partition("File:")[0]
         bottom = index_screen(app).query_one(KeyBar).text
         assert "F repair" in bottom and "sync" not in bottom and "rebuild" not in bottom
         await press(pilot, "c", "R")
@@ -797,7 +794,7 @@ async def test_damage_while_it_runs_is_said_everywhere_until_a_rebuild(tmp_path:
         )
         lab(pilot.app).search.trouble(lab(pilot.app).search.view.error)  # type: ignore[arg-type]
         drawn = soundness(lab(pilot.app).search.view, lab(pilot.app).search.activity, 120)  # type: ignore[arg-type]
-        assert sum("file is damaged: " in text_of(row) for row in drawn) == 1, "the same message once"
+        assert sum("The index is damaged (" in text_of(row) for row in drawn) == 1, "the same message once"
         await press(pilot, "3")
         facts = shown(screen, "#facts")
         assert "✗ damaged · F repairs" in facts and "fresh" not in facts

@@ -301,9 +301,9 @@ class ListBuilder:
         asked = self._asked.get(damage.space) if damage.space is not None else None
         if damage.kind == "lexical":  # vectors remain
             start = "BM25 in part" if any(found.id == BM25 for found in self.lists) else "Vectors only"
-            self._note("words-damaged", f"{start}: the full-text tables of the index {unread}")
+            self._note("words-damaged", f"{start}: the full-text tables {unread}")
         elif asked is None or asked.number == 0:
-            self._vectors_damaged(f"the vectors of the index {unread}")
+            self._vectors_damaged(f"the vectors {unread}")
         else:
             self._note("beside-damaged", f"The vectors of {asked.shown} are not all shown: they {unread}")
 

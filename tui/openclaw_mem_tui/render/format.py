@@ -62,15 +62,16 @@ def _actions(text: str) -> dict[str, str]:
 
 
 def message(text: str, limit: int = LINE_LIMIT) -> str:
-    """A message of the engine, inert: first the keys that do here what commands in it do, so that no cut of a
-    line hides them; the commands with the options that chose this index."""
+    """A message of the engine, inert, with keys instead of the commands that they do: first where, so that no
+    cut of a line hides it."""
     keys = dict.fromkeys(key(name) for command, name in _actions(text).items() if f"`{command}`" in text)
     first = f"{' or '.join(keys)} on screen {key('show_index')}: " if keys else ""
-    return inert(first + advice(text), limit)
+    return inert(first, limit) + message_here(text, limit)
 
 
 def message_here(text: str, limit: int = LINE_LIMIT) -> str:
-    """A message on the index screen: its keys instead of the commands that they do."""
+    """A message on the index screen: its keys instead of the commands that they do, and the other commands
+    with the options that chose this index."""
     for command, name in _actions(text).items():
         for run, press in (("Run ", "Press "), ("run ", "press "), ("", "")):
             text = text.replace(f"{run}`{command}`", f"{press}{key(name)}")
