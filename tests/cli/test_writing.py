@@ -220,6 +220,7 @@ def test_a_search_leaves_a_read_only_index_as_it_is(plain: tuple[Call, World]) -
     assert "cannot be written: it is searched as it is" in call("search", "vlan", "--no-sync").out
     assert stat.S_IMODE(index.stat().st_mode) == 0o400, "narrowed, and nothing added"
     assert names(index.parent) == before
+    assert call("search", "vlan", "--json").json["syncSeconds"] is None, "no sync was done"
     index.chmod(0o600)
     world.write("memory/later.md", "# Later\n\nA VLAN was added.\n")
     index.parent.chmod(0o500)

@@ -175,7 +175,8 @@ def bring_up_to_date(
     for note in report.notes:
         if note.code != "embedding-failed":  # the answer has it
             say(note.text)
-    return None, time.perf_counter() - began
+    can_sync = all(note.code != "read-only-index" for note in memory.notes)
+    return None, time.perf_counter() - began if can_sync else None
 
 
 def look_only(memory: Memory) -> OpenClawMemError | None:

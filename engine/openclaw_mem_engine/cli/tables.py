@@ -154,7 +154,6 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
     trace, pool = answer.trace, answer.pool
     spent = sum(pool.timings.values()) + trace.milliseconds
     fresh, waited = pool.freshness, answer.sync_seconds or 0.0
-    writable = all(note.code != "read-only-index" for note in trace.notes)  # else there was no sync
     # Where a result shows lines of several chunks, the sentence above counts other things.
     chunks = f"{len(trace.returned):,} chunks of " if len(trace.results) != len(trace.returned) else ""
     how = " (--explain: why not the others)" if trace.dropped and not explain else ""
@@ -164,7 +163,7 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
         f"provider {answer.served_by[0]}",
         f"index {index_state(fresh, trace.notes)}" if fresh is not None else "",
         f"{spent:.1f} ms",
-        f"after {duration(waited)} of sync" if waited >= _WAITED_S and writable else "",
+        f"after {duration(waited)} of sync" if waited >= _WAITED_S else "",
     ]
     yield from hanging(advice(verdict_line(answer)), 2)
     yield from map(dim, hanging(one_line(" · ".join(part for part in parts if part)), 2))
