@@ -49,7 +49,7 @@ class IndexUnavailable(OpenClawMemError):
     is what repairs a damage: a sentence with the command; ``cause``, what was found."""
 
     exit_code = 6
-    repair = "`openclaw-mem doctor --fix` repairs it."
+    repair = "`openclaw-mem doctor` names the repair."
     cause: object = ""
 
 
@@ -57,6 +57,7 @@ class IndexDamaged(IndexUnavailable):
     """The index file is not what it should be. It is derived data: it can be set aside and built anew.
     ``replace`` does that for an index that could not be opened (see ``sync.coordinator.set_aside``)."""
 
+    repair = "`openclaw-mem doctor --fix` repairs it."
     replace: Callable[[], tuple[Any, int]] | None = None
 
 
@@ -69,7 +70,7 @@ def disk_full(path: object, then: str = "", room: str = "") -> str:
     )
 
 
-def damaged(cause: object, path: object, repair: str = IndexUnavailable.repair) -> IndexDamaged:
+def damaged(cause: object, path: object, repair: str = IndexDamaged.repair) -> IndexDamaged:
     """The error for damage of the index at ``path``: the same sentence, whatever found it."""
     error = IndexDamaged(f"The index is damaged ({cause}). {repair} Your notes are not touched. File: {path}")
     error.repair, error.cause = repair, cause

@@ -39,7 +39,7 @@ class Remote:
     dims: int | None = None
     lines = None
     no_vector = "it is a test"
-    awaited = "a test", ""
+    awaited = "a test", "", ""
     simulated = ""
     host = "api.openai.com"
     max_input_bytes: int | None = 8192

@@ -44,7 +44,7 @@ class Provider:
     dims: int | None = 3
     lines = None
     no_vector = "it is a test"
-    awaited = "a test", ""
+    awaited = "a test", "", ""
     simulated = ""
     host = "api.openai.com"
     max_input_bytes: int | None = 8192

@@ -69,7 +69,7 @@ class ScriptedEmbedder:
     floor: float | None = None
     lines = None
     no_vector = "it is a test"
-    awaited = "a test", ""
+    awaited = "a test", "", ""
     simulated = ""
     max_input_bytes: int | None = None
 

@@ -188,7 +188,8 @@ async def test_a_message_that_is_cut_says_so_and_a_key_opens_it(tmp_path: Path) 
             await press(pilot, *keys)
             assert isinstance(app.screen, TextScreen)
             opened = "".join(app.screen.query_one(HelpText).text.split())
-            assert f"{path}/main.sqlitecannotbeused.cnameswhy." in opened and opened.startswith("!conscreen3:")
+            assert opened.startswith("!conscreen3:")
+            assert f"{path}/main.sqlitecannotbeused.cnameswhy." in opened
         await press(pilot, "escape")
         assert not isinstance(app.screen, TextScreen)
 

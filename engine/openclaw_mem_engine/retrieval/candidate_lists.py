@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.errors import IndexDamaged
 from openclaw_mem_engine.model import Fallback, Note, OnDemand, Space, says_damage, snippet_of
 from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -128,7 +128,7 @@ class ListBuilder:
                 asked.vector, ids, asked.space
             )
             if rows.damaged:
-                error = IndexUnavailable(f"{counted_are(rows.damaged, 'vector')} not what was stored")
+                error = IndexDamaged(f"{counted_are(rows.damaged, 'vector')} not what was stored")
                 self._report(Damage("vector", error, asked.space))
             self.primary_answered |= asked.embedder is self._primary
 

@@ -16,6 +16,7 @@ from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, SEARCH_STOPPED
 from openclaw_mem_engine.errors import (
     Cancelled,
     IndexChanged,
+    IndexDamaged,
     IndexLocked,
     IndexUnavailable,
     damaged,
@@ -49,7 +50,7 @@ class Advice(NamedTuple):
 
     again: str = "run `openclaw-mem index` again"
     check: str = "`openclaw-mem doctor` checks it."
-    repair: str = IndexUnavailable.repair
+    repair: str = IndexDamaged.repair
 
 
 _ADVICE = Advice()

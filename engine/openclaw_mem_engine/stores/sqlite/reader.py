@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from openclaw_mem_engine.errors import IndexUnavailable, damaged
+from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable, damaged
 from openclaw_mem_engine.model import Note, Source, Space
 from openclaw_mem_engine.stores.base import (
     UNLIMITED,
@@ -164,10 +164,10 @@ class SqliteReader:
             tables = tables_of(self._db.reader()).values()
         if trouble is not None:
             text = f"The full-text tables cannot all be read ({trouble})."
-            yield "words-damaged", f"{text} {IndexUnavailable.repair}"
+            yield "words-damaged", f"{text} {IndexDamaged.repair}"
         elif not all(self._db.read(f"SELECT rowid FROM {table} LIMIT 1") for table in tables):
             text = "The full-text tables have lost their rows: BM25 finds nothing."
-            yield "full-text-missing", f"{text} {IndexUnavailable.repair}"
+            yield "full-text-missing", f"{text} {IndexDamaged.repair}"
 
     def generation(self) -> int:
         return self._meta.generation()
