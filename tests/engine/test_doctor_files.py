@@ -13,6 +13,7 @@ import pytest
 from openclaw_mem_engine.commands import REBUILD
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.model import text_hash
 from openclaw_mem_engine.stores.base import FileChange, FileState, StoredChunk
 from openclaw_mem_engine.stores.findings import Finding, folded
 from openclaw_mem_engine.sync.report import SyncRequest
@@ -178,7 +179,7 @@ def test_kept_notes_of_an_emptied_workspace_are_a_warning_of_their_own(settings:
 def test_hidden_folders_in_an_index_are_told(settings: Settings) -> None:
     """What an older program would have taken in: a sync leaves it out."""
     with Memory.open(settings) as memory:
-        chunk = StoredChunk("x" * 64, "memory/.dreams/x.md", "memory", 1, 1, "ab" * 32, "Asleep.")
+        chunk = StoredChunk("x" * 64, "memory/.dreams/x.md", "memory", 1, 1, text_hash("Asleep."), "Asleep.")
         state = FileState(chunk.path, "memory", "h", 1, 7, 1, 2)
         backend_of(memory).store.apply(FileChange(state, [chunk], [None]))
     found = named(looked(settings), "by-products")

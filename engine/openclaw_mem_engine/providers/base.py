@@ -190,8 +190,7 @@ class Embedder(Service, Protocol):
 
     @property
     def awaited(self) -> tuple[str, str, str]:
-        """What is waited for: host with port, or provider and model; its last failure, or ""; and when the
-        next try is, or ""."""
+        """What is waited for: host with port, or provider and model; its last failure; the next try."""
 
     @property
     def lines(self) -> Lines | None:

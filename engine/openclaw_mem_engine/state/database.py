@@ -288,8 +288,7 @@ def explained(error: Exception, path: Path, schema: Schema) -> Trouble:
     if isinstance(error, Trouble):
         return Trouble(error.kind, f"{path} {error}.")
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
-        text = "End it, and start this one again."
-        return Trouble("locked", f"Another program keeps {path} locked ({error}). {text}")
+        return Trouble("locked", f"Another program keeps {path} locked ({error}). End it, and try again.")
     if isinstance(error, apsw.FullError):
         return Trouble("full", disk_full(path))
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, TypeError, ValueError)):
