@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
+from openclaw_mem_engine.cli.qmd_formats import FORMATS
 from openclaw_mem_engine.cli.terminal import out, say, show
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.sanitize import visible
@@ -64,7 +65,8 @@ class Contexts:
 
 def format_of(arguments: Namespace) -> str:
     """The output format. Raises UsageError for options that contradict each other."""
-    named = list(dict.fromkeys(filter(None, [arguments.format, arguments.form, arguments.json and "json"])))
+    asked = [kind for kind in FORMATS if getattr(arguments, kind)]
+    named = list(dict.fromkeys([*filter(None, [arguments.format]), *asked]))
     if len(named) > 1:
         raise UsageError(f"The formats {' and '.join(named)} contradict each other: leave one out.")
     return named[0] if named else "cli"
