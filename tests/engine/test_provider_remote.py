@@ -56,17 +56,6 @@ def assert_embedded(texts: Sequence[str], vectors: Sequence[Any]) -> None:
         np.testing.assert_allclose(vector, bag_of_words(text), atol=1e-6)
 
 
-class Remembered:
-    def __init__(self) -> None:
-        self.caps: dict[str, int] = {}
-
-    def item_cap(self, key: str) -> int | None:
-        return self.caps.get(key)
-
-    def set_item_cap(self, key: str, items: int) -> None:
-        self.caps[key] = items
-
-
 class _Watch:
     """How many requests the server holds at once; each is held until ``wanted`` were, and a moment."""
 
@@ -237,39 +226,31 @@ def test_a_query_does_not_wait_for_a_long_ban() -> None:
 
 @pytest.mark.parametrize("cap", [1, 2, 7, 10, 16, 20, 64])
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_caps_of_inputs_are_found_and_remembered(cap: int, concurrency: int) -> None:
+def test_caps_of_inputs_are_found_and_kept(cap: int, concurrency: int) -> None:
     texts = texts_for(70)
-    caps = Remembered()
     with running_server(max_inputs=cap) as server:
-        embedder = embedder_for(server, caps=caps, concurrency=concurrency)
+        embedder = embedder_for(server, concurrency=concurrency)
         assert_embedded(texts, embedder.embed_documents(texts))
-        assert cap // 2 < caps.caps[embedder.key] <= cap
         server.requests.clear()
-        assert_embedded(texts, embedder_for(server, caps=caps).embed_documents(texts))
+        assert_embedded(texts, embedder.embed_documents(texts))
         assert max(len(inputs) for inputs in server.inputs) <= cap
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_a_cap_of_tokens_lowers_the_size_of_requests(concurrency: int) -> None:
     texts = [f"{number} " + "lorem " * 250 for number in range(40)]
-    caps = Remembered()
     with running_server(max_bytes=4000) as server:
-        embedder = embedder_for(server, caps=caps, concurrency=concurrency)
+        embedder = embedder_for(server, concurrency=concurrency)
         assert_embedded(texts, embedder.embed_documents(texts))
-        assert caps.caps == {}  # nothing is said about the number of inputs
         server.requests.clear()
         embedder.embed_documents(texts)
         assert {len(inputs) for inputs in server.inputs} <= {1, 2}
-        short = texts_for(60)
-        assert_embedded(short, embedder.embed_documents(short))
-        assert len(server.inputs[-1]) == 60
 
 
 def test_one_bad_text_teaches_nothing_and_is_named_without_its_content() -> None:
     texts = ["", *texts_for(63), "poison secret diary", *texts_for(3)]
-    caps = Remembered()
     with running_server(poison="poison") as server:
-        embedder = embedder_for(server, caps=caps, concurrency=1)
+        embedder = embedder_for(server, concurrency=1)
         kept: list[int] = []
         with pytest.raises(TextRefused) as caught:
             embedder.embed_documents(texts, keep=lambda places, _: kept.extend(places))
@@ -283,7 +264,6 @@ def test_one_bad_text_teaches_nothing_and_is_named_without_its_content() -> None
         server.poison = None
         embedder.embed_documents(texts)
         assert [len(inputs) for inputs in server.inputs] == [67]
-    assert caps.caps == {}
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])

@@ -1,7 +1,7 @@
 """Embeddings over HTTP from any provider whose protocol is known (``wires``).
 
 Texts are packed into requests, several of which are in flight. A request that a server refuses as too large
-is sent in halves, and the size that passes is stored.
+is sent in halves, and later ones have no more texts than these.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from openclaw_mem_engine.providers.prices import estimated_tokens
 from openclaw_mem_engine.providers.registry import BATCH_TIMEOUT_S, QUERY_TIMEOUT_S
 from openclaw_mem_engine.providers.remote.limits import (
     MAX_BATCH_BYTES,
-    LearnedCaps,
     Packing,
+    batch_end,
     max_input_bytes,
     sendable,
 )
@@ -42,7 +42,7 @@ from openclaw_mem_engine.providers.remote.wires import SPLIT_STATUSES, parsed
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.model import Progress
-    from openclaw_mem_engine.providers.base import Caps, Floats, Keep, Meter, Purpose, Vector
+    from openclaw_mem_engine.providers.base import Floats, Keep, Meter, Purpose, Vector
     from openclaw_mem_engine.providers.remote.wires import Wire
 
 #: (first input, end of inputs, body) of an answered request, and (first, end) of a batch.
@@ -59,8 +59,8 @@ class RemoteEmbedder(BaseEmbedder):
     ``base_url`` and ``model`` default to those of the ``wire``'s provider, whose own host wants an
     ``api_key`` (NotConfigured at the first text, with ``key_missing``). All tries of a query together take at
     most ``query_timeout_s``; a try of a document request ``batch_timeout_s``. ``concurrency``: requests in
-    flight. ``meter`` gets the usage of every answered request; ``caps`` stores how many inputs the server
-    takes. Raises ConfigError for a base URL, key or header that cannot be sent.
+    flight. ``meter`` gets the usage of every answered request. Raises ConfigError for a base URL, key or
+    header that cannot be sent.
     """
 
     def __init__(
@@ -78,7 +78,6 @@ class RemoteEmbedder(BaseEmbedder):
         concurrency: int = 4,
         max_batch_items: int | None = None,
         meter: Meter | None = None,
-        caps: Caps | None = None,
         timing: Timing = TIMING,
     ) -> None:
         self.wire = wire
@@ -101,7 +100,8 @@ class RemoteEmbedder(BaseEmbedder):
             "document": RetryPolicy(max_retries),
         }
         self._concurrency = max(1, concurrency)
-        self._caps = LearnedCaps(self.key, max_batch_items or wire.max_items, MAX_BATCH_BYTES, caps)
+        #: Inputs of one request; fewer once the server has refused so many and taken the halves.
+        self._max_items = max_batch_items or wire.max_items
         self._meter = meter
         self._lock = threading.Lock()
 
@@ -173,7 +173,7 @@ class RemoteEmbedder(BaseEmbedder):
 
     def _answers(self, packing: Packing, cancel: CancelToken | None) -> Generator[Answered, None, None]:
         """Every answer, as they come in."""
-        batches = packing.batches(self._caps)
+        batches = self._requests(packing)
         first = next(batches)
         batches = chain([first], batches)
         if self._concurrency > 1 and first[1] < len(packing.inputs):
@@ -181,6 +181,13 @@ class RemoteEmbedder(BaseEmbedder):
         else:
             for batch in batches:
                 yield from self._embed(packing, *batch, cancel)
+
+    def _requests(self, packing: Packing) -> Iterator[Batch]:
+        """(start, end) of the inputs for one request each, cut late: with what was refused until then."""
+        end = 0
+        while end < len(packing.inputs):
+            start, end = end, batch_end(packing.sizes, end, MAX_BATCH_BYTES, self._max_items)
+            yield start, end
 
     def _in_parallel(
         self, packing: Packing, batches: Iterator[Batch], cancel: CancelToken | None
@@ -243,30 +250,27 @@ class RemoteEmbedder(BaseEmbedder):
         self, packing: Packing, start: int, end: int, cancel: CancelToken | None
     ) -> Iterator[Answered]:
         """The answers to inputs ``start`` to ``end``: one, or several when the server has a cap."""
-        most = self._caps.max_items
-        if end - start > most:  # learned since this batch was cut
+        most = self._max_items
+        if end - start > most:  # found out since this batch was cut
             for part in range(start, end, most):
                 yield from self._embed(packing, part, min(part + most, end), cancel)
             return
-        sizes = packing.sizes[start:end]
         try:
             body = self._ask(packing.inputs[start:end], "document", cancel)
         except RequestFailed as exc:
             if exc.status not in SPLIT_STATUSES:
                 raise
             if end - start == 1:
-                raise _refused(
-                    exc, packing.positions[start], f" It was sent as the only text: {sizes[0]:,} bytes."
-                ) from None
+                how = f" It was sent as the only text: {packing.sizes[start]:,} bytes."
+                raise _refused(exc, packing.positions[start], how) from None
         else:
-            self._caps.passed(sizes)
             yield start, end, body
             return
         stop_if_cancelled(cancel)
         half = (end - start + 1) // 2
         yield from self._embed(packing, start, start + half, cancel)
         yield from self._embed(packing, start + half, end, cancel)
-        self._caps.halved(sizes, half)
+        self._max_items = min(self._max_items, half)
 
     def _ask(self, texts: Sequence[str], purpose: Purpose, cancel: CancelToken | None) -> bytes:
         """The body of the answer to one request."""

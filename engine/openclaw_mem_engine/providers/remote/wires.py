@@ -19,7 +19,7 @@ from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.base import BadAnswer
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.base import Caps, Embedder, Meter, Purpose
+    from openclaw_mem_engine.providers.base import Embedder, Meter, Purpose
     from openclaw_mem_engine.providers.registry import EmbedderSpec
 
 #: Refusals that may mean "too many or too long inputs", however the message words it.
@@ -110,7 +110,7 @@ class Wire(ABC):
             return "Check the model name; a text may be too long for this model."
         return "Try again later, or choose another provider."
 
-    def make(self, spec: EmbedderSpec, meter: Meter | None, caps: Caps | None) -> Embedder:
+    def make(self, spec: EmbedderSpec, meter: Meter | None) -> Embedder:
         """An embedder that speaks this protocol, as the registry asks for it. Raises ConfigError."""
         from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
 
@@ -125,7 +125,6 @@ class Wire(ABC):
             batch_timeout_s=spec.batch_timeout_s,
             concurrency=spec.concurrency,
             meter=meter,
-            caps=caps,
         )
 
 
