@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import open_memory, warned_settings
 from openclaw_mem_engine.cli.qmd_formats import FORMATS
 from openclaw_mem_engine.cli.terminal import out, say, show
 from openclaw_mem_engine.errors import UsageError
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 def opened(arguments: Namespace) -> Iterator[tuple[Memory, QmdBackend]]:
     """A memory that searches with QMD in this process, whatever ``memory.backend`` is, with the collections
     of the configuration. Raises what ``open_memory`` raises."""
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     if settings.qmd_process:
         say(
             f"Searches ask the program {settings.qmd.command} (memory.qmd.command). This command is about "
