@@ -22,9 +22,9 @@ from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed, TextRefused, Usage
 from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
 from openclaw_mem_engine.providers.remote.transport import MAX_ANSWER_BYTES, RetryPolicy, Timing
-from openclaw_mem_engine.providers.remote.wires import wire_of
 from support import embed_server as faulty
 from support.embed_server import Fault, Server, bag_of_words, running_server
+from support.remote import remote_embedder
 
 KEY = "pa-Planted0Planted1Planted2Planted3+/x"
 #: How late a cancelled call may come back on a busy machine, while what it waits for takes half a minute or
@@ -43,7 +43,7 @@ def embedder_for(server: Server, provider: str = "openai", **options: Any) -> Re
         "api_key": KEY,
         "timing": TIMING,
     }
-    return RemoteEmbedder(wire_of(provider), **(usual | options))
+    return remote_embedder(provider, **(usual | options))
 
 
 def texts_for(count: int) -> list[str]:
@@ -365,7 +365,7 @@ def test_a_cancel_ends_connecting_too() -> None:
             client.setblocking(False)
             client.connect_ex(("127.0.0.1", port))
             waiting.append(client)
-        embedder = RemoteEmbedder(wire_of("openai"), base_url=f"http://127.0.0.1:{port}/v1")
+        embedder = remote_embedder("openai", base_url=f"http://127.0.0.1:{port}/v1")
         with cancelled_after(0.3) as cancel:
             taken = seconds_until(Cancelled, embedder.embed_documents, ["x"], cancel)
         assert taken < SOON_S
@@ -377,10 +377,10 @@ def test_a_server_that_never_shakes_hands_is_left_in_time() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(5)
-        embedder = RemoteEmbedder(
-            wire_of("openai"),
+        embedder = remote_embedder(
+            "openai",
             base_url=f"https://127.0.0.1:{listener.getsockname()[1]}/v1",
-            query_timeout_s=0.4,
+            timeout_s=0.4,
             timing=Timing(clock=lambda: 0.0),  # else what was spent before the handshake counts
         )
         with pytest.raises(RequestFailed, match=r"no answer from 127.*waited 0\.4 s"):
@@ -391,9 +391,7 @@ def test_a_huge_request_that_nobody_reads_is_left_in_time() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(5)
-        embedder = RemoteEmbedder(
-            wire_of("openai"), base_url=f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-        )
+        embedder = remote_embedder("openai", base_url=f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
         with cancelled_after(0.3) as cancel:
             huge = "word " * 2_000_000  # more than the kernel takes for a connection
             taken = seconds_until(Cancelled, embedder.embed_documents, [huge], cancel)
@@ -405,7 +403,7 @@ def test_a_huge_request_that_nobody_reads_is_left_in_time() -> None:
 
 def test_an_answer_in_drips_runs_out_of_time() -> None:
     with running_server(forever=faulty.drip(0.05)) as server:
-        embedder = embedder_for(server, query_timeout_s=0.4)
+        embedder = embedder_for(server, timeout_s=0.4)
         assert seconds_until(RequestFailed, embedder.embed_query, "x") < SOON_S
 
 
@@ -432,8 +430,8 @@ def test_a_server_that_does_not_speak_http_is_quoted_without_the_key() -> None:
 
         thread = threading.Thread(target=talk)
         thread.start()
-        embedder = RemoteEmbedder(
-            wire_of("openai"), base_url=f"http://127.0.0.1:{listener.getsockname()[1]}/v1", api_key=KEY
+        embedder = remote_embedder(
+            "openai", base_url=f"http://127.0.0.1:{listener.getsockname()[1]}/v1", api_key=KEY
         )
         with pytest.raises(RequestFailed, match=r"no answer from .* after 2 tries: .*220 mail") as caught:
             embedder.embed_query("x")
@@ -503,7 +501,7 @@ def test_a_proxy_of_the_environment_is_used_for_other_hosts(monkeypatch: pytest.
         monkeypatch.setenv(
             "http_proxy", proxy.base_url.removesuffix("/v1").replace("//", "//me:pass%21word@")
         )
-        embedder = RemoteEmbedder(wire_of("openai"), base_url="http://embed.example/v1", api_key=KEY)
+        embedder = remote_embedder("openai", base_url="http://embed.example/v1", api_key=KEY)
         assert embedder.host == "embed.example"
         assert embedder.embed_query("x") is not None
         assert proxy.requests[0].path == "http://embed.example/v1/embeddings"

@@ -10,7 +10,7 @@ import math
 import queue
 import threading
 from array import array
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeAlias
@@ -28,7 +28,6 @@ from openclaw_mem_engine.providers.base import (
 )
 from openclaw_mem_engine.providers.base_embedder import BaseEmbedder
 from openclaw_mem_engine.providers.prices import estimated_tokens
-from openclaw_mem_engine.providers.registry import BATCH_TIMEOUT_S, QUERY_TIMEOUT_S
 from openclaw_mem_engine.providers.remote.limits import (
     MAX_BATCH_BYTES,
     Packing,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.model import Progress
     from openclaw_mem_engine.providers.base import Floats, Keep, Meter, Purpose, Vector
+    from openclaw_mem_engine.providers.registry import EmbedderSpec
     from openclaw_mem_engine.providers.remote.wires import Wire
 
 #: (first input, end of inputs, body) of an answered request, and (first, end) of a batch.
@@ -56,50 +56,44 @@ _SLICE_S = 0.1
 class RemoteEmbedder(BaseEmbedder):
     """Embeddings from one endpoint.
 
-    ``base_url`` and ``model`` default to those of the ``wire``'s provider, whose own host wants an
-    ``api_key`` (NotConfigured at the first text, with ``key_missing``). All tries of a query together take at
-    most ``query_timeout_s``; a try of a document request ``batch_timeout_s``. ``concurrency``: requests in
-    flight. ``meter`` gets the usage of every answered request. Raises ConfigError for a base URL, key or
-    header that cannot be sent.
+    Address and model of ``spec`` default to those of the ``wire``'s provider, whose own host wants a key
+    (NotConfigured at the first text). All tries of a query together take at most ``timeout_s``; a try of a
+    document request ``batch_timeout_s``. ``meter`` gets the usage of every answered request. Raises
+    ConfigError for a base URL, key or header that cannot be sent.
     """
 
     def __init__(
         self,
         wire: Wire,
+        spec: EmbedderSpec,
         *,
-        base_url: str = "",
-        api_key: str = "",
-        key_missing: str = "",
-        model: str = "",
-        headers: Mapping[str, str] | None = None,
-        query_timeout_s: float = QUERY_TIMEOUT_S,
-        batch_timeout_s: float = BATCH_TIMEOUT_S,
         max_retries: int = 5,
-        concurrency: int = 4,
         max_batch_items: int | None = None,
         meter: Meter | None = None,
         timing: Timing = TIMING,
     ) -> None:
         self.wire = wire
         self.id = wire.id
-        self.model = wire.model_name(model)
+        self.model = wire.model_name(spec.model)
         self.dims: int | None = None
         self.max_input_bytes = max_input_bytes(self.id, self.model)
         #: Sends requests for other interfaces of this endpoint as well; call ``check_key`` before.
-        self.transport = Transport(wire, base_url=base_url, api_key=api_key, headers=headers, timing=timing)
+        self.transport = Transport(
+            wire, base_url=spec.base_url, api_key=spec.api_key, headers=spec.headers, timing=timing
+        )
         self.base_url = self.transport.base_url
         self.host = "" if self.transport.is_loopback else self.transport.host
-        self.key = wire.space_key(self.base_url, self.model, headers or {})
+        self.key = wire.space_key(self.base_url, self.model, spec.headers)
         is_public = bool(wire.public_host) and urlsplit(self.base_url).hostname == wire.public_host
         self._needs_key = is_public and not self.transport.has_key
-        self._key_missing = key_missing
-        self._timeouts_s: dict[Purpose, float] = {"query": query_timeout_s, "document": batch_timeout_s}
+        self._key_missing = spec.key_missing
+        self._timeouts_s: dict[Purpose, float] = {"query": spec.timeout_s, "document": spec.batch_timeout_s}
         self._policies: dict[Purpose, RetryPolicy] = {
             # A query should be quick, and BM25 can answer instead.
             "query": RetryPolicy(min(max_retries, 3), max_hint_s=RETRY_CAP_S),
             "document": RetryPolicy(max_retries),
         }
-        self._concurrency = max(1, concurrency)
+        self._concurrency = max(1, spec.concurrency)
         #: Inputs of one request; fewer once the server has refused so many and taken the halves.
         self._max_items = max_batch_items or wire.max_items
         self._meter = meter

@@ -114,18 +114,7 @@ class Wire(ABC):
         """An embedder that speaks this protocol, as the registry asks for it. Raises ConfigError."""
         from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
 
-        return RemoteEmbedder(
-            self,
-            base_url=spec.base_url,
-            api_key=spec.api_key,
-            key_missing=spec.key_missing,
-            model=spec.model,
-            headers=spec.headers,
-            query_timeout_s=spec.timeout_s,
-            batch_timeout_s=spec.batch_timeout_s,
-            concurrency=spec.concurrency,
-            meter=meter,
-        )
+        return RemoteEmbedder(self, spec, meter=meter)
 
 
 @dataclass(frozen=True, slots=True)
