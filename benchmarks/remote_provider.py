@@ -114,6 +114,7 @@ def main() -> int:
     import httpx2
     import numpy as np
 
+    from openclaw_mem_engine.providers.registry import EmbedderSpec
     from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
     from openclaw_mem_engine.providers.remote.wires import wire_of
 
@@ -141,7 +142,8 @@ def main() -> int:
                 list(pool.map(post, bodies))
 
         embedder = RemoteEmbedder(
-            wire_of("openai"), base_url=base_url, api_key="key", concurrency=options.concurrency
+            wire_of("openai"),
+            EmbedderSpec("openai", base_url=base_url, api_key="key", concurrency=options.concurrency),
         )
 
         def ours() -> list[Any]:

@@ -322,7 +322,7 @@ def test_looking_leaves_the_records_of_a_provider_as_they_are(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
     path = world.data / RECORDS_FILE
     records = ProviderRecords(path)
-    records.set_item_cap("x", 1)
+    records.drop_job("x")
     records.close()
     path.chmod(0o644)
     for _ in range(2):

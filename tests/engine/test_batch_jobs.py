@@ -26,12 +26,11 @@ from openclaw_mem_engine.providers.batch.jobs import BatchJobs
 from openclaw_mem_engine.providers.batch.wires import batch_service
 from openclaw_mem_engine.providers.records import ProviderRecords, StoredJob
 from openclaw_mem_engine.providers.registry import EmbedderSpec
-from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
 from openclaw_mem_engine.providers.remote.transport import Timing
-from openclaw_mem_engine.providers.remote.wires import wire_of
 from support.batch_server import BatchServer, parts_of, running_batch_server, text_of
 from support.embed_server import bag_of_words
 from support.goldens import golden
+from support.remote import remote_embedder
 
 PROVIDERS = ("openai", "voyage", "gemini")
 KEY = "sk-very-secret-key-1234567890"
@@ -60,8 +59,8 @@ class World:
     ) -> None:
         self.server, self.records = server, records
         self.usage: list[Usage] = []
-        inner = RemoteEmbedder(
-            wire_of(provider),
+        inner = remote_embedder(
+            provider,
             base_url=server.base_url(provider),
             api_key=KEY,
             model=model,
@@ -422,7 +421,7 @@ def test_gemini_files_that_want_to_be_asked_for_media(records: ProviderRecords) 
 
 def test_without_a_key_nothing_is_sent(records: ProviderRecords) -> None:
     spec = EmbedderSpec("openai", key_missing="no key in config.toml", base_url="https://api.openai.com/v1")
-    inner = RemoteEmbedder(wire_of("openai"), key_missing=spec.key_missing)
+    inner = remote_embedder("openai", key_missing=spec.key_missing)
     embedder = with_batches(inner, records, settings())
     assert isinstance(embedder, BatchEmbedder)
     with pytest.raises(NotConfigured, match=r"no key in config\.toml"):
@@ -431,7 +430,7 @@ def test_without_a_key_nothing_is_sent(records: ProviderRecords) -> None:
 
 def test_what_is_wrapped(records: ProviderRecords) -> None:
     def wrapped(provider: str, **changes: Any) -> bool:
-        inner = RemoteEmbedder(wire_of(provider), base_url="http://127.0.0.1:1/v1", api_key="k")
+        inner = remote_embedder(provider, base_url="http://127.0.0.1:1/v1", api_key="k")
         return with_batches(inner, records, settings(**changes)) is not inner
 
     assert [wrapped(name) for name in (*PROVIDERS, "mistral", "ollama")] == [True] * 3 + [False] * 2
@@ -639,7 +638,7 @@ def test_a_refused_text_is_named_by_its_place_in_what_was_asked_for(records: Pro
 def test_secrets_of_the_address_are_not_told(records: ProviderRecords) -> None:
     secret = "Zx81qPlm77Tt0Wqa=="
     base_url = f"https://api.openai.com/v1?code={secret}"
-    inner = RemoteEmbedder(wire_of("openai"), base_url=base_url, api_key=KEY)
+    inner = remote_embedder("openai", base_url=base_url, api_key=KEY)
     spec = EmbedderSpec("openai", base_url=base_url, api_key=KEY)
     assert secret not in repr(spec)
     embedder = with_batches(inner, records, settings())
@@ -655,7 +654,7 @@ def test_estimated_tokens_are_rounded_as_everywhere(records: ProviderRecords) ->
 
 
 def test_what_is_missing_is_what_the_inner_embedder_misses(records: ProviderRecords) -> None:
-    inner = RemoteEmbedder(wire_of("openai"))
+    inner = remote_embedder("openai")
     embedder = with_batches(inner, records, settings())
     assert isinstance(embedder, BatchEmbedder)
     assert embedder.why_not() == inner.why_not() is not None

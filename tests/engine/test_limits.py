@@ -13,26 +13,12 @@ from openclaw_mem_engine.model import utf8
 from openclaw_mem_engine.providers.remote import limits
 from openclaw_mem_engine.providers.remote.limits import (
     MAX_BATCH_BYTES,
-    LearnedCaps,
     batch_end,
     max_input_bytes,
     max_input_tokens,
     split_utf8,
 )
 from support.goldens import golden
-
-
-class Remembered:
-    def __init__(self, **caps: int) -> None:
-        self.caps = caps
-        self.written: list[tuple[str, int]] = []
-
-    def item_cap(self, key: str) -> int | None:
-        return self.caps.get(key)
-
-    def set_item_cap(self, key: str, items: int) -> None:
-        self.written.append((key, items))
-        self.caps[key] = items
 
 
 @pytest.mark.goldens
@@ -100,36 +86,3 @@ def test_batches_cover_everything_within_both_limits(sizes: list[int], most: int
         assert 0 < end - start <= most
         assert sum(sizes[start:end]) <= MAX_BATCH_BYTES or end - start == 1
         start = end
-
-
-def test_a_cap_of_inputs_is_remembered_and_recalled() -> None:
-    caps = Remembered()
-    learned = LearnedCaps("space", 128, 8000, caps)
-    learned.halved([10] * 40, 20)
-    learned.halved([10] * 20, 10)
-    assert (learned.max_items, learned.max_bytes) == (10, 8000)
-    assert caps.written == [("space", 20), ("space", 10)]
-    learned.halved([10] * 40, 20)  # a request that was cut before the cap was known
-    assert caps.written[-1] == ("space", 10)
-    assert LearnedCaps("space", 128, 8000, caps).max_items == 10
-    assert LearnedCaps("elsewhere", 128, 8000, caps).max_items == 128
-    assert LearnedCaps("zero", 128, 8000, Remembered(zero=0)).max_items == 128
-
-
-def test_a_refusal_of_few_long_inputs_is_about_length() -> None:
-    caps = Remembered()
-    learned = LearnedCaps("space", 128, 8000, caps)
-    learned.halved([1900, 1900, 1900, 1900], 2)
-    assert (learned.max_items, learned.max_bytes, caps.written) == (128, 3800, [])
-
-
-def test_what_has_passed_before_tells_the_two_caps_apart() -> None:
-    long, short = [2000] * 4, [10] * 40
-    learned = LearnedCaps("space", 128, 8000)
-    learned.passed(short)
-    learned.halved([200] * 40, 20)  # as many inputs have passed: it is the bytes
-    assert (learned.max_items, learned.max_bytes) == (128, 4000)
-    learned = LearnedCaps("space", 128, 8000)
-    learned.passed(long)
-    learned.halved([10] * 6, 3)  # more bytes have passed: a server that takes 4 at once
-    assert (learned.max_items, learned.max_bytes) == (3, 8000)

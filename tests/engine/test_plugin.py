@@ -13,8 +13,7 @@ from typing import Any
 import apsw
 import pytest
 
-from openclaw_mem_engine.cli.writing_arguments import _TOOL_NAMES
-from openclaw_mem_engine.cli.writing_arguments import CATEGORIES as NAMED_CATEGORIES
+from openclaw_mem_engine.cli.arguments import COMMANDS
 from openclaw_mem_engine.config.load import load_settings
 from openclaw_mem_engine.config.plugin import PluginSettings
 from openclaw_mem_engine.config.settings import Settings
@@ -190,7 +189,13 @@ def test_the_slot_decides_which_tools_there_are(settings: Settings) -> None:
     with pytest.raises(UsageError, match="no tool 'x'"):
         check_tool(settings, "x")
     assert set(STORE_TOOLS) < set(TOOLS)
-    assert tuple(TOOLS) == _TOOL_NAMES and CATEGORIES == NAMED_CATEGORIES
+
+
+def test_the_help_names_every_tool_and_category() -> None:
+    by_name = {command.name: command for command in COMMANDS}
+    stored = next(one for one in by_name["memories"].commands if one.name == "store")
+    for command, argument, names in ((by_name["tool"], "name", TOOLS), (stored, "--category", CATEGORIES)):
+        assert [how["help"] for (name,), how in command.options if name == argument] == [", ".join(names)]
 
 
 def test_at_most_three_of_one_conversation() -> None:

@@ -58,7 +58,7 @@ class Tiny(BaseEmbedder):
 class TinyProvider:
     """What one line of the registry points to."""
 
-    def make(self, spec: EmbedderSpec, meter: Any, caps: Any) -> Embedder:
+    def make(self, spec: EmbedderSpec, meter: Any) -> Embedder:
         return Tiny()
 
     def model_name(self, given: str) -> str:

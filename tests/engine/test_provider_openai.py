@@ -23,6 +23,7 @@ from openclaw_mem_engine.providers.remote.transport import RetryPolicy, Timing, 
 from openclaw_mem_engine.providers.remote.wires import wire_of
 from support import embed_server as faulty
 from support.embed_server import Fault, Server, bag_of_words, running_server
+from support.remote import remote_embedder
 
 DATA = Path(__file__).parents[1] / "data" / "openclaw"
 KEY = "sk-plantedplantedplantedplanted1234"
@@ -60,7 +61,7 @@ def embedder_for(server: Server, clock: Clock | None = None, **options: Any) -> 
         "timing": timing(clock),
         "concurrency": 1,
     }
-    return RemoteEmbedder(wire_of("openai"), **(usual | options))
+    return remote_embedder("openai", **(usual | options))
 
 
 def golden(name: str) -> Any:
@@ -98,8 +99,8 @@ def test_provider_key_is_that_recorded() -> None:
     expected = "dba08af76d48328ded153b1a27f0d6b7cdf52251fbe5c2ac3b718e5507313350"
     space_key = wire_of("openai").space_key
     assert space_key("http://127.0.0.1:1234/v1", "hash-bow-256", {}) == expected
-    embedder = RemoteEmbedder(
-        wire_of("openai"),
+    embedder = remote_embedder(
+        "openai",
         base_url="http://127.0.0.1:1234/v1/",
         api_key="any",
         model="openai/hash-bow-256",
@@ -318,7 +319,7 @@ def test_silence_is_tried_twice_for_documents_and_once_for_a_query() -> None:
             embedder_for(server, batch_timeout_s=0.2).embed_documents(["x"])
         clock = Clock()
         with pytest.raises(RequestFailed, match="no answer") as caught:
-            embedder_for(server, clock, query_timeout_s=0.2).embed_query("x")
+            embedder_for(server, clock, timeout_s=0.2).embed_query("x")
         assert caught.value.status is None
         assert clock.total == 0
         assert len(server.requests) == 3
@@ -401,7 +402,7 @@ def test_no_secret_in_any_message(fault: Fault) -> None:
 )
 def test_base_urls_that_cannot_work_are_refused(base_url: str) -> None:
     with pytest.raises(ConfigError, match="base URL"):
-        RemoteEmbedder(wire_of("openai"), base_url=base_url, api_key=KEY)
+        remote_embedder("openai", base_url=base_url, api_key=KEY)
 
 
 @pytest.mark.parametrize(
@@ -415,7 +416,7 @@ def test_base_urls_that_cannot_work_are_refused(base_url: str) -> None:
 )
 def test_keys_and_headers_that_cannot_be_sent_are_refused_unquoted(key: str, headers: dict[str, str]) -> None:
     with pytest.raises(ConfigError) as caught:
-        RemoteEmbedder(wire_of("openai"), base_url="http://127.0.0.1:9/v1", api_key=key, headers=headers)
+        remote_embedder("openai", base_url="http://127.0.0.1:9/v1", api_key=key, headers=headers)
     assert key not in str(caught.value)
     assert "X-B" not in str(caught.value)
 
@@ -423,10 +424,10 @@ def test_keys_and_headers_that_cannot_be_sent_are_refused_unquoted(key: str, hea
 def test_libraries_are_imported_at_the_first_request_only() -> None:
     code = (
         "import sys\n"
-        "from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder\n"
+        "from openclaw_mem_engine.providers.registry import EmbedderSpec\n"
         "from openclaw_mem_engine.providers.remote.wires import wire_of\n"
         "for name in ('openai', 'gemini', 'voyage', 'mistral', 'ollama'):\n"
-        "    RemoteEmbedder(wire_of(name), api_key='k').embed_documents([' '])\n"
+        "    wire_of(name).make(EmbedderSpec(name, api_key='k'), None).embed_documents([' '])\n"
         "print(sorted(sys.modules.keys() & {'numpy', 'httpx2', 'httpcore2', 'ssl'}))\n"
     )
     run = subprocess.run(

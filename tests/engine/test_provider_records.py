@@ -52,7 +52,6 @@ def records(path: Path, clock: Clock) -> Iterator[ProviderRecords]:
 def fill(records: ProviderRecords) -> None:
     records.add_usage(USED)
     records.save_health(KEY, SICK)
-    records.set_item_cap(KEY, 16)
     records.save_job(JOB)
 
 
@@ -70,7 +69,6 @@ def sql(path: Path, text: str) -> list[tuple[object, ...]]:
 def test_reading_makes_no_file(records: ProviderRecords, path: Path) -> None:
     assert records.usage() == []
     assert records.health(KEY) == Health()
-    assert records.item_cap(KEY) is None
     assert records.jobs(KEY) == []
     assert len(records.key_tag("sk-secret")) == 8
     assert records.note is None
@@ -86,7 +84,6 @@ def test_everything_is_there_for_the_next_run(records: ProviderRecords, path: Pa
     ]
     assert again.health(KEY) == SICK
     assert again.health("other") == Health()
-    assert again.item_cap(KEY) == 16
     assert again.jobs(KEY) == [JOB]
     assert again.jobs("other") == []
     assert again.note is None
@@ -148,7 +145,6 @@ def test_what_is_old_is_dropped(records: ProviderRecords, path: Path, clock: Clo
         day.day for day in records.usage(days=1000)
     }
     assert records.health(KEY) == Health()
-    assert records.item_cap(KEY) is None
 
 
 def test_jobs_are_updated_and_dropped(records: ProviderRecords) -> None:
@@ -170,13 +166,11 @@ def test_nonsense_does_no_harm(records: ProviderRecords) -> None:
     records.save_health(
         KEY, Health(float("nan"), "x" * 2000 + "\udfff", 2**80, float("inf"), float("-inf"), float("nan"))
     )
-    records.set_item_cap(KEY, 0)
     (day,) = records.usage()
     assert (day.provider, day.model, day.requests, day.texts) == ("a\ufffd", "m\0", 0, 3 * 10**12)
     health = records.health(KEY)
     assert (health.failing_since, health.next_retry, health.last_ok) == (None, None, None)
     assert len(health.reason) == 500
-    assert records.item_cap(KEY) == 1
     assert records.note is None
 
 
@@ -208,7 +202,6 @@ def works_in_memory(records: ProviderRecords) -> None:
     fill(records)
     assert [day.tokens for day in records.usage()] == [500]
     assert records.health(KEY) == SICK
-    assert records.item_cap(KEY) == 16
     assert records.jobs(KEY) == [JOB]
     assert records.note is not None
     assert records.note.code == "provider-records"
@@ -302,7 +295,6 @@ def test_every_damaged_byte_is_survived(path: Path, clock: Clock) -> None:
         records = ProviderRecords(path, clock)
         records.usage()
         records.health(KEY)
-        records.item_cap(KEY)
         records.jobs(KEY)
         records.key_tag("x")
         fill(records)
@@ -321,7 +313,6 @@ BAD_VALUES = [
     f"UPDATE health SET reason = cast(x'ff41' AS TEXT) WHERE key = '{KEY}'",
     "UPDATE usage SET day = cast(x'3939ff' AS TEXT) WHERE model = 'bad'",
     "UPDATE meta SET value = cast(x'ff41' AS TEXT)",
-    "UPDATE item_caps SET items = -9223372036854775808",
     "UPDATE usage SET tokens = 9223372036854775807 WHERE model = 'bad'",
 ]
 
@@ -348,7 +339,6 @@ def test_a_bad_row_is_left_out_and_the_others_are_there(
         assert again.health(KEY) == (Health() if "health" in statement else SICK)
         assert again.health("h" * 64) == SICK
         assert [day.tokens for day in again.usage() if day.model == USED.model] == [500]
-        assert again.item_cap(KEY) == (1 if "item_caps" in statement else 16)
         assert len(again.key_tag("sk-x")) == 8
         again.add_usage(bad)
     again.add_usage(USED)
@@ -370,7 +360,6 @@ def test_what_fails_in_memory_too_is_not_remembered(clock: Clock) -> None:
     records.save_health(KEY, SICK)
     records.save_job(JOB)
     assert (records.health(KEY), records.jobs(KEY)) == (Health(), [])
-    assert records.item_cap(KEY) == 16
 
 
 def test_what_could_be_read_goes_along_into_memory(records: ProviderRecords, path: Path) -> None:

@@ -22,9 +22,9 @@ from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed, TextRefused, Usage
 from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
 from openclaw_mem_engine.providers.remote.transport import MAX_ANSWER_BYTES, RetryPolicy, Timing
-from openclaw_mem_engine.providers.remote.wires import wire_of
 from support import embed_server as faulty
 from support.embed_server import Fault, Server, bag_of_words, running_server
+from support.remote import remote_embedder
 
 KEY = "pa-Planted0Planted1Planted2Planted3+/x"
 #: How late a cancelled call may come back on a busy machine, while what it waits for takes half a minute or
@@ -43,7 +43,7 @@ def embedder_for(server: Server, provider: str = "openai", **options: Any) -> Re
         "api_key": KEY,
         "timing": TIMING,
     }
-    return RemoteEmbedder(wire_of(provider), **(usual | options))
+    return remote_embedder(provider, **(usual | options))
 
 
 def texts_for(count: int) -> list[str]:
@@ -54,17 +54,6 @@ def assert_embedded(texts: Sequence[str], vectors: Sequence[Any]) -> None:
     assert len(texts) == len(vectors)
     for text, vector in zip(texts, vectors, strict=True):
         np.testing.assert_allclose(vector, bag_of_words(text), atol=1e-6)
-
-
-class Remembered:
-    def __init__(self) -> None:
-        self.caps: dict[str, int] = {}
-
-    def item_cap(self, key: str) -> int | None:
-        return self.caps.get(key)
-
-    def set_item_cap(self, key: str, items: int) -> None:
-        self.caps[key] = items
 
 
 class _Watch:
@@ -237,39 +226,31 @@ def test_a_query_does_not_wait_for_a_long_ban() -> None:
 
 @pytest.mark.parametrize("cap", [1, 2, 7, 10, 16, 20, 64])
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_caps_of_inputs_are_found_and_remembered(cap: int, concurrency: int) -> None:
+def test_caps_of_inputs_are_found_and_kept(cap: int, concurrency: int) -> None:
     texts = texts_for(70)
-    caps = Remembered()
     with running_server(max_inputs=cap) as server:
-        embedder = embedder_for(server, caps=caps, concurrency=concurrency)
+        embedder = embedder_for(server, concurrency=concurrency)
         assert_embedded(texts, embedder.embed_documents(texts))
-        assert cap // 2 < caps.caps[embedder.key] <= cap
         server.requests.clear()
-        assert_embedded(texts, embedder_for(server, caps=caps).embed_documents(texts))
+        assert_embedded(texts, embedder.embed_documents(texts))
         assert max(len(inputs) for inputs in server.inputs) <= cap
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_a_cap_of_tokens_lowers_the_size_of_requests(concurrency: int) -> None:
     texts = [f"{number} " + "lorem " * 250 for number in range(40)]
-    caps = Remembered()
     with running_server(max_bytes=4000) as server:
-        embedder = embedder_for(server, caps=caps, concurrency=concurrency)
+        embedder = embedder_for(server, concurrency=concurrency)
         assert_embedded(texts, embedder.embed_documents(texts))
-        assert caps.caps == {}  # nothing is said about the number of inputs
         server.requests.clear()
         embedder.embed_documents(texts)
         assert {len(inputs) for inputs in server.inputs} <= {1, 2}
-        short = texts_for(60)
-        assert_embedded(short, embedder.embed_documents(short))
-        assert len(server.inputs[-1]) == 60
 
 
 def test_one_bad_text_teaches_nothing_and_is_named_without_its_content() -> None:
     texts = ["", *texts_for(63), "poison secret diary", *texts_for(3)]
-    caps = Remembered()
     with running_server(poison="poison") as server:
-        embedder = embedder_for(server, caps=caps, concurrency=1)
+        embedder = embedder_for(server, concurrency=1)
         kept: list[int] = []
         with pytest.raises(TextRefused) as caught:
             embedder.embed_documents(texts, keep=lambda places, _: kept.extend(places))
@@ -283,7 +264,6 @@ def test_one_bad_text_teaches_nothing_and_is_named_without_its_content() -> None
         server.poison = None
         embedder.embed_documents(texts)
         assert [len(inputs) for inputs in server.inputs] == [67]
-    assert caps.caps == {}
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
@@ -385,7 +365,7 @@ def test_a_cancel_ends_connecting_too() -> None:
             client.setblocking(False)
             client.connect_ex(("127.0.0.1", port))
             waiting.append(client)
-        embedder = RemoteEmbedder(wire_of("openai"), base_url=f"http://127.0.0.1:{port}/v1")
+        embedder = remote_embedder("openai", base_url=f"http://127.0.0.1:{port}/v1")
         with cancelled_after(0.3) as cancel:
             taken = seconds_until(Cancelled, embedder.embed_documents, ["x"], cancel)
         assert taken < SOON_S
@@ -397,10 +377,10 @@ def test_a_server_that_never_shakes_hands_is_left_in_time() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(5)
-        embedder = RemoteEmbedder(
-            wire_of("openai"),
+        embedder = remote_embedder(
+            "openai",
             base_url=f"https://127.0.0.1:{listener.getsockname()[1]}/v1",
-            query_timeout_s=0.4,
+            timeout_s=0.4,
             timing=Timing(clock=lambda: 0.0),  # else what was spent before the handshake counts
         )
         with pytest.raises(RequestFailed, match=r"no answer from 127.*waited 0\.4 s"):
@@ -411,9 +391,7 @@ def test_a_huge_request_that_nobody_reads_is_left_in_time() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(5)
-        embedder = RemoteEmbedder(
-            wire_of("openai"), base_url=f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-        )
+        embedder = remote_embedder("openai", base_url=f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
         with cancelled_after(0.3) as cancel:
             huge = "word " * 2_000_000  # more than the kernel takes for a connection
             taken = seconds_until(Cancelled, embedder.embed_documents, [huge], cancel)
@@ -425,7 +403,7 @@ def test_a_huge_request_that_nobody_reads_is_left_in_time() -> None:
 
 def test_an_answer_in_drips_runs_out_of_time() -> None:
     with running_server(forever=faulty.drip(0.05)) as server:
-        embedder = embedder_for(server, query_timeout_s=0.4)
+        embedder = embedder_for(server, timeout_s=0.4)
         assert seconds_until(RequestFailed, embedder.embed_query, "x") < SOON_S
 
 
@@ -452,8 +430,8 @@ def test_a_server_that_does_not_speak_http_is_quoted_without_the_key() -> None:
 
         thread = threading.Thread(target=talk)
         thread.start()
-        embedder = RemoteEmbedder(
-            wire_of("openai"), base_url=f"http://127.0.0.1:{listener.getsockname()[1]}/v1", api_key=KEY
+        embedder = remote_embedder(
+            "openai", base_url=f"http://127.0.0.1:{listener.getsockname()[1]}/v1", api_key=KEY
         )
         with pytest.raises(RequestFailed, match=r"no answer from .* after 2 tries: .*220 mail") as caught:
             embedder.embed_query("x")
@@ -523,7 +501,7 @@ def test_a_proxy_of_the_environment_is_used_for_other_hosts(monkeypatch: pytest.
         monkeypatch.setenv(
             "http_proxy", proxy.base_url.removesuffix("/v1").replace("//", "//me:pass%21word@")
         )
-        embedder = RemoteEmbedder(wire_of("openai"), base_url="http://embed.example/v1", api_key=KEY)
+        embedder = remote_embedder("openai", base_url="http://embed.example/v1", api_key=KEY)
         assert embedder.host == "embed.example"
         assert embedder.embed_query("x") is not None
         assert proxy.requests[0].path == "http://embed.example/v1/embeddings"

@@ -16,14 +16,14 @@ from openclaw_mem_engine.providers.base import NotConfigured, RequestFailed
 from openclaw_mem_engine.providers.registry import EmbedderSpec
 from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
 from openclaw_mem_engine.providers.remote.endpoint import Quoting, host_of, secrets_in
-from openclaw_mem_engine.providers.remote.wires import wire_of
 from support.embed_server import Fault, Server, running_server
+from support.remote import remote_embedder
 
 KEY = "pa-Planted0Planted1Planted2Planted3+/x"
 
 
 def embedder_for(server: Server, provider: str = "openai", **options: Any) -> RemoteEmbedder:
-    return RemoteEmbedder(wire_of(provider), **{"base_url": server.base_url, "api_key": KEY, **options})
+    return remote_embedder(provider, **{"base_url": server.base_url, "api_key": KEY, **options})
 
 
 def test_without_a_key_nothing_is_sent_to_the_public_host() -> None:
@@ -33,7 +33,7 @@ def test_without_a_key_nothing_is_sent_to_the_public_host() -> None:
         ("voyage", "VOYAGE_API_KEY"),
         ("mistral", "MISTRAL_API_KEY"),
     ):
-        embedder = RemoteEmbedder(wire_of(provider), key_missing="the secret reference cannot be read.")
+        embedder = remote_embedder(provider, key_missing="the secret reference cannot be read.")
         assert embedder.embed_documents(["  "]) == [None]
         with pytest.raises(NotConfigured, match=rf"\(the secret reference cannot be read\).*{variable}"):
             embedder.embed_query("x")
@@ -45,20 +45,20 @@ def test_without_a_key_nothing_is_sent_to_the_public_host() -> None:
         with pytest.raises(NotConfigured) as caught:
             embedder.check_key()
         assert str(caught.value) == why
-        RemoteEmbedder(wire_of(provider), api_key="k").check_key()
-        assert RemoteEmbedder(wire_of(provider), api_key="k").why_not() is None
-        RemoteEmbedder(wire_of(provider), headers={"authorization": "Bearer k"}).check_key()
-    RemoteEmbedder(wire_of("gemini"), headers={"X-Goog-Api-Key": "k"}).check_key()
-    RemoteEmbedder(wire_of("ollama")).check_key()
+        remote_embedder(provider, api_key="k").check_key()
+        assert remote_embedder(provider, api_key="k").why_not() is None
+        remote_embedder(provider, headers={"authorization": "Bearer k"}).check_key()
+    remote_embedder("gemini", headers={"X-Goog-Api-Key": "k"}).check_key()
+    remote_embedder("ollama").check_key()
 
 
 def test_places_and_limits() -> None:
-    assert RemoteEmbedder(wire_of("voyage")).host == "api.voyageai.com"
-    assert RemoteEmbedder(wire_of("ollama")).host == ""
-    assert RemoteEmbedder(wire_of("openai"), base_url="http://[::1]:8080/v1").host == ""
-    assert RemoteEmbedder(wire_of("openai"), base_url="http://gpu.lan:8080/v1").host == "gpu.lan:8080"
-    assert RemoteEmbedder(wire_of("gemini")).max_input_bytes == 2048
-    assert RemoteEmbedder(wire_of("voyage"), model="voyage-3").max_input_bytes == 8000
+    assert remote_embedder("voyage").host == "api.voyageai.com"
+    assert remote_embedder("ollama").host == ""
+    assert remote_embedder("openai", base_url="http://[::1]:8080/v1").host == ""
+    assert remote_embedder("openai", base_url="http://gpu.lan:8080/v1").host == "gpu.lan:8080"
+    assert remote_embedder("gemini").max_input_bytes == 2048
+    assert remote_embedder("voyage", model="voyage-3").max_input_bytes == 8000
 
 
 def echoes(server_sees: str) -> list[str]:
@@ -131,9 +131,7 @@ def test_secrets_in_the_address_are_not_told(rest: str, secrets: list[str]) -> N
             embedder.embed_query("x")
         assert server.requests or "?" not in rest
     host = server.base_url.split("/")[2]
-    away = RemoteEmbedder(
-        wire_of("openai"), base_url=f"https://gateway.example.com:8443/v1{rest}", api_key=KEY
-    )
+    away = remote_embedder("openai", base_url=f"https://gateway.example.com:8443/v1{rest}", api_key=KEY)
     assert away.host == "gateway.example.com:8443"
     assert host_of(embedder.base_url, "openai") == (host, True)
     shown = f"{caught.value}{of_query.value}{embedder!r}{embedder.transport!r}{away!r}{away.host}"

@@ -16,6 +16,7 @@ from openclaw_mem_engine.providers.remote.transport import Timing
 from openclaw_mem_engine.providers.remote.wires import wire_of
 from support.embed_server import Fault, Server, bag_of_words, running_server
 from support.goldens import golden
+from support.remote import remote_embedder
 
 ALL = ["openai", "gemini", "voyage", "mistral", "ollama"]
 #: What stands before the path that a provider speaks at.
@@ -35,7 +36,7 @@ def embedder_for(server: Server, provider: str, **options: Any) -> RemoteEmbedde
         "api_key": "K",
         "timing": TIMING,
     }
-    return RemoteEmbedder(wire_of(provider), **(usual | options))
+    return remote_embedder(provider, **(usual | options))
 
 
 @pytest.mark.goldens
@@ -52,8 +53,8 @@ def test_requests_are_those_recorded(case: dict[str, Any]) -> None:
     key = {"GEMINI_API_KEY": "G"}.get(remote["apiKey"], remote["apiKey"])  # named, read by the configuration
     with running_server() as server:
         root = server.base_url.removesuffix("/v1")
-        embedder = RemoteEmbedder(
-            wire_of(name),
+        embedder = remote_embedder(
+            name,
             base_url=remote["baseUrl"].replace("http://127.0.0.1:<PORT>", root),
             api_key=key,
             model=case["options"].get("model", ""),
@@ -154,15 +155,13 @@ def test_base_urls(provider: str, given: str, base_url: str) -> None:
 
 @pytest.mark.goldens
 def test_space_keys_are_those_documented() -> None:
-    mistral = RemoteEmbedder(wire_of("mistral"), headers={"X-Extra": "e"})
+    mistral = remote_embedder("mistral", headers={"X-Extra": "e"})
     assert mistral.key == golden("index")["providerKey"]["mistral"]
     text = (
         '{"provider":"gemini","baseUrl":"https://generativelanguage.googleapis.com/v1beta",'
         '"model":"gemini-embedding-001","headers":[["Content-Type","application/json"],["X-Extra","e"]]}'
     )
-    gemini = RemoteEmbedder(
-        wire_of("gemini"), api_key="K", headers={"X-Extra": "e", "X-Goog-Api-Key": "other"}
-    )
+    gemini = remote_embedder("gemini", api_key="K", headers={"X-Extra": "e", "X-Goog-Api-Key": "other"})
     assert gemini.key == hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -170,11 +169,11 @@ def test_space_keys_are_those_documented() -> None:
 def test_another_key_is_the_same_space_and_another_server_or_model_is_not(provider: str) -> None:
     wire = wire_of(provider)
     embedders = [
-        RemoteEmbedder(wire),
-        RemoteEmbedder(wire, api_key="one"),
-        RemoteEmbedder(wire, model="other"),
-        RemoteEmbedder(wire, base_url="http://127.0.0.1:9/v1"),
-        RemoteEmbedder(wire, base_url="http://127.0.0.1:8/v1"),
+        remote_embedder(wire),
+        remote_embedder(wire, api_key="one"),
+        remote_embedder(wire, model="other"),
+        remote_embedder(wire, base_url="http://127.0.0.1:9/v1"),
+        remote_embedder(wire, base_url="http://127.0.0.1:8/v1"),
     ]
     keys = [embedder.key for embedder in embedders]
     assert keys[0] == keys[1]

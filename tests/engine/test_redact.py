@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
-from openclaw_mem_engine.providers.remote.wires import wire_of
 from openclaw_mem_engine.providers.rerank import HttpReranker
 from openclaw_mem_engine.redact import credentials, mask, redact
 from support.embed_server import running_server
 from support.goldens import golden
+from support.remote import remote_embedder
 from support.rerank_server import running_reranker
 
 #: 40 letters and digits.
@@ -216,7 +215,7 @@ SECRET = SHAPES["gitlab"][1]
 def test_no_secret_of_a_text_or_query_is_sent(provider: str) -> None:
     text = f"deploy with {SECRET} on Friday"
     with running_server() as server:
-        embedder = RemoteEmbedder(wire_of(provider), base_url=server.base_url, api_key="pa-planted")
+        embedder = remote_embedder(provider, base_url=server.base_url, api_key="pa-planted")
         (vector,) = embedder.embed_documents([text])
         assert vector is not None
         assert embedder.embed_query(f"what is {SECRET}") is not None

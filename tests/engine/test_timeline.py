@@ -202,7 +202,7 @@ def test_a_flush_of_ours_is_one_event_of_its_session(settings: Settings) -> None
     at = talk.at.timestamp() + 10
     talk.compaction().save(folder(settings))
     log = EventLog(settings.data_dir / EVENTS_FILE, lambda: at)
-    NoteEditor(settings, lambda: at, log).append("memory/2026-02-14.md", "- a fact", "flush of it")
+    NoteEditor(settings, lambda: at).append("memory/2026-02-14.md", "- a fact", "flush of it")
     whose: Any = {"agent": settings.agent, "workspace": str(settings.workspace)}
     log.add("flush", f"wrote memory/2026-02-14.md +1 line, session {talk.id}", counts={"edit": 1}, **whose)
     log.close()

@@ -1,7 +1,7 @@
 """A loopback server that embeds, with fixed vectors and faults on request.
 
     with running_server(faults=[rate_limited(retry_after="1")]) as server:
-        embedder = RemoteEmbedder(wire_of("openai"), base_url=server.base_url, model="hash-bow-256")
+        embedder = remote_embedder("openai", base_url=server.base_url, model="hash-bow-256")
 
 The path tells the protocol: ``…/embeddings`` (openai, mistral, voyage), ``…:embedContent`` and
 ``…:batchEmbedContents`` (gemini), ``…/api/embed`` (ollama); ``…/chat/completions`` gets :data:`CHAT_ANSWER`.

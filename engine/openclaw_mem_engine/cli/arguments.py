@@ -1,273 +1,315 @@
-"""The whole command line as one table: commands, their options and help."""
+"""The whole command line: commands, their options and help (see ``command_table``)."""
 
 from __future__ import annotations
 
-from openclaw_mem_engine.cli import command_table as shared
-from openclaw_mem_engine.cli.command_table import Command, flag, many, option
-from openclaw_mem_engine.cli.qmd_arguments import QMD_COMMANDS
-from openclaw_mem_engine.cli.settings_arguments import CACHE, CONFIG, MODEL, STORE_COMMANDS
-from openclaw_mem_engine.cli.writing_arguments import WRITING_COMMANDS
+from openclaw_mem_engine.cli.backend_arguments import BACKEND_COMMANDS
+from openclaw_mem_engine.cli.command_table import read
 
+_TEXT = r"""
+@common
+  --workspace DIR    the folder that holds MEMORY.md and memory/ (default: OpenClaw's)
+  --config FILE      an OpenClaw configuration (JSON5) instead of the usual one
+  --agent ID         the agent whose memory is used (default: the default agent)
+  --provider NAME    embeddings: auto (default), static (built in), local, openai, gemini, voyage,
+      mistral, ollama, none
+  --include GLOB...  more notes in the workspace, for example '**/*.md'
+  --json             the answer as JSON on stdout
+
+@model
+  --model M  instead of the configured one: hf:organisation/repository/file.gguf or a path
+  use:--for {embedding,rerank,expansion} =embedding  what the model is for (default: embedding)
+
+@shared
+  --query Q  the query as an option; one that begins with - is written --query=-x
+  --set KNOB=VALUE...  change one knob of the ranking, for example decay=on (`openclaw-mem config show
+      query` lists them)
+  --no-sync  use the index as it is, without a sync
+  --exit-status  exit with 1 if nothing relevant was found, as grep does
+  --session-key KEY  session key of the search, for memory.qmd.scope, such as agent:main:telegram:group:1
+      (default: a direct chat)
+  start:--from N  first line, from 1
+  --since WHEN  30m, 12h, 2d or 1w ago, or a date such as 2026-02-20
+  --yes  write without asking
+  --fault NAME...  simulate a fault on a copy of the index: embeddings-401, embeddings-429,
+      embeddings-timeout, embeddings-garbage, zero-vector, wrong-dimension, no-sqlite-vec, no-fts5,
+      qmd-missing, qmd-timeout, qmd-json, qmd-exit
+  --dry-run  show what would be written, and write nothing
+  --session ID !  a session's id or key, or a unique start of the id or end of the key, such as main
+
+@ranking
+  --profile P      ranking; configured knobs keep their values (default: documented): documented,
+      openclaw-2026.2, workbench, qmd-documented, qmd-2.8
+  --max-results N  how many results, 1 to 200 (default: as configured, else 6)
+  --min-score X    drop scores below X, 0 to 1 (default: as configured, else that of the profile)
+  --set
+  --no-sync
+
+== start here
+
+demo: try it: bundled notes with lessons, no network, no settings
+  $ demo
+  $ search vpn --workspace "$(openclaw-mem demo --print-workspace)"
+  $ demo --fault embeddings-401
+  On a terminal it opens the workbench; otherwise it prints every lesson.
+  --print-workspace  write the demo workspace and print only its path
+  --query TEXT       search for this instead of running the lessons
+  --dir DIR          write the demo workspace there (default: in the data folder)
+  --fault
+
+tui: the workbench: search as you type, every score explained
+  $ tui "print spooler"
+  $ tui --fault embeddings-timeout
+  words:QUERY*  the first query
+  --theme T     claw-dark (default), claw-light, claw-contrast, or yours
+  --session-key
+  --fault
+
+== search and explain
+
+search: search the notes, best results first
+  $ search "when does the certificate expire" --explain
+  $ search GRN-40417 --profile workbench --max-results 10
+  $ search backup --set decay=on --set half_life_days=90 --json
+  words:QUERY*  the query
+  --query
+  @ranking
+  --explain     also every stage and operand, and the first dropped chunks (--json: all)
+  --session-key
+  --exit-status
+  --format {table,json,csv,md,files,lines}  table (default), json, csv, md, files (only paths) or lines
+      (path:line, score and best line of each result, separated by tabs)
+  -0, --null    with files or lines: records end in NUL, and paths are not escaped
+
+why-not (why_not:run): why a passage is not returned, and which changes return it
+  $ why-not "vpn certificate" memory/2026-02-20.md:12
+  $ why-not "vpn certificate" MEMORY.md --profile workbench --json
+  It follows the passage from the file on disk to the snippet, and stops at the first step that drops the
+  passage. Every change of a knob that it names was tried, in steps of the knob panel (min score: 0.01).
+  query:QUERY           what is searched
+  location:PATH[:LINE]  as search prints it, for example MEMORY.md:3; of a range, the first line counts
+  @ranking
+  --session-key
+
+get (search:run_get): print a note, or some lines of it
+  $ get memory/2026-02-20.md:12 --lines 5
+  A missing memory file gives empty text and no error, as for agents; other paths are refused.
+  location:PATH[:LINE]  as search prints it, for example MEMORY.md:3-8
+  --from
+  --lines N             how many lines (default: all that follow)
+
+tool: call one of the agent's memory tools as the agent does
+  $ tool memory_search '{"query": "vpn certificate"}'
+  $ tool memory_get '{"path": "MEMORY.md", "from": 3, "lines": 10}'
+  It prints the answer that the agent gets, as JSON, with citations and scope.
+  name:NAME             memory_search, memory_get, memory_store, memory_recall, memory_forget
+  parameters:JSON? ={}  its parameters; - is stdin
+  --session-key KEY     session key: decides citations and scope
+  --no-sync
+
+== index
+
+status: what is indexed, with what, and whether it is up to date
+  $ status
+
+files (status:run_files): every file of the index and its state
+  $ files
+  $ files --changed --json
+  What the next sync would read or remove comes first, then what is excluded, with the reason.
+  --changed  only files that are not up to date
+
+chunks (status:run_chunks): the chunks of a file, and what neighbouring chunks share
+  $ chunks MEMORY.md
+  $ chunks memory/2026-02-20.md --text
+  A search finds chunks, not files: two chunks of a file are found separately.
+  path:PATH  as search and files print it
+  --text     also the text, with the limits of each chunk
+
+index: sync the index with the notes on disk
+  $ index --workspace ~/.openclaw/workspace
+  $ index --dry-run --provider openai
+  Only what changed is read again. You can stop it at any time: finished work is kept.
+  --force            rebuild it (searches keep using the old index meanwhile)
+  --verify           read every file and compare it, also files with the same time and size
+  --prune            remove the notes of an emptied workspace from the index
+  --dry-run          only show what would be embedded, where its text would be sent, and the cost
+  --agents FILE|all  sync many agents: all in the configuration, or those in a file: on each line an id
+      and, if no configuration has it, a workspace
+  --jobs N           with --agents: how many at a time (default 4)
+
+watch: keep the index up to date until it is stopped (Ctrl-C)
+  $ watch
+  $ watch --json >> sync.jsonl
+  Prints a line only when something happens. It syncs sync.debounce_ms after the last change, even if
+  sync.watch is off, and every sync.interval_minutes. The end of a conversation is indexed after
+  sync.session_quiet_s without a message.
+
+doctor: check the index and repair it
+  $ doctor
+  $ doctor --fix
+  $ doctor --deep --json
+  Without --fix it changes nothing. Exit code 6 if errors remain.
+  --fix   repair it, and sync where that repairs; notes do not change
+  --deep  make every chunk again from the notes and compare it with the index
+
+log: what happened: syncs, rebuilds, fallbacks, failures
+  $ log --since 2d
+  $ log --kind fallback,recovered
+  $ log --follow --json
+  The newest event comes last. Queries and the text of notes are not in it.
+  --limit N    the last N events (default 50)
+  --kind K...  only these kinds, separated by commas: sync, rebuild, fallback, recovered, search-failed,
+      denied, doctor, watch, flush, snapshot, edit
+  --since
+  --all        events of every agent and workspace
+  --follow     follow new events until Ctrl-C
+
+== write memory
+
+remember: add a fact to MEMORY.md, or an event to the daily log
+  $ remember "Ines prefers calls after ten"
+  $ remember --dry-run "decided: SQLite stays"
+  Preferences and decisions are facts. Where the text goes, and why, is shown with the diff before
+  anything is written.
+  words:TEXT+          what to remember
+  --to {memory,daily}  MEMORY.md or the daily log (default: decided by the words of the text)
+  --dry-run
+  --yes
+
+undo (remember:undo): undo the last change that openclaw-mem made in a note
+  $ undo
+  $ undo --list
+  $ undo 12 --show
+  It refuses if the note has changed since.
+  edit:EDIT?  its number (default: the last one)
+  --list      the changes that can be undone, newest first
+  --show      print the note as it was before the change
+  --dry-run
+  --yes
+
+curate: proposed changes of MEMORY.md, with evidence and diff
+  $ curate
+  $ curate --effect 3f9c01ab
+  $ curate --apply 3f9c01ab
+  Nothing is written without confirmation; `openclaw-mem undo` undoes a change.
+  --apply ID    show a proposal and its effect; write it after confirmation
+  --effect ID   what a proposal would do to answers, measured on a copy
+  --reject ID   do not make a proposal again
+  --restore ID  make a rejected proposal again
+  --rejected    list the rejected proposals
+  --yes
+
+flush: ask a model what to keep from a conversation, and append it
+  $ flush --session main --dry-run
+  $ flush --session main
+  The answer goes to the daily log. This is what OpenClaw does before it compacts a conversation, with its
+  threshold and prompts. The chat model is that of flush.provider and flush.model. Nothing is overwritten;
+  `openclaw-mem undo` undoes it.
+  --session
+  --dry-run  show the decision and what would be sent; send and write nothing
+  --force    flush regardless of tokens and earlier flushes
+
+snapshot: keep the last messages of a conversation as a note
+  $ snapshot --session main --dry-run
+  OpenClaw does this on /new and /reset. Commands, tool calls and errors are not kept. The note is
+  memory/DATE-NAME.md. The chat model of flush.model chooses the name; without one, the name is the time.
+  An existing note is never replaced.
+  --session
+  --dry-run
+
+prompt: what a system prompt gets from memory, and its tokens
+  $ prompt
+  $ prompt --session-type group --citations off
+  $ prompt --query "vpn certificate"
+  It prints the text, the files with the line at which they are cut, missing files, and the logs of today
+  and yesterday. With --query it also shows what a search saves compared with whole files.
+  --session-type {main,group,subagent,cron} =main  whose prompt (default: main, a direct chat)
+  --citations {auto,on,off}  instead of the configured mode
+  --query Q                  search this, and compare with reading whole files
+
+timeline: when memory was written and read, and missed flushes
+  $ timeline
+  $ timeline --kind flush,compaction --since 1w
+  $ timeline --session agent:main:main --json
+  A missed flush is a compaction before which no flush ran. OpenClaw's transcripts are only read.
+  --session ID  only this session, named as for flush
+  --since
+  --kind K...   only these kinds, separated by commas: flush, compaction, snapshot, write, search, sync,
+      rebuild, fallback, recovered, search-failed, denied, edit
+  --limit N     the last N sessions (default 20); --json lists all
+
+== settings and models
+
+config -> show: every setting and where its value came from; change them
+  $ config --agent ops
+  $ config show query.min_score provider
+  $ config set query.min_score=0.3 theme=claw-light
+  $ config undo
+  Without a command it shows the settings. `set` and `undo` change our config.toml and no other file.
+
+config show (config:show_settings): every setting, its value and where that came from
+  $ config show query.min_score provider
+  $ config show --verbose
+  The origin follows each value that is not built in.
+  values:KEY*  only these, for example query, provider.name
+  --verbose    also the allowed values
+
+config set (config:change): change settings in our config.toml
+  $ config set query.min_score=0.3 theme=claw-light
+  The change is shown first, and written after a yes. `openclaw-mem config undo` undoes it.
+  values:KEY=VALUE*  for example query.min_score=0.3
+  --dry-run          show the change and write nothing
+  --yes
+
+config undo (config:change): undo the last change of our config.toml
+  $ config undo --dry-run
+  The same again restores it.
+  --dry-run  show the change and write nothing
+  --yes
+
+providers: the embedding providers: which is active, where text goes
+  $ providers
+  $ providers --probe
+  Without --probe no request is sent: earlier results are shown. Keys are never shown.
+  --probe [NAME]  probe every provider in use, or the named one; exit code 7 when the primary or the named
+      one fails
+
+model -> status: the files of local models: state and download
+  $ model status
+  $ model download --yes
+  $ model download --for rerank
+  Without a command it shows the state.
+
+model status (model:run): which files of models are there
+  $ model status
+  @model
+
+model download (model:run_download): download the file of a model
+  $ model download --yes
+  $ model download --for rerank
+  Nothing is downloaded without confirmation. A stopped download continues where it stopped.
+  @model
+  --yes                download without asking
+  base_url:--from URL  another host that serves the same paths as https://huggingface.co
+
+cache -> stats: the embedding cache
+  $ cache stats
+  $ cache prune --max 20000
+  Without a command it shows the sizes.
+
+cache stats (doctor:run_cache): how many embeddings it holds, and of what
+  $ cache stats
+
+cache prune (doctor:run_cache): delete the oldest embeddings that no chunk needs
+  $ cache prune --max 20000
+  An embedding that an indexed chunk needs is never pruned.
+  --max N  how many to keep (default: the setting cache.max_entries)
+
+completion: a script that completes commands and options in your shell
+  $ completion bash > ~/.local/share/bash-completion/completions/openclaw-mem
+  shell:SHELL {bash,zsh,fish}  bash, zsh or fish
+"""
+#: By what they are for, in the order of the help; and among the options those that all commands have.
+SECTIONS, _GROUPS = read(_TEXT + BACKEND_COMMANDS)
+COMMANDS = [command for section in SECTIONS.values() for command in section]
 #: Allowed before and after the command.
-COMMON = (
-    option(
-        "--workspace",
-        metavar="DIR",
-        help="the folder that holds MEMORY.md and memory/ (default: OpenClaw's)",
-    ),
-    option("--config", metavar="FILE", help="an OpenClaw configuration (JSON5) instead of the usual one"),
-    option("--agent", metavar="ID", help="the agent whose memory is used (default: the default agent)"),
-    option(
-        "--provider",
-        metavar="NAME",
-        help="embeddings: auto (default), static (built in), local, openai, gemini, voyage, mistral, ollama, "
-        "none",
-    ),
-    many("--include", "GLOB", "more notes in the workspace, for example '**/*.md'"),
-    flag("--json", "the answer as JSON on stdout"),
-)
-_SESSION_KEY = option(
-    "--session-key",
-    metavar="KEY",
-    help="session key of the search, for memory.qmd.scope, such as agent:main:telegram:group:1 (default: a "
-    "direct chat)",
-)
-#: The names are those of ``providers.faults``, which would cost time to load for a help text.
-_FAULT = many(
-    "--fault",
-    "NAME",
-    "simulate a fault on a copy of the index: embeddings-401, "
-    "embeddings-429, embeddings-timeout, embeddings-garbage, zero-vector, wrong-dimension, no-sqlite-vec, "
-    "no-fts5, qmd-missing, qmd-timeout, qmd-json, qmd-exit",
-)
-#: The profiles, which would cost time to load for a help text.
-PROFILE_NAMES = "documented, openclaw-2026.2, workbench, qmd-documented, qmd-2.8"
-#: How to rank, and from which index.
-_RANKING = (
-    option(
-        "--profile",
-        metavar="P",
-        help=f"ranking; configured knobs keep their values (default: documented): {PROFILE_NAMES}",
-    ),
-    option("--max-results", metavar="N", help="how many results, 1 to 200 (default: as configured, else 6)"),
-    option(
-        "--min-score",
-        metavar="X",
-        help="drop scores below X, 0 to 1 (default: as configured, else that of the profile)",
-    ),
-    shared.SET_KNOB,
-    shared.NO_SYNC,
-)
-#: The commands by what they are for, in the order of the help.
-SECTIONS = (
-    ("start here", "demo tui"),
-    ("search and explain", "search why-not get tool"),
-    ("index", "status files chunks index watch doctor log"),
-    ("write memory", "remember undo curate flush snapshot prompt timeline"),
-    ("settings and models", "config providers model cache completion"),
-    ("other stores and backends", "qmd memories store"),
-)
-COMMANDS = (
-    Command(
-        "index",
-        "sync the index with the notes on disk",
-        "index --workspace ~/.openclaw/workspace\n  openclaw-mem index --dry-run --provider openai",
-        " Only what changed is read\nagain. You can stop it at any time: finished work is kept.",
-        (
-            flag("--force", "rebuild it (searches keep using the old index meanwhile)"),
-            flag("--verify", "read every file and compare it, also files with the same time and size"),
-            flag("--prune", "remove the notes of an emptied workspace from the index"),
-            flag("--dry-run", "only show what would be embedded, where its text would be sent, and the cost"),
-            option(
-                "--agents",
-                metavar="FILE|all",
-                help="sync many agents: all in the configuration, or those in a file: on each line an id "
-                "and, if no configuration has it, a workspace",
-            ),
-            option("--jobs", metavar="N", help="with --agents: how many at a time (default 4)"),
-        ),
-    ),
-    Command(
-        "watch",
-        "keep the index up to date until it is stopped (Ctrl-C)",
-        "watch\n  openclaw-mem watch --json >> sync.jsonl",
-        " Prints a\nline only when something happens. It syncs sync.debounce_ms after the last change, even "
-        "if\nsync.watch is off, and every sync.interval_minutes. The end of a conversation is indexed after\n"
-        "sync.session_quiet_s without a message.",
-    ),
-    Command(
-        "search",
-        "search the notes, best results first",
-        'search "when does the certificate expire" --explain\n'
-        "  openclaw-mem search GRN-40417 --profile workbench --max-results 10\n"
-        "  openclaw-mem search backup --set decay=on --set half_life_days=90 --json",
-        options=(
-            option("words", nargs="*", metavar="QUERY", help="the query"),
-            shared.QUERY,
-            *_RANKING,
-            flag("--explain", "also every stage and operand, and the first dropped chunks (--json: all)"),
-            _SESSION_KEY,
-            shared.EXIT_STATUS,
-            option(
-                "--format",
-                choices=("table", "json", "csv", "md", "files", "lines"),
-                help="table (default), json, csv, md, files (only paths) or lines (path:line, score and best "
-                "line of each result, separated by tabs)",
-            ),
-            option(
-                "-0",
-                "--null",
-                dest="null",
-                action="store_true",
-                help="with files or lines: records end in NUL, and paths are not escaped",
-            ),
-        ),
-    ),
-    Command(
-        "why-not",
-        "why a passage is not returned, and which changes return it",
-        'why-not "vpn certificate" memory/2026-02-20.md:12\n'
-        '  openclaw-mem why-not "vpn certificate" MEMORY.md --profile workbench --json',
-        " It\nfollows the passage from the file on disk to the snippet, and stops at the first step that "
-        "drops the passage. Every\nchange of a knob that it names was tried, in steps of the knob panel "
-        "(min score: 0.01).",
-        (
-            option("query", metavar="QUERY", help="what is searched"),
-            option(
-                "location",
-                metavar="PATH[:LINE]",
-                help="as search prints it, for example MEMORY.md:3; of a range, the first line counts",
-            ),
-            *_RANKING,
-            _SESSION_KEY,
-        ),
-        runner="why_not:run",
-    ),
-    Command(
-        "get",
-        "print a note, or some lines of it",
-        "get memory/2026-02-20.md:12 --lines 5",
-        " A missing memory file\ngives empty text and no error, as for agents; other paths are refused.",
-        (
-            option("location", metavar="PATH[:LINE]", help="as search prints it, for example MEMORY.md:3-8"),
-            shared.FIRST_LINE,
-            option("--lines", metavar="N", help="how many lines (default: all that follow)"),
-        ),
-        runner="search:run_get",
-    ),
-    Command("status", "what is indexed, with what, and whether it is up to date", "status"),
-    Command(
-        "files",
-        "every file of the index and its state",
-        "files\n  openclaw-mem files --changed --json",
-        " What the\nnext sync would read or remove comes first, then what is excluded, with the reason.",
-        (flag("--changed", "only files that are not up to date"),),
-        runner="status:run_files",
-    ),
-    Command(
-        "chunks",
-        "the chunks of a file, and what neighbouring chunks share",
-        "chunks MEMORY.md\n  openclaw-mem chunks memory/2026-02-20.md --text",
-        " A search\nfinds chunks, not files: two chunks of a file are found separately.",
-        (
-            option("path", metavar="PATH", help="as search and files print it"),
-            flag("--text", "also the text, with the limits of each chunk"),
-        ),
-        runner="status:run_chunks",
-    ),
-    CONFIG,
-    Command(
-        "providers",
-        "the embedding providers: which is active, where text goes",
-        "providers\n  openclaw-mem providers --probe",
-        " Without\n--probe no request is sent: earlier results are shown. Keys are never shown.",
-        (
-            option(
-                "--probe",
-                nargs="?",
-                const="",
-                metavar="NAME",
-                help="probe every provider in use, or the named one; exit code 7 when the primary or the "
-                "named one fails",
-            ),
-        ),
-    ),
-    CACHE,
-    Command(
-        "doctor",
-        "check the index and repair it",
-        "doctor\n  openclaw-mem doctor --fix\n  openclaw-mem doctor --deep --json",
-        " Without --fix\nit changes nothing. Exit code 6 if errors remain.",
-        (
-            flag("--fix", "repair it, and sync where that repairs; notes do not change"),
-            flag("--deep", "make every chunk again from the notes and compare it with the index"),
-        ),
-    ),
-    Command(
-        "log",
-        "what happened: syncs, rebuilds, fallbacks, failures",
-        "log --since 2d\n  openclaw-mem log --kind fallback,recovered\n  openclaw-mem log --follow --json",
-        " The newest\nevent comes last. Queries and the text of notes are not in it.",
-        (
-            option("--limit", metavar="N", help="the last N events (default 50)"),
-            many(
-                "--kind",
-                "K",
-                "only these kinds, separated by commas: sync, rebuild, fallback, recovered, search-failed, "
-                "denied, doctor, watch, flush, snapshot, edit",
-            ),
-            shared.SINCE,
-            flag("--all", "events of every agent and workspace"),
-            flag("--follow", "follow new events until Ctrl-C"),
-        ),
-    ),
-    MODEL,
-    Command(
-        "qmd",
-        "the QMD backend: search whole documents in collections",
-        'qmd query "vpn certificate"',
-        commands=QMD_COMMANDS,
-    ),
-    Command(
-        "store",
-        "the PostgreSQL servers that hold indexes instead of a file",
-        "store status",
-        commands=STORE_COMMANDS,
-    ),
-    *WRITING_COMMANDS,
-    Command(
-        "completion",
-        "a script that completes commands and options in your shell",
-        "completion bash > ~/.local/share/bash-completion/completions/openclaw-mem",
-        options=(
-            option("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish"),
-        ),
-    ),
-    Command(
-        "demo",
-        "try it: bundled notes with lessons, no network, no settings",
-        'demo\n  openclaw-mem search vpn --workspace "$(openclaw-mem demo --print-workspace)"\n'
-        "  openclaw-mem demo --fault embeddings-401",
-        " On a terminal it\nopens the workbench; otherwise it prints every lesson.",
-        (
-            flag("--print-workspace", "write the demo workspace and print only its path"),
-            option("--query", metavar="TEXT", help="search for this instead of running the lessons"),
-            option(
-                "--dir", metavar="DIR", help="write the demo workspace there (default: in the data folder)"
-            ),
-            _FAULT,
-        ),
-    ),
-    Command(
-        "tui",
-        "the workbench: search as you type, every score explained",
-        'tui "print spooler"\n  openclaw-mem tui --fault embeddings-timeout',
-        options=(
-            option("words", nargs="*", metavar="QUERY", help="the first query"),
-            option("--theme", metavar="T", help="claw-dark (default), claw-light, claw-contrast, or yours"),
-            _SESSION_KEY,
-            _FAULT,
-        ),
-        json=False,
-    ),
-)
+COMMON = _GROUPS["common"]

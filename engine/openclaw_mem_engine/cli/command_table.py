@@ -1,52 +1,106 @@
-"""The form of the tables of commands (``cli.arguments``, ``cli.qmd_arguments``)."""
+"""Reads the commands and their options from a text, one block for each command, with a blank line between::
+
+    search (search:run): search the notes, best results first
+      $ search backup --limit 3
+      Sentences that say more.
+      words:QUERY*  a positional argument and its name in the help; + at least one, ? at most one
+      --limit N     an option with a value; N... may be repeated, [N] may be left out, {a,b} is one of these
+      --explain     one without a value
+      --no-sync
+      @ranking      the options of the block ``@ranking``
+      start:--from N =1  the attribute where it is not the option's name; a default; ``!`` if it is required
+          and its text goes on in lines that are indented by six blanks
+
+An option that stands alone is that of the block ``@shared``. Before the summary stands what runs the command,
+a function of a module of ``cli`` (default: ``NAME:run``), or what runs when none of its own commands is named
+(``config -> show``). ``== title`` begins a section of the help.
+"""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+#: Before lines that go on with the text of an option or a command.
+_FURTHER = " " * 6
 #: One argument as ``ArgumentParser.add_argument`` takes it.
 Option = tuple[tuple[str, ...], dict[str, Any]]
 
 
 class Command(NamedTuple):
-    """One command: its help, and the module of ``cli`` and the function that run it (default: NAME:run). One
-    that has ``commands`` is run by them, by ``default`` when none is named. ``json``: whether it has an
-    answer for --json."""
+    """``name`` is its last word. One that has ``commands`` is run by them, by ``default`` when none is
+    named."""
 
     name: str
     summary: str
+    runner: str
+    default: str
     example: str
-    details: str = ""
-    options: tuple[Option, ...] = ()
-    runner: str = ""
-    commands: tuple[Command, ...] = ()
-    default: str = ""
-    json: bool = True
+    details: str
+    options: list[Option]
+    commands: list[Command]
 
 
-def option(*names: str, **how: Any) -> Option:
-    return names, how
+def read(text: str) -> tuple[dict[str, list[Command]], dict[str, list[Option]]]:
+    """The commands by section, and the groups of options by name."""
+    sections: dict[str, list[Command]] = {}
+    groups: dict[str, list[Option]] = {}
+    known: dict[str, list[Command]] = {}
+    for block in text.strip().split("\n\n"):
+        head, *lines = block.replace(f"\n{_FURTHER}", " ").split("\n")
+        if head.startswith("== "):
+            known[""] = sections[head[3:]] = []
+            continue
+        calls, details, options = [], [], []
+        for line in map(str.strip, lines):
+            spec, _, help = line.partition("  ")
+            if line.startswith("$ "):
+                calls.append(line[2:])
+            elif line.startswith("@"):
+                options += groups[line[1:]]
+            elif help:
+                options.append(_option(spec, help.strip()))
+            elif line.startswith("--") and " " not in line:
+                options += (one for one in groups["shared"] if one[0][0] == line)
+            else:
+                details.append(line)
+        if head.startswith("@"):
+            groups[head[1:]] = options
+            continue
+        names, _, summary = head.partition(": ")
+        names, _, runner = names.removesuffix(")").partition(" (")
+        names, _, default = names.partition(" -> ")
+        above, _, name = names.rpartition(" ")
+        example = "\n  openclaw-mem ".join(calls)
+        runner = runner or f"{name}:run"
+        made = Command(name, summary, runner, default, example, " ".join(details), options, [])
+        known[above].append(made)
+        known[names] = made.commands
+    return sections, groups
 
 
-def many(name: str, metavar: str, text: str) -> Option:
-    return option(name, metavar=metavar, action="append", default=[], help=f"{text}; may be repeated")
-
-
-def flag(name: str, text: str) -> Option:
-    return option(name, action="store_true", help=text)
-
-
-#: Options of several commands.
-QUERY = option(
-    "--query", metavar="Q", help="the query as an option; one that begins with - is written --query=-x"
-)
-SET_KNOB = many(
-    "--set",
-    "KNOB=VALUE",
-    "change one knob of the ranking, for example decay=on (`openclaw-mem config show query` lists them)",
-)
-NO_SYNC = flag("--no-sync", "use the index as it is, without a sync")
-EXIT_STATUS = flag("--exit-status", "exit with 1 if nothing relevant was found, as grep does")
-FIRST_LINE = option("--from", dest="start", metavar="N", help="first line, from 1")
-SINCE = option("--since", metavar="WHEN", help="30m, 12h, 2d or 1w ago, or a date such as 2026-02-20")
-YES = flag("--yes", "write without asking")
+def _option(spec: str, help: str) -> Option:
+    dest, colon, rest = spec.partition(":")
+    words = (rest if colon else spec).replace(", ", ",").split()
+    names = tuple(words.pop(0).split(",")) if words[0].startswith("-") else ()
+    how: dict[str, Any] = {"help": help}
+    if names and colon:
+        how["dest"] = dest
+    for word in words:
+        if word == "!":
+            how["required"] = True
+        elif word.startswith("="):
+            how["default"] = word[1:]
+        elif word.startswith("{"):
+            how["choices"] = tuple(word[1:-1].split(","))
+        elif word.startswith("["):
+            how |= {"metavar": word[1:-1], "nargs": "?", "const": ""}
+        elif word.endswith("..."):
+            how |= {"metavar": word[:-3], "action": "append", "default": []}
+            how["help"] += "; may be repeated"
+        elif word[-1] in "*+?" and not names:
+            how |= {"metavar": word[:-1], "nargs": word[-1]}
+        else:
+            how["metavar"] = word
+    if not words:
+        how["action"] = "store_true"
+    return names or (dest,), how

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.opening import looking, say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import looking, warned_settings
 from openclaw_mem_engine.cli.remember import ask, diff_lines
 from openclaw_mem_engine.cli.terminal import dim, hanging, one_line, out, say, show, stoppable, strong, width
 from openclaw_mem_engine.commands import advice
@@ -29,8 +29,7 @@ def run(arguments: Namespace) -> int:
     """List the candidates, or do what an option asks with one of them."""
     from openclaw_mem_engine.curation.curator import Curator
 
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     asked = {name: value for name in _DOING if (value := getattr(arguments, name)) is not None}
     if len(asked) > 1 or (asked and arguments.rejected):
         options = ", ".join(f"--{name}" for name in (*asked, *(["rejected"] if arguments.rejected else [])))

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.cli.opening import flush_model, say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import flush_model, warned_settings
 from openclaw_mem_engine.cli.terminal import aligned, indented, marked, one_line, say, show, stoppable, strong
 from openclaw_mem_engine.cli.text_format import destination
 from openclaw_mem_engine.sanitize import counted, visible
@@ -22,8 +22,7 @@ def run(arguments: Namespace) -> int:
     from openclaw_mem_engine.lifecycle.flush import Flusher
     from openclaw_mem_engine.lifecycle.sessions import find_session
 
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     session = find_session(settings, arguments.session)
     flusher = Flusher(settings)
     plan = flusher.plan(session, force=arguments.force)

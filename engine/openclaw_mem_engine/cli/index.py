@@ -6,7 +6,7 @@ from argparse import Namespace
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.opening import looking, open_memory, say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import looking, open_memory, warned_settings
 from openclaw_mem_engine.cli.planning import announce, plan_lines
 from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import one_line, say, show, stoppable
@@ -32,8 +32,7 @@ def run(arguments: Namespace) -> int:
         return run_agents(arguments)
     if arguments.jobs is not None:
         raise UsageError("--jobs belongs to --agents: one index is brought up to date by one sync.")
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     if arguments.dry_run and arguments.verify:
         raise UsageError("--dry-run reads only what its time or size says has changed: leave --verify out.")
     if arguments.dry_run:

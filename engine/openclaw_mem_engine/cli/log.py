@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.opening import say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import warned_settings
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.terminal import (
     dim,
@@ -43,8 +43,7 @@ def run(arguments: Namespace) -> int:
     kinds = _kinds_of(arguments.kind)
     limit = whole_number(arguments.limit, "--limit", 1) or _LIMIT
     since = moment_of(arguments.since, time.time()) if arguments.since is not None else None
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     reader = _Reader(settings, kinds, since, everyone=arguments.all)
     try:
         events = reader.new(limit)

@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.opening import say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import settings_of, warned_settings
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.terminal import crop, one_line, say, show, table, width
 from openclaw_mem_engine.commands import advice
@@ -31,8 +31,7 @@ def _opened(arguments: Namespace, switch: str = "") -> Iterator[Memories]:
     from openclaw_mem_engine.config.plugin import STORE
     from openclaw_mem_engine.plugin.memories import Memories
 
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     where = settings.origins["plugin.slot"].where
     if settings.plugin.slot != STORE:
         say(f"The agent does not use these memories: its memory plug-in is {settings.plugin.slot} ({where}).")

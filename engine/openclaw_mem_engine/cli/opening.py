@@ -46,6 +46,13 @@ def settings_of(arguments: Namespace, variables: Mapping[str, str] | None = None
     )
 
 
+def warned_settings(arguments: Namespace) -> Settings:
+    """The same, after what is odd about the configuration was printed on stderr."""
+    settings = settings_of(arguments)
+    say_warnings(settings)
+    return settings
+
+
 def open_memory(settings: Settings, faults: frozenset[str] = frozenset()) -> Memory:
     """Open the index of a workspace that exists: a mistyped path must not leave an empty index behind.
 

@@ -6,7 +6,8 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
+from itertools import chain
 from typing import Any, NoReturn
 
 from openclaw_mem_engine import __version__
@@ -219,7 +220,7 @@ def build_parser(argv: Container[str]) -> argparse.ArgumentParser:
         add_help=False,
         **shape,
     )
-    _add_commands(parser, COMMANDS, "command", shape, argv)
+    _add_commands(parser, SECTIONS, "command", shape, argv)
     group = parser.add_argument_group("options (before or after the command)")
     parser.add_common(group)
     group.add_argument("-h", "--help", action="help", help="this text, or the help of a command")
@@ -231,7 +232,7 @@ def build_parser(argv: Container[str]) -> argparse.ArgumentParser:
 
 def _add_commands(
     parser: _Parser,
-    table: tuple[Command, ...],
+    sections: Mapping[str, list[Command]],
     dest: str,
     shape: dict[str, Any],
     argv: Container[str],
@@ -249,11 +250,11 @@ def _add_commands(
         parser_class=parser_of,
         required=dest != "command",
     )
-    for command in table:
+    for command in chain.from_iterable(sections.values()):
         own = commands.add_parser(
             command.name,
             help=command.summary,
-            description=f"{command.summary[0].upper()}{command.summary[1:]}.{command.details}",
+            description=f"{command.summary[0].upper()}{command.summary[1:]}. {command.details}",
             epilog=f"examples:\n  openclaw-mem {command.example}\n",
             **shape,
         )
@@ -265,12 +266,12 @@ def _add_commands(
         for names, how in command.options:
             own.add_argument(*names, **how)
         if command.commands:
-            _add_commands(own, command.commands, "action", shape, argv, command.default)
+            _add_commands(own, {"commands": command.commands}, "action", shape, argv, command.default)
         else:
-            own.set_defaults(runner=command.runner or f"{command.name}:run")
+            own.set_defaults(runner=command.runner)
         # One line in the help of a command: what is special to it is to be seen. The default of an option
         # after the command must not undo what was given before it.
-        taken = (text for name, text in _COMMON.items() if command.json or name != "json")
+        taken = (text for name, text in _COMMON.items() if command.name != "tui" or name != "json")
         listed = f"{', '.join(taken)}: see `openclaw-mem --help`"
         common = own.add_argument_group("common options", listed)
         own.add_common(common, default=argparse.SUPPRESS)
@@ -278,8 +279,8 @@ def _add_commands(
     # The help lists the commands by what they are for, instead of in one column below their placeholder.
     parser._action_groups[-1]._group_actions.clear()
     summaries = {summary.dest: summary for summary in commands._choices_actions}
-    for title, members in SECTIONS if dest == "command" else (("commands", " ".join(summaries)),):
-        parser.add_argument_group(title)._group_actions.extend(summaries[name] for name in members.split())
+    for title, members in sections.items():
+        parser.add_argument_group(title)._group_actions.extend(summaries[one.name] for one in members)
 
 
 def whole_number(text: str | None, option: str, least: int) -> int | None:

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import open_memory, warned_settings
 from openclaw_mem_engine.cli.terminal import (
     dim,
     indented,
@@ -37,8 +37,7 @@ def run(arguments: Namespace) -> int:
     """The text, then the figures."""
     from openclaw_mem_engine.lifecycle.prompt import memory_prompt, whole_memory
 
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     whole = whole_memory(settings)
     prompt = memory_prompt(settings, arguments.session_type, arguments.citations)
     searched = _searched(settings, arguments, whole) if arguments.query is not None else None

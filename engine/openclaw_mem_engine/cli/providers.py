@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from openclaw_mem_engine.cli.opening import looking, say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import looking, warned_settings
 from openclaw_mem_engine.cli.terminal import (
     aligned,
     dim,
@@ -46,8 +46,7 @@ class Probe(NamedTuple):
 def run(arguments: Namespace) -> int:
     """Print every provider and its state; with ``--probe`` each is sent a query first. Without it nothing is
     sent or loaded."""
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     with looking(settings, needs_workspace=False) as memory:
         probes = [] if arguments.probe is None else list(_probes(memory, arguments.probe.strip()))
         chain, fallback, services = memory.chain(), memory.fallback(), memory.services()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.cli.opening import say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import warned_settings
 from openclaw_mem_engine.cli.planning import announce
 from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.qmd_opening import opened, printed
@@ -191,8 +191,7 @@ def warm_up(arguments: Namespace) -> int:
     from openclaw_mem_engine.sidecar.paths import qmd_home
     from openclaw_mem_engine.sidecar.upkeep import QmdUpkeep
 
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     if settings.qmd.command is None:
         raise UsageError(
             "memory.qmd.command is not set: there is no external program to warm up. Set it in openclaw.json "

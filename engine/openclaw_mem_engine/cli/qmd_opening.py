@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import open_memory, warned_settings
+from openclaw_mem_engine.cli.qmd_formats import FORMATS
 from openclaw_mem_engine.cli.terminal import out, say, show
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.sanitize import visible
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 def opened(arguments: Namespace) -> Iterator[tuple[Memory, QmdBackend]]:
     """A memory that searches with QMD in this process, whatever ``memory.backend`` is, with the collections
     of the configuration. Raises what ``open_memory`` raises."""
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     if settings.qmd_process:
         say(
             f"Searches ask the program {settings.qmd.command} (memory.qmd.command). This command is about "
@@ -64,7 +64,8 @@ class Contexts:
 
 def format_of(arguments: Namespace) -> str:
     """The output format. Raises UsageError for options that contradict each other."""
-    named = list(dict.fromkeys(filter(None, [arguments.format, arguments.form, arguments.json and "json"])))
+    asked = [kind for kind in FORMATS if getattr(arguments, kind)]
+    named = list(dict.fromkeys([*filter(None, [arguments.format]), *asked]))
     if len(named) > 1:
         raise UsageError(f"The formats {' and '.join(named)} contradict each other: leave one out.")
     return named[0] if named else "cli"

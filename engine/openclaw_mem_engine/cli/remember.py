@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.opening import say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import settings_of, warned_settings
 from openclaw_mem_engine.cli.terminal import (
+    can_ask,
     dim,
     is_terminal,
     marked,
@@ -44,8 +45,7 @@ def run(arguments: Namespace) -> int:
     from openclaw_mem_engine.notes.routing import remember
     from openclaw_mem_engine.notes.user_time import user_time
 
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     editor, text, target = NoteEditor(settings), " ".join(arguments.words), arguments.to
     done, tries = None, _TRIES
     while True:
@@ -148,7 +148,7 @@ def diff_lines(diff: str) -> Iterator[str]:
 
 def ask(answers: Mapping[str, str] = _UNDO_ANSWERS) -> str:
     """The answer to the diff above. Raises UsageError without a terminal to ask on."""
-    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+    if not can_ask():
         raise UsageError(
             "Nothing was written: a change of a file needs confirmation. Run it on a terminal, or add --yes."
         )

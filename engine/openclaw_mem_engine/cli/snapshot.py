@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.opening import flush_model, say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import flush_model, warned_settings
 from openclaw_mem_engine.cli.terminal import one_line, say, show, stoppable, strong
 from openclaw_mem_engine.sanitize import counted, visible
 
@@ -20,8 +20,7 @@ def run(arguments: Namespace) -> int:
     from openclaw_mem_engine.lifecycle.sessions import find_session
     from openclaw_mem_engine.lifecycle.snapshot import Snapshots, naming
 
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     session = find_session(settings, arguments.session)
     snapshots = Snapshots(settings)
     written: Written | None = None

@@ -85,20 +85,12 @@ def status(arguments: Namespace) -> int:
         if held is None:
             lines.append("  There is no index yet: `openclaw-mem index` makes it.")
         else:
-            data |= {
-                "files": held.files,
-                "chunks": held.chunks,
-                "embeddings": held.cached,
-                "syncedAt": synced,
-            }
-            sizes = (
-                counted(held.files, "file"),
-                counted(held.chunks, "chunk"),
-                counted(held.cached, "embedding"),
-            )
+            data |= {"files": held.files, "chunks": held.chunks, "embeddings": held.cached}
+            data["syncedAt"] = synced
             since = f"{duration(time.time() - synced)} ago" if synced is not None else "never"
             lines = [f"{settings.store.kind}: {one_line(str(data['index']))}"]
-            lines.append(f"  {', '.join(sizes)}; last synced: {since}")
+            sizes = _counts(held.files, held.chunks, held.cached)
+            lines.append(f"  {sizes}; last synced: {since}")
     except IndexUnavailable as error:
         data["error"], failed = str(error), True
         lines.append(f"  {one_line(str(error))}")
@@ -203,26 +195,18 @@ def remove(arguments: Namespace) -> int:
     return 0
 
 
+def _counts(files: int, chunks: int, embeddings: int) -> str:
+    return f"{counted(files, 'file')}, {counted(chunks, 'chunk')}, {counted(embeddings, 'embedding')}"
+
+
 def _sizes(held: Held) -> str:
     if not held.bytes:
         return f"{one_line(held.server)}: only its name"
-    numbers = (
-        (held.files, "file"),
-        (held.chunks, "chunk"),
-        (held.words, "row"),
-        (held.embeddings, "embedding"),
-    )
-    files, chunks, words, embeddings = (counted(*number) for number in numbers)
-    return (
-        f"{one_line(held.server)}: {files}, {chunks}, {words} of words, {embeddings}: {byte_size(held.bytes)}"
-    )
+    sizes = f"{_counts(held.files, held.chunks, held.embeddings)}, {counted(held.words, 'row')} of words"
+    return f"{one_line(held.server)}: {sizes}: {byte_size(held.bytes)}"
 
 
 def _show_copied(done: Copied, *rest: str, as_json: bool) -> None:
-    sizes = (
-        counted(done.files, "file"),
-        counted(done.chunks, "chunk"),
-        counted(done.embeddings, "embedding"),
-    )
-    lines = [f"Copied {', '.join(sizes)} to {one_line(done.target)}.", *indented(rest)]
+    sizes = _counts(done.files, done.chunks, done.embeddings)
+    lines = [f"Copied {sizes} to {one_line(done.target)}.", *indented(rest)]
     show(done._asdict(), lines, as_json=as_json)

@@ -9,7 +9,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.log import moment_of, unknown_kind
-from openclaw_mem_engine.cli.opening import say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import warned_settings
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.terminal import crop, dim, indented, marked, one_line, pad, show, strong, width
 from openclaw_mem_engine.cli.text_format import clock_text
@@ -36,8 +36,7 @@ def run(arguments: Namespace) -> int:
         raise unknown_kind(unknown[0], MOMENT_KINDS)
     since = moment_of(arguments.since, time.time()) if arguments.since is not None else None
     limit = whole_number(arguments.limit, "--limit", 1) or _LIMIT
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     whole, session = read_timeline(settings), None
     if wanted := arguments.session:
         # One that was reset is in the timeline alone.

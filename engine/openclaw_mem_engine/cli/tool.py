@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import open_memory, warned_settings
 from openclaw_mem_engine.cli.search import brought_up_to_date
 from openclaw_mem_engine.cli.terminal import print_json, say, stoppable
 from openclaw_mem_engine.config.plugin import STORE
@@ -26,8 +26,7 @@ def run(arguments: Namespace) -> int:
     from openclaw_mem_engine.plugin.agent_tools import STORE_TOOLS, check_tool
     from openclaw_mem_engine.tools import memory_get, memory_search
 
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     tool = check_tool(settings, arguments.name)
     given = _parameters(arguments.parameters, tool.parameters)
     if tool.slot == STORE:

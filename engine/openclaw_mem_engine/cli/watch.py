@@ -6,7 +6,7 @@ import time
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import open_memory, warned_settings
 from openclaw_mem_engine.cli.planning import announce
 from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import flush_out, json_text, one_line, out, stoppable
@@ -27,8 +27,7 @@ _NAMED_JSON = 50
 
 def run(arguments: Namespace) -> int:
     """Follow the workspace until Ctrl-C or SIGTERM, which is how it is meant to end: exit code 0."""
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
 
     def show(event: FollowEvent) -> None:
         out(json_line(event, settings) if arguments.json else text_line(event, settings))

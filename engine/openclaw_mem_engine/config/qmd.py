@@ -108,9 +108,6 @@ class QmdSessions:
     retention_days: int | None = setting(
         Rule("int", 1, unit="days"), "how many days back conversations are exported; unset: all"
     )
-    export_dir: str | None = setting(
-        Rule("path"), "not used: the export is kept in our data folder, beside the index that is made from it"
-    )
 
 
 @dataclass(frozen=True, slots=True)

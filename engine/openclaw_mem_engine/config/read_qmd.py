@@ -25,8 +25,9 @@ from openclaw_mem_engine.errors import ConfigError
 _ACTION = Rule("text", choices=("allow", "deny"))
 _TEXT = Rule("text")
 _MATCH = ("channel", "chatType", "keyPrefix", "rawKeyPrefix")
-#: Keys of OpenClaw's for which there is nothing here: another program between it and QMD.
-_NOT_USED = ("mcporter",)
+#: Keys of OpenClaw's for which there is nothing here: another program between it and QMD, and the folder of
+#: exported conversations, which are kept in our data folder.
+_NOT_USED = ("mcporter", "sessions.exportDir")
 
 
 def qmd_layer(
@@ -44,7 +45,7 @@ def qmd_layer(
         dotted = f"memory.qmd.{printable(key)}"
         known = SETTINGS.get(ours)
         if known is None:
-            not_used = key.split(".")[0] in _NOT_USED
+            not_used = f"{key}.".startswith(tuple(f"{name}." for name in _NOT_USED))
             known_key = IgnoredKey(dotted, known=True)
             ignored.append(known_key if not_used else unknown_key("memory.qmd", key, _read_keys()))
             continue
@@ -52,11 +53,8 @@ def qmd_layer(
             continue
         if known.rule.kind == "table":
             known.rule.check(value, where(dotted))
-        if (entry := openclaw_entry(ours, value, where(dotted), warn)) is None:
-            continue
-        if ours == "qmd.sessions.export_dir":
-            ignored.append(IgnoredKey(dotted, "the export is kept in our data folder", known=True))
-        layer[ours] = entry
+        if (entry := openclaw_entry(ours, value, where(dotted), warn)) is not None:
+            layer[ours] = entry
     return layer
 
 

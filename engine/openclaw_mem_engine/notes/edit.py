@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 _NO_NEWLINE = "\\ No newline at end of file"
-_CONTEXT = 3
 
 
 @dataclass(frozen=True)  # without slots, for what is computed once
@@ -29,32 +28,28 @@ class NoteEdit:
     @property
     def added(self) -> int:
         """Lines that the note has afterwards and had not before; a changed line counts here too."""
-        return sum(line.startswith("+") for line in self._changes[2:])
+        return sum(line.startswith("+") for line in self._lines[2:])
 
     @property
     def removed(self) -> int:
         """Lines that the note loses; a changed line counts here too."""
-        return sum(line.startswith("-") for line in self._changes[2:])
+        return sum(line.startswith("-") for line in self._lines[2:])
 
-    def diff(self, context: int = _CONTEXT) -> str:
-        """The unified diff, with ``context`` lines around each change; "" when nothing changes. Line endings
-        are shown as ``\\n``; a missing one at the end is said, as ``diff`` does."""
-        shown = self._changes if context == _CONTEXT else self._lines(context)
-        return "".join(f"{line}\n" for line in shown)
+    def diff(self) -> str:
+        """The unified diff; "" when nothing changes. Line endings are shown as ``\\n``; a missing one at the
+        end is said, as ``diff`` does."""
+        return "".join(f"{line}\n" for line in self._lines)
 
     @cached_property
-    def _changes(self) -> list[str]:
+    def _lines(self) -> list[str]:
         """Computed once: a note of 10 MB takes seconds."""
-        return self._lines(_CONTEXT)
-
-    def _lines(self, context: int) -> list[str]:
         old, new = _split(self.before), _split(self.after)
         names = (
             ("/dev/null" if self.before is None else f"a/{self.path}"),
             ("/dev/null" if self.after is None else f"b/{self.path}"),
         )
         shown: list[str] = []
-        for line in difflib.unified_diff(old, new, *names, n=context, lineterm=""):
+        for line in difflib.unified_diff(old, new, *names, lineterm=""):
             is_open = line[:1] in "+- " and len(shown) > 1 and not line.endswith("\n")
             shown.append(line.removesuffix("\n"))
             if is_open:

@@ -17,7 +17,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -63,13 +63,11 @@ class NoteEditor:
     """The notes of one workspace. Safe between threads and processes. Methods raise NoteRefused for a path
     that cannot be a note, NoteChanged, and WorkspaceError when the disk refuses."""
 
-    def __init__(
-        self, settings: Settings, clock: Callable[[], float] = time.time, log: EventLog | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
         self._settings = settings
         self._clock = clock
-        # A log of its own is open only while it is written to: an editor is not closed.
-        self._log = nullcontext(log) if log else closing(EventLog(settings.data_dir / EVENTS_FILE, clock))
+        # Open only while it is written to: an editor is not closed.
+        self._log = closing(EventLog(settings.data_dir / EVENTS_FILE, clock))
         key = hashlib.sha256(os.fsencode(os.path.realpath(settings.workspace))).hexdigest()[:16]
         self._folder = settings.data_dir / "edits" / key
 

@@ -120,16 +120,6 @@ class Usage:
 Meter = Callable[[Usage], None]
 
 
-class Caps(Protocol):
-    """Where the caps of servers are stored. Safe to call from several threads."""
-
-    def item_cap(self, key: str) -> int | None:
-        """How many inputs the provider with this ``key`` takes at once; None when nothing is known."""
-
-    def set_item_cap(self, key: str, items: int) -> None:
-        """Store how many it takes, at least 1."""
-
-
 class Service(Protocol):
     """What embedders, chat models and rerankers have in common. Safe to call from several threads."""
 

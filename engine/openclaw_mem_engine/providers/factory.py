@@ -219,7 +219,7 @@ class ProviderSet:
         spec = choice.spec
         if spec is not None and spec.provider in ENDPOINT_NAMES and not self._resident:
             spec = replace(spec, timeout_s=ONE_SHOT_TIMEOUT_S)
-        made = make_embedder(spec, meter=self.records.add_usage, caps=self.records) if spec else None
+        made = make_embedder(spec, meter=self.records.add_usage) if spec else None
         if spec is None or made is None:
             return None
         batch = self._settings.provider.batch

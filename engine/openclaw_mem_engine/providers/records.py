@@ -1,4 +1,4 @@
-"""What is remembered about embedding providers between runs: tokens used, failures, batch caps, batch jobs.
+"""What is remembered about embedding providers between runs: tokens used, failures, batch jobs.
 
 One state database. It holds counts, times, hashes and redacted error messages; never a text, never a key.
 """
@@ -44,7 +44,6 @@ CREATE TABLE health(
   key TEXT PRIMARY KEY, failing_since REAL, reason TEXT NOT NULL, failures INTEGER NOT NULL,
   next_retry REAL, last_ok REAL, last_ms REAL, key_tag TEXT NOT NULL, day TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE item_caps(key TEXT PRIMARY KEY, items INTEGER NOT NULL, day TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE jobs(
   id TEXT PRIMARY KEY, provider_key TEXT NOT NULL, provider TEXT NOT NULL, state TEXT NOT NULL,
   submitted_at REAL NOT NULL, texts TEXT NOT NULL
@@ -175,18 +174,6 @@ class ProviderRecords(StateRecords):
         salt = found[0] if found else self._salt
         return hashlib.blake2b(utf8(given), key=utf8(salt)[:64], digest_size=4).hexdigest()
 
-    def item_cap(self, key: str) -> int | None:
-        """How many texts this endpoint takes in one request, where that was found out."""
-        sql = "SELECT items FROM item_caps WHERE key = ?"
-        return next(iter(self._file.read(sql, (key,), lambda row: max(1, int(row[0])))), None)
-
-    def set_item_cap(self, key: str, items: int) -> None:
-        """Store it, at least 1."""
-        self._file.write(
-            "INSERT OR REPLACE INTO item_caps VALUES(?,?,?)",
-            (key, max(1, _count(items)), self._file.today().isoformat()),
-        )
-
     def jobs(self, key: str) -> list[StoredJob]:
         """The jobs of a vector space, oldest first."""
         return self._file.read(
@@ -210,7 +197,7 @@ class ProviderRecords(StateRecords):
         if not new_day:
             return
         limit = (self._file.today() - timedelta(days=KEEP_DAYS)).isoformat()
-        for table in ("usage", "health", "item_caps"):
+        for table in ("usage", "health"):
             connection.execute(f"DELETE FROM {table} WHERE day < ?", (limit,))
         oldest = self._file.now() - KEEP_JOBS_DAYS * 86_400
         connection.execute("DELETE FROM jobs WHERE submitted_at < ?", (oldest,))

@@ -17,7 +17,7 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ConfigError
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.base import Caps, Embedder, Meter
+    from openclaw_mem_engine.providers.base import Embedder, Meter
 
 #: Seconds to wait for the embedding of one query, and for one batch of documents.
 QUERY_TIMEOUT_S = 60.0
@@ -58,10 +58,9 @@ class EmbedderSpec:
 class Provider(Protocol):
     """A kind of embedder. No method loads a model or sends anything."""
 
-    def make(self, spec: EmbedderSpec, meter: Meter | None, caps: Caps | None) -> Embedder:
-        """A new embedder. ``meter`` is called for every counted request, ``caps`` stores how many inputs a
-        server takes; both are for providers with requests. Raises ProviderError or ConfigError for a spec
-        that cannot be used."""
+    def make(self, spec: EmbedderSpec, meter: Meter | None) -> Embedder:
+        """A new embedder. ``meter`` is called for every counted request. Raises ProviderError or ConfigError
+        for a spec that cannot be used."""
 
     def model_name(self, given: str) -> str:
         """The name of the model in effect; the default for ""."""
@@ -74,7 +73,7 @@ class Provider(Protocol):
 class _Local:
     """Models in GGUF files, loaded with llama.cpp in a child process."""
 
-    def make(self, spec: EmbedderSpec, meter: Meter | None, caps: Caps | None) -> Embedder:  # noqa: ARG002
+    def make(self, spec: EmbedderSpec, meter: Meter | None) -> Embedder:  # noqa: ARG002
         from openclaw_mem_engine.providers.local.embedder import LocalEmbedder
 
         return LocalEmbedder(
@@ -124,15 +123,13 @@ def provider_named(name: str) -> Provider:
     return found
 
 
-def make_embedder(
-    spec: EmbedderSpec, *, meter: Meter | None = None, caps: Caps | None = None
-) -> Embedder | None:
+def make_embedder(spec: EmbedderSpec, *, meter: Meter | None = None) -> Embedder | None:
     """The embedder that ``spec`` asks for, as :meth:`Provider.make` says; None for "none" (BM25 only).
 
     A missing API key or model file shows at the first text (NotConfigured), not here: the embedder still
     names its vector space, so that an index keeps its vectors.
     """
-    return None if spec.provider == "none" else provider_named(spec.provider).make(spec, meter, caps)
+    return None if spec.provider == "none" else provider_named(spec.provider).make(spec, meter)
 
 
 def _unknown(name: str) -> ConfigError:

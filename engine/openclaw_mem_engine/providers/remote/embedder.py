@@ -1,7 +1,7 @@
 """Embeddings over HTTP from any provider whose protocol is known (``wires``).
 
 Texts are packed into requests, several of which are in flight. A request that a server refuses as too large
-is sent in halves, and the size that passes is stored.
+is sent in halves, and later ones have no more texts than these.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 import queue
 import threading
 from array import array
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeAlias
@@ -28,11 +28,10 @@ from openclaw_mem_engine.providers.base import (
 )
 from openclaw_mem_engine.providers.base_embedder import BaseEmbedder
 from openclaw_mem_engine.providers.prices import estimated_tokens
-from openclaw_mem_engine.providers.registry import BATCH_TIMEOUT_S, QUERY_TIMEOUT_S
 from openclaw_mem_engine.providers.remote.limits import (
     MAX_BATCH_BYTES,
-    LearnedCaps,
     Packing,
+    batch_end,
     max_input_bytes,
     sendable,
 )
@@ -42,7 +41,8 @@ from openclaw_mem_engine.providers.remote.wires import SPLIT_STATUSES, parsed
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.model import Progress
-    from openclaw_mem_engine.providers.base import Caps, Floats, Keep, Meter, Purpose, Vector
+    from openclaw_mem_engine.providers.base import Floats, Keep, Meter, Purpose, Vector
+    from openclaw_mem_engine.providers.registry import EmbedderSpec
     from openclaw_mem_engine.providers.remote.wires import Wire
 
 #: (first input, end of inputs, body) of an answered request, and (first, end) of a batch.
@@ -56,52 +56,46 @@ _SLICE_S = 0.1
 class RemoteEmbedder(BaseEmbedder):
     """Embeddings from one endpoint.
 
-    ``base_url`` and ``model`` default to those of the ``wire``'s provider, whose own host wants an
-    ``api_key`` (NotConfigured at the first text, with ``key_missing``). All tries of a query together take at
-    most ``query_timeout_s``; a try of a document request ``batch_timeout_s``. ``concurrency``: requests in
-    flight. ``meter`` gets the usage of every answered request; ``caps`` stores how many inputs the server
-    takes. Raises ConfigError for a base URL, key or header that cannot be sent.
+    Address and model of ``spec`` default to those of the ``wire``'s provider, whose own host wants a key
+    (NotConfigured at the first text). All tries of a query together take at most ``timeout_s``; a try of a
+    document request ``batch_timeout_s``. ``meter`` gets the usage of every answered request. Raises
+    ConfigError for a base URL, key or header that cannot be sent.
     """
 
     def __init__(
         self,
         wire: Wire,
+        spec: EmbedderSpec,
         *,
-        base_url: str = "",
-        api_key: str = "",
-        key_missing: str = "",
-        model: str = "",
-        headers: Mapping[str, str] | None = None,
-        query_timeout_s: float = QUERY_TIMEOUT_S,
-        batch_timeout_s: float = BATCH_TIMEOUT_S,
         max_retries: int = 5,
-        concurrency: int = 4,
         max_batch_items: int | None = None,
         meter: Meter | None = None,
-        caps: Caps | None = None,
         timing: Timing = TIMING,
     ) -> None:
         self.wire = wire
         self.id = wire.id
-        self.model = wire.model_name(model)
+        self.model = wire.model_name(spec.model)
         self.dims: int | None = None
         self.max_input_bytes = max_input_bytes(self.id, self.model)
         #: Sends requests for other interfaces of this endpoint as well; call ``check_key`` before.
-        self.transport = Transport(wire, base_url=base_url, api_key=api_key, headers=headers, timing=timing)
+        self.transport = Transport(
+            wire, base_url=spec.base_url, api_key=spec.api_key, headers=spec.headers, timing=timing
+        )
         self.base_url = self.transport.base_url
         self.host = "" if self.transport.is_loopback else self.transport.host
-        self.key = wire.space_key(self.base_url, self.model, headers or {})
+        self.key = wire.space_key(self.base_url, self.model, spec.headers)
         is_public = bool(wire.public_host) and urlsplit(self.base_url).hostname == wire.public_host
         self._needs_key = is_public and not self.transport.has_key
-        self._key_missing = key_missing
-        self._timeouts_s: dict[Purpose, float] = {"query": query_timeout_s, "document": batch_timeout_s}
+        self._key_missing = spec.key_missing
+        self._timeouts_s: dict[Purpose, float] = {"query": spec.timeout_s, "document": spec.batch_timeout_s}
         self._policies: dict[Purpose, RetryPolicy] = {
             # A query should be quick, and BM25 can answer instead.
             "query": RetryPolicy(min(max_retries, 3), max_hint_s=RETRY_CAP_S),
             "document": RetryPolicy(max_retries),
         }
-        self._concurrency = max(1, concurrency)
-        self._caps = LearnedCaps(self.key, max_batch_items or wire.max_items, MAX_BATCH_BYTES, caps)
+        self._concurrency = max(1, spec.concurrency)
+        #: Inputs of one request; fewer once the server has refused so many and taken the halves.
+        self._max_items = max_batch_items or wire.max_items
         self._meter = meter
         self._lock = threading.Lock()
 
@@ -173,7 +167,7 @@ class RemoteEmbedder(BaseEmbedder):
 
     def _answers(self, packing: Packing, cancel: CancelToken | None) -> Generator[Answered, None, None]:
         """Every answer, as they come in."""
-        batches = packing.batches(self._caps)
+        batches = self._requests(packing)
         first = next(batches)
         batches = chain([first], batches)
         if self._concurrency > 1 and first[1] < len(packing.inputs):
@@ -181,6 +175,13 @@ class RemoteEmbedder(BaseEmbedder):
         else:
             for batch in batches:
                 yield from self._embed(packing, *batch, cancel)
+
+    def _requests(self, packing: Packing) -> Iterator[Batch]:
+        """(start, end) of the inputs for one request each, cut late: with what was refused until then."""
+        end = 0
+        while end < len(packing.inputs):
+            start, end = end, batch_end(packing.sizes, end, MAX_BATCH_BYTES, self._max_items)
+            yield start, end
 
     def _in_parallel(
         self, packing: Packing, batches: Iterator[Batch], cancel: CancelToken | None
@@ -243,30 +244,27 @@ class RemoteEmbedder(BaseEmbedder):
         self, packing: Packing, start: int, end: int, cancel: CancelToken | None
     ) -> Iterator[Answered]:
         """The answers to inputs ``start`` to ``end``: one, or several when the server has a cap."""
-        most = self._caps.max_items
-        if end - start > most:  # learned since this batch was cut
+        most = self._max_items
+        if end - start > most:  # found out since this batch was cut
             for part in range(start, end, most):
                 yield from self._embed(packing, part, min(part + most, end), cancel)
             return
-        sizes = packing.sizes[start:end]
         try:
             body = self._ask(packing.inputs[start:end], "document", cancel)
         except RequestFailed as exc:
             if exc.status not in SPLIT_STATUSES:
                 raise
             if end - start == 1:
-                raise _refused(
-                    exc, packing.positions[start], f" It was sent as the only text: {sizes[0]:,} bytes."
-                ) from None
+                how = f" It was sent as the only text: {packing.sizes[start]:,} bytes."
+                raise _refused(exc, packing.positions[start], how) from None
         else:
-            self._caps.passed(sizes)
             yield start, end, body
             return
         stop_if_cancelled(cancel)
         half = (end - start + 1) // 2
         yield from self._embed(packing, start, start + half, cancel)
         yield from self._embed(packing, start + half, end, cancel)
-        self._caps.halved(sizes, half)
+        self._max_items = min(self._max_items, half)
 
     def _ask(self, texts: Sequence[str], purpose: Purpose, cancel: CancelToken | None) -> bytes:
         """The body of the answer to one request."""

@@ -19,7 +19,7 @@ from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.base import BadAnswer
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.base import Caps, Embedder, Meter, Purpose
+    from openclaw_mem_engine.providers.base import Embedder, Meter, Purpose
     from openclaw_mem_engine.providers.registry import EmbedderSpec
 
 #: Refusals that may mean "too many or too long inputs", however the message words it.
@@ -110,23 +110,11 @@ class Wire(ABC):
             return "Check the model name; a text may be too long for this model."
         return "Try again later, or choose another provider."
 
-    def make(self, spec: EmbedderSpec, meter: Meter | None, caps: Caps | None) -> Embedder:
+    def make(self, spec: EmbedderSpec, meter: Meter | None) -> Embedder:
         """An embedder that speaks this protocol, as the registry asks for it. Raises ConfigError."""
         from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
 
-        return RemoteEmbedder(
-            self,
-            base_url=spec.base_url,
-            api_key=spec.api_key,
-            key_missing=spec.key_missing,
-            model=spec.model,
-            headers=spec.headers,
-            query_timeout_s=spec.timeout_s,
-            batch_timeout_s=spec.batch_timeout_s,
-            concurrency=spec.concurrency,
-            meter=meter,
-            caps=caps,
-        )
+        return RemoteEmbedder(self, spec, meter=meter)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ from openclaw_mem_engine.providers.static.wordpiece import WordPiece
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
-    from openclaw_mem_engine.providers.base import Caps, Embedder, Floats, Meter, Purpose, Vector
+    from openclaw_mem_engine.providers.base import Embedder, Floats, Meter, Purpose, Vector
     from openclaw_mem_engine.providers.registry import EmbedderSpec
 
 MODEL = "static-minilm-256-int8"
@@ -170,7 +170,7 @@ class StaticEmbedder(BaseEmbedder):
 
 
 class _Static:
-    def make(self, spec: EmbedderSpec, meter: Meter | None, caps: Caps | None) -> Embedder:  # noqa: ARG002
+    def make(self, spec: EmbedderSpec, meter: Meter | None) -> Embedder:  # noqa: ARG002
         if spec.model not in ("", MODEL):
             raise ProviderError(
                 f"The static provider has one model, {MODEL}, not {spec.model!r}. "

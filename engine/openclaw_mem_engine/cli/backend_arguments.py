@@ -1,0 +1,224 @@
+"""The commands ``qmd``, ``memories`` and ``store``, as text (see ``command_table``)."""
+
+BACKEND_COMMANDS = r"""
+@qmd-formats
+  --format {cli,json,csv,md,xml,files}  cli (default), json, csv, md, xml, or files: one line each
+  --csv    the same as --format csv
+  --md     the same as --format md
+  --xml    the same as --format xml
+  --files  the same as --format files
+
+@qmd-lines
+  -l, --lines N      how many lines
+  --no-line-numbers  only the text
+
+@qmd-search
+  words:QUERY*              the query
+  --query
+  -n N                      how many documents, 200 at most (default 5; 20 for json and files)
+  --all                     all of them, 200 at most
+  --min-score X             drop results below this score (default 0; vsearch: 0.3)
+  -c, --collection NAME...  search this collection only
+  --full                    the whole document instead of a snippet
+  --line-numbers            number the lines
+  --explain                 also how each score was made
+  --no-rerank               do not use the reranker
+  --profile P               ranking: qmd-documented (default), qmd-2.8
+  --set
+  --session-key KEY         session key of the search, for memory.qmd.scope
+  --exit-status
+  --no-sync
+  @qmd-formats
+
+@collection
+  name:NAME  the collection
+
+== other stores and backends
+
+qmd: the QMD backend: search whole documents in collections
+  $ qmd query "vpn certificate"
+
+qmd search (qmd_search:run): search documents by words only (BM25, no model)
+  $ qmd search "vpn certificate" -c notes --format json
+  @qmd-search
+
+qmd vsearch (qmd_search:run): search documents by vectors only
+  $ qmd vsearch "how do I log in from home"
+  @qmd-search
+
+qmd query (qmd_search:run): search documents by words and vectors, with expansion and reranking
+  $ qmd query "vpn" --explain
+  $ qmd query $'lex: vpn\nvec: log in from home'
+  Lines that begin with lex:, vec: or hyde: are searched as they are, without expansion.
+  @qmd-search
+
+qmd get (qmd_documents:get): print one document, by path or #docid
+  $ qmd get notes/vpn.md:50 -l 20
+  $ qmd get '#a1b2c3'
+  reference:PATH[:FROM[:COUNT]]  a path, qmd:// path or #docid
+  --from
+  @qmd-lines
+
+qmd multi-get (qmd_documents:multi_get): print documents, by glob or by a list of paths and docids
+  $ qmd multi-get 'notes/2026-*.md' --format json
+  $ qmd multi-get 'a.md, #a1b2c3'
+  pattern:GLOB|LIST  a glob, or a list separated by commas
+  --max-bytes N      exclude larger documents (default 65536)
+  @qmd-lines
+  @qmd-formats
+
+qmd ls (qmd_documents:ls): list the collections, or the documents of one
+  $ qmd ls notes/work
+  path:COLLECTION[/FOLDER]?  default: the collections
+
+qmd collection: the folders that are indexed
+  $ qmd collection add ~/notes --name notes
+
+qmd collection add (qmd_collections:add): index a folder under a name
+  $ qmd collection add ~/notes --name notes --mask '**/*.md'
+  path:FOLDER          `.` is the current one
+  --name NAME          default: the name of the folder
+  --mask, --glob GLOB  which files (default **/*.md)
+  --ignore GLOB...     which files to exclude
+
+qmd collection list (qmd_collections:show_all): every collection
+  $ qmd collection list
+
+qmd collection show (qmd_collections:show_one): one collection
+  $ qmd collection show notes
+  @collection
+
+qmd collection remove (qmd_collections:remove): remove a collection; its files stay
+  $ qmd collection remove notes
+  A collection of openclaw.json is removed in that file.
+  @collection
+
+qmd collection rename (qmd_collections:rename): give a collection another name
+  $ qmd collection rename notes work
+  @collection
+  new:NEW  the new name
+
+qmd collection include (qmd_collections:include): search a collection even if none is named
+  $ qmd collection include notes
+  @collection
+
+qmd collection exclude (qmd_collections:include): search a collection only if it is named
+  $ qmd collection exclude notes
+  @collection
+
+qmd collection update-cmd (qmd_collections:update_command): set the shell command that an update first
+      runs in the folder
+  $ qmd collection update-cmd notes 'rsync -a host:notes/ .'
+  Without a command, the present one is removed. Only a command that is set here ever runs, never one from
+  an index.yml.
+  @collection
+  words:COMMAND*  in quotes
+
+qmd context: descriptions of folders, shown with their documents
+  $ qmd context add / "Notes of a system administrator"
+
+qmd context add (qmd_collections:context_add): describe a folder
+  $ qmd context add qmd://notes/work "What we do at work"
+  path:PATH?  a qmd:// path, `/` for all, or a folder (default: the current one)
+  text:TEXT   the description, shown with every document of the folder
+
+qmd context list (qmd_collections:context_list): every context
+  $ qmd context list
+
+qmd context rm (qmd_collections:context_rm): remove a context
+  $ qmd context rm qmd://notes/work
+  path:PATH  a qmd:// path, `/` for all, or a folder
+
+qmd update (qmd:update): update the index with modified files
+  $ qmd update --pull
+  Vectors are made by `qmd embed`, and by `index`.
+  --pull                 first `git pull --ff-only` in collections that are in a git work tree
+  -c, --collection NAME  this collection only
+
+qmd embed (qmd:embed): make the vectors that are missing
+  $ qmd embed
+  $ qmd embed -f
+  -f, --force  make all of them again
+
+qmd status (qmd:status): what the index holds
+  $ qmd status
+
+qmd cleanup (qmd:cleanup): remove what is no longer needed
+  $ qmd cleanup --dry-run
+  --dry-run  only count what would be removed
+
+qmd warm-up (qmd:warm_up): make the collections and the index of the external program, and search once
+  $ qmd warm-up
+  Its models are loaded (and downloaded, which takes minutes) if memory.qmd.searchMode needs them.
+  --models  make vectors and load the models in every search mode
+
+memories: the single memories of the plug-in memory-lancedb
+  $ memories list
+
+memories list (memories:listed): all memories, newest first
+  $ memories list
+
+memories search (memories:search): the nearest memories with their scores
+  $ memories search "tea"
+  words:QUERY+  the query
+  --limit N     how many at most (default 5)
+
+memories stats (memories:stats): the number of memories in each category
+  $ memories stats
+
+memories store (memories:store): keep a text, even if auto-capture refuses it
+  $ memories store "the NAS is called heron" --category entity
+  words:TEXT+          what to keep
+  --category C =other  preference, decision, entity, fact, other
+  --importance X =0.7  0 to 1 (default 0.7)
+
+memories forget (memories:forget): remove the memory with this id
+  $ memories forget 6f1c22ab
+  id:ID  as `list` prints it; the first 8 characters are enough
+
+memories capture (memories:capture): decide about each text as auto-capture does, name the rule, and store
+      what it takes
+  $ memories capture --dry-run "I prefer dark mode" "thanks"
+  $ memories capture --dry-run --session main
+  texts:TEXT*   what a user said; one argument for each text
+  --session ID  what the user said in this session
+  --dry-run
+
+memories recall (memories:recall): the memories that would be put before a prompt
+  $ memories recall "which tea?"
+  words:PROMPT+  the prompt
+
+store: the PostgreSQL servers that hold indexes instead of a file
+  $ store status
+
+store init (store:init): make or update the tables on every server of store.servers
+  $ store init
+  It connects as the role in OPENCLAW_MEM_STORE_OWNER, which owns the tables, and gives the role of
+  store.servers the rights to use them.
+
+store status (store:status): which server and shard hold the agent's index, and whether each server
+      answers
+  $ store status
+  $ store status --agent ops --json
+  Passwords are never shown. Exit code 6 when a server cannot be used.
+
+store migrate (store:migrate): copy the agent's index from its file to the servers, or back, with its
+      embeddings
+  $ store migrate --to postgres
+  $ store migrate --to sqlite --replace
+  The source does not change. Searches see the old content of the target until all is copied.
+  --to {postgres,sqlite} !  where the copy goes
+  --replace                 replace an index with files that the target already has
+
+store move (store:move): move the agent's index to another of the servers
+  $ store move --agent ops --to 2
+  It is copied and counted, then all hosts use the copy, then the old one is removed.
+  --to SERVER !  its number in store.servers, from 1, or host:port/database as `store status` prints it
+
+store remove (store:remove): remove the index of a retired agent from all servers, with the text of its
+      notes
+  $ store remove --agent ops
+  It shows what will be removed, asks, and removes text, words and embeddings. The notes stay. It refuses
+  while a sync is running. A host that still syncs the agent makes the index again.
+  --yes  remove without asking
+"""
