@@ -184,6 +184,9 @@ def evidence(
 
 def _words_missing(source: CandidateList, candidate: Candidate) -> str:
     words = [word for word in source.words if any(c.isalnum() for c in word)]
+    if source.every:  # the index may also match other forms of a word: only those written so are surely held
+        written = set(re.findall(r"[^\W_]+", candidate.text.lower()))
+        words = [word for word in words if not word.isascii() or word.lower() not in written] or words
     many = len(words) > 1
     what = "does not contain" + " all of:" * many if source.every or not many else "contains none of:"
     excluded = (
