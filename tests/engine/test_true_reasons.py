@@ -229,7 +229,7 @@ SENTENCES: dict[str, Check] = {
     ),
     r"(?:BM25 )?no match: the text does not contain (\w+)": lambda oracle, row, found: (
         not oracle.holds(row.chunk_id, found[1])
-        and all(
+        and all(oracle.every and oracle.holds(row.chunk_id, other) for other in set(oracle.words) - {found[1]})
             oracle.every and oracle.holds(row.chunk_id, word) for word in oracle.words if word != found[1]
         )
     ),
