@@ -229,9 +229,7 @@ SENTENCES: dict[str, Check] = {
     ),
     r"(?:BM25 )?no match: the text does not contain (\w+)": lambda oracle, row, found: (
         not oracle.holds(row.chunk_id, found[1])
-        and all(oracle.every and oracle.holds(row.chunk_id, other) for other in set(oracle.words) - {found[1]})
-            oracle.every and oracle.holds(row.chunk_id, word) for word in oracle.words if word != found[1]
-        )
+        and all(oracle.every and oracle.holds(row.chunk_id, word) for word in {*oracle.words} - {found[1]})
     ),
     r"the file name, which this profile does not search, contains: (.+)": lambda oracle, row, found: (
         oracle.knobs.name_weight == 0
