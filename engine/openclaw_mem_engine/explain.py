@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Dropped rows that a report lists; the rest is counted.
 DROPPED_LISTED = 20
+#: What the formulas of stages leave open.
+_CONSTANTS = {"k": "k = {:g}", "half_life_days": "half-life = {:g} days", "lambda": "λ = {:g}"}
 #: Of a hit whose score is below the limit.
 RESCUED = "kept by keyword rescue"
 
@@ -55,6 +57,7 @@ def arithmetic(row: Row, trace: Trace) -> str:
     for at, operand in enumerate(later):
         if _is_idle(operand):
             note = _own_note(operand, trace)
+            note = f"no decay: {note}" if operand.stage == "decay" else note
             text += f" ({note})" if note else ""
             continue
         total = operand.applied(total)
@@ -209,11 +212,7 @@ def stage_formula(stage: Stage, trace: Trace) -> str:
         for lst in trace.lists
         if stage.kind == "fusion" and (name := f"{lst.term}_score") in constants
     ]
-    more = [
-        f"{name.replace('_', ' ')} = {constants[name]:g}"
-        for name in ("k", "half_life_days", "lambda")
-        if name in constants
-    ]
+    more = [text.format(constants[name]) for name, text in _CONSTANTS.items() if name in constants]
     if stage.kind == "list":
         if constants["fetched"] != constants["matched"]:
             more.append(f"fetched {constants['fetched']:,} of {constants['matched']:,} matched")
@@ -233,7 +232,7 @@ def stage_formula(stage: Stage, trace: Trace) -> str:
 def stage_effect(stage: Stage) -> str:
     """What a stage changed, in words; empty when that is nothing."""
     many = "" if stage.changed == 1 else "s"
-    picked = f"of the first {stage.constants.get('picked', '')} ranks changed"
+    picked = f"of the first {stage.constants.get('picked', '')} moved"
     own = {"rescue": "kept", "snippet": f"best line{many} cut", "order": picked}
     what = own.get(stage.kind, f"rank{many} changed")
     return f"{stage.changed} {what}" if stage.changed else ""

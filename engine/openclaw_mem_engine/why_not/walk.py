@@ -155,7 +155,8 @@ def _steps(
     yield _mode_step(matching, fused, knobs)
     ranks = {fact.list: fact.rank for fact in fused}
     inside = any(fact.rank is not None and fact.rank <= knobs.candidates for fact in fused)
-    text = entrance([(fact.rank, fact.label) for fact in fused if fact.rank is not None], knobs)
+    named = zip(fused, _short_names(fused), strict=True)
+    text = entrance([(fact.rank, name) for fact, name in named if fact.rank is not None], knobs)
     yield Step("pool", inside, text, {"ranks": ranks, "candidates": knobs.candidates})
     if row is None:  # the index changed between two reads
         yield Step("fusion", False, "the index was modified meanwhile: ask again")
@@ -184,10 +185,16 @@ def _steps(
             yield Step(name, True, _passed(name, row, stage.entered, out.rescued, trace), facts)
 
 
+def _short_names(facts: Sequence[ListFact]) -> Sequence[str]:
+    """Their labels, without the texts that were searched for where these are not needed."""
+    short = [fact.label.partition(" “")[0] for fact in facts]
+    return short if len({*short}) == len(short) else [fact.label for fact in facts]
+
+
 def _mode_step(matching: Sequence[ListFact], fused: Sequence[ListFact], knobs: Knobs) -> Step:
-    counted = fused or matching
     if fused:
-        by = " and ".join("vectors" if fact.label == "vector" else fact.label for fact in counted)
+        names = (fact.label.partition(" ")[0] for fact in fused)  # BM25 v1 “pump”
+        by = " and ".join(dict.fromkeys("vectors" if name == "vector" else name for name in names))
         return Step("mode", True, f"found by {by}, which mode {knobs.mode} uses")
     text = f"found only by vectors of another space than {knobs.vector_space} (vector_space)"
     kinds = {fact.kind for fact in matching}
@@ -208,7 +215,7 @@ def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> s
             labels = {lst.term: lst.name for lst in trace.lists}
             held = (o for o in row.operands if o.stage == name and o.inputs)
             shares = " + ".join(f"{labels[o.label]} {o.product:.{digits}f}" for o in held)
-        made_of = f" = {shares}" if shares else ""
+        made_of = f" = {shares}" if " + " in shares else ""
         return f"its score is {score}{made_of}; its rank is {row.ranks[name]} of {scored}"
     before, now = _rank_before(name, row, trace), row.ranks.get(name)
     moved = f"; its rank was {before} and is {now}" if before != now else ""
