@@ -46,7 +46,8 @@ class KnobSpec:
             return ", ".join(self.choices)
         if self.kind == "float":
             return f"{self.low:g} to {self.high:g}"
-        return f"{self.low:,.0f} to {self.high:,.0f}, a whole number"
+        named = f" ({self.zero})" if self.zero else ""
+        return f"{self.low:,.0f}{named} to {self.high:,.0f}, a whole number"
 
     def meaning(self, value: KnobValue) -> str:
         """What a value means where the number does not say it; empty for any other."""

@@ -58,7 +58,7 @@ def limit_candidates(state: RankingState) -> None:
     state.drop(before[most:], "limit", why)
     state.record(
         "limit",
-        f"first {most} of the fused",
+        f"first {most} fused candidates",
         {"candidate_limit": most},
         kind="count",
         label="limit",
