@@ -120,6 +120,8 @@ def test_a_smaller_pool_comes_after_plain_changes_and_another_score_is_said() ->
     assert larger.effect.startswith(f"{larger.score}, ")
     lowered = next(change for change in changes if {*change.set} == {"min_score"})
     assert lowered.score == "", "it changes no score"
+    by_rank = next(change for change in changes if change.set == {"fusion": "rrf"})
+    assert by_rank.score.endswith(" (min score does not apply)"), "which is below the minimum, and returned"
     limited = Change({"candidate_limit": 5}, 1)
     assert search._cost(limited) > search._cost(replace(larger, only_here=True))
 

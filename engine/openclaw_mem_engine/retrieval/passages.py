@@ -114,7 +114,8 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
             for (a, b), pieces in spans.items()
         ]
         where = "the chunk of" if len(holding) == 1 else "chunks that hold"
-        what = "its chunks hold" if self._line is None else f"line {self._line} is in {where}"
+        whole = "its chunks hold" if holding[1:] else "its chunk holds"
+        what = whole if self._line is None else f"line {self._line} is in {where}"
         self._pass("chunk", f"{what} {', '.join(texts[:4])}" + (" …" if len(texts) > 4 else ""))
         return holding
 

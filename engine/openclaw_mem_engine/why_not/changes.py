@@ -326,8 +326,9 @@ class Search(Tries):
         if not self._score or not now or now == self._score:
             return ""
         size, before = after.knobs.candidates, self._knobs.candidates
-        pool = f" (the pool is {'larger' if size > before else 'smaller'})" if size != before else ""
-        return f"score {now}{pool}"
+        because = [f"the pool is {'larger' if size > before else 'smaller'}"] if size != before else []
+        because += ["min score does not apply"] * (after.no_cut is not None and after.knobs.min_score > 0)
+        return f"score {now}" + (f" ({', '.join(because)})" if because else "")
 
 
 def _room(knobs: Knobs) -> tuple[int, int]:
