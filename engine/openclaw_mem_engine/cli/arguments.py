@@ -136,7 +136,7 @@ COMMANDS = (
             option(
                 "location",
                 metavar="PATH[:LINE]",
-                help="as search prints it, for example MEMORY.md:3; of a range, the first line counts",
+                help="a line, or a chunk as search prints it: MEMORY.md:3, MEMORY.md:1-25",
             ),
             *_RANKING,
             _SESSION_KEY,
