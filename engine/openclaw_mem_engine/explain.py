@@ -194,8 +194,9 @@ def _skipped(lst: RankedList, query: str) -> str:
         return ""
     held = set(re.findall(word, normalize("NFC", " ".join(source.words).lower())))
     asked = dict.fromkeys(re.findall(word, normalize("NFC", query.lower())))
-    # A run of CJK is searched in pieces.
-    return ", ".join(one for one in asked if not any(piece in (one, one[:2]) for piece in held))
+    # A run with CJK is searched in pieces.
+    cut = {one for one in asked if not one.isascii() and any(piece in one for piece in held)}
+    return ", ".join(one for one in asked if one not in held | cut)
 
 
 def stage_name(stage: Stage, trace: Trace) -> str:
