@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.model import index_state
@@ -12,13 +13,15 @@ from openclaw_mem_engine.ranking.kinds import RankedList
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.stages.decay import age_of
 from openclaw_mem_engine.ranking.trace import Diversity, Operand, Row, Stage, Trace, decimals, touches
-from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.sanitize import figure, visible
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.answer import Answer, Hit
 
 #: Dropped rows that a report lists; the rest is counted.
 DROPPED_LISTED = 20
+#: What the formulas of stages leave open.
+_CONSTANTS = {"k": "k = {:g}", "half_life_days": "half-life = {:g} days", "lambda": "λ = {:g}"}
 #: Of a hit whose score is below the limit.
 RESCUED = "kept by keyword rescue"
 
@@ -31,7 +34,7 @@ def final_digits(row: Row, knobs: Knobs) -> int:
 
 def final_score(row: Row, knobs: Knobs) -> str:
     """A row's score; empty when it has none."""
-    return "" if row.final is None else f"{row.final:.{final_digits(row, knobs)}f}"
+    return "" if row.final is None else figure(row.final, final_digits(row, knobs))
 
 
 def arithmetic(row: Row, trace: Trace) -> str:
@@ -50,23 +53,25 @@ def arithmetic(row: Row, trace: Trace) -> str:
     text = "  +  ".join(_term(operand, trace) for operand in terms)
     total = sum(operand.product for operand in terms)
     if len(terms) > 1 or later:
-        text += f"  → {'fused' if len(terms) > 1 else 'score'} {total:.{digits}f}"
+        text += f"  → {'fused' if len(terms) > 1 else 'score'} {figure(total, digits)}"
     for at, operand in enumerate(later):
         if _is_idle(operand):
             note = _own_note(operand, trace)
+            note = f"no decay: {note}" if operand.stage == "decay" else note
             text += f" ({note})" if note else ""
             continue
         total = operand.applied(total)
         text += _later(operand, digits)
         # A stage with several operands (a share, then a term) has one result.
         if operand.stage not in {following.stage for following in later[at + 1 : at + 2]}:
-            text += f" = {total:.{digits}f}"
+            text += f" = {figure(total, digits)}"
     return text
 
 
 def _is_idle(operand: Operand) -> bool:
     """Whether a stage did not change the score, and says why."""
-    return operand.op == "mul" and operand.value == 1.0 and not operand.inputs and bool(operand.note)
+    idle = 1.0 if operand.op == "mul" else 0.0
+    return operand.op != "set" and operand.value == idle and not operand.inputs and bool(operand.note)
 
 
 def _own_note(operand: Operand, trace: Trace) -> str:
@@ -87,7 +92,7 @@ def _later(operand: Operand, digits: int) -> str:
     if operand.op == "mul":
         return f" × {operand.label} {operand.value:.3f}{because}"
     made = f" × {operand.weight:.2f}" if operand.weight != 1 else ""
-    return f" + {operand.label} {operand.value:.{digits}f}{made}{because}"
+    return f" + {operand.label} {figure(operand.value, digits)}{made}{because}"
 
 
 def _term(operand: Operand, trace: Trace) -> str:
@@ -96,11 +101,11 @@ def _term(operand: Operand, trace: Trace) -> str:
     if not operand.inputs and not operand.value:
         return f"{name} 0 ({operand.note})" if operand.note else f"{name} 0"
     made = made_of(operand.inputs, knobs)
-    text = f"{name} {operand.value:.{digits}f}" + (f" [{made}]" if made else "")
+    text = f"{name} {figure(operand.value, digits)}" + (f" [{made}]" if made else "")
     if operand.note:
         text += f" ({operand.note})"
     if operand.weight != 1:
-        text += f" × {operand.weight:.2f} = {operand.product:.{digits}f}"
+        text += f" × {operand.weight:.2f} = {figure(operand.product, digits)}"
     return text
 
 
@@ -119,7 +124,7 @@ def made_of(inputs: Mapping[str, float], knobs: Knobs) -> str:
         mixed = f"({raw:.4g} + {share:g} × {line:.4g})" if share else f"{raw:.4g}"
         return f"{mixed} / {inputs['max']:.4g}"
     mixes = share and raw != line  # a chunk without line vectors has its own cosine as that of its best line
-    mixed = f"{1 - share:g} × {raw:.4f} + {share:g} × {line:.4f}" if mixes else f"{raw:.4f}"
+    mixed = f"{1 - share:g} × {figure(raw, 4)} + {share:g} × {figure(line, 4)}" if mixes else figure(raw, 4)
     if "min" in inputs:
         low = _minus(inputs["min"], 4)
         return f"({mixed}{low}) / ({inputs['max']:.4f}{low})"
@@ -157,19 +162,20 @@ def relevance(row: Row, trace: Trace) -> str:
         if least < most and f"{(score - least) / (most - least):.3f}" == f"{seen.relevance:.3f}":
             break
     minus = _minus(low, digits)
-    return f"{shown} = ({row.final:.{digits}f}{minus}) / ({high:.{digits}f}{minus})"
+    return f"{shown} = ({figure(row.final, digits)}{minus}) / ({figure(high, digits)}{minus})"
 
 
 def diversity_sum(seen: Diversity, lam: float) -> str:
     """``0.7 × rel 0.512 − 0.3 × sim 0.100 = 0.328``: relevance and similarity weighted by lambda, and MMR's
     value."""
-    return f"{lam:g} × rel {seen.relevance:.3f} − {1 - lam:g} × sim {seen.similarity:.3f} = {seen.value:z.3f}"
+    value = figure(seen.value, 3)
+    return f"{lam:g} × rel {seen.relevance:.3f} − {1 - lam:g} × sim {seen.similarity:.3f} = {value}"
 
 
 def other_vectors(row: Row, trace: Trace) -> str:
     """The cosines in vector spaces that are shown and not counted; empty where there are none."""
     found = [
-        f"{lst.owner} {row.scores[lst.key]:.3f} (rank {row.ranks[lst.key]})"
+        f"{lst.owner} {figure(row.scores[lst.key], 3)} (rank {row.ranks[lst.key]})"
         for lst in trace.shown_lists
         if lst.key in row.scores
     ]
@@ -181,10 +187,22 @@ def searched(lst: RankedList) -> str:
     return "" if lst.source.role == "original" else " ".join(lst.source.words) or lst.source.query
 
 
+def _skipped(lst: RankedList, query: str) -> str:
+    """The words of the query that a list of which any word may match did not look for."""
+    source, word = lst.source, r"[^\W_]+"
+    if not lst.kind.by_words or source.every or source.role != "original":
+        return ""
+    held = set(re.findall(word, normalize("NFC", " ".join(source.words).lower())))
+    asked = dict.fromkeys(re.findall(word, normalize("NFC", query.lower())))
+    # A run with CJK is searched in pieces.
+    cut = {one for one in asked if not one.isascii() and any(piece in one for piece in held)}
+    return ", ".join(one for one in asked if one not in held | cut)
+
+
 def stage_name(stage: Stage, trace: Trace) -> str:
-    """``min score``, ``bm25``; of a list for a variant of the query ``BM25 v1 “pump”``."""
-    found = next((lst for lst in trace.lists if lst.key == stage.name and searched(lst)), None)
-    return f"{found.label} “{searched(found)}”" if found is not None else stage.name.replace("_", " ")
+    """``min score``; of a list its name."""
+    found = next((lst for lst in trace.lists if lst.key == stage.name), None)
+    return found.name if found is not None else stage.name.replace("_", " ")
 
 
 def stage_formula(stage: Stage, trace: Trace) -> str:
@@ -195,11 +213,16 @@ def stage_formula(stage: Stage, trace: Trace) -> str:
         for lst in trace.lists
         if stage.kind == "fusion" and (name := f"{lst.term}_score") in constants
     ]
-    more = [f"{name} {constants[name]:g}" for name in ("k", "half_life_days", "lambda") if name in constants]
+    more = [text.format(constants[name]) for name, text in _CONSTANTS.items() if name in constants]
     if stage.kind == "list":
         if constants["fetched"] != constants["matched"]:
             more.append(f"fetched {constants['fetched']:,} of {constants['matched']:,} matched")
         more.append(f"first {constants['candidates']} enter the pool")
+        lst = next(lst for lst in trace.lists if lst.key == stage.name)
+        if text := searched(lst):
+            parts.append(f"searched for “{text}”, a variant of the query")
+        if words := _skipped(lst, trace.query):
+            more.append(f"words skipped: {words}")
     if stage.note and stage.kind == "score":
         more.append(stage.note)
     if "space" in constants:
@@ -210,7 +233,7 @@ def stage_formula(stage: Stage, trace: Trace) -> str:
 def stage_effect(stage: Stage) -> str:
     """What a stage changed, in words; empty when that is nothing."""
     many = "" if stage.changed == 1 else "s"
-    picked = f"of the first {stage.constants.get('picked', '')} ranks changed"
+    picked = f"of the first {stage.constants.get('picked', '')} moved"
     own = {"rescue": "kept", "snippet": f"best line{many} cut", "order": picked}
     what = own.get(stage.kind, f"rank{many} changed")
     return f"{stage.changed} {what}" if stage.changed else ""

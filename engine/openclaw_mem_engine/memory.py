@@ -52,9 +52,7 @@ if TYPE_CHECKING:
 
 class Memory(AbstractContextManager["Memory"]):
     """One agent's memory: search, read, keep the index up to date. Thread-safe; use it as a context manager.
-
-    Errors are those of ``openclaw_mem_engine.errors``; each method's backend says which.
-    """
+    Errors are those of ``openclaw_mem_engine.errors``; each method's backend says which."""
 
     def __init__(
         self,
@@ -221,12 +219,15 @@ class Memory(AbstractContextManager["Memory"]):
         knobs: Knobs | None = None,
         cancel: CancelToken | None = None,
         session_key: str | None = None,
+        end_line: int | None = None,
+        chunk_id: str | None = None,
     ) -> WhyNot:
         """Why a ``search`` does or does not return ``line`` (1-based; None: the passage of the file nearest
-        to being returned) of the file ``path``, and what would bring it in. Raises PathRefused for a path
-        that cannot be memory, UsageError for one neither on disk nor indexed, or a line beyond its end."""
-        asked = query, path, line, knobs or self.knobs, self._reranking.complete, session_key
-        return self._backend.why_not(PassageQuestion(*asked), cancel)
+        to being returned) of the file ``path``, and what would bring it in. Of chunks that hold the line,
+        ``chunk_id``, or the lines to ``end_line``, name one. Raises PathRefused for a path that cannot be
+        memory, UsageError for one neither on disk nor indexed, or a line beyond its end."""
+        asked = query, path, line, knobs or self.knobs, self._reranking.complete, session_key, end_line
+        return self._backend.why_not(PassageQuestion(*asked, chunk_id), cancel)
 
     def searching(self) -> AbstractContextManager[None]:
         """For callers whose search is more than ``search``, like a sync before it: an error of the body is

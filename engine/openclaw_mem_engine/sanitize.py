@@ -87,6 +87,11 @@ def ordinal(number: int) -> str:
     return f"{number:,}{ending}"
 
 
+def figure(value: float, digits: int) -> str:
+    """So many decimals, with the minus of formulas, which no zero has."""
+    return f"{value:z.{digits}f}".replace("-", "−")
+
+
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """``1 chunk``, ``1,904 chunks``"""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

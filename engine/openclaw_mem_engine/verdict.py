@@ -12,6 +12,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import CandidateList, Pool
 from openclaw_mem_engine.ranking.stages.snippets import WINDOW
 from openclaw_mem_engine.ranking.trace import Trace, apart, touches
+from openclaw_mem_engine.sanitize import figure
 
 #: What an answer from a damaged index is about.
 READABLE = "the part of the index that can be read"
@@ -82,7 +83,7 @@ def _first(trace: Trace) -> str:
     ranks = [
         f"{lst.name} rank {row.ranks[lst.key]}"
         if lst.kind.by_words
-        else f"{'score' if lst.source.kind == 'external' else 'cosine'} {row.scores[lst.key]:z.3f}"
+        else f"{'score' if lst.source.kind == 'external' else 'cosine'} {figure(row.scores[lst.key], 3)}"
         for lst in trace.lists
         if lst.key in row.ranks and lst.source.role == "original"
     ]
@@ -123,7 +124,7 @@ def _absent_words(pool: Pool, knobs: Knobs) -> str:
     )
     best, floor = vector.rows[0].raw, vector.floor
     weak = f", below {floor:g} (weak)" if unrelated(pool, knobs) else ""
-    return f"{text}, best cosine {apart(best, floor) if floor is not None else f'{best:z.3f}'}{weak}"
+    return f"{text}, best cosine {apart(best, floor) if floor is not None else figure(best, 3)}{weak}"
 
 
 def unrelated(pool: Pool, knobs: Knobs) -> bool:

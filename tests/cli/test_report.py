@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_mem_engine.explain import arithmetic, diversity, fenced, inline, plain, trace_markdown
+from openclaw_mem_engine.explain import (
+    arithmetic,
+    diversity,
+    fenced,
+    inline,
+    plain,
+    stage_name,
+    trace_markdown,
+)
 from openclaw_mem_engine.memory import Memory
 from support.memories import open_memory, write_notes
 
@@ -106,7 +114,7 @@ def test_a_report_tells_everything_and_interprets_nothing(memory: Memory) -> Non
     text = trace_markdown(answer)
     assert text.startswith("# Search: ``zeppelin | `x` <b>``\n")
     for stage in answer.trace.stages:
-        name = stage.name.replace("_", " ")
+        name = stage_name(stage, answer.trace)
         assert f"| {name} | {stage.entered} | {stage.left} |" in text
     for row in answer.trace.rows:
         assert row.location.replace("_", r"\_") in text

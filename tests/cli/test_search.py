@@ -122,6 +122,8 @@ def test_explain_tells_stages_arithmetic_and_what_was_dropped(call: Call) -> Non
     assert "BM25 0.500 [1/(1+1)] × 0.30 = 0.150" in sum_line
     assert any(line.startswith("not returned (") for line in lines)
     assert "its rank is 2, and only the first is returned" in said.out
+    said = call("search", "where is the router VLAN", "--explain", "--set", "list_rows=auto")
+    assert "words skipped: where, is, the\n" in said.out
 
 
 def test_candidates_are_counted_without_those_outside_the_pool(call: Call) -> None:

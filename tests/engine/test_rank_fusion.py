@@ -209,9 +209,9 @@ def test_the_command_line_shows_the_stages_and_what_was_not_reranked() -> None:
     pool = replace(pool, rerank_scores={"a": 0.2}, rerank_missing="the model sleeps")
     text = "\n".join(answer_lines(Answer(pool, rank(pool, SHIPPED)), 200, explain=True))
     for part in (
-        "first 40 of the fused",
+        "first 40 fused candidates",
         "+ 0.05 if first in a list, + 0.02 if second or third",
-        ".40 after; 1 not reranked: the model sleeps",
+        "0.40 after; 1 not reranked: the model sleeps",
         "1  0.8000  memory/a.md:1-5  [high score]",
         "→ score 0.0328 + bonus 0.0500 = 0.0828  → 1 / 1 (fused rank) = 1.0000",
         "= 1.0000 × blend 0.750 + rerank 0.2000 × 0.25 = 0.8000",

@@ -165,7 +165,7 @@ def test_nothing_disappears(pool: Pool, knobs: Knobs) -> None:
         assert row.outcome.reason
         stage = row.outcome.stage
         if row.final is None:
-            assert stage in ("pool", "scope")
+            assert stage in ("pool", "mode")
             assert not row.operands
         else:
             assert stage in ("min_score", "mmr", "max_results", "snippet")

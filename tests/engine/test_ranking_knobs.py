@@ -67,6 +67,12 @@ def test_a_refusal_names_knob_value_and_range(name: str, value: object) -> None:
     assert KNOBS[name].allowed in message
 
 
+def test_a_zero_that_is_no_number_has_a_name() -> None:
+    named = {name: spec.zero for name, spec in KNOBS.items() if spec.zero}
+    assert named == {"candidate_limit": "none", "list_rows": "auto", "snippet_budget": "auto"}
+    assert {KNOBS[name].parse(zero) for name, zero in named.items()} == {0}
+
+
 def test_an_unknown_knob_is_answered_with_the_nearest_name() -> None:
     with pytest.raises(UsageError, match=r"no knob 'min_skore'.*Did you mean min_score"):
         Knobs().set({"min-skore": 1})

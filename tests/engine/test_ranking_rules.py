@@ -164,7 +164,7 @@ def test_a_chosen_mode_has_no_note_but_a_missing_list_has() -> None:
     both = pool_of([("a", 0.8)], [("b", 2.0)])
     only_words = rank(both, DOCUMENTED.set({"mode": "bm25"}))
     assert (returned(only_words), codes(only_words)) == (["b"], ["cut-not-applied"])
-    assert row(only_words, "a").outcome.stage == "scope"
+    assert row(only_words, "a").outcome.stage == "mode"
     assert (
         row(only_words, "a").outcome.reason
         == "BM25 no match: the text does not contain q; mode bm25 does not use vectors"

@@ -151,7 +151,7 @@ def test_nothing_relevant_and_nothing_searched(demo: Memory) -> None:
     )
     said = verdict(replace(none.pool, lists=near), none.trace)
     assert "best cosine 0.3199999, below 0.32 (weak)" in said, "as many digits as make it true"
-    assert "best cosine 0.001" not in said and "best cosine -0.001" in verdict(
+    assert "best cosine 0.001" not in said and "best cosine −0.001" in verdict(
         replace(none.pool, lists=lists), none.trace
     )
     weak = demo.search("xyzzy plugh", profile("workbench"))

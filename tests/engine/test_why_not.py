@@ -23,6 +23,7 @@ from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue, parse_set
 from openclaw_mem_engine.ranking.profiles import PROFILES, profile
 from openclaw_mem_engine.ranking.trace import Row, Trace
 from openclaw_mem_engine.retrieval.keywords import keyword_query
+from openclaw_mem_engine.sanitize import figure
 from openclaw_mem_engine.why_not import RETURNED, Change, WhyNot
 from support import postgres
 from support.knob_values import few_values
@@ -128,7 +129,7 @@ def true_stage(trace: Trace, asked: WhyNot, ranks: Iterable[tuple[Any, int]], *,
     if not found:
         return "retrieval"
     if not fused:
-        return "scope"
+        return "mode"
     if min(fused) > trace.knobs.candidates:
         return "pool"
     row = trace.row(asked.passage.chunk_id)
@@ -293,11 +294,11 @@ def test_any_passage_also_where_more_match_than_a_list_fetches(
 def test_lists_that_a_mode_does_not_use_are_named(large: Memory) -> None:
     def scope(query: str, mode: str) -> str:
         found = large.why_not(query, "memory/notes/n001.md", None, large.knobs.set({"mode": mode}))
-        return next(step.text for step in found.steps if step.name == "scope")
+        return next(step.text for step in found.steps if step.name == "mode")
 
     assert scope("zebra", "bm25") == "found only by vectors; mode bm25 does not use vectors"
-    assert scope("zebra", "hybrid") == "mode hybrid uses vectors"
-    assert scope(EVERYWHERE, "hybrid") == "mode hybrid uses vectors and BM25"
+    assert scope("zebra", "hybrid") == "found by vectors, which mode hybrid uses"
+    assert scope(EVERYWHERE, "hybrid") == "found by vectors and BM25, which mode hybrid uses"
 
 
 def test_a_rank_beyond_the_pool_is_exact(large: Memory) -> None:
@@ -374,7 +375,7 @@ def test_a_deleted_note_that_is_still_indexed_is_said_to_be(small: Memory) -> No
     found = small.why_not("router", "memory/2026-02-20.md")
     assert found.stage == RETURNED and "is deleted" in found.steps[0].text
     assert found.steps[1].text == "it is included by the rule memory/**/*.md"
-    assert "lines 1–" in found.steps[2].text
+    assert "it is indexed: 1 chunk" in found.steps[2].text
     link = small.settings.workspace / "memory/2026-02-20.md"
     link.symlink_to("pump.md")
     steps = small.why_not("router", "memory/2026-02-20.md").steps
@@ -465,14 +466,11 @@ def test_mmr_names_what_displaced_a_passage(tmp_path: Path) -> None:
         out = next(row for row in rows if row.outcome.stage == "mmr")
         found = memory.why_not("router house cellar", out.path, None, knobs)
         assert found.stage == "mmr" and out.diversity is not None
-        values = f"its MMR value {out.diversity.value:.3f} is below "
+        values = f"its MMR value {figure(out.diversity.value, 3)} is below "
         number = 1 + [row.location for row in rows].index(out.diversity.nearest or "")
         assert values in found.verdict and f" to #{number} is " in found.verdict
         first = memory.why_not("router house cellar", rows[0].path, None, knobs)
-        assert (
-            next(step.text for step in first.steps if step.name == "mmr")
-            == "its MMR value is 0.100; rank 1 → 1"
-        )
+        assert next(step.text for step in first.steps if step.name == "mmr") == "its MMR value is 0.100"
         assert {"mmr": False} in [dict(change.set) for change in found.changes]
 
 
@@ -518,7 +516,8 @@ def test_pieces_of_one_line_are_named_once(tmp_path: Path) -> None:
         memory.sync()
         found = memory.why_not("pump", "MEMORY.md", 3, memory.knobs.set({"profile": "workbench"}))
         texts = {step.name: step.text for step in found.steps}
-        says = "line 3 is in chunks that hold lines 1–3, a part of line 3, lines 3–4"
+        says = "line 3 is in chunks that hold lines 1–3, a part of line 3, lines 3–4; "
+        says += "the next steps are about line 3"
         assert texts["chunk"] == says
         assert (found.stage, texts["snippet"]) == ("snippet", "the snippet shows a part of line 3")
         count = len(memory.search("pump", memory.knobs.set({"profile": "workbench"})).trace.rows)

@@ -120,6 +120,8 @@ def test_a_smaller_pool_comes_after_plain_changes_and_another_score_is_said() ->
     assert larger.effect.startswith(f"{larger.score}, ")
     lowered = next(change for change in changes if {*change.set} == {"min_score"})
     assert lowered.score == "", "it changes no score"
+    by_rank = next(change for change in changes if change.set == {"fusion": "rrf"})
+    assert by_rank.score.endswith(" (min score does not apply)"), "which is below the minimum, and returned"
     limited = Change({"candidate_limit": 5}, 1)
     assert search._cost(limited) > search._cost(replace(larger, only_here=True))
 
@@ -295,6 +297,23 @@ def test_a_line_counts_in_whichever_chunk_shows_it(overlapping: Memory) -> None:
     one = overlapping.why_not("pump", "MEMORY.md", line, knobs.set({"max_results": 1, "mode": "bm25"}))
     assert (one.stage, one.returned, one.passage.chunk_id) == ("snippet", True, first.chunk_id)
     assert "max_results" in [name for change in one.changes for name in change.set]
+    about = f"; the next steps are about lines {second.start_line}–{second.end_line}"
+    assert next(step.text for step in found.steps if step.name == "chunk").endswith(about)
+
+
+def test_of_chunks_that_hold_a_line_one_can_be_named(overlapping: Memory) -> None:
+    first, second, *_ = backend_of(overlapping).store.chunks_of("MEMORY.md")
+    knobs = overlapping.knobs.set({"profile": "documented", "min_score": 0, "snippet_chars": 240})
+    cut = overlapping.why_not("pump", "MEMORY.md", second.start_line, knobs, chunk_id=first.chunk_id)
+    assert (cut.stage, cut.passage.chunk_id) == ("snippet", first.chunk_id), "its neighbour shows the line"
+    for change in cut.changes:
+        results = overlapping.search("pump", knobs.set(change.set)).trace.results
+        assert first.chunk_id in results[change.rank - 1].chunk_ids
+    start = second.start_line
+    whole = overlapping.why_not("pump", "MEMORY.md", start, knobs, end_line=second.end_line)
+    assert whole.verdict.startswith(f"{whole.passage.location} is returned"), "the chunk, not its first line"
+    other = overlapping.why_not("pump", "MEMORY.md", start, knobs, end_line=start + 1)
+    assert other.verdict.startswith(f"line {start} of MEMORY.md is returned")
 
 
 @given(pools(), st.lists(knob_settings(), min_size=2, max_size=6))

@@ -10,7 +10,7 @@ STEPS = (
     "chunk",
     "session",
     "retrieval",
-    "scope",
+    "mode",
     "pool",
     "fusion",
     "bonus",

@@ -213,7 +213,7 @@ def test_waterfall_states_operands_and_final() -> None:
     assert view.trace is not None
     row = next(r for r in view.trace.rows if r.chunk_id == "c0")
     drawn = texts(waterfall(view, row, 60))
-    assert "×.70" in drawn and "#1 .500 ×.30" in drawn and "12.0 d ×.758" in drawn
+    assert "×.70" in drawn and "1/(1+1) ×.30" in drawn and "12.0 d ×.758" in drawn
     assert f"{recompute(row.operands):.3f}"[1:] in drawn
     assert row.diversity is not None
     mmr = re.search(r"mmr +\.70 × rel ([.\d]+) − \.30 × sim ([.\d]+) = ([.\d]+) picked", drawn)
@@ -377,7 +377,8 @@ def test_the_columns_of_a_roomy_waterfall_have_titles() -> None:
     assert [titled[0], *titled[2:]] == plain and titles.split()[-1] == "adds"
     for line in plain[1:3]:
         text = spans.text_of(line)
-        assert text.index("#") == titles.index("rank, score × weight") and len(text.rstrip()) == len(titles)
+        begins = min(at for at in (text.find("#"), text.find("1/(")) if at >= 0)
+        assert begins == titles.index("rank, score × weight") and len(text.rstrip()) == len(titles)
 
 
 # -- funnel, strip, empty states --------------------------------------------------------------------------

@@ -93,6 +93,18 @@ async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Pat
         assert search.search.view.knobs.min_score == 0.35, "before and after are swapped"
 
 
+async def test_w_is_about_the_selected_chunk_where_another_one_has_its_best_line_too(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query="router vlan") as (pilot, search):
+        await press(pilot, "j")
+        row, passage = search.hits.selected, search.hits.passage
+        assert row is not None and passage is not None
+        others = [other for other in search.search.view.trace.rows if other.chunk_id != row.chunk_id]  # type: ignore[union-attr]
+        assert any(o.path == row.path and o.start_line <= passage.line <= o.end_line for o in others)
+        await press(pilot, "w")
+        answer = opened(pilot).answer
+        assert answer is not None and answer.passage.chunk_id == row.chunk_id
+
+
 async def test_a_change_in_a_lesson_is_compared_with_the_run_before_it(tmp_path: Path) -> None:
     async with running(tmp_path, SMALL, demo=world.make.demo_guide()) as (pilot, search):
         assert "space: decay off" in search.lesson.text and "knobs changed" not in search.lesson.text

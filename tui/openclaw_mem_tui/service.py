@@ -22,7 +22,7 @@ from openclaw_mem_engine import api
 from openclaw_mem_tui.memory_thread import CallingLoop, Damaged, LongCalls, MemoryThread, call_detached
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Expected, FollowEvent, IndexDamaged, Memory, Progress
+    from openclaw_mem_engine.api import FollowEvent, IndexDamaged, Memory, Progress
 
 T = TypeVar("T")
 
@@ -248,15 +248,11 @@ class Service:
         memory = self._healthy.opened
         return await self._curation.run(lambda token: work(memory, token))
 
-    async def why_not(
-        self, query: str, passage: Expected, knobs: api.Knobs, session_key: str = ""
-    ) -> api.WhyNot:
-        """Why the memory that answers does or does not return a passage. Cancelling the coroutine stops
-        it."""
+    async def why_not(self, work: Callable[[Memory, threading.Event], api.WhyNot]) -> api.WhyNot:
+        """A call about one passage, on the memory that answers, in a thread of its own. Cancelling the
+        coroutine stops it."""
         memory = self._answering.opened
-        return await self._walks.run(
-            lambda token: memory.why_not(query, passage.path, passage.line, knobs, token, session_key)
-        )
+        return await self._walks.run(lambda token: work(memory, token))
 
     async def set_aside(self, damage: IndexDamaged) -> str:
         """Replace a damaged index by one that holds its embeddings: the name of the damaged file now."""

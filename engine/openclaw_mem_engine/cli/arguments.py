@@ -86,7 +86,7 @@ why-not (why_not:run): why a passage is not returned, and which changes return i
   It follows the passage from the file on disk to the snippet, and stops at the first step that drops the
   passage. Every change of a knob that it names was tried, in steps of the knob panel (min score: 0.01).
   query:QUERY           what is searched
-  location:PATH[:LINE]  as search prints it, for example MEMORY.md:3; of a range, the first line counts
+  location:PATH[:LINE]  a line, or a chunk as search prints it: MEMORY.md:3, MEMORY.md:1-25
   @ranking
   --session-key
 

@@ -41,7 +41,7 @@ from openclaw_mem_engine.explain import (
 )
 from openclaw_mem_engine.model import index_state
 from openclaw_mem_engine.ranking.lines import note_lines
-from openclaw_mem_engine.sanitize import counted, visible
+from openclaw_mem_engine.sanitize import counted, figure, visible
 from openclaw_mem_engine.verdict import unrelated
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def hit_lines(answer: Answer, columns: int, limit: int) -> Iterator[str]:
     digits = answer.trace.knobs.digits
     matches = Matches.of(answer.pool)
     for hit in answer.hits[:limit]:
-        yield f"{hit.rank:>3}  {hit.score:.{digits}f}  {_location(hit)}{_marks(hit)}"
+        yield f"{hit.rank:>3}  {figure(hit.score, digits)}  {_location(hit)}{_marks(hit)}"
         line = (best_lines(matches, hit.snippet, 2) or [""])[-1]
         yield _INDENT + dim(crop(one_line(line), columns - len(_INDENT)))
     if not answer.hits:
@@ -198,7 +198,7 @@ def _profile(answer: Answer) -> str:
 def _hit(hit: Hit, answer: Answer, matches: Matches, columns: int) -> Iterator[str]:
     digits = answer.trace.knobs.digits
     location = strong(_location(hit))
-    yield f"{hit.rank:>3}  {hit.score:.{digits}f}  {location}{_marks(hit)}"
+    yield f"{hit.rank:>3}  {figure(hit.score, digits)}  {location}{_marks(hit)}"
     room = columns - len(_INDENT)
     for raw in best_lines(matches, hit.snippet, _SNIPPET_LINES):
         yield _INDENT + emphasised(matches, crop(_around(one_line(raw), matches, room), room), matched)

@@ -246,8 +246,7 @@ def setting_text(value: object) -> str:
 
 
 def knob_text(name: str, value: KnobValue) -> str:
-    """The same with what it means where the number does not say it: ``0 (none)``."""
+    """The same; of a 0 that is no number its other name: ``none``."""
     from openclaw_mem_engine.ranking.knobs import KNOBS
 
-    means = KNOBS[name].meaning(value) if name in KNOBS else ""
-    return f"{setting_text(value)} ({means})" if means else setting_text(value)
+    return (KNOBS[name].meaning(value) if name in KNOBS else "") or setting_text(value)

@@ -37,7 +37,7 @@ def run(arguments: Namespace) -> int:
             with ProgressLine() as progress:
                 progress.watch(memory, token)
                 asked = query, where.path, where.start_line, knobs, token, arguments.session_key
-                answer = memory.why_not(*asked)
+                answer = memory.why_not(*asked, where.end_line)
         except NoteRefused as refusal:
             said = refused(settings, refusal, where.path)
             if NOTE_SUFFIX not in where.path:  # words of the passage, perhaps
@@ -54,7 +54,7 @@ def _lines(answer: WhyNot) -> Iterator[str]:
         mark = ("low" if step.facts.get("rescued") else "ok") if step.ok else "no"
         yield from _entry(f"{mark:3} {step.name.replace('_', ' '):{_NAME_WIDTH}}", step.text)
     if answer.changes:
-        yield from ("", strong("each of these returns it"))
+        yield from ("", strong("each of these returns it" if answer.changes[1:] else "this returns it"))
         for change in answer.changes:
             settings = " ".join(f"{name}={knob_text(name, value)}" for name, value in change.set.items())
             yield from _entry(f"  {settings}:", _effect(change))
@@ -65,7 +65,7 @@ def _lines(answer: WhyNot) -> Iterator[str]:
     if answer.notes:
         yield ""
     for note in answer.notes:
-        yield from _entry(f"{note.level}:", note.text)
+        yield from _entry("note:" if note.level == "info" else f"{note.level}:", note.text)
 
 
 def _effect(change: Change) -> str:
@@ -73,10 +73,10 @@ def _effect(change: Change) -> str:
     more = len(change.lost) - _LOST_NAMED
     parts = [
         f"rank {change.rank}",
-        ", not in openclaw.json" if change.only_here else "",
         f", {change.effect}",
         f": {named}{f' and {more} more' if more > 0 else ''}" if change.lost else "",
         f"; {change.how}" if change.how else "",
+        "; OpenClaw has no such setting" if change.only_here else "",
     ]
     return "".join(parts)
 

@@ -184,6 +184,8 @@ def evidence(
 
 def _words_missing(source: CandidateList, candidate: Candidate) -> str:
     words = [word for word in source.words if any(c.isalnum() for c in word)]
+    if source.every:
+        words = [word for word in words if not _surely_held(word.lower(), source, candidate)] or words
     many = len(words) > 1
     what = "does not contain" + " all of:" * many if source.every or not many else "contains none of:"
     excluded = (
@@ -194,6 +196,14 @@ def _words_missing(source: CandidateList, candidate: Candidate) -> str:
     named = ", ".join(word for word in words if word.lower() in held)
     tail = f"; the file name, which this profile does not search, contains: {named}" if named else ""
     return f"no match: the text {what} {', '.join(words)}{excluded}{tail}"
+
+
+def _surely_held(word: str, source: CandidateList, candidate: Candidate) -> bool:
+    """Whether a text has a word as it is written; the index may also match other forms of it."""
+    if not word.isascii():
+        return False
+    end = "" if f'"{word}"*' in source.query.lower() else r"(?![^\W_])"
+    return re.search(rf"(?<![^\W_]){re.escape(word)}{end}", candidate.text.lower()) is not None
 
 
 def _text_values(lst: RankedList, scored: Callable[[], TrueScores], knobs: Knobs) -> Values:

@@ -24,7 +24,7 @@ class KnobSpec:
     """Range, steps and meaning of one knob. ``low``/``high`` are inclusive; ``step``/``leap`` are the small
     and large change of a key press; ``free`` is True where a change needs no new retrieval. ``needs`` are
     settings of other knobs without which this one has no effect: ``knob=value`` or ``knob=one|other``;
-    ``zero`` is what 0 means where that is no number: ``none``, ``auto``."""
+    ``zero`` is the other name of 0 where that is no number: ``none``, ``auto``."""
 
     name: str
     kind: Literal["choice", "int", "float", "switch"]
@@ -44,7 +44,10 @@ class KnobSpec:
             return "on or off"
         if self.kind == "choice":
             return ", ".join(self.choices)
-        return f"{self.low:g} to {self.high:g}" + (", a whole number" if self.kind == "int" else "")
+        if self.kind == "float":
+            return f"{self.low:g} to {self.high:g}"
+        named = f" ({self.zero})" if self.zero else ""
+        return f"{self.low:,.0f}{named} to {self.high:,.0f}, a whole number"
 
     def meaning(self, value: KnobValue) -> str:
         """What a value means where the number does not say it; empty for any other."""
@@ -54,6 +57,8 @@ class KnobSpec:
         """The typed value of a setting, which an error calls ``name`` or else as the knob. Raises
         UsageError."""
         word = str(value).strip().lower()
+        if self.zero and word == self.zero:
+            return 0
         if self.kind == "switch":
             if word in _SWITCH:
                 return _SWITCH[word]

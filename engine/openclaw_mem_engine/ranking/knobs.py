@@ -49,14 +49,16 @@ class Knobs:
     fields is that of the knob panel."""
 
     profile: str = "documented"
-    mode: Mode = knob("hybrid", "which lists take part")
+    mode: Mode = knob("hybrid", "which candidate lists are used")
     vector_space: Space = knob(
         "primary",
         "which vectors count, when the index has several",
         needs=("mode=hybrid|vector",),
         free=False,
     )
-    fusion: Fusion = knob("weighted", "one score: weighted, RRF, or 1 / position after RRF")
+    fusion: Fusion = knob(
+        "weighted", "how lists make one score: weighted sum, RRF, or 1 / position after RRF"
+    )
     vector_weight: float = knob(0.7, "share of the vector score in weighted fusion", needs=_SHARES)
     text_weight: float = knob(0.3, "share of the BM25 score in weighted fusion", needs=_SHARES)
     rrf_k: int = knob(
@@ -91,7 +93,7 @@ class Knobs:
     )
     bonus_next: float = knob(0.0, "added for a second or third rank in a list", step=0.01, needs=_BY_RANK)
     candidate_limit: int = knob(
-        0, "how many fused candidates continue; 0: all of them", high=400, step=5, leap=20, zero="none"
+        0, "how many fused candidates continue; none: no limit", high=400, step=5, leap=20, zero="none"
     )
     rerank: bool = knob(False, "a reranker scores the first candidates again", free=False)
     rerank_top: int = knob(
@@ -107,7 +109,7 @@ class Knobs:
         6, "make the pool large enough for this many results", low=1, high=200, step=1, leap=5, needs=_SIZED
     )
     list_rows: int = knob(
-        0, "candidates of a list; 0: by max results", high=OVERFETCH, step=5, leap=20, zero="auto"
+        0, "candidates of a list; auto: by max results", high=OVERFETCH, step=5, leap=20, zero="auto"
     )
     text_score: Literal["rank", "one", "max", "ratio"] = knob(
         "rank",
@@ -126,7 +128,7 @@ class Knobs:
     )
     common_words: Literal["skip", "all"] = knob(
         "skip",
-        "words of over 30 % of at least 20,000 chunks: skipped beside others, or searched",
+        "skip or search words that over 30 % of the chunks hold, from 20,000 chunks on",
         needs=("lexical_form=or",),
         free=False,
     )
@@ -138,14 +140,16 @@ class Knobs:
     )
     line_vector: float = knob(0.0, "share of the best line's cosine", needs=("fusion=weighted",), free=False)
     fill_missing: bool = knob(False, "score the hits of one list by the other, too", free=False)
-    same_script: bool = knob(False, "ignore vectors of a model for another script than the query's")
-    snippet: Snippet = knob("head", "what is shown of a hit, or the best lines of many", free=False)
+    same_script: bool = knob(False, "ignore vectors if the model does not know the script of the query")
+    snippet: Snippet = knob(
+        "head", "the part of a chunk that the agent gets, or the best lines of many", free=False
+    )
     snippet_chars: int = knob(
         700, "characters shown of a hit", low=40, high=20_000, step=100, leap=700, free=False
     )
     snippet_budget: int = knob(
         0,
-        "characters of a packed answer; 0: max results × snippet chars",
+        "characters of a packed answer; auto: max results × snippet chars",
         high=1_000_000,
         step=700,
         leap=4_200,

@@ -1,7 +1,5 @@
-"""The explanation of one ranking: what every stage did to every candidate.
-
-``Trace.to_dict()`` is the one explain format; command line, workbench, export and tests read the same.
-"""
+"""The explanation of one ranking: what every stage did to every candidate. ``Trace.to_dict()`` is the one
+explain format; command line, workbench, export and tests read the same."""
 
 from __future__ import annotations
 
@@ -14,6 +12,7 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import InOrder, Later, Note, OnDemand, Source
 from openclaw_mem_engine.ranking.kinds import RankedList
 from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.sanitize import figure
 
 _OUTCOME_KEYS = ("kind", "rank", "stage", "reason", "rescued")
 _OPERAND_KEYS = ("stage", "label", "op", "value", "weight", "inputs")
@@ -41,7 +40,7 @@ def decimals(value: float, limit: float, least: int = 3) -> int:
 
 def apart(value: float, limit: float, least: int = 3) -> str:
     """The value with as many decimals as show on which side of the limit it is."""
-    return f"{value:z.{decimals(value, limit, least)}f}"
+    return figure(value, decimals(value, limit, least))
 
 
 class Operand(NamedTuple):

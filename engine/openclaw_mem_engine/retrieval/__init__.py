@@ -110,9 +110,8 @@ def expander_of(chat: Chat | None) -> Expander | None:
 
 @dataclass(frozen=True, slots=True)
 class PassageQuestion:
-    """What ``why_not`` is asked (see ``Memory.why_not``). ``line`` is 1-based; None: the passage of the file
-    nearest to being returned. ``complete`` adds rerank scores to the pool; ``session_key`` is whose session
-    asks, for ``memory.qmd.scope``."""
+    """What ``why_not`` is asked (see ``Memory.why_not``). ``complete`` adds rerank scores to the pool;
+    ``session_key`` is whose session asks, for ``memory.qmd.scope``."""
 
     query: str
     path: str
@@ -120,6 +119,8 @@ class PassageQuestion:
     knobs: Knobs
     complete: Complete | None = None
     session_key: str | None = None
+    end_line: int | None = None
+    chunk_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

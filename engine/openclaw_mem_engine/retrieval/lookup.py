@@ -124,7 +124,13 @@ class Lookup(ABC, Generic[F, C]):
         self._knobs = knobs
         state = ranked(pool, knobs)
         trace = state.trace()
+        several, chunks = len(chunks) > 1, self._asked_for(chunks)
         chunk = self._nearest(chunks, state, trace, found)
+        for at, step in enumerate(self._steps):
+            if step.name == "chunk" and several:
+                first, last = chunk.start_line, chunk.end_line
+                lines = f"lines {first}–{last}" if first < last else f"line {first}"
+                self._steps[at] = replace(step, text=f"{step.text}; the next steps are about {lines}")
         wanted = {chunk.chunk_id for chunk in (chunks if self._line is not None else [chunk])}
         passage = Passage(self._path, chunk.start_line, chunk.end_line, chunk.chunk_id)
         lists = [self._fact(found, chunk.chunk_id, at, trace) for at in range(len(found.lists))]
@@ -147,6 +153,17 @@ class Lookup(ABC, Generic[F, C]):
             self._tried,
         )
 
+    def _asked_for(self, chunks: Sequence[C]) -> Sequence[C]:
+        """The chunk that the question names, else all that hold the line."""
+        asked = self._question
+        if named := [chunk for chunk in chunks if chunk.chunk_id == asked.chunk_id]:
+            return named
+        lines = asked.line, asked.end_line
+        whole = [chunk for chunk in chunks if (chunk.start_line, chunk.end_line) == lines]
+        if whole:
+            self._line = None
+        return whole or chunks
+
     def _changes(
         self,
         state: RankingState,
@@ -166,7 +183,7 @@ class Lookup(ABC, Generic[F, C]):
         texts = [*self._text_changes(search, candidate, trace, stage, lists)]
         if not changes:
             settings, self._tried = search.tried
-            self._notes.append(Note(NO_CHANGE, f"{settings}: none returns it."))
+            self._notes.insert(0, Note(NO_CHANGE, f"{settings}: none returns it."))
         return changes, texts
 
     @abstractmethod

@@ -39,13 +39,6 @@ if TYPE_CHECKING:
 _NO_VARIANTS: dict[str, Any] = {"rerank": False, "expansion": "off", "strong_signal": False}
 
 
-def _extent(chunks: Sequence[StoredChunk]) -> str:
-    """``lines 1–41 in 3 chunks``."""
-    first, last = min(one.start_line for one in chunks), max(one.end_line for one in chunks)
-    lines = f"lines {first}–{last}" if first < last else f"line {first}"
-    return f"{lines} in {counted(len(chunks), 'chunk')}"
-
-
 class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
     """The lookup in the built-in index."""
 
@@ -112,7 +105,7 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         if path in changed and (not holding or self._text_differs(path, holding)):
             return self._stop_at("indexed", "it was modified since it was indexed", INDEX)
         stale = " (modified since, not in these lines)" if path in changed else ""
-        self._pass("indexed", f"it is indexed: {_extent(chunks)}{stale}")
+        self._pass("indexed", f"it is indexed: {counted(len(chunks), 'chunk')}{stale}")
         if not holding:
             return self._stop_at("chunk", f"line {self._line} is in no chunk: it holds no text")
         spans = Counter((chunk.start_line, chunk.end_line) for chunk in holding)
@@ -121,7 +114,8 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
             for (a, b), pieces in spans.items()
         ]
         where = "the chunk of" if len(holding) == 1 else "chunks that hold"
-        what = "its chunks hold" if self._line is None else f"line {self._line} is in {where}"
+        whole = "its chunks hold" if holding[1:] else "its chunk holds"
+        what = whole if self._line is None else f"line {self._line} is in {where}"
         self._pass("chunk", f"{what} {', '.join(texts[:4])}" + (" …" if len(texts) > 4 else ""))
         return holding
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from openclaw_mem_engine.model import Note, as_json
 from openclaw_mem_engine.ranking.knobs import KnobValue
+from openclaw_mem_engine.sanitize import counted
 
 #: ``WhyNot.stage`` of a passage that the agent receives.
 RETURNED = "returned"
@@ -42,7 +43,7 @@ class Step:
 
     Their names, in order: ``file``, ``included``; ``collection`` (of QMD): whether what holds the file is
     searched; ``indexed``, ``chunk``; ``session``: whether the scope allows the search; ``retrieval``: whether
-    any candidate list holds it, however late (its facts have ``lists``); ``scope``: whether such a list takes
+    any candidate list holds it, however late (its facts have ``lists``); ``mode``: whether such a list takes
     part in this mode and vector space; ``pool``; then the stages of the ranking that ran, from ``fusion`` on.
     """
 
@@ -75,16 +76,14 @@ class Change:
 
     @property
     def effect(self) -> str:
-        """Its score then, and how many other results the change adds and removes: ``adds 3 other results,
-        removes none``."""
+        """Its score then, and how many other results the change adds and removes."""
         return f"{self.score}, {self._others}" if self.score else self._others
 
     @property
     def _others(self) -> str:
-        come, lost = len(self.gained), len(self.lost)
-        if not come + lost:
-            return "nothing else changes"
-        return f"adds {come or 'no'} other result{'s' * (come != 1)}, removes {lost or 'none'}"
+        both = (("adds", len(self.gained)), ("removes", len(self.lost)))
+        parts = [f"{does} {counted(many, 'other result')}" for does, many in both if many]
+        return ", ".join(parts) or "nothing else changes"
 
     def to_dict(self) -> dict[str, Any]:
         of = {"set": dict(self.set), "rank": self.rank, "lost": list(self.lost)}

@@ -15,7 +15,7 @@ from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue
 from openclaw_mem_engine.ranking.pipeline import READS, ranked
 from openclaw_mem_engine.ranking.profiles import PROFILES
 from openclaw_mem_engine.ranking.state import RankingState
-from openclaw_mem_engine.sanitize import counted
+from openclaw_mem_engine.sanitize import counted, figure
 from openclaw_mem_engine.why_not import Change
 from openclaw_mem_engine.why_not.means import means
 from openclaw_mem_engine.why_not.steps import Pools, first_that, hundredths, returned, steps_of, ways
@@ -31,7 +31,7 @@ _LINE_SHARES = ("line_text", "line_vector")
 #: A number alone with at most so many values in a direction is tried value by value.
 _FEW = 20
 #: The steps of the walk that another stage of the ranking decides.
-_STAGE_OF = dict.fromkeys(("retrieval", "scope", "pool"), "candidates")
+_STAGE_OF = dict.fromkeys(("retrieval", "mode", "pool"), "candidates")
 _STAGE_OF |= {"min_score": "rescue", "mmr": "max_results"}
 #: A knob is not tried with values that alone let more rows of each list into the pool than this, and than
 #: now: the signals of their lines cost the most, and more than twenty results are seldom wanted.
@@ -318,7 +318,7 @@ class Search(Tries):
         """The best score of what is wanted; empty where nothing scored it."""
         rows = (state.trace().row(chunk_id) for chunk_id in self._wanted)
         scores = [row.final for row in rows if row is not None and row.final is not None]
-        return f"{max(scores):z.{state.knobs.digits}f}" if scores else ""
+        return figure(max(scores), state.knobs.digits) if scores else ""
 
     def _score_then(self, after: RankingState) -> str:
         """What the score of the passage is with other knobs, where it had another one."""
@@ -326,8 +326,9 @@ class Search(Tries):
         if not self._score or not now or now == self._score:
             return ""
         size, before = after.knobs.candidates, self._knobs.candidates
-        pool = f" (the pool is {'larger' if size > before else 'smaller'})" if size != before else ""
-        return f"score {now}{pool}"
+        because = [f"the pool is {'larger' if size > before else 'smaller'}"] if size != before else []
+        because += ["min score does not apply"] * (after.no_cut is not None and after.knobs.min_score > 0)
+        return f"score {now}" + (f" ({', '.join(because)})" if because else "")
 
 
 def _room(knobs: Knobs) -> tuple[int, int]:

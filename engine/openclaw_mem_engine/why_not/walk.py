@@ -12,6 +12,7 @@ from openclaw_mem_engine.ranking.pool import Kind
 from openclaw_mem_engine.ranking.stages.decay import age_of
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Lines, Row, Trace, apart, touches
+from openclaw_mem_engine.sanitize import figure
 from openclaw_mem_engine.why_not import RETURNED, Passage, Step
 
 
@@ -57,7 +58,7 @@ class ListFact:
                 f"{self.label} does not find it: {self._unmatched(' and '.join(held) + lacks * bool(held))}"
             )
         of = f" of {self.matched:,}" if self.matched is not None else ""
-        score = "" if self.lexical or self.score is None else f" (cosine {self.score:.3f})"
+        score = "" if self.lexical or self.score is None else f" (cosine {figure(self.score, 3)})"
         matches = " keyword matches" if self.lexical else ""
         words = f": {' and '.join(held)}{lacks}" if held else ""
         return f"{self.label} ranks it {self.rank:,}{of}{matches}{score}{words}"
@@ -151,10 +152,11 @@ def _steps(
     texts = "; ".join(fact.text for fact in lists) or "no candidate list could be made"
     yield Step("retrieval", bool(matching), texts, {"lists": [fact.to_dict() for fact in lists]})
     fused = [fact for fact in matching if fact.fused]
-    yield _scope_step(matching, fused, knobs)
+    yield _mode_step(matching, fused, knobs)
     ranks = {fact.list: fact.rank for fact in fused}
     inside = any(fact.rank is not None and fact.rank <= knobs.candidates for fact in fused)
-    text = entrance([(fact.rank, fact.label) for fact in fused if fact.rank is not None], knobs)
+    named = zip(fused, _short_names(fused), strict=True)
+    text = entrance([(fact.rank, name) for fact, name in named if fact.rank is not None], knobs)
     yield Step("pool", inside, text, {"ranks": ranks, "candidates": knobs.candidates})
     if row is None:  # the index changed between two reads
         yield Step("fusion", False, "the index was modified meanwhile: ask again")
@@ -183,23 +185,29 @@ def _steps(
             yield Step(name, True, _passed(name, row, stage.entered, out.rescued, trace), facts)
 
 
-def _scope_step(matching: Sequence[ListFact], fused: Sequence[ListFact], knobs: Knobs) -> Step:
-    counted = fused or matching
+def _short_names(facts: Sequence[ListFact]) -> Sequence[str]:
+    """Their labels, without the texts that were searched for where these are not needed."""
+    short = [fact.label.partition(" “")[0] for fact in facts]
+    return short if len({*short}) == len(short) else [fact.label for fact in facts]
+
+
+def _mode_step(matching: Sequence[ListFact], fused: Sequence[ListFact], knobs: Knobs) -> Step:
     if fused:
-        by = " and ".join("vectors" if fact.label == "vector" else fact.label for fact in counted)
-        return Step("scope", True, f"mode {knobs.mode} uses {by}")
+        names = (fact.label.partition(" ")[0] for fact in fused)  # BM25 v1 “pump”
+        by = " and ".join(dict.fromkeys("vectors" if name == "vector" else name for name in names))
+        return Step("mode", True, f"found by {by}, which mode {knobs.mode} uses")
     text = f"found only by vectors of another space than {knobs.vector_space} (vector_space)"
     kinds = {fact.kind for fact in matching}
     if not any(knobs.takes(kind) for kind in kinds):
         text = knobs.unused(kinds)
     elif any(fact.ignored for fact in matching):
         text = "found only by vectors, which say nothing of a query in this script (same_script)"
-    return Step("scope", False, text, {"mode": knobs.mode, "vector_space": knobs.vector_space})
+    return Step("mode", False, text, {"mode": knobs.mode, "vector_space": knobs.vector_space})
 
 
 def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> str:
     digits = trace.knobs.digits
-    score = f"{row.scores[name]:.{digits}f}" if name in row.scores else ""
+    score = figure(row.scores[name], digits) if name in row.scores else ""
     if name == "fusion":
         scored = sum(1 for other in trace.rows if name in other.ranks)
         shares = ""
@@ -207,29 +215,30 @@ def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> s
             labels = {lst.term: lst.name for lst in trace.lists}
             held = (o for o in row.operands if o.stage == name and o.inputs)
             shares = " + ".join(f"{labels[o.label]} {o.product:.{digits}f}" for o in held)
-        made_of = f" = {shares}" if shares else ""
+        made_of = f" = {shares}" if " + " in shares else ""
         return f"its score is {score}{made_of}; its rank is {row.ranks[name]} of {scored}"
-    ranks = f"rank {_rank_before(name, row, trace)} → {row.ranks.get(name)}"
+    before, now = _rank_before(name, row, trace), row.ranks.get(name)
+    moved = f"; its rank was {before} and is {now}" if before != now else ""
     if name == "bonus":
         bonus = next(o for o in row.operands if o.stage == name)
-        added = f"+ {bonus.value:g}{f' ({bonus.note})' if bonus.note else ''}"
-        return f"its score {added} is {score}; {ranks}"
+        return f"{bonus.note or f'its score + {bonus.value:g} is {score}'}{moved}"
     if name == "limit":
         return f"its rank is among the first {trace.knobs.candidate_limit} fused candidates"
     if name == "position":
         return f"its score is now 1 / rank {row.ranks[name]} = {score}"
     if name == "rerank":
         blended = next(o for o in reversed(row.operands) if o.stage == name)
-        made = f"rerank score {blended.value:.3f}, share {blended.weight:.2f}"
-        return f"its score is now {score} ({blended.note or made}); {ranks}"
+        made = f"its score is now {score} (rerank score {blended.value:.3f}, share {blended.weight:.2f})"
+        return (blended.note or made) + moved
     if name == "decay":
         factor = next(o for o in row.operands if o.stage == name)
-        why = f"{age_of(factor)} days old" if factor.inputs else factor.note
-        return f"its score × {factor.value:.3f} ({why}) is {score}; {ranks}"
+        if not factor.inputs:
+            return f"its score stays {score} ({factor.note}){moved}"
+        return f"its score × {factor.value:.3f} ({age_of(factor)} days old) is {score}{moved}"
     if name == "mmr" and row.diversity is not None:
         seen = row.diversity
         near = f"; its similarity to {seen.nearest} is {seen.similarity:.2f}" if seen.nearest else ""
-        return f"its MMR value is {seen.value:z.3f}{near}; {ranks}"
+        return f"its MMR value is {figure(seen.value, 3)}{near}{moved}"
     if name == "min_score":
         stage = trace.stage(name)
         if stage is not None and stage.note:

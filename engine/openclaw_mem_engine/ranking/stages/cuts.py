@@ -9,6 +9,7 @@ from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.kinds import may_match
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import decimals
+from openclaw_mem_engine.sanitize import figure
 
 
 def cut_by_score(state: RankingState) -> None:
@@ -42,7 +43,7 @@ def _drop_low(
 def _why_below(minimum: float, digits: int, causes: Iterable[Callable[[Ranked], str]], item: Ranked) -> str:
     many = decimals(item.score, minimum, digits)
     short = f"{minimum - item.score:.{many}f}"
-    reason = f"its score {item.score:.{many}f} is below min score {minimum:g} by {short}"
+    reason = f"its score {figure(item.score, many)} is below min score {minimum:g} by {short}"
     return _joined(reason, causes, item)
 
 

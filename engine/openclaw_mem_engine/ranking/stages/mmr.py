@@ -12,7 +12,7 @@ from openclaw_mem_engine.model import snippet_of
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Diversity
-from openclaw_mem_engine.sanitize import CJK
+from openclaw_mem_engine.sanitize import CJK, figure
 
 _ASCII_WORD = re.compile(r"[a-z0-9_]+")
 # Compiled at first use: classes of CJK characters take milliseconds.
@@ -199,7 +199,7 @@ def _why_displaced(
     many = next((n for n in range(3, 9) if round(seen.value, n) < round(last.value, n)), 3)
     compares = "is below" if seen.value < last.value else "equals"
     of = f"#{len(kept)}" if numbered else f"the last of {len(kept)}"
-    text = f"its MMR value {seen.value:z.{many}f} {compares} {last.value:z.{many}f}, that of {of}"
+    text = f"its MMR value {figure(seen.value, many)} {compares} {figure(last.value, many)}, that of {of}"
     if seen.nearest is not None and seen.similarity > 0:
         numbers = (n for n, hit in enumerate(kept, 1) if hit.chunk_id == near_of[item.chunk_id])
         number = next(numbers, None) if numbered else None

@@ -29,7 +29,7 @@ def add_bonus(state: RankingState) -> None:
         item.score += bonus
         item.scores["bonus"] = item.score
         if state.explained:
-            note = "" if bonus else f"best rank in a list is {rank}, no bonus"
+            note = "" if bonus else f"no bonus: its best rank in a list is {rank}"
             made = Operand("bonus", "bonus", "add", bonus, 1.0, {"best_rank": rank} if bonus else {}, note)
             item.operands = (*item.operands, made)
     ordered = sorted(state.ranked, key=lambda item: (-item.score, seen[item.chunk_id]))
@@ -58,7 +58,7 @@ def limit_candidates(state: RankingState) -> None:
     state.drop(before[most:], "limit", why)
     state.record(
         "limit",
-        f"first {most} of the fused",
+        f"first {most} fused candidates",
         {"candidate_limit": most},
         kind="count",
         label="limit",

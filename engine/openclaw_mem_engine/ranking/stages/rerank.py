@@ -50,7 +50,7 @@ def rerank(state: RankingState) -> None:
 
     state.explain_moves(before, "before reranking")
     fused = "1/rank" if knobs.fusion == "position" else "fused"
-    formula = f"w × {fused} + (1 − w) × rerank score; w = .75 to rank 3, .60 to 10, .40 after"
+    formula = f"w × {fused} + (1 − w) × rerank score; w = 0.75 to rank 3, 0.60 to 10, 0.40 after"
     missing = min(len(before), knobs.rerank_top) - scored
     state.record(
         "rerank",

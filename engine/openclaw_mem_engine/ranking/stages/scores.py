@@ -29,7 +29,7 @@ _LAST = 1e9  # sorts behind every rank
 
 def take_candidates(state: RankingState) -> None:
     """Choose the lists of this mode and vector space; their first rows are the candidates, each list is a
-    stage. Drops what no list ranks high enough (``pool``) and what only other lists hold (``scope``)."""
+    stage. Drops what no list ranks high enough (``pool``) and what only other lists hold (``mode``)."""
     knobs = state.knobs
     for source in state.pool.lists:
         if source.space_number not in (None, knobs.space_number):  # shown beside the chosen space
@@ -66,7 +66,7 @@ def _outside(state: RankingState) -> Outside:
             reason = entrance(found, state.knobs)
             return state.row(chunk_id, Outcome("dropped", None, "pool", reason))
         why = _why_excluded(state, chunk_id)
-        return state.row(chunk_id, Outcome("dropped", None, "scope", why))
+        return state.row(chunk_id, Outcome("dropped", None, "mode", why))
 
     best = {chunk_id: _LAST for chunk_id in state.pool.candidates if chunk_id not in members}
     for ranks, _ in lists:

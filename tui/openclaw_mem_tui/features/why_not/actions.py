@@ -25,10 +25,11 @@ class WhyNotActions:
         """For the selected row; without one, for a line that is picked."""
         if when_answered(self._screen, self.action_why_not):
             return
-        if (passage := self._screen.hits.passage) is None or not self._screen.search.service.is_open:
+        hits = self._screen.hits
+        if (passage := hits.passage) is None or not self._screen.search.service.is_open:
             self.action_why_not_any()
         else:
-            self._open(passage)
+            self._open(passage, hits.selected.chunk_id if hits.selected is not None else None)
 
     def action_why_not_any(self) -> None:
         if not self._screen.search.view.query.strip():
@@ -51,10 +52,10 @@ class WhyNotActions:
         if self._screen.search.service.is_open:
             stop_any(self._screen)
 
-    def _open(self, passage: Expected) -> None:
+    def _open(self, passage: Expected, chunk_id: str | None = None) -> None:
         from openclaw_mem_tui.features.why_not.screen import WhyNotScreen
 
-        self._screen.open(WhyNotScreen(self._screen.search, passage, self._tune))
+        self._screen.open(WhyNotScreen(self._screen.search, passage, self._tune, chunk_id))
 
     def _tune(self, knobs: Knobs, passage: Expected) -> None:
         """Other knobs for the same query, compared with the run before them; their answer opens on the

@@ -79,7 +79,7 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
     ``selected`` one what its knobs do, and which results those are."""
     mark = Span("▌ " if selected else "  ", "accent")
     text = setting(change, knobs)
-    effect = f"  {fmt.numbers(change.effect)}{' · not in openclaw.json' if change.only_here else ''}"
+    effect = f"  {fmt.numbers(change.effect)}{' · OpenClaw has no such setting' if change.only_here else ''}"
     how = sentence(change.how) if change.how else ""
     rank = (f"rank {change.rank}", "warn" if how else "good")
     # The ranks stay below each other: that of a long setting is on a line of its own.
@@ -94,7 +94,6 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
         made += wrapped(whole, cells - 1, 4)
     if selected and cells >= _EXPLAINED:
         about = [f"{name.replace('_', ' ')}: {KNOBS[name].help}" for name in change.set]
-        about += ["not in openclaw.json: the agent cannot be configured like this"] * change.only_here
         for text in (*about, *_others(change)):
             made += wrapped(line(mark, "  ", (text, "dim")), cells - 1, 4)
     return made

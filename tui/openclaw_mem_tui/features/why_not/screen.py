@@ -64,11 +64,16 @@ class WhyNotScreen(WorkbenchScreen):
     HELP = "The steps of one passage through the search, from the file on disk to the snippet."
 
     def __init__(
-        self, search: SearchPresenter, passage: Expected, tune: Callable[[Knobs, Expected], None]
+        self,
+        search: SearchPresenter,
+        passage: Expected,
+        tune: Callable[[Knobs, Expected], None],
+        chunk_id: str | None = None,
     ) -> None:
-        """``tune`` gives other knobs to the search lab, which then selects the passage."""
+        """``tune`` gives other knobs to the search lab, which then selects the passage: of the chunk
+        ``chunk_id``, or of any chunk."""
         super().__init__(search)
-        self.passage, self._tune = passage, tune
+        self.passage, self._tune, self._chunk_id = passage, tune, chunk_id
         self.changes: WrappedTable[Change] = WrappedTable(
             "The smallest change of each knob that returns the passage.", id="changes", classes="listed"
         )
@@ -100,7 +105,10 @@ class WhyNotScreen(WorkbenchScreen):
     async def _walk(self) -> None:
         view = self.search.view
         try:
-            answer = await self.search.service.why_not(view.query, self.passage, view.knobs, view.session_key)
+            asked, chunk = (view.query, *self.passage, view.knobs), self._chunk_id
+            answer = await self.search.service.why_not(
+                lambda memory, token: memory.why_not(*asked, token, view.session_key, chunk_id=chunk)
+            )
             self._text = await self._read_passage(answer.passage)
             self.answer, self._knobs, self.trouble = answer, view.knobs, ""
         except OpenClawMemError as error:
@@ -231,7 +239,7 @@ class WhyNotScreen(WorkbenchScreen):
         self.run_in(partial(pick, self, self._ask), "pick")
 
     def _ask(self, passage: Expected) -> None:
-        self.passage, self.answer = passage, None
+        self.passage, self._chunk_id, self.answer = passage, None, None
         self.search_changed()
 
     def action_copy_location(self) -> None:

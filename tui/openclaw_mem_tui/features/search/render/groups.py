@@ -72,7 +72,7 @@ def _reasons(drops: Iterable[Drop], trace: Trace) -> list[str]:
 _DROPPED = {
     "snippet": "without a line to send",
     "pool": "outside the pool",
-    "scope": "only in lists that are not fused",
+    "mode": "only in lists that are not fused",
     GONE: "not found",
 }
 

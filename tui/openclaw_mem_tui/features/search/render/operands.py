@@ -11,13 +11,14 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.api import Knobs, Operand
 
 
-def detail(operand: Operand, rank: int | None) -> str:
-    """The operand of a list: its rank, value and weight, or of RRF the constants that it is made of."""
+def detail(operand: Operand, rank: int | None, knobs: Knobs) -> str:
+    """The operand of a list: its rank, value and weight, or what a value made of the rank is made of."""
     inputs = operand.inputs
     if "k" in inputs:
         return f"{operand.weight:g}/({inputs['k']:g}+{inputs['rank']:g})"
     weight = f"×{fmt.score(operand.weight, 2)}" if operand.weight != 1 else ""
-    return f"{fmt.ranked(rank)} {fmt.score(operand.value)} {weight}".strip()
+    made = api.made_of(inputs, knobs) if "rank" in inputs else ""
+    return f"{made or f'{fmt.ranked(rank)} {fmt.score(operand.value)}'} {weight}".strip()
 
 
 def computed(operand: Operand, knobs: Knobs) -> str:

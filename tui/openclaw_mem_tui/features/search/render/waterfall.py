@@ -134,7 +134,7 @@ def waterfall(
             if folded:
                 continue
             if change or not note:
-                text = operands.detail(operand, row.ranks.get(lst.key))
+                text = operands.detail(operand, row.ranks.get(lst.key), trace.knobs)
                 bar = axis.bar(before, total, _role(label))
                 made.append(step(lst.label, text, bar, fmt.signed(change, digits)))
                 made += said(note)
