@@ -70,6 +70,10 @@ class Activity:
         return self.searching or bool(self.adding) or self.phase in ("opening", "syncing")
 
 
+#: Cells of a name of a model that say which it is.
+_MODEL = 12
+
+
 def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line:
     """The tabs of the screens at the left, that of ``at`` lit with the ``title`` of a screen over it; agent,
     backend and provider at the right, the workspace in between, as a path or its last name. What there is no
@@ -84,12 +88,13 @@ def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line
         "" if header.demo else fmt.inert(header.workspace),
     )
     folder = line((f"{space.rpartition('/')[2]}  " if space else "", "faint"), *full)
+    room = cells - width(tabs) - width(demo) - 2
     for start, end in (
         (tabs, line((f"{space}  " if space else "", "faint"), *full)),
         (tabs, folder),
         (tabs, full),
         (tabs, line(*demo, (service, "dim"), " ")),
-        (tabs, line(*demo[:1], ("·" * len(demo[:1]), "faint"), (provider, "dim"), " ")),
+        (tabs, line(*demo, (fmt.crop(provider, max(_MODEL, room)), "dim"), " ")),
         (tabs, line(*demo[:1], " ")),
         (tabs, ()),
         (short, ()),
@@ -246,6 +251,10 @@ def reason(pool: Pool) -> str:
     return pool.fallback.reason
 
 
+#: Steps whose name alone does not say what took the time.
+_TIMED = {"lines": "line scores"}
+
+
 def timings(view: View) -> list[tuple[str, float]]:
     """Where the time of the answer went, in the order of the steps; what is shown as total is their sum."""
     if view.pool is None or view.trace is None:
@@ -312,15 +321,14 @@ def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Lin
         return line(sign, ("no answer" if view.error else wrong, "bad"))
     if view.trace is None or view.pool is None:
         return line(sign, ("ready", "dim"))
-    parts = [sign]
     shown = timings(view)
-    if not steps:
-        shown = [("total", sum(value for _, value in shown))]
-    for index, (name, value) in enumerate(shown, 1):
-        # The unit is shown once, at the end.
-        duration = fmt.milliseconds(value).removesuffix(" ms" if index < len(shown) else "")
-        parts += line((" · " if index > 1 else "", "faint"), (f"{name} ", "dim"), duration)
-    return tuple(parts)
+    total = fmt.milliseconds(sum(value for _, value in shown))
+    unit = " ms" if total.endswith(" ms") else ""  # shown once, where all have the same
+    made = list(line(sign, ("answered in ", "dim"), total))
+    for index, (name, value) in enumerate(shown if steps else ()):
+        duration = fmt.milliseconds(value).removesuffix(unit)
+        made += line((" · " if index else ": ", "faint"), (f"{_TIMED.get(name, name)} ", "dim"), duration)
+    return tuple(made)
 
 
 def _index(activity: Activity, short: bool = False) -> Line:

@@ -11,7 +11,7 @@ from openclaw_mem_tui.features.search.comparison import Compared, answered_by, c
 from openclaw_mem_tui.features.search.render.funnel import funnel, in_words
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, cut, fit, line, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, balanced, cut, fit, line, width, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Fate, Trace
@@ -74,18 +74,18 @@ def in_full(view: View, cells: int) -> list[Line]:
 
 
 def _sentence(clauses: Sequence[str], role: str, cells: int, most: int) -> list[Line]:
-    """The last clauses are left out, whole, where the others, two at least, then take one line, unless all is
-    asked for."""
+    """The last clauses are left out, whole, where the others then take one line: two at least, where there
+    may be more lines; unless all is asked for."""
     whole = [fmt.numbers(fmt.inert(clause, 1_000)) for clause in clauses]
-    for count in range(len(whole), 1, -1) if most < _ALL else ():
+    for count in range(len(whole), most > 1, -1) if most < _ALL else ():
         said = line(" ", ("; ".join(whole[:count]), role))
         shown = said if count == len(whole) else cut(said, cells - 1)
         if width(shown) < cells and shown[: len(said)] == said:
             return [shown]
     said = line(" ", ("; ".join(whole), role))
-    made = wrapped(said, cells - 1, 1)
+    made = balanced(said, cells - 1, 1)
     if len(made) > most:
-        made = wrapped(said, max(8, cells - 1 - width(cut((), cells))), 1)[:most]  # no word is cut
+        made = wrapped(said, cells - 1, 1)[:most]
         made[-1] = cut(made[-1], cells - 1)
     return made
 
@@ -135,8 +135,8 @@ def in_short(view: View, cells: int) -> Line:
     who, fallback = fmt.inert(answered_by(view.pool)), view.pool.fallback
     known = fallback is not None and who in fallback.words
     end = () if known else line((" · ", "faint"), f"{who} answered")
-    mark = Span(fmt.left(" Δ", _LABEL + 1 if cells >= _ROOMY else 3), "accent")
-    return fit((mark, *overlap(seen), *end), cells - 1)
+    (made,) = _beside("effect", cells, lambda room: [fit(line(" ", *overlap(seen), *end), room - 1)])
+    return made
 
 
 def overlap(seen: Compared) -> Line:

@@ -62,8 +62,7 @@ def changed_words(before: Knobs, after: Knobs) -> str:
     if len(names) > _NAMED:
         named = f", profile {after.profile}" if after.profile != before.profile else ""
         return f"{len(names)} knobs{named}"
-    words = {name: f"{name.replace('_', ' ')}{' =' * (KNOBS[name].kind == 'choice')}" for name in names}
-    return ", ".join(f"{words[name]} {value_text(name, getattr(after, name))}" for name in names)
+    return ", ".join(f"{name.replace('_', ' ')} {value_text(name, getattr(after, name))}" for name in names)
 
 
 def value_text(name: str, value: KnobValue) -> str:

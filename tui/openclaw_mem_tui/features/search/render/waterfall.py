@@ -95,11 +95,11 @@ def waterfall(
         )
 
     def absent(label: str, note: str) -> list[Line]:
-        """What changed nothing: without a bar its reason has the whole width. A reason that a note on the
-        whole answer gives is not said again."""
-        what, _, why = note.partition(": ")
+        """What changed nothing: without a bar its reason has the whole width. Of a reason that a note on the
+        whole answer gives nothing is drawn."""
+        why = note.partition(": ")[2]
         if why and any(why in found.text for found in trace.notes):
-            note = what
+            return []
         if fmt.width_of(note) > detail:
             return wrapped(line((f"{label:<{_LABEL - 1}} ", "dim"), (note, "faint")), cells, _LABEL)
         return [step(label, note, axis.bar(0, 0, ""), "·", "faint")]
