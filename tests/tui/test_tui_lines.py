@@ -512,7 +512,7 @@ def test_the_top_names_the_workspace_whole_or_not_at_all() -> None:
         top = spans.text_of(status.top(longer, cells))
         assert "quillfern  agent" in top or "fern" not in top
     demo = spans.text_of(status.top(replace(longer, demo=True), 80))
-    assert demo.endswith("  demo · static-minilm-256-i… "), "the model as far as there is room"
+    assert demo.endswith("  static-minilm-256-int8 "), "the model whole beside the tabs"
 
 
 def test_nothing_passes_is_explained() -> None:

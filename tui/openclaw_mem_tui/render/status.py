@@ -70,14 +70,11 @@ class Activity:
         return self.searching or bool(self.adding) or self.phase in ("opening", "syncing")
 
 
-#: Cells of a name of a model that say which it is.
-_MODEL = 12
-
-
 def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line:
     """The tabs of the screens at the left, that of ``at`` lit with the ``title`` of a screen over it; agent,
     backend and provider at the right, the workspace in between, as a path or its last name. What there is no
-    room for goes: workspace, agent, backend, provider, and of the tabs the names of the others."""
+    room for goes: workspace, agent, backend, that it is the demo, provider, and of the tabs the names of the
+    others."""
     tabs, short = (line(*_tabs(at, title, names=names)) for names in (True, False))
     agent = line(("agent ", "dim"), fmt.inert(header.agent), (" · ", "faint")) if header.agent else ()
     backend, provider = fmt.inert(header.backend), fmt.inert(header.provider)
@@ -88,13 +85,13 @@ def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line
         "" if header.demo else fmt.inert(header.workspace),
     )
     folder = line((f"{space.rpartition('/')[2]}  " if space else "", "faint"), *full)
-    room = cells - width(tabs) - width(demo) - 2
     for start, end in (
         (tabs, line((f"{space}  " if space else "", "faint"), *full)),
         (tabs, folder),
         (tabs, full),
         (tabs, line(*demo, (service, "dim"), " ")),
-        (tabs, line(*demo, (fmt.crop(provider, max(_MODEL, room)), "dim"), " ")),
+        (tabs, line(*demo, (provider, "dim"), " ")),
+        (tabs, line((provider, "dim"), " ")),
         (tabs, line(*demo[:1], " ")),
         (tabs, ()),
         (short, ()),

@@ -56,8 +56,9 @@ def _lost(view: View) -> str:
 
 def numbers(view: View, cells: int, most: int = 2) -> list[Line]:
     """How many candidates each stage let through, and in ``most`` lines what another setting would add."""
-    stages = _beside("stages", cells, lambda room: [funnel(view, room)])
-    return [*stages, *(_rescue(view.trace, cells, most) if view.trace is not None else ())]
+    if view.trace is None:
+        return []
+    return [*_beside("stages", cells, lambda room: [funnel(view, room)]), *_rescue(view.trace, cells, most)]
 
 
 def _rescue(trace: Trace, cells: int, most: int) -> list[Line]:

@@ -146,6 +146,10 @@ def waterfall(
                 # As above, a line of text would part the bars, and push the final score out of a low pane.
                 (below if fmt.width_of(note) > detail else made).extend(absent(lst.label, note))
             continue
+        idle = (operand.op == "mul" and operand.value == 1.0) or (note and not operand.inputs)
+        why = absent(label, note or "×1") if idle else []
+        if idle and not why:
+            continue
         if several:
             several = False
             if marker is None or axis.parted:
@@ -157,8 +161,8 @@ def waterfall(
                         fmt.score(before, digits),
                     )
                 )
-        if (operand.op == "mul" and operand.value == 1.0) or (note and not operand.inputs):
-            made += absent(label, note or "×1")
+        if idle:
+            made += why
             continue
         if axis.parted and _rescales(operand):
             axis.drawn = False
