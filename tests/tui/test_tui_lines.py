@@ -875,6 +875,9 @@ def test_the_sentence_leaves_out_whole_clauses_to_take_one_line() -> None:
     ]
     assert len(above._sentence(clauses, "", 40, 2)) == 2
     assert texts(above._sentence(clauses, "", 40, 1)).strip() == "1 result … ! all"
+    cut = [*clauses[:1], "5 shortened to 700 characters, 1 loses its best line"]
+    said = "1 result; 5 shortened to 700 characters … ! all"
+    assert texts(above._sentence(cut, "", 55, 1)).strip() == said, "at a comma too"
     assert "min score" in texts(above._sentence(clauses, "", 50, above._ALL)), "in full"
 
 

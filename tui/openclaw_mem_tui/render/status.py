@@ -73,17 +73,14 @@ class Activity:
 def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line:
     """The tabs of the screens at the left, that of ``at`` lit with the ``title`` of a screen over it; agent,
     backend and provider at the right, the workspace in between, as a path or its last name. What there is no
-    room for goes: workspace, agent, backend, that it is the demo, provider, and of the tabs the names of the
-    others."""
+    room for goes: workspace, agent, backend, demo, provider, and of the tabs the names of the others."""
     tabs, short = (line(*_tabs(at, title, names=names)) for names in (True, False))
     agent = line(("agent ", "dim"), fmt.inert(header.agent), (" · ", "faint")) if header.agent else ()
     backend, provider = fmt.inert(header.backend), fmt.inert(header.provider)
     service = fmt.join((backend, provider))
     demo = line(("demo", "warn"), (" · ", "faint")) if header.demo else ()
-    full, space = (
-        line(*demo, *agent, (service, "dim"), " "),
-        "" if header.demo else fmt.inert(header.workspace),
-    )
+    full = line(*demo, *agent, (service, "dim"), " ")
+    space = "" if header.demo else fmt.inert(header.workspace)
     folder = line((f"{space.rpartition('/')[2]}  " if space else "", "faint"), *full)
     for start, end in (
         (tabs, line((f"{space}  " if space else "", "faint"), *full)),
@@ -248,15 +245,12 @@ def reason(pool: Pool) -> str:
     return pool.fallback.reason
 
 
-#: Steps whose name alone does not say what took the time.
-_TIMED = {"lines": "line scores"}
-
-
 def timings(view: View) -> list[tuple[str, float]]:
     """Where the time of the answer went, in the order of the steps; what is shown as total is their sum."""
     if view.pool is None or view.trace is None:
         return []
-    return [*view.pool.timings.items(), ("rank", view.trace.milliseconds)]
+    spent = {**view.pool.timings, "rank": view.trace.milliseconds}
+    return [("line scores" if name == "lines" else name, value) for name, value in spent.items()]
 
 
 def status(view: View, activity: Activity, cells: int, frame: int = 0) -> Line:
@@ -324,7 +318,7 @@ def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Lin
     made = list(line(sign, ("answered in ", "dim"), total))
     for index, (name, value) in enumerate(shown if steps else ()):
         duration = fmt.milliseconds(value).removesuffix(unit)
-        made += line((" · " if index else ": ", "faint"), (f"{_TIMED.get(name, name)} ", "dim"), duration)
+        made += line((" · " if index else ": ", "faint"), (f"{name} ", "dim"), duration)
     return tuple(made)
 
 

@@ -3,6 +3,7 @@ did to the answer."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -75,15 +76,17 @@ def in_full(view: View, cells: int) -> list[Line]:
 
 
 def _sentence(clauses: Sequence[str], role: str, cells: int, most: int) -> list[Line]:
-    """The last clauses are left out, whole, where the others then take one line: two at least, where there
-    may be more lines; unless all is asked for."""
+    """The last parts are left out, whole, where the others then take one line: two clauses at least, where
+    there may be more lines; unless all is asked for."""
     whole = [fmt.numbers(fmt.inert(clause, 1_000)) for clause in clauses]
-    for count in range(len(whole), most > 1, -1) if most < _ALL else ():
-        said = line(" ", ("; ".join(whole[:count]), role))
-        shown = said if count == len(whole) else cut(said, cells - 1)
+    text, least = "; ".join(whole), len("; ".join(whole[:2])) if most > 1 else 0
+    ends = [part.start() for part in re.finditer(r"[;,] |$", text)][::-1] if most < _ALL else ()
+    for end in (end for end in ends if end >= least):
+        said = line(" ", (text[:end], role))
+        shown = said if end == len(text) else cut(said, cells - 1)
         if width(shown) < cells and shown[: len(said)] == said:
             return [shown]
-    said = line(" ", ("; ".join(whole), role))
+    said = line(" ", (text, role))
     made = balanced(said, cells - 1, 1)
     if len(made) > most:
         made = wrapped(said, cells - 1, 1)[:most]
