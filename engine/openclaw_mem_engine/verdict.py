@@ -43,7 +43,7 @@ def found(pool: Pool, trace: Trace) -> tuple[str, ...]:
     if absent:
         head += f"{' by vectors only: ' if count else '; '}{absent}"
     elif count and all(row.outcome.rescued for row in trace.returned):
-        head += f" by keyword rescue (keyword matches only): no score reaches {trace.knobs.min_score:g}"
+        head += f" by keyword rescue: no score reaches min score {trace.knobs.min_score:g}"
     shortened, loses = _shortened(trace)
     first = "" if loses or absent or not count else _first(trace)
     return tuple(part for part in (head, first, shortened, _below(trace) if count else "") if part)
@@ -100,9 +100,8 @@ def _nothing(pool: Pool, trace: Trace) -> str:
         return "Nothing relevant found"
     best = next((row for row in trace.dropped if row.final is not None), None)
     if best is not None and best.final is not None and best.outcome.stage == "min_score":
-        limit = f"below min score {trace.knobs.min_score:g}"
         score = apart(best.final, trace.knobs.min_score, trace.knobs.digits)
-        return f"Nothing is returned: the best score is {score} at {best.location}, {limit}"
+        return f"Nothing reaches min score {trace.knobs.min_score:g}: the best is {score} at {best.location}"
     fresh = pool.freshness
     if (fresh is not None and fresh.state == "empty") or not pool.lists:
         return "Nothing found: nothing could be searched"
@@ -202,4 +201,4 @@ def would_add(trace: Trace) -> str:
     if not filled:
         return ""
     more = f"{filled} more" if trace.returned else str(filled)
-    return f"with keyword_rescue=fill (as OpenClaw since mid-2026) {more} would be returned"
+    return f"with keyword_rescue=fill (OpenClaw since mid-2026) {more} would be returned"

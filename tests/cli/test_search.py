@@ -139,8 +139,8 @@ def test_nothing_passes_names_the_best_and_a_setting_that_shows_it(call: Call) -
     said = call("search", "router", "--min-score", "0.99", "--set", "keyword_rescue=off")
     assert said.code == 0
     first = said.out.splitlines()[0]
-    assert first.startswith("Nothing is returned: the best score is 0.")
-    assert "below min score 0.99" in first and ". Try --set min_score=" in first
+    assert first.startswith("Nothing reaches min score 0.99: the best is 0.")
+    assert ". Try --set min_score=" in first
     advice = first.rpartition("--set ")[2]
     assert "memory/2026-02-20.md" in call("search", "router", "--set", advice).out
 
@@ -246,7 +246,7 @@ def test_empty_answers_of_program_formats_speak_on_stderr(call: Call) -> None:
         said = call("search", "router", "--format", kind, "--min-score", "1", "--set", "keyword_rescue=off")
         assert said.code == 0
         assert said.out == out
-        assert "Nothing is returned" in said.err
+        assert "Nothing reaches min score" in said.err
 
 
 def test_the_option_form_of_the_query_wins(call: Call) -> None:

@@ -34,7 +34,7 @@ def tui(world: World) -> Iterator[Workbench]:
     with start(world, EDITOR=str(editor)) as opened:
         opened.shows("indexed in")
         opened.press(QUERY)
-        opened.shows("0 returned", "the best score is", "not returned: 4")
+        opened.shows("0 returned", "reaches min score .35: the best is", "not returned: 4")
         opened.press("enter")
         yield opened
 

@@ -82,7 +82,7 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
             assert float(best[1]) == pytest.approx(max(row.raw for row in vector.rows), abs=0.0006)
         filled = rank(pool, knobs.set({"keyword_rescue": "fill"}))
         more = len(filled.returned) - len(trace.returned)
-        claimed = re.search(r"With keyword_rescue=fill \(as .*\) (\d+)( more)? would be returned", said)
+        claimed = re.search(r"With keyword_rescue=fill \(OpenClaw .*\) (\d+)( more)? would be returned", said)
         assert bool(claimed) == (more > 0), (query, said)
         if claimed:
             assert int(claimed[1]) == more and bool(claimed[2]) == bool(trace.returned)
@@ -123,8 +123,7 @@ def test_the_sentence_names_what_openclaw_returns_by_now(demo: Memory) -> None:
     answer = demo.search(QUERIES[0])
     assert (
         "2 results" in answer.verdict
-        and ". With keyword_rescue=fill (as OpenClaw since mid-2026) 4 more would be returned"
-        in answer.verdict
+        and ". With keyword_rescue=fill (OpenClaw since mid-2026) 4 more would be returned" in answer.verdict
     )
     assert len(answer.verdict) < 170 and answer.to_dict()["verdict"] == answer.verdict
     assert "mid-2026" not in demo.search(QUERIES[0], Knobs().set({"keyword_rescue": "fill"})).verdict
@@ -142,7 +141,7 @@ def test_nothing_relevant_and_nothing_searched(demo: Memory) -> None:
     every = Knobs().set({"lexical_form": "and"})
     assert not unrelated(demo.retrieve("xyzzy plugh", every), every)
     unmeasured = replace(none.pool, lists=tuple(replace(lst, floor=None) for lst in none.pool.lists))
-    assert verdict(unmeasured, none.trace).startswith("Nothing is returned: the best score is 0.")
+    assert verdict(unmeasured, none.trace).startswith("Nothing reaches min score 0.35: the best is 0.")
     lists = tuple(
         replace(lst, rows=tuple(row._replace(raw=-0.001) for row in lst.rows)) for lst in none.pool.lists
     )

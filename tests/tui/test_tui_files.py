@@ -105,7 +105,7 @@ def test_our_themes_load_and_contrast(name: str) -> None:
 
     theme = textual_theme(load_theme(name))
     assert theme.background is not None and theme.foreground is not None
-    ground = Color.parse(theme.background)
+    grounds = [Color.parse(theme.background), Color.parse(theme.variables["cursor"])]
     needed = 7.0 if name == "claw-contrast" else 4.5
     for color in (
         theme.foreground,
@@ -114,12 +114,14 @@ def test_our_themes_load_and_contrast(name: str) -> None:
         theme.variables["vector"],
         theme.accent,
         theme.success,
+        theme.warning,
         theme.error,
     ):
         assert color is not None
-        assert ground.get_contrast_text is not None
-        assert _contrast(ground.rgb, Color.parse(color).rgb) >= needed, color
+        for ground in grounds:
+            assert _contrast(ground.rgb, Color.parse(color).rgb) >= needed, (color, ground)
     others = {theme.accent, theme.secondary, theme.warning, theme.error, theme.success}
+    assert len(others) == 5, "a colour has one meaning"
     assert theme.variables["vector"] not in others, "bars of vectors have a colour of their own"
 
 

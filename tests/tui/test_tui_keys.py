@@ -567,7 +567,7 @@ async def test_what_is_returned_shows_its_best_line_below_it_where_there_is_room
         await settled(pilot)
         assert len(hits.rows) == rows and hits.selected is hits.rows[2]
         one_line_each = hits.text.splitlines()[1:]
-        assert all(".md" in line or line.startswith("──") for line in one_line_each)
+        assert all(".md" in line or (line[:3], line[3].isalpha()) == ("   ", True) for line in one_line_each)
 
 
 async def test_ctrl_c_ends_nothing_and_says_what_quits(tmp_path: Path) -> None:

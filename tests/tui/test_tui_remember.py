@@ -164,6 +164,7 @@ async def test_a_heading_of_the_start_page_is_asked_with_enter(tmp_path: Path, s
         else:
             assert "leaves it, f1 is the help. With hits: w " in drawn
         assert screen.hits.max_scroll_y == 0, "nothing is cut"
+        assert all(sum(len(span.text) for span in line) < size[0] for line in screen.hits.drawn)
         keys = screen.query_one(KeyBar).text
         assert "/ search   p knobs   enter ask" in keys and "? help" in keys
         assert not any(word in keys for word in ("why not", "edit", "dropped", "note"))

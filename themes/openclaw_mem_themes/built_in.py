@@ -39,9 +39,9 @@ _THEMES = (
         },
         {
             "quiet": "#a0a9b8",  # secondary text
-            "faint": "#808a99",  # rules, zeros, separators
+            "faint": "#8791a0",  # rules, zeros, separators
             "frame": "#353b45",  # borders
-            "cursor": "#282d35",  # the selected row
+            "cursor": "#252a31",  # the selected row
             "total": "#c2c9d3",  # bars of totals
             "vector": "#b493d6",  # bars of vector lists; those of lexical ones are secondary
         },
@@ -51,27 +51,27 @@ _THEMES = (
         "claw-light",
         False,
         {
-            "primary": "#b8452a",
+            "primary": "#b54329",
             "secondary": "#2f6690",
-            "accent": "#b8452a",
+            "accent": "#b54329",
             "foreground": "#24292f",
             "background": "#fbfaf7",
             "surface": "#fbfaf7",
             "panel": "#f0eee8",
-            "success": "#2f7d3b",
-            "warning": "#8f6400",
+            "success": "#2b7537",
+            "warning": "#895f00",
             "error": "#b3261e",
         },
         {
             "quiet": "#505862",
-            "faint": "#6a727d",
+            "faint": "#616974",
             "frame": "#cfd1cd",
             "cursor": "#ece8de",
             "total": "#4a525c",
             "vector": "#7a4a9e",
         },
     ),
-    # Black, white and yellow: every text at 7:1 or more.
+    # Black, white and yellow: every text at 7:1 or more, on the selected row too.
     Theme(
         "claw-contrast",
         True,
@@ -84,14 +84,14 @@ _THEMES = (
             "surface": "#000000",
             "panel": "#000000",
             "success": "#5fff87",
-            "warning": "#ffd500",
-            "error": "#ff8080",
+            "warning": "#ffaf5f",
+            "error": "#ff9a9a",
         },
         {
             "quiet": "#e0e0e0",
-            "faint": "#b0b0b0",
+            "faint": "#b8b8b8",
             "frame": "#ffffff",
-            "cursor": "#3a3a00",
+            "cursor": "#2a2a00",
             "total": "#ffffff",
             "vector": "#ff9cf0",
         },

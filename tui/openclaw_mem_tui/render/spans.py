@@ -59,14 +59,9 @@ def width(spans: Iterable[Span]) -> int:
 
 
 def cut(spans: Sequence[Span], cells: int) -> Line:
-    """The beginning of a text that has more, and the key that shows all of it, in at most ``cells``. The word
-    for that key is left out where the text is whole only without it."""
-    shown, end, word = (*spans, Span(" …", "dim")), line(" ", (key("messages"), "key")), Span(" all", "dim")
-    room = cells - width(end)
-    if room - width([word]) < width(shown) <= room:
-        return (*shown, *end)
-    *kept, last = fit(shown, min(width(shown), room - width([word])))
-    return (*kept, last._replace(text=last.text.rstrip()), *end, word)
+    """The first words of a text that has more, and the key that shows all of it, in at most ``cells``."""
+    end = line((" … ", "dim"), (key("messages"), "key"), (" all", "dim"))
+    return (*wrapped(spans, cells - width(end))[0], *end)
 
 
 def fit(spans: Sequence[Span], cells: int) -> Line:

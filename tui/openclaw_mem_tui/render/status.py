@@ -73,23 +73,22 @@ class Activity:
 def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line:
     """The tabs of the screens at the left, that of ``at`` lit with the ``title`` of a screen over it; agent,
     backend and provider at the right, the workspace in between, as a path or its last name. What there is no
-    room for goes: workspace, agent, backend, provider, and of the tabs the names of the others."""
+    room for goes: workspace, agent, backend, demo, provider, and of the tabs the names of the others."""
     tabs, short = (line(*_tabs(at, title, names=names)) for names in (True, False))
     agent = line(("agent ", "dim"), fmt.inert(header.agent), (" · ", "faint")) if header.agent else ()
     backend, provider = fmt.inert(header.backend), fmt.inert(header.provider)
     service = fmt.join((backend, provider))
     demo = line(("demo", "warn"), (" · ", "faint")) if header.demo else ()
-    full, space = (
-        line(*demo, *agent, (service, "dim"), " "),
-        "" if header.demo else fmt.inert(header.workspace),
-    )
+    full = line(*demo, *agent, (service, "dim"), " ")
+    space = "" if header.demo else fmt.inert(header.workspace)
     folder = line((f"{space.rpartition('/')[2]}  " if space else "", "faint"), *full)
     for start, end in (
         (tabs, line((f"{space}  " if space else "", "faint"), *full)),
         (tabs, folder),
         (tabs, full),
         (tabs, line(*demo, (service, "dim"), " ")),
-        (tabs, line(*demo[:1], ("·" * len(demo[:1]), "faint"), (provider, "dim"), " ")),
+        (tabs, line(*demo, (provider, "dim"), " ")),
+        (tabs, line((provider, "dim"), " ")),
         (tabs, line(*demo[:1], " ")),
         (tabs, ()),
         (short, ()),
@@ -250,7 +249,8 @@ def timings(view: View) -> list[tuple[str, float]]:
     """Where the time of the answer went, in the order of the steps; what is shown as total is their sum."""
     if view.pool is None or view.trace is None:
         return []
-    return [*view.pool.timings.items(), ("rank", view.trace.milliseconds)]
+    spent = {**view.pool.timings, "rank": view.trace.milliseconds}
+    return [("line scores" if name == "lines" else name, value) for name, value in spent.items()]
 
 
 def status(view: View, activity: Activity, cells: int, frame: int = 0) -> Line:
@@ -312,15 +312,14 @@ def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Lin
         return line(sign, ("no answer" if view.error else wrong, "bad"))
     if view.trace is None or view.pool is None:
         return line(sign, ("ready", "dim"))
-    parts = [sign]
     shown = timings(view)
-    if not steps:
-        shown = [("total", sum(value for _, value in shown))]
-    for index, (name, value) in enumerate(shown, 1):
-        # The unit is shown once, at the end.
-        duration = fmt.milliseconds(value).removesuffix(" ms" if index < len(shown) else "")
-        parts += line((" · " if index > 1 else "", "faint"), (f"{name} ", "dim"), duration)
-    return tuple(parts)
+    total = fmt.milliseconds(sum(value for _, value in shown))
+    unit = " ms" if total.endswith(" ms") else ""  # shown once, where all have the same
+    made = list(line(sign, ("answered in ", "dim"), total))
+    for index, (name, value) in enumerate(shown if steps else ()):
+        duration = fmt.milliseconds(value).removesuffix(unit)
+        made += line((" · " if index else ": ", "faint"), (f"{name} ", "dim"), duration)
+    return tuple(made)
 
 
 def _index(activity: Activity, short: bool = False) -> Line:

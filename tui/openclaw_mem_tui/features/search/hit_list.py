@@ -12,7 +12,7 @@ from textual import events
 
 from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.baseline import same_lines
-from openclaw_mem_tui.features.search.render import funnel, groups, hits
+from openclaw_mem_tui.features.search.render import funnel, groups, hits, legend
 from openclaw_mem_tui.features.search.start_page import Suggestions
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
@@ -98,10 +98,20 @@ class HitList(CursorList):
             self.changed()
 
     @property
-    def above(self) -> str:
-        """What the frame says of the rows above those in sight."""
+    def said(self) -> list[str]:
+        """What the frame says before the key of the columns, as far as there is room: how many rows are above
+        those in sight, and what the marks of the rows mean."""
+        if not self.drawn or self.view is None or self._plan is None:
+            return []
+        # Corners and blanks, the key with its text, and the title where there is one edge for both.
+        room = self.outer_size.width - fmt.width_of(f"v columns: {self.mode}") - (13 if self._is_low else 6)
         many = bisect_right(self._spans, self.scroll_offset.y, key=lambda span: span[1])
-        return f"{fmt.count(many, 'row')} above · " if many else ""
+        above = [("", f"{fmt.count(many, 'row')} above")] if many else []
+        made = list[str]()
+        for mark, text in (*above, *legend.marks(self.view.trace, self._plan.numbers)):
+            room -= fmt.width_of(mark + text) + 3
+            made += [f"[$warning]{mark}[/]{text}" if mark else text] * (room >= 0)
+        return made
 
     @property
     def selected(self) -> Row | None:
@@ -128,8 +138,7 @@ class HitList(CursorList):
             )
             self._groups = [group for group in left if group.rows or group.hidden or not group.title]
         self.rows = Lazy(sum(len(group.rows) for group in self._groups), partial(_row, self._groups))
-        reasons = funnel.nothing(view) if view is not None else []
-        self._above = [*reasons, ()] if reasons else []
+        self._above = funnel.nothing(view) if view is not None else []
         self._place()
         index = self._index_of(chosen) if chosen is not None else 0
         self.cursor = min(self.cursor, max(0, len(self.rows) - 1)) if index is None else index
@@ -150,6 +159,11 @@ class HitList(CursorList):
     def _lines_of(self, group: groups.Group) -> int:
         """What is returned shows its best line below it, where there is no column for that."""
         return 2 if self._two and not group.title else 1
+
+    @property
+    def _is_low(self) -> bool:
+        """Of the frame there is the upper edge alone."""
+        return self.gutter.height < 2
 
     def rearrange(self) -> None:
         self._arrange(self.selected)
@@ -199,12 +213,6 @@ class HitList(CursorList):
         lines = same_lines(row, (r for _, r in of_file))
         return next((i for i, r in of_file if r is lines), of_file[0][0] if of_file else None)
 
-    @property
-    def compared(self) -> int:
-        """Lines that this run's answer takes, and what only that of the baseline has."""
-        groups = [group for group in self._groups if group.compared or not group.title]
-        return len(self._above) + sum(bool(g.title) + len(g.rows) * self._lines_of(g) for g in groups)
-
     def point_at(self, rows: Sequence[Row]) -> None:
         """Cursor to the first of these rows, if it is shown."""
         index = self._index_of(rows[0]) if rows else None
@@ -226,7 +234,7 @@ class HitList(CursorList):
         lines = [fit(spans, cells - 1) if width(spans) >= cells else spans for spans in self._above]
         for number, group in enumerate(self._groups):
             if group.title:
-                lines.append(groups.rule(group, number == 1, cells))
+                lines.append(groups.rule(group, number == 1, cells, low=self._is_low))
             lines.extend([()] * (len(group.rows) * self._lines_of(group)))
         return lines
 

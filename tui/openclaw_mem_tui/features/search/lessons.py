@@ -45,8 +45,6 @@ class Lesson(Protocol):
 
 #: Lines that the screen has for a lesson.
 MOST_LINES = 4
-#: Lines of a low screen: tabs, query, frame and columns of the hits, status, keys; and of the waterfall.
-_AROUND, _PANE = 6, 6
 #: The lessons in their order.
 Guide = Sequence[Lesson]
 
@@ -100,14 +98,13 @@ def _with_settings(base: Knobs, settings: Sequence[str]) -> Knobs:
 
 
 def lines_above(lab: SearchScreen) -> int:
-    """How many lines above the hits say the numbers of the answer: one on a low screen, and none where the
-    lesson, the notes and the hits that it compares leave no line."""
-    view, lesson, (cells, height) = lab.search.view, lab.has_class("-lesson"), lab.size
-    most = 1 if (lesson and height < 30) or lab.has_class("-few") or lab.has_class("-tiny") else 2
-    if lesson and lab.low and view.trace is not None and view.trace.results:
-        used = len([*lab.lesson.draw(cells), *lab.notes.draw(cells)]) + lab.hits.compared
-        most -= height - used - _AROUND - _PANE <= 0
-    return most
+    """How many lines above the hits a sentence takes: one on a low screen, and none there beside a lesson,
+    whose hits show what it would say."""
+    trace, lesson = lab.search.view.trace, lab.search.lesson_at is not None
+    if lesson and lab.low and trace is not None and trace.results:
+        return 0
+    few = lab.has_class("-few") or lab.has_class("-tiny")
+    return 1 if lab.low or few or (lab.has_class("-lesson") and lab.size.height < 30) else 2
 
 
 def lesson_title(guide: Guide, number: int, view: View, cells: int, *, brief: bool = False) -> Line:

@@ -245,7 +245,7 @@ class SearchScreen(WorkbenchScreen):
         self.label(self.frame_of(self.knob_panel), "knobs", key_hint("knobs", does))
 
     def label_hits(self) -> None:
-        said = self.hits.above + key_hint("columns", f"columns: {self.hits.mode}")
+        said = " · ".join((*self.hits.said, key_hint("columns", f"columns: {self.hits.mode}")))
         self.label(self.hits, subtitle=said if self.search.view.trace is not None else "")
 
     @on(CursorList.Moved, "#hits")

@@ -261,6 +261,7 @@ def _keys(guided: bool, files: int, cells: int) -> list[list[Line]]:
     lines, made = [(), *wrapped(in_line, cells, 2)], list[list[Line]]()
     for title, rows in groups:
         lines = [*lines, line((title, "dim"))]
-        lines += [line("  ", (fmt.left(key(name), 7), "key"), (text, "dim")) for name, text in rows]
+        for name, text in rows:
+            lines += wrapped(line("  ", (fmt.left(key(name), 7), "key"), (text, "dim")), cells - 1, 9)
         made.insert(0, lines)
     return made

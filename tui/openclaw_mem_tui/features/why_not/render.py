@@ -5,11 +5,13 @@ from __future__ import annotations
 from openclaw_mem_engine.api import KNOBS, Change, Knobs, Step, WhyNot
 from openclaw_mem_tui.features.search.render.knobs import value_text
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, line, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, balanced, line, width, wrapped
 
 _LABEL = 10
 _NAME = 12
 _SETTING = 35
+#: Cells from which an effect has room beside its rank.
+_BESIDE = 117
 #: Cells from which the selected change says what its knobs do.
 _EXPLAINED = 70
 #: The code of the note which settings were tried; the others are of the search, not of a change.
@@ -42,8 +44,8 @@ def walk(steps: tuple[Step, ...], cells: int, room: int) -> list[Line]:
     made = [row for rows in drawn[folded:] for row in rows]
     if folded:
         names = ", ".join(step.name.replace("_", " ") for step in steps[:folded])
-        passed = line(("✓ ", "good"), f"{fmt.count(folded, 'step')} passed: ", (names, "dim"))
-        made.insert(0, fit(passed, cells - 1))
+        passed = line(("✓ ", "good"), f"{fmt.count(folded, 'step')} passed", (f": {names}", "dim"))
+        made.insert(0, passed if width(passed) < cells else passed[:2])
     return made
 
 
@@ -53,7 +55,7 @@ def _step(step: Step, cells: int) -> list[Line]:
         sign, role = "* ", "warn"
     name = fmt.left(step.name.replace("_", " "), _NAME)
     text = line((sign, role), (name, "dim" if step.ok else "strong bad"))
-    return wrapped((*text, Span(sentence(step.text), "" if step.ok else "strong")), cells - 1, _NAME + 2)
+    return balanced((*text, Span(sentence(step.text), "" if step.ok else "strong")), cells - 1, _NAME + 2)
 
 
 def around_changes(answer: WhyNot, cells: int) -> tuple[list[Line], list[Line]]:
@@ -79,19 +81,19 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
     ``selected`` one what its knobs do, and which results those are."""
     mark = Span("▌ " if selected else "  ", "accent")
     text = setting(change, knobs)
-    effect = f"  {fmt.numbers(change.effect)}{' · OpenClaw has no such setting' if change.only_here else ''}"
+    effect = fmt.numbers(change.effect) + " · OpenClaw has no such setting" * change.only_here
     how = sentence(change.how) if change.how else ""
     rank = (f"rank {change.rank}", "warn" if how else "good")
     # The ranks stay below each other: that of a long setting is on a line of its own.
     long = fmt.width_of(text) + 2 > _SETTING
     name = line(mark, (fmt.left(text, _SETTING if not long else fmt.width_of(text)), "strong"))
     made = wrapped(name, cells - 1, 4) if long else []
-    said = (*(line(mark, " " * _SETTING) if long else name), *line(rank, (effect, "dim")))
-    whole = line(*said, (f" · {how}" if how else "", "warn"))
-    if how and width(whole) > cells - 1:  # in a line of its own
-        made += wrapped(said, cells - 1, 4) + wrapped(line("    ", (how, "warn")), cells - 1, 4)
-    else:
-        made += wrapped(whole, cells - 1, 4)
+    said = line(*(line(mark, " " * _SETTING) if long else name), rank)
+    # And so do the effects: beside the ranks, or all of them below.
+    beside = cells >= _BESIDE
+    made.append(line(*said, (f"  {effect}" * beside, "dim")))
+    below = line((effect * (not beside), "dim"), (" · " if how and not beside else "", "dim"), (how, "warn"))
+    made += wrapped((*line(mark, "  "), *below), cells - 1, 4) if below else []
     if selected and cells >= _EXPLAINED:
         about = [f"{name.replace('_', ' ')}: {KNOBS[name].help}" for name in change.set]
         for text in (*about, *_others(change)):

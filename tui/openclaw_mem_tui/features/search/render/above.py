@@ -3,6 +3,7 @@ did to the answer."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from openclaw_mem_tui.features.search.comparison import Compared, answered_by, c
 from openclaw_mem_tui.features.search.render.funnel import funnel, in_words
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, cut, fit, line, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, balanced, cut, fit, line, width, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Fate, Trace
@@ -56,8 +57,9 @@ def _lost(view: View) -> str:
 
 def numbers(view: View, cells: int, most: int = 2) -> list[Line]:
     """How many candidates each stage let through, and in ``most`` lines what another setting would add."""
-    stages = _beside("stages", cells, lambda room: [funnel(view, room)])
-    return [*stages, *(_rescue(view.trace, cells, most) if view.trace is not None else ())]
+    if view.trace is None:
+        return []
+    return [*_beside("stages", cells, lambda room: [funnel(view, room)]), *_rescue(view.trace, cells, most)]
 
 
 def _rescue(trace: Trace, cells: int, most: int) -> list[Line]:
@@ -74,18 +76,20 @@ def in_full(view: View, cells: int) -> list[Line]:
 
 
 def _sentence(clauses: Sequence[str], role: str, cells: int, most: int) -> list[Line]:
-    """The last clauses are left out, whole, where the others, two at least, then take one line, unless all is
-    asked for."""
+    """The last parts are left out, whole, where the others then take one line: two clauses at least, where
+    there may be more lines; unless all is asked for."""
     whole = [fmt.numbers(fmt.inert(clause, 1_000)) for clause in clauses]
-    for count in range(len(whole), 1, -1) if most < _ALL else ():
-        said = line(" ", ("; ".join(whole[:count]), role))
-        shown = said if count == len(whole) else cut(said, cells - 1)
+    text, least = "; ".join(whole), len("; ".join(whole[:2])) if most > 1 else 0
+    ends = [part.start() for part in re.finditer(r"[;,] |$", text)][::-1] if most < _ALL else ()
+    for end in (end for end in ends if end >= least):
+        said = line(" ", (text[:end], role))
+        shown = said if end == len(text) else cut(said, cells - 1)
         if width(shown) < cells and shown[: len(said)] == said:
             return [shown]
-    said = line(" ", ("; ".join(whole), role))
-    made = wrapped(said, cells - 1, 1)
+    said = line(" ", (text, role))
+    made = balanced(said, cells - 1, 1)
     if len(made) > most:
-        made = wrapped(said, max(8, cells - 1 - width(cut((), cells))), 1)[:most]  # no word is cut
+        made = wrapped(said, cells - 1, 1)[:most]
         made[-1] = cut(made[-1], cells - 1)
     return made
 
@@ -135,8 +139,8 @@ def in_short(view: View, cells: int) -> Line:
     who, fallback = fmt.inert(answered_by(view.pool)), view.pool.fallback
     known = fallback is not None and who in fallback.words
     end = () if known else line((" · ", "faint"), f"{who} answered")
-    mark = Span(fmt.left(" Δ", _LABEL + 1 if cells >= _ROOMY else 3), "accent")
-    return fit((mark, *overlap(seen), *end), cells - 1)
+    (made,) = _beside("effect", cells, lambda room: [fit(line(" ", *overlap(seen), *end), room - 1)])
+    return made
 
 
 def overlap(seen: Compared) -> Line:

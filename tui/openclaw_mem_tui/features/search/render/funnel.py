@@ -65,7 +65,7 @@ def _with_end(parts: list[Span], end: Line, cells: int) -> Line:
 def _parts(trace: Trace, less: int) -> list[Span]:
     """The stages in words, all lists of an expansion in one; without those that change nothing (``less`` from
     1 on), without how many were fused (2), without the lists (3), and at last without what stages changed in
-    the order, unless they drop rows too (4)."""
+    the order, unless they drop rows too (4). An ellipsis stands for the lists."""
     parts = list[Span]()
     omitted = {kind for at, kind in enumerate(("fusion", "list", "score"), 2) if less >= at}
     drops = {drop.stage for drop in trace.dropped_by.values()} if less > 3 else set[str]()
@@ -73,7 +73,7 @@ def _parts(trace: Trace, less: int) -> list[Span]:
     for stage in trace.stages:
         if stage.name in variants:
             last = stage.name == variants[-1]
-            text = line((f"{fmt.count(len(variants), 'list')} of variants", "dim")) if last else ()
+            text = line((fmt.count(len(variants), "variant list"), "dim")) if last else ()
             text = () if "list" in omitted else text
         elif stage.kind in omitted or (less > 3 and stage.kind == "order" and stage.name not in drops):
             text = ()
@@ -82,7 +82,8 @@ def _parts(trace: Trace, less: int) -> list[Span]:
         if text and parts:
             parts.append(Span(" + " if stage.kind == "list" else " → ", "faint"))
         parts.extend(text)
-    return [*parts, *line((" → " if parts else "", "faint"), api.returned_words(trace))]
+    head = line(("… → ", "faint")) if "list" in omitted else ()
+    return [*head, *parts, *line((" → " if parts else "", "faint"), api.returned_words(trace))]
 
 
 def _space(stage: Stage, compact: bool) -> Line:

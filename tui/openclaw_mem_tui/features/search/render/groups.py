@@ -23,7 +23,6 @@ class Group(NamedTuple):
     rows: Sequence[Row]
     of: int = 0  # how many there are, where a filter shows some of them
     reasons: Sequence[str] = ()  # how many of them what dropped, in full and shorter
-    compared: bool = False  # what the baseline returned
     hidden: int = 0  # rows that are not shown: the rule alone says so
 
 
@@ -40,7 +39,7 @@ def groups(view: View, dropped: bool) -> list[Group]:
     run = "the run without faults" if view.pool_faults else view.other_backend or "the baseline"
     title = f"returned only by {run}{', in its order' if left[1:] else ''}"
     reasons = _reasons((row.outcome.drop for row in left), trace)
-    others = [Group(title, left, reasons=reasons, compared=True)]
+    others = [Group(title, left, reasons=reasons)]
     stages: dict[str, dict[str, Drop]] = {}
     for chunk_id, drop in trace.dropped_by.items():
         if chunk_id not in gone:
@@ -100,21 +99,21 @@ def packs(stage: Stage) -> bool:
     return stage.kind == "count" and stage.constants.get("max_results", stage.limit) != stage.limit
 
 
-def rule(group: Group, hint: bool, cells: int) -> Line:
+def rule(group: Group, hint: bool, cells: int, *, low: bool = False) -> Line:
     """The line above a group of rows that are not returned: how many they are, and why where there is room
-    for it; with a filter only where all rows of the group have one reason."""
+    for it; with a filter only where all rows of the group have one reason. With a ``hint`` the key that hides
+    them. In a ``low`` list it is a text alone: the edges of panes are lines there."""
+    start = "  " if low else "──"
     if group.hidden:
-        count = (f"── {group.hidden:,} {group.title} · ", "faint")
-        said = line(count, (key_of("dropped"), "key"), (" shows them ", "faint"))
-        return fit((*said, Span("─" * max(0, cells - 1 - width(said)), "faint")), cells)
-    many = f"{len(group.rows)} of {group.of}" if group.of else str(len(group.rows))
-    text = f"── {group.title}: {many} "
-    known = (reasons for reasons in group.reasons if not (group.of and " · " in reasons))
-    shown = f"{len(group.rows)} of " if group.of else ""  # a reason begins with the count of all
-    full = (f"── {group.title}: {shown}{reasons} " for reasons in known)
-    text = next((each for each in full if fmt.width_of(each) < cells), text)
-    key = line(" ", (key_of("dropped"), "key"), (" hide", "dim"), (" ──", "faint")) if hint else ()
-    if fmt.width_of(text) + width(key) >= cells:
-        key = ()
-    filling = max(0, cells - 1 - fmt.width_of(text) - width(key))
-    return fit((Span(text, "faint"), Span("─" * filling, "faint"), *key), cells)
+        text, does = f"{start} {group.hidden:,} {group.title}", " shows them"
+    else:
+        many = f"{len(group.rows)} of {group.of}" if group.of else str(len(group.rows))
+        text, does = f"{start} {group.title}: {many}", " hide"
+        known = (reasons for reasons in group.reasons if not (group.of and " · " in reasons))
+        shown = f"{len(group.rows)} of " if group.of else ""  # a reason begins with the count of all
+        full = (f"{start} {group.title}: {shown}{reasons}" for reasons in known)
+        text = next((each for each in full if fmt.width_of(each) < cells), text)
+    key = line((" · ", "faint"), (key_of("dropped"), "key"), (does, "dim")) if hint or group.hidden else ()
+    said = (Span(text, "faint"), *(key if fmt.width_of(text) + width(key) < cells else ()))
+    room = cells - 2 - width(said)
+    return fit((*said, Span(f" {'─' * room}" if room > 0 and not low else "", "faint")), cells)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _MIN_PATH = 14
 #: Cells of a name and its lines for which columns of later stages are omitted.
 _NAME = 26
-_ROOMY_TEXT = 20
+_ROOMY_TEXT = 30
 #: The cell of a column that says nothing of a row, and its role.
 _NONE = ("·", "faint")
 _NOT_SENT = ("", "")
@@ -104,7 +104,7 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
             numbers = [c for c in numbers if c.kind not in gone and c.key not in gone]
     delta = delta and left() >= _MIN_PATH
     room = max(4, left())
-    spare = room - wanted - 2
+    spare = room - min(wanted, room // 2) - 2
     text = spare if spare >= _ROOMY_TEXT else 0
     path = room - (text + 2 if text else 0)
     ranked = not any(row.outcome.rescued for row in trace.returned)
@@ -125,7 +125,7 @@ def _numbers(trace: Trace, mode: Columns) -> list[Column]:
     if mode == "scores":  # it adds nothing to a score, and its ranks are those of the first column
         columns.extend(Column(stage.name, stage.label, "order") for stage in trace.of_kind("order"))
     wide = max([5, *(len(shown(row)) for row in trace.returned)])
-    snippets = trace.of_kind("snippet")
+    snippets = trace.of_kind("snippet") if trace.returned else ()
     columns.extend(Column(stage.name, stage.label, "snippet", width=wide) for stage in snippets)
     return columns if mode == "ranks" else [*columns, Column("final", "final", "final")]
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from openclaw_mem_engine.api import KNOBS, SELECTABLE, Knobs, KnobSpec, KnobValue, profile
 from openclaw_mem_tui.features.search.state import PROFILE
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, width, wrapped
 
 _NAME = 21
 _VALUE, _NUMBER = 12, 6
@@ -39,16 +39,15 @@ def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int
         parts.append(Span(" " * max(0, wide - fmt.width_of(shown) - 2)))
     else:
         parts.append(Span(" " + fmt.left(shown, wide - 1), plain or ("strong accent" if changed else "")))
-    room = cells - 3 - _NAME - wide
     if track >= 4 and name != PROFILE:
         parts.append(Span(" " + (_track(name, value, default, track) if number else " " * track), "dim"))
-        room -= track + 1
+    room = cells - width(parts) - 1
     if changed:
         was = value_text(name, default)
-        text = (
-            f"was {was}" if fmt.width_of(was) + 5 <= room else f"{'○' if number and track >= 4 else ''}{was}"
+        texts = (f"was {was}", f"{'○' if number and track >= 4 else ''}{was}", "")
+        parts.append(
+            Span(next(f" {text}" for text in texts if fmt.width_of(text) <= room or not text), "dim")
         )
-        parts.append(Span(" " + fmt.crop(text, room), "dim"))
     elif room >= 10 and name != PROFILE and not KNOBS[name].free:
         parts.append(Span(" retrieves", "faint"))
     return fit(parts, cells)
@@ -56,14 +55,12 @@ def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int
 
 def changed_words(before: Knobs, after: Knobs) -> str:
     """``min score .35``: the knobs that differ, as they are after, without those that have no effect then; of
-    many, how many there are."""
+    many, the other profile, or how many there are."""
     names = after.changed_names(before)
     names = tuple(name for name in names if not idle(name, after)) or names
     if len(names) > _NAMED:
-        named = f", profile {after.profile}" if after.profile != before.profile else ""
-        return f"{len(names)} knobs{named}"
-    words = {name: f"{name.replace('_', ' ')}{' =' * (KNOBS[name].kind == 'choice')}" for name in names}
-    return ", ".join(f"{words[name]} {value_text(name, getattr(after, name))}" for name in names)
+        return f"profile {after.profile}" if after.profile != before.profile else f"{len(names)} knobs"
+    return ", ".join(f"{name.replace('_', ' ')} {value_text(name, getattr(after, name))}" for name in names)
 
 
 def value_text(name: str, value: KnobValue) -> str:

@@ -1,11 +1,13 @@
-"""How to read the rows of the hit list."""
+"""How to read the rows of the hit list: in the help, and in few words on its frame."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Trace
+    from openclaw_mem_tui.features.search.render.hits import Column
 
 _MARKS = (
     ("·", "this list did not find it, or this stage did not change it"),
@@ -23,6 +25,14 @@ _MARKS = (
     ("│", "waterfall: min score, on every bar"),
     ("9/18", "shortened: the agent gets 9 of its 18 lines or a part of them"),
 )
+
+
+def marks(trace: Trace | None, columns: Sequence[Column]) -> list[tuple[str, str]]:
+    """The marks of the rows that are returned, each with what it means; and the column of two numbers."""
+    rows = trace.returned if trace is not None else ()
+    made = [("†", " best line cut")] if any(row.shown.truncated for row in rows) else []
+    made += [("*", " rescued")] if any(row.outcome.rescued for row in rows) else []
+    return made + [("", f"{c.title}: lines of the chunk") for c in columns if c.kind == "snippet"]
 
 
 def legend(trace: Trace | None) -> list[tuple[str, str]]:

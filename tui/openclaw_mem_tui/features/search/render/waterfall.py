@@ -95,11 +95,11 @@ def waterfall(
         )
 
     def absent(label: str, note: str) -> list[Line]:
-        """What changed nothing: without a bar its reason has the whole width. A reason that a note on the
-        whole answer gives is not said again."""
-        what, _, why = note.partition(": ")
+        """What changed nothing: without a bar its reason has the whole width. Of a reason that a note on the
+        whole answer gives nothing is drawn."""
+        why = note.partition(": ")[2]
         if why and any(why in found.text for found in trace.notes):
-            note = what
+            return []
         if fmt.width_of(note) > detail:
             return wrapped(line((f"{label:<{_LABEL - 1}} ", "dim"), (note, "faint")), cells, _LABEL)
         return [step(label, note, axis.bar(0, 0, ""), "·", "faint")]
@@ -146,6 +146,10 @@ def waterfall(
                 # As above, a line of text would part the bars, and push the final score out of a low pane.
                 (below if fmt.width_of(note) > detail else made).extend(absent(lst.label, note))
             continue
+        idle = (operand.op == "mul" and operand.value == 1.0) or (note and not operand.inputs)
+        why = absent(label, note or "×1") if idle else []
+        if idle and not why:
+            continue
         if several:
             several = False
             if marker is None or axis.parted:
@@ -157,8 +161,8 @@ def waterfall(
                         fmt.score(before, digits),
                     )
                 )
-        if (operand.op == "mul" and operand.value == 1.0) or (note and not operand.inputs):
-            made += absent(label, note or "×1")
+        if idle:
+            made += why
             continue
         if axis.parted and _rescales(operand):
             axis.drawn = False
