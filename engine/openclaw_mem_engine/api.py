@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.curation.material import Material as Material
     from openclaw_mem_engine.curation.material import NoteCandidate as NoteCandidate
     from openclaw_mem_engine.curation.material import masked_diff as masked_diff
+    from openclaw_mem_engine.doctor import examine as examine
     from openclaw_mem_engine.errors import Cancelled as Cancelled
     from openclaw_mem_engine.errors import ConfigError as ConfigError
     from openclaw_mem_engine.errors import IndexDamaged as IndexDamaged
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.notes.editor import Written as Written
     from openclaw_mem_engine.notes.routing import Proposal as Proposal
     from openclaw_mem_engine.notes.routing import remember as remember
+    from openclaw_mem_engine.providers.factory import ProviderSet as ProviderSet
     from openclaw_mem_engine.providers.factory import ProviderState as ProviderState
     from openclaw_mem_engine.providers.faults import FAULTS as FAULTS
     from openclaw_mem_engine.providers.prices import IN_PROCESS as IN_PROCESS
@@ -137,6 +139,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.findings import DoctorReport as DoctorReport
     from openclaw_mem_engine.stores.findings import Finding as Finding
     from openclaw_mem_engine.sync.coordinator import set_aside as set_aside
+    from openclaw_mem_engine.sync.events import Journal as Journal
     from openclaw_mem_engine.sync.follow import FollowEvent as FollowEvent
     from openclaw_mem_engine.sync.follow import SyncTrigger as SyncTrigger
     from openclaw_mem_engine.sync.plan import Plan as Plan

@@ -33,10 +33,9 @@ if TYPE_CHECKING:
 
 #: Actions that are about the file under the cursor.
 _OF_FILES = {"order", "edit"}
-#: Actions that need an index that can be opened.
-_WITH_INDEX = frozenset(
-    _OF_FILES | {"chunks", "rebuild", "verify", "examine", "examine_deep", "repair", "prune"}
-)
+_CHECKS = {"examine", "examine_deep"}
+#: Actions that need an index that can be read.
+_READING = {"rebuild", "verify", "repair", "prune"}
 #: Actions that a damaged index does not allow.
 _NOT_DAMAGED = {"sync_now", "verify", "rebuild", "prune"}
 #: Seconds between frames of the spinner while something runs.
@@ -89,7 +88,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         if self._was_syncing and not syncing:
             self.presenter.say("")  # the outcome of the sync is shown now
         self._was_syncing = syncing
-        work = partial(self.presenter.read, examine=not syncing)
+        read = partial(self.presenter.read, examine=not syncing)
+        work = self.presenter.read_unopened if activity.phase == "failed" else read
         self.read_for((activity.phase, activity.freshness), work)
 
     def _tick(self) -> None:
@@ -118,12 +118,10 @@ class IndexScreen(ListScreen[IndexPresenter]):
         box = self.query_one("#files-box", Vertical)
         asked, shown = self.search.service.backend, self.search.service.configured_backend
         other = f" · index of {shown}, as configured; {asked} answers" * (asked != shown)
-        draws = self.search.service.draws_chunks and bool(state.files)
-        opens = f" · {key_hint('chunks', 'chunks')}" * draws
-        self.label(
-            box, markup(files.title(state) + other), key_hint("order", f"order: {state.order}") + opens
-        )
-        again = f" · {key_hint('examine', 'check')}" * self.search.service.is_open
+        opens = key_hint("chunks", "chunks") * self.search.service.draws_chunks
+        hints = fmt.join((key_hint("order", f"order: {state.order}"), opens)) if state.files else ""
+        self.label(box, markup(files.title(state) + other), hints)
+        again = f" · {key_hint('examine', 'check')}" * self._can_examine
         self.label(self.doctor, doctor.title(state, damaged), markup(doctor.subtitle(state)) + again)
         self.label(self.events, f"events · {len(state.events):,}" if state.events else "events")
         self.draw_selected()
@@ -148,15 +146,16 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self.call_after_refresh(self.mark_more)
 
     def idle_keys(self) -> frozenset[str]:
-        report, damaged = self.presenter.state.report, self.search.activity.damage is not None
-        if self.search.activity.phase == "failed":
-            return (_WITH_INDEX | _NOT_DAMAGED) - {"repair"} if damaged else _WITH_INDEX
-        idle = set() if damaged or doctor.repairable(report) else {"repair"}
+        state, damaged = self.presenter.state, self.search.activity.damage is not None
+        idle = set() if damaged or doctor.repairable(state.report) else {"repair"}
         idle |= _NOT_DAMAGED if damaged else set()
+        if self.search.activity.phase == "failed" or state.unreadable:
+            idle |= _READING - ({"repair"} if damaged else set())
         if self.presenter.emptied is None:
             idle.add("prune")
-        elsewhere = _OF_FILES if self.at is not self.files else {"examine", "examine_deep"}
-        no_files = _OF_FILES if not self.presenter.state.files else frozenset()
+        elsewhere = _OF_FILES if self.at is not self.files else _CHECKS
+        elsewhere |= set() if self._can_examine else _CHECKS
+        no_files = _OF_FILES if not state.files else frozenset()
         drawn = self.search.service.draws_chunks or self.at is not self.files
         chunks = set() if drawn and self.at.selected is not None else {"chunks"}
         return frozenset(idle | elsewhere | chunks | no_files)
@@ -212,8 +211,9 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self.run_in(partial(self._ask_rebuild, "rebuild"), "doctor")
 
     async def _ask_rebuild(self, verb: str) -> None:
-        damage = self.search.activity.damage
-        plan = damage or await self.presenter.plan(SyncRequest(force=True), "a rebuild takes")
+        plan = self.search.activity.damage or await self.presenter.plan(
+            SyncRequest(force=True), "a rebuild takes"
+        )
         if plan is not None:
             verb = "repair" if isinstance(plan, IndexDamaged) else verb
             drawer = partial(summary.rebuild_plan, plan, await self.presenter.hosts())
@@ -251,7 +251,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
     async def _examine(self, deep: bool = False) -> None:
         """Run the checks; the index is read again with them, so that both are of one moment."""
         await self.presenter.examine(deep=deep)
-        await self.search.sync.read_status()
+        if self.search.service.is_open:
+            await self.search.sync.read_status()
 
     def action_repair(self) -> None:
         report, damage = self.presenter.state.report, self.search.activity.damage
@@ -284,15 +285,21 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self.run_in(ask, "doctor")
 
     def _run_doctor(self, work: Callable[[], Awaitable[None]]) -> None:
-        if self._is_free():
+        if self._is_free(unopened=self._can_examine):
             self.run_in(work, "doctor")
 
-    def _is_free(self, *, whole: bool = False) -> bool:
-        """Whether checks can run now, or what needs a ``whole`` index; says why not."""
-        if not self.search.service.is_open:
+    @property
+    def _can_examine(self) -> bool:
+        """Whether the checks can run, also where the index cannot be opened."""
+        return self.search.service.is_open or self.search.service.reload is not None
+
+    def _is_free(self, *, whole: bool = False, unopened: bool = False) -> bool:
+        """Whether what needs an open index can run now, or what needs a ``whole`` one, or what also does
+        without one (``unopened``); says why not."""
+        if not (self.search.service.is_open or unopened) or (whole and self.presenter.state.unreadable):
             damaged = self.search.activity.damage is not None
             again = f"{key('repair')} repairs it" if damaged else f"{key('sync_now')} tries again"
-            self.presenter.say(f"the index cannot be opened, the reason is above; {again}")
+            self.presenter.say(f"the index cannot be read, the reason is above; {again}")
         elif whole and self.search.activity.damage is not None:
             self.presenter.say(summary.DAMAGED_HERE)
         elif self.search.activity.phase == "syncing":
