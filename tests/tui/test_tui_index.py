@@ -300,6 +300,8 @@ async def test_files_are_not_known_while_a_folder_is_at_the_path_of_the_index(tm
             await screen.search.service.read(lambda memory: memory.anatomy("MEMORY.md"))
         await press(pilot, "c")
         assert "up to date" not in screen.files.text and "matches disk" not in screen.detail.text
+        keys = screen.query_one(KeyBar).text
+        assert "R rebuild" not in keys and "V verify" not in keys and "r sync" in keys, "those need an index"
         facts = shown(screen, "#facts")
         assert "what can be read is not known" in facts and "vectors" not in facts and "fresh" not in facts
         await press(pilot, "exclamation_mark")
@@ -310,6 +312,9 @@ async def test_files_are_not_known_while_a_folder_is_at_the_path_of_the_index(tm
         await press(pilot, "c")
         assert "is a folder, not an index: move it away" in " ".join(shown(screen, "#facts").split())
         assert "? not known" in str(screen.query_one("#files-box").border_title)
+        for key, said in (("R", "the index cannot be read; r tries again"), ("enter", "no file is selected")):
+            await press(pilot, key)
+            assert said in shown(screen, "#status")
         index.rmdir()
         aside.rename(index)
         await press(pilot, "r")

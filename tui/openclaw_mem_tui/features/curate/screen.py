@@ -101,7 +101,7 @@ class CurateScreen(ListScreen[CuratePresenter]):
                 self.go_to(self.candidates if state.found else self.files)
         self.fill(self.files, "notes", state.files, render.file_row, head=render.file_head)
         self.label(self.candidates, subtitle=key_hint("which", f"kinds: {state.group or 'all'}"))
-        self.label(self.files, subtitle="MEMORY.md, then by searches")
+        self.label(self.files, subtitle="order: MEMORY.md, searches, path")
         self.draw_selected()
 
     def draw_selected(self) -> None:

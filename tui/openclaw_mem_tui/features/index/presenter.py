@@ -98,10 +98,16 @@ class IndexPresenter(Presenter[IndexState]):
         overview = self.state.overview
         return overview.freshness.emptied if overview is not None else None
 
+    @property
+    def examines(self) -> bool:
+        """Whether the checks can run: also where the index cannot be opened, from the configuration."""
+        return self.service.is_open or self.service.reload is not None
+
     async def read(self, *, examine: bool = True) -> None:
         """Read the index and its events anew; with ``examine`` run the checks too where that is quick."""
-        if not self.service.is_open or not await self._reread():
+        if not self.service.is_open:
             return
+        await self._reread()
         state = self.state
         if examine and not state.doing and (state.report is None or state.stale) and self._is_quick():
             await self._with_doctor("checking", partial(self._examine, False))
@@ -113,8 +119,8 @@ class IndexPresenter(Presenter[IndexState]):
             self.update(events=tuple(events), at=self.service.clock())
             await self._with_doctor("checking", partial(self._examine, False))
 
-    async def _reread(self) -> bool:
-        """Whether the index and the log could be read. The log is shown also when the index cannot be."""
+    async def _reread(self) -> None:
+        """The log is shown also when the index cannot be read."""
         before = self.state.overview
         try:
             events = await self.service.read(lambda memory: memory.events(EVENTS))
@@ -122,7 +128,7 @@ class IndexPresenter(Presenter[IndexState]):
             overview = await self.service.read(lambda memory: memory.overview())
         except OpenClawMemError as error:
             self.update(unreadable=str(error))
-            return False
+            return
         changed = before is None or _version(before) != _version(overview)
         self.update(
             overview=overview,
@@ -132,7 +138,6 @@ class IndexPresenter(Presenter[IndexState]):
             trouble="",
             unreadable="",
         )
-        return True
 
     async def follow_events(self) -> None:
         """Show what is logged from now on, by this process or another, until it is cancelled."""

@@ -43,6 +43,7 @@ _FRAME = 0.12
 
 _FILES = "Lists every file: indexed, waiting or excluded."
 _DOCTOR = "The findings of the doctor, errors first, then its checks. A check changes nothing."
+_NO_FILE = "no file is selected"
 _EVENTS = "Events: syncs, rebuilds, fallbacks, failed searches (`openclaw-mem log` has all of them)."
 
 
@@ -121,7 +122,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         opens = key_hint("chunks", "chunks") * self.search.service.draws_chunks
         hints = fmt.join((key_hint("order", f"order: {state.order}"), opens)) if state.files else ""
         self.label(box, markup(files.title(state) + other), hints)
-        again = f" · {key_hint('examine', 'check')}" * self._can_examine
+        again = f" · {key_hint('examine', 'check')}" * self.presenter.examines
         self.label(self.doctor, doctor.title(state, damaged), markup(doctor.subtitle(state)) + again)
         self.label(self.events, f"events · {len(state.events):,}" if state.events else "events")
         self.draw_selected()
@@ -153,12 +154,11 @@ class IndexScreen(ListScreen[IndexPresenter]):
             idle |= _READING - ({"repair"} if damaged else set())
         if self.presenter.emptied is None:
             idle.add("prune")
-        elsewhere = _OF_FILES if self.at is not self.files else _CHECKS
-        elsewhere |= set() if self._can_examine else _CHECKS
-        no_files = _OF_FILES if not state.files else frozenset()
+        idle |= set() if self.at is self.files and state.files else _OF_FILES
+        idle |= _CHECKS if self.at is self.files or not self.presenter.examines else set()
         drawn = self.search.service.draws_chunks or self.at is not self.files
         chunks = set() if drawn and self.at.selected is not None else {"chunks"}
-        return frozenset(idle | elsewhere | chunks | no_files)
+        return frozenset(idle | chunks)
 
     def first_keys(self) -> frozenset[str]:
         return frozenset({"repair"})
@@ -211,9 +211,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self.run_in(partial(self._ask_rebuild, "rebuild"), "doctor")
 
     async def _ask_rebuild(self, verb: str) -> None:
-        plan = self.search.activity.damage or await self.presenter.plan(
-            SyncRequest(force=True), "a rebuild takes"
-        )
+        damage = self.search.activity.damage
+        plan = damage or await self.presenter.plan(SyncRequest(force=True), "a rebuild takes")
         if plan is not None:
             verb = "repair" if isinstance(plan, IndexDamaged) else verb
             drawer = partial(summary.rebuild_plan, plan, await self.presenter.hosts())
@@ -285,21 +284,16 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self.run_in(ask, "doctor")
 
     def _run_doctor(self, work: Callable[[], Awaitable[None]]) -> None:
-        if self._is_free(unopened=self._can_examine):
+        if self._is_free(able=self.presenter.examines):
             self.run_in(work, "doctor")
 
-    @property
-    def _can_examine(self) -> bool:
-        """Whether the checks can run, also where the index cannot be opened."""
-        return self.search.service.is_open or self.search.service.reload is not None
-
-    def _is_free(self, *, whole: bool = False, unopened: bool = False) -> bool:
-        """Whether what needs an open index can run now, or what needs a ``whole`` one, or what also does
-        without one (``unopened``); says why not."""
-        if not (self.search.service.is_open or unopened) or (whole and self.presenter.state.unreadable):
+    def _is_free(self, *, whole: bool = False, able: bool = False) -> bool:
+        """Whether what needs an open index, or is ``able`` without one, or needs a ``whole`` one can run now;
+        says why not."""
+        if not (self.search.service.is_open or able) or (whole and self.presenter.state.unreadable):
             damaged = self.search.activity.damage is not None
             again = f"{key('repair')} repairs it" if damaged else f"{key('sync_now')} tries again"
-            self.presenter.say(f"the index cannot be read, the reason is above; {again}")
+            self.presenter.say(f"the index cannot be read; {again}")
         elif whole and self.search.activity.damage is not None:
             self.presenter.say(summary.DAMAGED_HERE)
         elif self.search.activity.phase == "syncing":
@@ -324,7 +318,9 @@ class IndexScreen(ListScreen[IndexPresenter]):
         row = self.files.selected
         if self.at is not self.files:
             self._follow(self.at.selected)
-        elif row is not None and self.presenter.can_draw_chunks():
+        elif row is None:
+            self.presenter.say(_NO_FILE)
+        elif self.presenter.can_draw_chunks():
             self.open_chunks(row.path)
 
     def _follow(self, item: doctor.Item | Event | None) -> None:
@@ -343,10 +339,10 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self.action_messages()
 
     def action_edit(self) -> None:
-        row = self.files.selected
+        row = self.files.selected if self.at is self.files else None
         if row is None or not self.search.service.is_open:
-            return
-        if row.source == "sessions":
+            self.presenter.say(_NO_FILE)
+        elif row.source == "sessions":
             self.presenter.say("transcripts belong to the agent: they are not edited here")
         else:
             self.edit_note(row.path)
