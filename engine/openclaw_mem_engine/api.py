@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.curation.material import Material as Material
     from openclaw_mem_engine.curation.material import NoteCandidate as NoteCandidate
     from openclaw_mem_engine.curation.material import masked_diff as masked_diff
-    from openclaw_mem_engine.doctor import examine as examine
     from openclaw_mem_engine.errors import Cancelled as Cancelled
     from openclaw_mem_engine.errors import ConfigError as ConfigError
     from openclaw_mem_engine.errors import IndexDamaged as IndexDamaged
@@ -86,7 +85,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.notes.editor import Written as Written
     from openclaw_mem_engine.notes.routing import Proposal as Proposal
     from openclaw_mem_engine.notes.routing import remember as remember
-    from openclaw_mem_engine.providers.factory import ProviderSet as ProviderSet
     from openclaw_mem_engine.providers.factory import ProviderState as ProviderState
     from openclaw_mem_engine.providers.faults import FAULTS as FAULTS
     from openclaw_mem_engine.providers.prices import IN_PROCESS as IN_PROCESS
@@ -121,6 +119,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.trace import recompute as recompute
     from openclaw_mem_engine.ranking.unshown import never_shown as never_shown
     from openclaw_mem_engine.redact import redacted as redacted
+    from openclaw_mem_engine.retrieval import examine_unopened as examine_unopened
     from openclaw_mem_engine.retrieval.fallback import ranking_knobs as ranking_knobs
     from openclaw_mem_engine.retrieval.scoped import scope_decision as scope_decision
     from openclaw_mem_engine.sanitize import ordinal as ordinal

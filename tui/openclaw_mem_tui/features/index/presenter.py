@@ -29,7 +29,7 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import CancelToken, Event, Progress, Settings
+    from openclaw_mem_engine.api import CancelToken, Event, Settings
 
 T = TypeVar("T")
 Order = Literal["state", "path", "size", "chunks", "newest"]
@@ -183,7 +183,11 @@ class IndexPresenter(Presenter[IndexState]):
                 lambda memory, token: memory.examine(progress, token, deep=deep)
             )
         else:
-            report = await self.service.read_transcripts(partial(_examined, progress, deep))
+            from openclaw_mem_engine.api import examine_unopened  # loads much, and is seldom needed
+
+            report = await self.service.read_transcripts(
+                lambda settings, token: examine_unopened(settings, progress, token, deep=deep)
+            )
         self._take(report, time.perf_counter() - started)
         return report
 
@@ -254,17 +258,10 @@ class IndexPresenter(Presenter[IndexState]):
 
 
 def _logged(settings: Settings, _: CancelToken) -> list[Event]:
-    from openclaw_mem_engine.api import Journal  # loads the index, as below: seldom needed
+    from openclaw_mem_engine.api import Journal  # as above
 
     with closing(Journal(settings)) as journal:
         return journal.read(EVENTS)
-
-
-def _examined(progress: Progress, deep: bool, settings: Settings, cancel: CancelToken) -> DoctorReport:
-    from openclaw_mem_engine.api import ProviderSet, examine
-
-    with closing(ProviderSet(settings, read_only=True)) as lineup:
-        return examine(settings, lineup.embedders, deep=deep, progress=progress, cancel=cancel)
 
 
 def _version(overview: Overview) -> tuple[object, ...]:
