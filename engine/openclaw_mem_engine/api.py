@@ -119,6 +119,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.trace import recompute as recompute
     from openclaw_mem_engine.ranking.unshown import never_shown as never_shown
     from openclaw_mem_engine.redact import redacted as redacted
+    from openclaw_mem_engine.retrieval import examine_unopened as examine_unopened
     from openclaw_mem_engine.retrieval.fallback import ranking_knobs as ranking_knobs
     from openclaw_mem_engine.retrieval.scoped import scope_decision as scope_decision
     from openclaw_mem_engine.sanitize import ordinal as ordinal
@@ -137,6 +138,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.findings import DoctorReport as DoctorReport
     from openclaw_mem_engine.stores.findings import Finding as Finding
     from openclaw_mem_engine.sync.coordinator import set_aside as set_aside
+    from openclaw_mem_engine.sync.events import Journal as Journal
     from openclaw_mem_engine.sync.follow import FollowEvent as FollowEvent
     from openclaw_mem_engine.sync.follow import SyncTrigger as SyncTrigger
     from openclaw_mem_engine.sync.plan import Plan as Plan

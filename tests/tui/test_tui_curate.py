@@ -184,7 +184,9 @@ async def test_rejected_candidates_are_under_their_filter(tmp_path: Path) -> Non
     async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE})) as (pilot, screen):
         assert len(screen.presenter.state.found) == 1
         await press(pilot, "X")
-        assert "No proposals. v shows the rejected ones." in shown(screen, "#proposal")
+        assert "No proposals. v shows the rejected ones." in screen.candidates.text
+        assert screen.files.has_focus, "an empty list has no use for keys"
+        await press(pilot, "tab")
         keys = shown(screen, KeyBar)
         assert "z undo" in keys and "enter note" not in keys and "f filter" not in keys
         await press(pilot, "a", "e", "E", "X", "enter")  # no row: said, nothing raised
@@ -196,7 +198,7 @@ async def test_rejected_candidates_are_under_their_filter(tmp_path: Path) -> Non
         await press(pilot, "X")
         assert "X does nothing here" in shown(screen, "#status") and screen.presenter.state.found
         await press(pilot, "a", "v", "s")
-        assert "of the kind secret" in shown(screen, "#proposal")
+        assert "of the kind secret" in screen.candidates.text
         await press(pilot, "v", "a")
         assert len(screen.presenter.state.found) == 1
         assert "a accept" in (keys := shown(screen, KeyBar)) and "X reject" in keys
@@ -268,19 +270,20 @@ async def test_hostile_text_credentials_and_a_cut_memory(tmp_path: Path) -> None
 async def test_without_proposals_only_what_is_true_and_acts_is_shown(tmp_path: Path) -> None:
     async with opened(of_notes(tmp_path, {"MEMORY.md": MEMORY})) as (pilot, screen):
         said = "No proposals: MEMORY.md has nothing outdated, repeated or too long."
-        assert shown(screen, "#proposal") == said
+        assert screen.candidates.text.strip() == said and screen.files.has_focus
         assert "no agent search that returned something is recorded" in shown(screen, "#facts")
+        assert "enter note" in shown(screen, KeyBar)
+        await press(pilot, "tab")
         keys = shown(screen, KeyBar)
         assert "z undo" not in keys and "enter note" not in keys and "v kinds" in keys
-        await press(pilot, "tab")
-        assert "enter note" in shown(screen, KeyBar)
+        assert "J scroll" not in keys and "f filter" not in keys, "there is nothing to scroll or filter"
 
 
 async def test_without_a_memory_file_or_notes(tmp_path: Path) -> None:
     async with opened(of_notes(tmp_path, {"memory/a.md": "one\n"})) as (pilot, screen):
         assert "There is no MEMORY.md yet" in shown(screen, "#facts")
-        assert shown(screen, "#proposal") == "No proposals."
-        await press(pilot, "tab", "enter", "escape", "r")
+        assert screen.candidates.text.strip() == "No proposals."
+        await press(pilot, "enter", "escape", "r")
         assert screen.presenter.state.trouble == ""
 
 

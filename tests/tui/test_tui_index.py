@@ -300,6 +300,8 @@ async def test_files_are_not_known_while_a_folder_is_at_the_path_of_the_index(tm
             await screen.search.service.read(lambda memory: memory.anatomy("MEMORY.md"))
         await press(pilot, "c")
         assert "up to date" not in screen.files.text and "matches disk" not in screen.detail.text
+        keys = screen.query_one(KeyBar).text
+        assert "R rebuild" not in keys and "V verify" not in keys and "r sync" in keys, "those need an index"
         facts = shown(screen, "#facts")
         assert "what can be read is not known" in facts and "vectors" not in facts and "fresh" not in facts
         await press(pilot, "exclamation_mark")
@@ -310,6 +312,9 @@ async def test_files_are_not_known_while_a_folder_is_at_the_path_of_the_index(tm
         await press(pilot, "c")
         assert "is a folder, not an index: move it away" in " ".join(shown(screen, "#facts").split())
         assert "? not known" in str(screen.query_one("#files-box").border_title)
+        for key, said in (("R", "the index cannot be read; r tries again"), ("enter", "no file is selected")):
+            await press(pilot, key)
+            assert said in shown(screen, "#status")
         index.rmdir()
         aside.rename(index)
         await press(pilot, "r")
@@ -370,16 +375,17 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         assert chunks.anatomy is not None and len(chunks.pieces.drawn) == 7
         assert "the index holds this text" in chunks.query_one("#cut").text  # type: ignore[attr-defined]
         text = chunks.text.text
-        hidden = [row for row in text.splitlines() if row[2:].lstrip("0123456789 ").startswith("┊ ")]
+        hidden = [row for row in text.splitlines() if row[3:].lstrip("0123456789 ").startswith("┊ ")]
         assert hidden and len(chunks.anatomy.hidden) == chunks.anatomy.unshown.hidden_lines
         cut = " ".join(chunks.query_one("#cut").text.split())  # type: ignore[attr-defined]
         assert "┊ 39 % of this file can never appear in a search result: snippets end " in cut
         assert cut.endswith("snippets end after 700 characters"), "as the doctor says"
-        assert text.startswith("┏━ chunk 1 · lines 1–25") and "└─ end of chunk 2" in text
+        assert text.startswith("┏━ chunk 1 · lines 1–25") and "\n └ end of chunk 2" in text
         await press(pilot, "j")
         text = chunks.text.text
         assert "┏━ chunk 2 · lines 20–41 · overlaps 1 by 89, 3 by 93 tokens" in text
-        shared = [row for row in text.splitlines() if row.startswith("╋") and row[2:].split()[0].isdigit()]
+        assert "\n┃└ end of chunk 1" in text, "the bar of the selected one goes on"
+        shared = [row for row in text.splitlines() if row.startswith("┃│") and row[2:].split()[0].isdigit()]
         assert len(shared) == 6 + chunks.anatomy.pieces[2].shared
         status = chunks.query_one("#status", Pane)
         assert "chunk 2 of 7 · 391 tokens" in status.text
@@ -755,6 +761,32 @@ async def test_an_index_that_cannot_be_opened_says_so_here_too(tmp_path: Path) -
         assert "chunks" not in str(screen.query_one("#files-box").border_subtitle), "there is no file"
         assert "check" not in str(screen.doctor.border_subtitle).replace("not checked", "")
         assert "r tries again" in shown(screen, "#status")
+
+
+async def test_the_log_and_the_checks_are_read_where_the_index_cannot_be_opened(tmp_path: Path) -> None:
+    note = {"MEMORY.md": "- the gateway is gull\n"}
+    settings = settings_for(
+        write_notes(tmp_path / "ws", note), tmp_path / "home", OPENCLAW_MEM_PROVIDER="none"
+    )
+    with Memory.open(settings) as memory:
+        memory.sync()
+    aside = settings.index_path.rename(tmp_path / "aside")
+    settings.index_path.mkdir()
+    app = Workbench(lambda _: Memory.open(settings), initial_query="gull", reload=lambda: settings)
+    async with opened(app) as (pilot, screen):
+        await until(pilot, lambda: "is a folder, not an index" in " ".join(screen.doctor.text.split()))
+        assert "checks passed" in screen.doctor.text and "sync" in screen.events.text
+        await press(pilot, "tab")
+        keys = screen.query_one(KeyBar).text
+        assert "c check" in keys and "R rebuild" not in keys and "V verify" not in keys and "F" not in keys
+        await press(pilot, "C", "4")
+        timeline = pilot.app.screen
+        assert isinstance(timeline, TimelineScreen)
+        await until(pilot, lambda: "1 file new or modified" in timeline.events.text)
+        settings.index_path.rmdir()
+        aside.rename(settings.index_path)
+        await press(pilot, "3", "r")
+        await until(pilot, lambda: "healthy" in str(screen.doctor.border_title))
 
 
 def test_failed_checks_differ_by_severity_in_more_than_colour() -> None:

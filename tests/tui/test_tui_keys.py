@@ -250,7 +250,7 @@ async def test_the_tabs_show_the_screens_and_the_key_bar_ends_alike_on_all(
         await press(pilot, "p", "w")
         top = app.screen.query_one("#top", Pane)
         keys = app.screen.query_one(KeyBar).text.rstrip()
-        assert "› why not" in top.text and keys.endswith("esc back   ? help")
+        assert top.text.index("5 curate │ why not") and keys.endswith("esc back   ? help")
         at = app.screen.query_one(KeyBar).text.index("esc back")
         await pilot.click(app.screen.query_one(KeyBar), offset=(at + 5, 0))
         await settled(pilot)
@@ -487,7 +487,8 @@ async def test_a_key_without_a_meaning_here_says_what_it_does_elsewhere(tmp_path
             ("c", " c does nothing here; on 3 index: run checks "),
             ("P", " P does nothing here; on 3 index: remove deleted notes from the index "),
             ("right_square_bracket", " ] does nothing here; ? lists the keys "),  # no lessons
-            ("h", " h does nothing here; ? lists the keys "),  # of the knobs, which are closed
+            ("h", " h does nothing here; in the knob panel (p on 1 lab): change the selected knob by "),
+            ("right", " right does nothing here; in the knob panel (p on 1 lab): a small step up "),
         ):
             await press(pilot, key)
             assert said in line.text, key
@@ -496,6 +497,10 @@ async def test_a_key_without_a_meaning_here_says_what_it_does_elsewhere(tmp_path
         await press(pilot, "4", "b")
         status = app.screen.query_one("#status", Pane)
         assert "b does nothing here; on 1 lab: pin this run as the baseline" in status.text
+        await press(pilot, "ctrl+r")
+        assert "ctrl+r does nothing here; on 1 lab: search the query history" in status.text
+        await press(pilot, "f5")
+        assert "ctrl+r" in status.text, "no key of ours"
         await press(pilot, "space")
         assert "space does nothing here; on 1 lab: swap the shown run and its baseline" in status.text
         await press(pilot, "slash", *"bcX")
@@ -588,6 +593,8 @@ async def test_a_key_that_has_nothing_to_act_on_or_changes_nothing_says_so(tmp_p
     async with app.run_test(size=SMALL) as pilot:
         await settled(pilot)
         await press(pilot, "0")
+        assert lab(app).query_line.has_focus, "the next query is typed at once"
+        await press(pilot, "escape")
         for offered, said in (("v d t", "there are no hits yet"), ("m y Y enter", "no hit is selected")):
             for key in offered.split():
                 await press(pilot, "J", key)

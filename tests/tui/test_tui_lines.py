@@ -963,9 +963,11 @@ def test_texts_that_give_way_stay_apart_from_what_is_beside_them() -> None:
     start, end = spans.line("embed 0.2 rank 0.5 ms"), spans.line("fresh")
     assert spans.text_of(spans.spread(start, end, 20)) == "embed 0.2 ran… fresh"
     assert spans.text_of(spans.spread(start, end, 27)) == "embed 0.2 rank 0.5 ms fresh"
-    picked = [Choice("a", "A title that is far too long for its column", "its detail"), Choice("b", "B", "x")]
-    _, ((row,), _) = choice_rows(picked, "", 40, 1)
-    assert "…  its detail" in spans.text_of(row)
+    picked = [Choice("a", "memory/that-is-far-too-long.md:12", "its detail"), Choice("b", "B", "x")]
+    _, ((row,), *_) = choice_rows(picked * 5, "", 40, 1)
+    assert "long.md:12  its detail" in spans.text_of(row), "the line of a path stays"
+    _, (rows, _) = choice_rows(picked, "", 30, 1)
+    assert "".join(map(spans.text_of, rows)).split()[-2:] == ["its", "detail"], "of a few rows nothing is cut"
     group = groups.Group("returned only by another backend", [])
     texts_of = [spans.text_of(groups.rule(group, True, cells)).rstrip() for cells in (46, 80)]
     assert "d hide" not in texts_of[0] and "…" not in texts_of[0] and "d hide ──" in texts_of[1]

@@ -269,8 +269,9 @@ class Workbench(App[int]):
     def on_key(self, event: Key) -> None:
         """A key that no line took, and that does nothing on this screen, says so."""
         screen = self.screen
-        if isinstance(screen, WorkbenchScreen) and event.is_printable:
-            here, sign = {screen.WHERE, "lists", screen.key_place()}, (event.character or "").strip()
+        if isinstance(screen, WorkbenchScreen):
+            sign = (event.character or "").strip() if event.is_printable else ""
+            here = {screen.WHERE, "lists", screen.key_place()}
             acts = partial(screen.check_action, parameters=())
             if said := unused(event.key, sign or event.key, here, acts):
                 screen.tell(said)

@@ -88,6 +88,7 @@ _COMMANDS = {
     "verify": "sync_index(True)",
     "sync_now": "sync_index",
     "examine_deep": "examine(True)",
+    "palette": "app.command_palette",
     "suspend": "app.suspend_process",
 }
 _DOWN = "half a page down (also ctrl+f, pagedown)"
@@ -106,7 +107,7 @@ _EXPORT_CHANGE = "export the selected change as configuration"
 _MUCH = "change it by a large step (also H and L)"
 _SWAP = "swap the shown run and its baseline, with their knobs"
 _NEXT_LESSON = "next lesson of the demo"
-_MESSAGES = "show shortened messages in full"
+_MESSAGES = "show in full what is shortened"
 _TOGGLE = "switch a simulated fault on or off"
 _CHUNKS = "open the chunks of a file, the repair or the file of a finding, an event in full"
 _REBUILD = "rebuild the index, after showing the plan"
@@ -227,7 +228,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("sync", "r", "r", "sync the index, or try to open it again", "More"),
     Action("clear_faults", "U", "U", "reset all simulated faults to off", "More", "everywhere"),
     Action("remember", "M", "M", _REMEMBER, "More", "everywhere"),
-    Action("messages", "exclamation_mark", "!", _MESSAGES, "More", "everywhere"),
+    Action("messages", "exclamation_mark", "!", _MESSAGES, "More", "everywhere", "details", 2),
     Action("palette", "colon,ctrl+p", ": ctrl+p", "command palette, themes", "More", "everywhere"),
     Action("help", "question_mark,f1", "? f1", "help", "More", "everywhere", footer="help", rank=1),
     Action("suspend", "ctrl+z", "ctrl+z", _SUSPEND, "More", "everywhere"),
@@ -278,12 +279,16 @@ def listed(where: str) -> tuple[Action, ...]:
 
 def unused(pressed: str, sign: str, here: Set[str], acts: Callable[[str], bool | None]) -> str:
     """That a key does nothing on a screen with the parts ``here``, and what it does on another one; "" when
-    it ``acts`` here. ``pressed`` is its name, ``sign`` how it is displayed. One line holds it."""
+    it ``acts`` here, or is neither printed nor a key of ours. ``pressed`` is its name, ``sign`` how it is
+    displayed. One line holds it."""
     found = [a for a in actions() if pressed in a.keys.split(",")]
-    if any((a.where == "everywhere" or here & a.parts) and acts(a.id) for a in found):
+    works = any((a.where == "everywhere" or here & a.parts) and acts(a.id) for a in found)
+    if works or not (found or len(sign) == 1):
         return ""
-    others = ((entry, a) for a in found for entry in SCREENS if entry.name in a.parts - here)
-    elsewhere = (f"on {entry.key} {entry.tab}: {_CLAUSE.split(a.help)[0]}" for entry, a in others)
+    places = {entry.name: f"on {entry.key} {entry.tab}" for entry in SCREENS}
+    places["knobs"] = f"in the knob panel ({key('knobs')} on {SCREENS[0].key} {SCREENS[0].tab})"
+    others = ((place, a) for a in found for name, place in places.items() if name in a.parts - here)
+    elsewhere = (f"{place}: {_CLAUSE.split(a.help)[0]}" for place, a in others)
     return f"{sign} does nothing here; " + next(elsewhere, f"{key('help')} lists the keys")
 
 

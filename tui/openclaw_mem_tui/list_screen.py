@@ -11,7 +11,7 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line
 from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane
-from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
+from openclaw_mem_tui.widgets.lists import Around, CursorList, Table, WrappedTable, nothing_around
 
 if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.screen import SearchScreen
@@ -58,14 +58,16 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
         row: Callable[..., Any],
         words: Callable[[Any], str] | None = None,
         head: Callable[[int], Line] | None = None,
+        around: Around = nothing_around,
     ) -> None:
         """Draw the rows of a list when they are others: all that are in sight are painted for that. The title
-        counts them, but not a first one that is None. ``head`` draws the titles of the columns."""
-        if self._filled.get(table) is items and (table.head is None) is (head is None):
+        counts them, but not a first one that is None. ``head`` draws the titles of the columns, ``around``
+        what a wrapped list says instead of rows."""
+        if items and self._filled.get(table) is items and (table.head is None) is (head is None):
             return
         self._filled[table] = items
         if isinstance(table, WrappedTable):
-            table.show_wrapped(items, row)
+            table.show_wrapped(items, row, around)
         else:
             table.show_rows(items, row, words, head)
         number = len(items) - (None in items[:1])
@@ -92,6 +94,7 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
 
     def mark_more(self) -> None:
         self.label(self.detail, subtitle=self.more(self.detail))
+        self.draw_keys()
 
     def on_pane_sized(self) -> None:
         self.mark_more()
@@ -107,12 +110,16 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
 
     def messages(self, cells: int) -> list[Line]:
         """Of the selected row too: its pane is low, or hidden, where room is short."""
-        details, said = self.detail.draw(cells), super().messages(cells)
+        details, said = self.lower_pane.draw(cells), super().messages(cells)
         return [*details, *([()] if details and said else []), *said]
 
     @property
     def lower_pane(self) -> Pane:
         return self.detail
+
+    def draw_keys(self) -> None:
+        self.hides_details = not self.lower_pane.is_on_screen
+        super().draw_keys()
 
     def on_cursor_list_moved(self) -> None:
         self.draw_selected()

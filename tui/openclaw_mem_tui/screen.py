@@ -54,6 +54,8 @@ class WorkbenchScreen(Screen[None]):
     TITLE: ClassVar[str | None] = None
     #: How to read it, for the help.
     READING: ClassVar[Reading]
+    #: Whether the pane about the selected row has no room.
+    hides_details = False
 
     def __init__(self, search: SearchPresenter) -> None:
         super().__init__()
@@ -141,7 +143,10 @@ class WorkbenchScreen(Screen[None]):
     def draw_keys(self) -> None:
         where = "filter" if isinstance(self.focused, FilterLine) else self.key_place()
         bar = self.query_one(KeyBar)
-        bar.show(where, self.idle_keys() | {self.OPENED_BY}, self.first_keys())
+        target = self.current_list
+        idle = {self.OPENED_BY, "filter" * (target is not None and not target.counted[1])}
+        idle |= {"scroll_down" * (self.lower_pane.max_scroll_y <= 0), "messages" * (not self.hides_details)}
+        bar.show(where, self.idle_keys() | idle, self.first_keys())
         bar.rename("close" if self.closes is not None else "", "quit")
 
     def label(self, widget: Widget, title: str | None = None, subtitle: str | None = None) -> None:
@@ -276,9 +281,6 @@ class WorkbenchScreen(Screen[None]):
     def tell(self, text: str) -> None:
         """Say one sentence in the status line of this screen."""
         getattr(self, "presenter", self.search).say(text)
-
-    def action_palette(self) -> None:
-        self.app.action_command_palette()
 
     def action_clear_faults(self) -> None:
         self.app.search_screen.switch_faults(frozenset())  # type: ignore[attr-defined]

@@ -35,10 +35,8 @@ _CLOSE_S = 6.0
 
 class Service:
     """Owns the memories and their threads. All methods belong to the event loop's thread.
-
     Every call raises ``OpenClawMemError``; an exception that the engine does not declare is raised as its
-    subclass ``Unexpected``, so that the screen has a sentence to show and keeps running. ``clock`` gives
-    epoch seconds.
+    subclass ``Unexpected``, so that the screen has a sentence to show. ``clock`` gives epoch seconds.
     """
 
     def __init__(
@@ -80,7 +78,8 @@ class Service:
 
     @property
     def settings(self) -> api.Settings:
-        return self._healthy.opened.settings
+        """Before the memory is open those of the configuration, where that can be read again."""
+        return self._healthy.opened.settings if self.is_open or self.reload is None else self.reload()
 
     @property
     def knobs(self) -> api.Knobs:

@@ -8,6 +8,7 @@ raise UsageError, which ``Limited`` does for all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
@@ -290,3 +291,14 @@ def open_backend(name: str, context: BackendContext) -> Backend:
     module = import_module(BACKENDS["qmd-process" if external else name])
     backend: Backend = module.open_backend(context)
     return backend
+
+
+def examine_unopened(
+    settings: Settings, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool
+) -> DoctorReport:
+    """As ``Backend.examine``, where no backend could be opened."""
+    from openclaw_mem_engine.doctor import examine
+    from openclaw_mem_engine.providers.factory import ProviderSet
+
+    with closing(ProviderSet(settings, read_only=True)) as lineup:
+        return examine(settings, lineup.embedders, deep=deep, progress=progress, cancel=cancel)

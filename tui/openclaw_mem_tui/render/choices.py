@@ -1,8 +1,8 @@
-"""The rows of what can be picked from: one line each, and the selected one in full. No Textual here."""
+"""The rows of what can be picked from: a few in full, of many only the selected one. No Textual here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from openclaw_mem_tui.render import format as fmt
@@ -10,8 +10,8 @@ from openclaw_mem_tui.render.spans import Line, fit, line, spread, width, wrappe
 
 #: Cells of the name of a section.
 SECTION = 11
-#: Lines of the selected row.
-_MOST = 5
+#: Lines of a row in full; up to so many rows all are.
+_MOST, _FEW = 5, 9
 
 
 class Choice(NamedTuple):
@@ -34,16 +34,16 @@ def choice_rows(
     if not choices:
         return above, []
     if any(choice.section for choice in choices):
-        return above, [[row] for row in _sectioned(choices, cells, cursor)]
+        return above, [_sectioned(choices, at, cells, at == cursor) for at in range(len(choices))]
     letters = 3 if any(choice.letter for choice in choices) else 0
-    wide = min(max(fmt.width_of(choice.title) for choice in choices) + 2, cells * 3 // 5)
+    wide = min(max(fmt.width_of(choice.title) for choice in choices) + 2, cells // 2)
     room, name = cells - 2 - letters - wide, wide - 2
 
     def drawn(choice: Choice, selected: bool) -> list[Line]:
         head = line(("▌ " if selected else "  ", "accent"), (fmt.left(choice.letter, letters), "key"))
         title, detail = fmt.inert(choice.title), fmt.inert(choice.detail)
         fits = fmt.width_of(title) <= (name if detail else cells - 3) and fmt.width_of(detail) <= room
-        if selected and not fits:
+        if (selected or len(choices) <= _FEW) and not fits:
             aligned = fmt.width_of(title) <= name  # then the detail is below those of the other rows
             text = fmt.left(title, wide) if aligned else f"{title}  "
             indent = width(head) + wide * aligned
@@ -51,17 +51,17 @@ def choice_rows(
             if len(rows) > _MOST:
                 rows[_MOST - 1 :] = [fit((*rows[_MOST - 1], *rows[_MOST]), cells - 1)]
             return rows
-        shown = f"{fmt.left(title, name)}  " if detail else fmt.crop(title, cells - 3)
+        shown = f"{fmt.left(fmt.path(title, name), name)}  " if detail else fmt.crop(title, cells - 3)
         return [line(*head, shown, (fmt.crop(detail, room), "dim"))]
 
     return above, [drawn(choice, at == cursor) for at, choice in enumerate(choices)]
 
 
-def _sectioned(choices: Sequence[Choice], cells: int, cursor: int) -> Iterator[Line]:
-    before = ""
-    for at, choice in enumerate(choices):
-        section = choice.section if choice.section != before else ""
-        before = choice.section
-        mark = ("▌ " if at == cursor else "  ", "accent")
-        start = line(mark, (fmt.left(section, SECTION), "strong accent"), fmt.inert(choice.title))
-        yield spread(start, line((f" {choice.detail} ", "key")), cells)
+def _sectioned(choices: Sequence[Choice], at: int, cells: int, selected: bool) -> list[Line]:
+    choice, before = choices[at], choices[at - 1].section if at else ""
+    section = choice.section if choice.section != before else ""
+    head = line(("▌ " if selected else "  ", "accent"), (fmt.left(section, SECTION), "strong"))
+    end = line((f" {choice.detail} ", "key"))
+    start = line(*head, fmt.inert(choice.title))
+    first, *more = wrapped(start, cells - width(end), width(head)) if selected else [start]
+    return [spread(first, end, cells), *more]

@@ -99,13 +99,14 @@ def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line
 
 
 def _tabs(at: str, title: str, *, names: bool) -> Iterator[Span]:
-    """A click on a tab shows its screen."""
+    """A click on a tab shows its screen. The title is behind all of them: none moves."""
     for screen in TABS:
         tab, here = action(f"show_{screen}"), screen == at
         text = f" {tab.key} {tab.footer} " if names or here else f" {tab.key} "
         yield Span(text, "strong accent" if here else "dim", tab.command)
-        if here and title:
-            yield Span(f"› {title} ", "strong")
+    if title:
+        yield Span("│", "faint")
+        yield Span(f" {title} ", "strong")
 
 
 def fault_banner(faults: frozenset[str], cells: int) -> Line:

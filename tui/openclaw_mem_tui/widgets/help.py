@@ -40,7 +40,7 @@ def _help_row(groups: int, wide: int, row: HelpRow, cells: int, selected: bool) 
     texts = wrapped(line(row.text), cells - 1 - width((Span(mark), Span(group))) - wide - 2)
     made = []
     for sign, text in zip_longest(signs, texts, fillvalue=()):
-        made.append(line((mark, "accent"), (group, "strong accent"), *fit(sign, wide + 2), *text))
+        made.append(line((mark, "accent"), (group, "strong"), *fit(sign, wide + 2), *text))
         mark, group = " " * len(mark), " " * groups
     return made
 
@@ -133,7 +133,7 @@ class HelpScreen(Dialog[str | None]):
         signs = self._reading[1]
         rows = [sign for sign in signs if has_words(" ".join(sign).lower(), self._rows.wanted)]
         wide = max((fmt.width_of(sign) for sign, _ in rows), default=0)
-        made = [line(("How to read this screen", "strong accent"))] if rows else []
+        made = [line(("How to read this screen", "strong"))] if rows else []
         for sign, text in rows:
             made += wrapped(line((fmt.left(sign, wide) + " ", "dim"), text), cells - 1, wide + 1)
         return made

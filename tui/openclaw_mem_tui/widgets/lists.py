@@ -298,21 +298,30 @@ class Table(CursorList, Generic[T]):
         return Lazy(len(self._items), row)
 
 
+#: Draws lines above and below all items, given the width.
+Around = Callable[[int], tuple[Sequence[Line], Sequence[Line]]]
+
+
+def nothing_around(cells: int) -> tuple[Sequence[Line], Sequence[Line]]:  # noqa: ARG001 - the shape of all
+    """No lines."""
+    return (), ()
+
+
 class WrappedTable(Table[T]):
     """A table of few rows that may take several lines each: all of them are drawn."""
 
     DRAWS_ITEMS = True
     _lines: Callable[[T, int, bool], Sequence[Line]]
-    _around: Callable[[int], tuple[Sequence[Line], Sequence[Line]]]
+    _around: Around
     draw = CursorList.draw
 
     def show_wrapped(
         self,
         items: Sequence[T],
         rows: Callable[[T, int, bool], Sequence[Line]],
-        around: Callable[[int], tuple[Sequence[Line], Sequence[Line]]] = lambda _: ((), ()),
+        around: Around = nothing_around,
     ) -> None:
-        """As ``show_rows``, with all lines of an item. ``around`` draws lines above and below all items."""
+        """As ``show_rows``, with all lines of an item."""
         self._lines, self._around = rows, around
         self.take(items, None)
 

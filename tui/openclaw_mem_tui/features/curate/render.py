@@ -76,7 +76,7 @@ def facts(state: CurateState, cells: int, *, brief: bool = False) -> list[Line]:
     share = material.hidden_share
     hidden = f" · {never_shown(share, 'MEMORY.md')}" if share else ""
     count = fmt.count(len(state.found), "proposal")
-    shown = f" ({state.group}, f)" if state.group else ""
+    shown = f" ({state.group})" if state.group else ""
     second = f" {count}{shown} · {_counts(state)}"
     second += hidden if fmt.width_of(second + hidden) <= cells else ""
     lines = [first] if brief else [first, line((fmt.crop(second, cells), "dim"))]
@@ -168,7 +168,7 @@ def file_head(cells: int) -> Line:
 def candidate_detail(state: CurateState, candidate: NoteCandidate | None, cells: int) -> list[Line]:
     """Why, what would change, and what that does; what it is, is in the row of the list, in full."""
     if candidate is None:
-        return _nothing(state, cells)
+        return []
     details = Details(cells)
     say = details.say
     for number, fact in enumerate(candidate.evidence):
@@ -180,7 +180,7 @@ def candidate_detail(state: CurateState, candidate: NoteCandidate | None, cells:
     say("effect", *_effect(state, candidate))
     lines = details.lines
     if candidate.edits:
-        lines += [(), *change(candidate.edits, cells)]
+        lines += change(candidate.edits, cells)
     return lines
 
 
@@ -276,10 +276,10 @@ def _rule(text: str, role: str, cells: int) -> Line:
     return line((said + "─" * (room - fmt.width_of(said)), role))
 
 
-def _nothing(state: CurateState, cells: int) -> list[Line]:
-    """Why there is no row."""
-    if state.material is None:
-        return []
+def nothing(state: CurateState, cells: int) -> tuple[list[Line], list[Line]]:
+    """What the list of proposals says instead of rows: why there is none."""
+    if state.material is None or state.found:
+        return [], []
     if state.group == REJECTED:
         text = "No proposal was rejected."
     elif state.group:
@@ -290,7 +290,7 @@ def _nothing(state: CurateState, cells: int) -> list[Line]:
         text = f"No proposals: {fmt.inert(budget.path)} has nothing outdated, repeated or too long."
     else:
         text = "No proposals."
-    return wrapped(line((text, "dim")), cells - 1)
+    return wrapped(line((f" {text}", "dim")), cells - 1, 1), []
 
 
 # -- dialogs ----------------------------------------------------------------------------------------------

@@ -64,6 +64,7 @@ class CurateScreen(ListScreen[CuratePresenter]):
         )
         self.files: Table[FileUse] = Table(_FILES, id="memory-files", classes="listed")
         self.use_lists(Pane(id="proposal", classes="pane"), self.candidates, self.files)
+        self._proposes = True
 
     def body(self) -> ComposeResult:
         yield Pane(id="facts")
@@ -92,9 +93,15 @@ class CurateScreen(ListScreen[CuratePresenter]):
         state = self.presenter.state
         low = self.low
         self.query_one("#facts", Pane).show(lambda cells: render.facts(state, cells, brief=low))
-        self.fill(self.candidates, "proposals", state.found, render.candidate_row)
+        nothing = partial(render.nothing, state)
+        self.fill(self.candidates, "proposals", state.found, render.candidate_row, around=nothing)
+        if state.material is not None and self._proposes is not bool(state.found):
+            self._proposes = bool(state.found)
+            if not self.narrow:  # one column has only one list, which says why there is no proposal
+                self.go_to(self.candidates if state.found else self.files)
         self.fill(self.files, "notes", state.files, render.file_row, head=render.file_head)
         self.label(self.candidates, subtitle=key_hint("which", f"kinds: {state.group or 'all'}"))
+        self.label(self.files, subtitle="order: MEMORY.md, searches, path")
         self.draw_selected()
 
     def draw_selected(self) -> None:
@@ -136,7 +143,7 @@ class CurateScreen(ListScreen[CuratePresenter]):
         elif not candidate.edits:
             idle = {"accept", "edit", "measure"}
         idle |= set() if self.presenter.undoes else {"undo_note"}
-        return frozenset(idle if self.at.counted[1] else {*idle, "filter"})
+        return frozenset(idle)
 
     def _candidate(self) -> NoteCandidate | None:
         return self.candidates.selected if self.at is self.candidates else None

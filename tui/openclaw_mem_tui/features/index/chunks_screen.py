@@ -24,8 +24,7 @@ READING: Reading = (
     "Legend",
     (
         ("↑ ↓ j k", "previous and next chunk"),
-        ("┃ │", "lines of the selected chunk; of a neighbour"),
-        ("╋", "lines that two chunks share"),
+        ("┃ │", "lines of the selected chunk; of a neighbour; both: lines that they share"),
         ("┊", "a line that can never appear whole in a search result"),
         ("tokens", "estimated size, by which the file is split"),
         ("overlap", "tokens repeated from the previous chunk"),

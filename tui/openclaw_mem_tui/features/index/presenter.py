@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -28,7 +29,7 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Event
+    from openclaw_mem_engine.api import CancelToken, Event, Settings
 
 T = TypeVar("T")
 Order = Literal["state", "path", "size", "chunks", "newest"]
@@ -97,16 +98,29 @@ class IndexPresenter(Presenter[IndexState]):
         overview = self.state.overview
         return overview.freshness.emptied if overview is not None else None
 
+    @property
+    def examines(self) -> bool:
+        """Whether the checks can run: also where the index cannot be opened, from the configuration."""
+        return self.service.is_open or self.service.reload is not None
+
     async def read(self, *, examine: bool = True) -> None:
         """Read the index and its events anew; with ``examine`` run the checks too where that is quick."""
-        if not self.service.is_open or not await self._reread():
+        if not self.service.is_open:
             return
+        await self._reread()
         state = self.state
         if examine and not state.doing and (state.report is None or state.stale) and self._is_quick():
             await self._with_doctor("checking", partial(self._examine, False))
 
-    async def _reread(self) -> bool:
-        """Whether the index and the log could be read. The log is shown also when the index cannot be."""
+    async def read_unopened(self) -> None:
+        """The log, and the checks, of an index that cannot be opened."""
+        with suppress(OpenClawMemError):  # why it cannot be opened is on the screen
+            events = await self.service.read_transcripts(_logged)
+            self.update(events=tuple(events), at=self.service.clock())
+            await self._with_doctor("checking", partial(self._examine, False))
+
+    async def _reread(self) -> None:
+        """The log is shown also when the index cannot be read."""
         before = self.state.overview
         try:
             events = await self.service.read(lambda memory: memory.events(EVENTS))
@@ -114,7 +128,7 @@ class IndexPresenter(Presenter[IndexState]):
             overview = await self.service.read(lambda memory: memory.overview())
         except OpenClawMemError as error:
             self.update(unreadable=str(error))
-            return False
+            return
         changed = before is None or _version(before) != _version(overview)
         self.update(
             overview=overview,
@@ -124,7 +138,6 @@ class IndexPresenter(Presenter[IndexState]):
             trouble="",
             unreadable="",
         )
-        return True
 
     async def follow_events(self) -> None:
         """Show what is logged from now on, by this process or another, until it is cancelled."""
@@ -137,9 +150,10 @@ class IndexPresenter(Presenter[IndexState]):
                 self.update(events=tuple(await self.service.read(lambda memory: memory.events(EVENTS))))
 
     def _is_quick(self) -> bool:
-        if self.state.report is None:
+        report = self.state.report
+        if report is None or any(found.code == "unavailable" for found in report.findings):
             return len(self.state.files) <= FEW_FILES
-        return self.state.seconds < QUICK_S and not self.state.report.deep
+        return self.state.seconds < QUICK_S and not report.deep
 
     def can_draw_chunks(self) -> bool:
         """Whether the index has files that are cut; says so when it has not."""
@@ -163,10 +177,17 @@ class IndexPresenter(Presenter[IndexState]):
             self.say(f"{'deep check' if deep else 'checked'}: {said or 'no error, no warning'}")
 
     async def _examine(self, deep: bool) -> DoctorReport:
-        started = time.perf_counter()
-        report = await self.service.examine(
-            lambda memory, token: memory.examine(self._on_progress, token, deep=deep)
-        )
+        started, progress = time.perf_counter(), self._on_progress
+        if self.service.is_open:
+            report = await self.service.examine(
+                lambda memory, token: memory.examine(progress, token, deep=deep)
+            )
+        else:
+            from openclaw_mem_engine.api import examine_unopened  # loads much, and is seldom needed
+
+            report = await self.service.read_transcripts(
+                lambda settings, token: examine_unopened(settings, progress, token, deep=deep)
+            )
         self._take(report, time.perf_counter() - started)
         return report
 
@@ -234,6 +255,13 @@ class IndexPresenter(Presenter[IndexState]):
     def _on_progress(self, done: int, total: int, label: str) -> None:
         # Called in the doctor's thread, often: the screen's clock reads the last one.
         self.progress = f"{label} {done:,} of {total:,}" if total else label
+
+
+def _logged(settings: Settings, _: CancelToken) -> list[Event]:
+    from openclaw_mem_engine.api import Journal  # as above
+
+    with closing(Journal(settings)) as journal:
+        return journal.read(EVENTS)
 
 
 def _version(overview: Overview) -> tuple[object, ...]:

@@ -33,10 +33,9 @@ if TYPE_CHECKING:
 
 #: Actions that are about the file under the cursor.
 _OF_FILES = {"order", "edit"}
-#: Actions that need an index that can be opened.
-_WITH_INDEX = frozenset(
-    _OF_FILES | {"chunks", "rebuild", "verify", "examine", "examine_deep", "repair", "prune"}
-)
+_CHECKS = {"examine", "examine_deep"}
+#: Actions that need an index that can be read.
+_READING = {"rebuild", "verify", "repair", "prune"}
 #: Actions that a damaged index does not allow.
 _NOT_DAMAGED = {"sync_now", "verify", "rebuild", "prune"}
 #: Seconds between frames of the spinner while something runs.
@@ -44,6 +43,7 @@ _FRAME = 0.12
 
 _FILES = "Lists every file: indexed, waiting or excluded."
 _DOCTOR = "The findings of the doctor, errors first, then its checks. A check changes nothing."
+_NO_FILE = "no file is selected"
 _EVENTS = "Events: syncs, rebuilds, fallbacks, failed searches (`openclaw-mem log` has all of them)."
 
 
@@ -89,7 +89,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         if self._was_syncing and not syncing:
             self.presenter.say("")  # the outcome of the sync is shown now
         self._was_syncing = syncing
-        work = partial(self.presenter.read, examine=not syncing)
+        read = partial(self.presenter.read, examine=not syncing)
+        work = self.presenter.read_unopened if activity.phase == "failed" else read
         self.read_for((activity.phase, activity.freshness), work)
 
     def _tick(self) -> None:
@@ -118,12 +119,10 @@ class IndexScreen(ListScreen[IndexPresenter]):
         box = self.query_one("#files-box", Vertical)
         asked, shown = self.search.service.backend, self.search.service.configured_backend
         other = f" · index of {shown}, as configured; {asked} answers" * (asked != shown)
-        draws = self.search.service.draws_chunks and bool(state.files)
-        opens = f" · {key_hint('chunks', 'chunks')}" * draws
-        self.label(
-            box, markup(files.title(state) + other), key_hint("order", f"order: {state.order}") + opens
-        )
-        again = f" · {key_hint('examine', 'check')}" * self.search.service.is_open
+        opens = key_hint("chunks", "chunks") * self.search.service.draws_chunks
+        hints = fmt.join((key_hint("order", f"order: {state.order}"), opens)) if state.files else ""
+        self.label(box, markup(files.title(state) + other), hints)
+        again = f" · {key_hint('examine', 'check')}" * self.presenter.examines
         self.label(self.doctor, doctor.title(state, damaged), markup(doctor.subtitle(state)) + again)
         self.label(self.events, f"events · {len(state.events):,}" if state.events else "events")
         self.draw_selected()
@@ -148,18 +147,18 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self.call_after_refresh(self.mark_more)
 
     def idle_keys(self) -> frozenset[str]:
-        report, damaged = self.presenter.state.report, self.search.activity.damage is not None
-        if self.search.activity.phase == "failed":
-            return (_WITH_INDEX | _NOT_DAMAGED) - {"repair"} if damaged else _WITH_INDEX
-        idle = set() if damaged or doctor.repairable(report) else {"repair"}
+        state, damaged = self.presenter.state, self.search.activity.damage is not None
+        idle = set() if damaged or doctor.repairable(state.report) else {"repair"}
         idle |= _NOT_DAMAGED if damaged else set()
+        if self.search.activity.phase == "failed" or state.unreadable:
+            idle |= _READING - ({"repair"} if damaged else set())
         if self.presenter.emptied is None:
             idle.add("prune")
-        elsewhere = _OF_FILES if self.at is not self.files else {"examine", "examine_deep"}
-        no_files = _OF_FILES if not self.presenter.state.files else frozenset()
+        idle |= set() if self.at is self.files and state.files else _OF_FILES
+        idle |= _CHECKS if self.at is self.files or not self.presenter.examines else set()
         drawn = self.search.service.draws_chunks or self.at is not self.files
         chunks = set() if drawn and self.at.selected is not None else {"chunks"}
-        return frozenset(idle | elsewhere | chunks | no_files)
+        return frozenset(idle | chunks)
 
     def first_keys(self) -> frozenset[str]:
         return frozenset({"repair"})
@@ -251,7 +250,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
     async def _examine(self, deep: bool = False) -> None:
         """Run the checks; the index is read again with them, so that both are of one moment."""
         await self.presenter.examine(deep=deep)
-        await self.search.sync.read_status()
+        if self.search.service.is_open:
+            await self.search.sync.read_status()
 
     def action_repair(self) -> None:
         report, damage = self.presenter.state.report, self.search.activity.damage
@@ -284,15 +284,16 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self.run_in(ask, "doctor")
 
     def _run_doctor(self, work: Callable[[], Awaitable[None]]) -> None:
-        if self._is_free():
+        if self._is_free(able=self.presenter.examines):
             self.run_in(work, "doctor")
 
-    def _is_free(self, *, whole: bool = False) -> bool:
-        """Whether checks can run now, or what needs a ``whole`` index; says why not."""
-        if not self.search.service.is_open:
+    def _is_free(self, *, whole: bool = False, able: bool = False) -> bool:
+        """Whether what needs an open index, or is ``able`` without one, or needs a ``whole`` one can run now;
+        says why not."""
+        if not (self.search.service.is_open or able) or (whole and self.presenter.state.unreadable):
             damaged = self.search.activity.damage is not None
             again = f"{key('repair')} repairs it" if damaged else f"{key('sync_now')} tries again"
-            self.presenter.say(f"the index cannot be opened, the reason is above; {again}")
+            self.presenter.say(f"the index cannot be read; {again}")
         elif whole and self.search.activity.damage is not None:
             self.presenter.say(summary.DAMAGED_HERE)
         elif self.search.activity.phase == "syncing":
@@ -317,7 +318,9 @@ class IndexScreen(ListScreen[IndexPresenter]):
         row = self.files.selected
         if self.at is not self.files:
             self._follow(self.at.selected)
-        elif row is not None and self.presenter.can_draw_chunks():
+        elif row is None:
+            self.presenter.say(_NO_FILE)
+        elif self.presenter.can_draw_chunks():
             self.open_chunks(row.path)
 
     def _follow(self, item: doctor.Item | Event | None) -> None:
@@ -336,10 +339,10 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self.action_messages()
 
     def action_edit(self) -> None:
-        row = self.files.selected
+        row = self.files.selected if self.at is self.files else None
         if row is None or not self.search.service.is_open:
-            return
-        if row.source == "sessions":
+            self.presenter.say(_NO_FILE)
+        elif row.source == "sessions":
             self.presenter.say("transcripts belong to the agent: they are not edited here")
         else:
             self.edit_note(row.path)

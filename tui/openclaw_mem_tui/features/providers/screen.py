@@ -129,7 +129,9 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
 
     def draw_keys(self) -> None:
         super().draw_keys()
-        self.query_one(KeyBar).rename("" if self.at is self.faults else "faults", "toggle_fault")
+        bar = self.query_one(KeyBar)
+        bar.rename("" if self.at is self.faults else "faults", "toggle_fault")
+        bar.rename("" if self.search.view.query.strip() else "lab", "compare")
 
     def draw_selected(self) -> None:
         group, state = self.selected, self.presenter.state

@@ -98,6 +98,7 @@ class QueryActions(Actions):
     def action_start_anew(self) -> None:
         self._screen.query_line.value = ""
         start_anew(self._search)
+        self.action_focus_query()
 
     def action_mode(self) -> None:
         knobs = nudged(self._search.view.knobs, "mode", 1)

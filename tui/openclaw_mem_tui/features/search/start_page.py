@@ -154,7 +154,7 @@ def idle_keys(search: SearchPresenter, asks: str) -> frozenset[str]:
         and (view.knobs != view.defaults or takes_back(search)),
     }
     idle = {name for name, does in acts.items() if not does}
-    if is_blank(search) or search.activity.phase == "failed":
+    if is_blank(search) or search.activity.phase == "failed" or (view.error and view.trace is None):
         acting = {"focus_query", "history", "knobs", "cancel", "help", "quit", *acts} - {"swap"}
         acting |= {"sync"} if search.activity.phase == "failed" else set()
         acting |= {"get"} if asks else set()

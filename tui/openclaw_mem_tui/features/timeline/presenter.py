@@ -82,7 +82,7 @@ class TimelinePresenter(Presenter[TimelineState]):
 
     async def read(self) -> None:
         """Read what is new. The first time it may take seconds."""
-        if not self.service.is_open:
+        if not self.service.is_open and self.service.reload is None:
             return
         self.update(reading=True)
         try:

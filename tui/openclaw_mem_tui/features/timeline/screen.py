@@ -34,6 +34,8 @@ READING: Reading = (
         ("▁▄▆", "tokens in the window, over the time of the session; yellow: above the flush threshold"),
         ("█ red", "above the flush threshold, where a compaction missed its flush"),
         ("┄", "the flush threshold: the number of tokens at which a flush is due"),
+        ("compaction", "the older part of a conversation is replaced by a summary"),
+        ("flush", "before that a model is asked what to keep, and its answer is written to a note"),
         ("● flush", "wrote to a note"),
         ("○ no reply", "NO_REPLY: the model stored nothing"),
         ("! skipped", "was due and did not run; the details show the reason"),

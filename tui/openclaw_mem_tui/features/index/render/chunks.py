@@ -157,11 +157,11 @@ def text(anatomy: Anatomy, chosen: int, cells: int) -> list[Line]:
             continue
         for at in shown:
             if anatomy.pieces[at].first == index:
-                made.append(_begins(anatomy, at, at == chosen, cells))
+                made.append(_begins(anatomy, at, at == chosen, piece.first <= index <= piece.last, cells))
         made.extend(_numbered(anatomy, index, chosen, shown, gutter, cells))
         for at in shown:
             if anatomy.pieces[at].last == index:
-                made.append(_ends(at, at == chosen, cells))
+                made.append(_ends(at, at == chosen, piece.first <= index < piece.last, cells))
     below = len(anatomy.lines) - last - 1
     if below > 0:
         made.append(line((f"   … {fmt.count(below, 'line')} below", "faint")))
@@ -173,53 +173,54 @@ def first_of(lines: Sequence[Line]) -> int:
     return next((at for at, row in enumerate(lines) if row and row[0].text.startswith("┏")), 0)
 
 
-def _begins(anatomy: Anatomy, at: int, selected: bool, cells: int) -> Line:
+def _begins(anatomy: Anatomy, at: int, selected: bool, within: bool, cells: int) -> Line:
     piece = anatomy.pieces[at]
     title = f" chunk {at + 1} · lines {lines_of(piece)} "
     after = anatomy.pieces[at + 1].overlap if at + 1 < len(anatomy.pieces) else 0
     overlaps = [f"{at} by {piece.overlap}"] * (piece.overlap > 0) + [f"{at + 2} by {after}"] * (after > 0)
     if overlaps and selected:
         title += f"· overlaps {', '.join(overlaps)} tokens "
-    return _rule("┏" if selected else "┌", title, selected, cells)
+    return _rule("┏━" if selected else "┌", title, selected, within, cells)
 
 
-def _ends(at: int, selected: bool, cells: int) -> Line:
-    return _rule("┗" if selected else "└", f" end of chunk {at + 1} ", selected, cells)
+def _ends(at: int, selected: bool, within: bool, cells: int) -> Line:
+    return _rule("┗━" if selected else "└", f" end of chunk {at + 1} ", selected, within, cells)
 
 
-def _rule(corner: str, title: str, selected: bool, cells: int) -> Line:
+def _rule(start: str, title: str, selected: bool, within: bool, cells: int) -> Line:
+    """Of the selected chunk from the first column on, of a neighbour from the second on, as their bars;
+    ``within`` the selected one, whose bar goes on."""
     stroke, role, title_role = ("━", "accent", "strong") if selected else ("─", "faint", "dim")
+    bar = ("", "") if selected else ("┃" if within else " ", "accent")
     rest = max(0, cells - 2 - fmt.width_of(title))
-    return fit(line((corner + stroke, role), (title, title_role), (stroke * rest, role)), cells)
+    return fit(line(bar, (start, role), (title, title_role), (stroke * rest, role)), cells)
 
 
 def _numbered(anatomy: Anatomy, index: int, chosen: int, shown: range, gutter: int, cells: int) -> list[Line]:
     inside = [at for at in shown if anatomy.pieces[at].first <= index <= anatomy.pieces[at].last]
-    mine = chosen in inside
-    shared = len(inside) > 1
-    bar = "╋" if shared and mine else "┃" if mine else "│" if inside else " "
-    bar_role = "text" if shared else "accent" if mine else "faint"
+    mine, other = chosen in inside, any(at != chosen for at in inside)
     number, content = anatomy.lines[index]
-    role = "text" if shared and mine else "" if mine else "faint"
+    role = "text" if other and mine else "" if mine else "faint"
     if _is_after_end(anatomy, index):
         content, role = "(empty: after the last line end)", "faint"
-    rows = wrapped(line((fmt.inert(content), role)), max(8, cells - gutter - 5), 2)
+    rows = wrapped(line((fmt.inert(content), role)), max(8, cells - gutter - 6), 2)
+    bars = Span("┃" if mine else " ", "accent"), Span("│ " if other else "  ", "text" if mine else "faint")
     mark = Span(f" {_HIDDEN if index in anatomy.hidden else ' '} ", "warn")
-    head = (Span(f"{bar} ", bar_role), Span(fmt.right(str(number), gutter), "faint"), mark)
-    side = ("┃", "accent") if mine else (bar, bar_role)  # the sign of a shared line is on its first row
-    rest = (Span(f"{side[0]} ", side[1]), Span(" " * gutter), mark)
-    return [(*(rest if at else head), *row) for at, row in enumerate(rows)]
+    return [
+        (*bars, Span(fmt.right("" if at else str(number), gutter), "faint"), mark, *row)
+        for at, row in enumerate(rows)
+    ]
 
 
 def _partial(anatomy: Anatomy, chosen: int, cells: int) -> list[Line]:
     """A chunk that is a part of an over-long line: its own text."""
     piece = anatomy.pieces[chosen]
-    made = [_begins(anatomy, chosen, True, cells)]
+    made = [_begins(anatomy, chosen, True, False, cells)]
     note = f"part of line {piece.start_line}, which is longer than a chunk"
     made.append(line(("┃ ", "accent"), (note, "dim")))
     for row in fmt.inert_lines(piece.text, limit=20_000):
         made.extend((Span("┃ ", "accent"), *part) for part in wrapped(line(row), max(8, cells - 3)))
-    return [*made, _ends(chosen, True, cells)]
+    return [*made, _ends(chosen, True, False, cells)]
 
 
 def status(anatomy: Anatomy, chosen: int, cells: int, said: str = "") -> Line:

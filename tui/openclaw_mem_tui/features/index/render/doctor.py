@@ -59,7 +59,7 @@ def item_rows(item: Item, cells: int, selected: bool) -> list[Line]:
         return [line(bar, ("✓ ", "good"), f"{fmt.count(len(item), 'check')} passed")]
     if isinstance(item, Finding):
         mark, role = _SEVERITIES[item.severity]
-        text = line(bar, (f"{mark} ", f"strong {role}"), _short(fmt.message_here(item.text)))
+        text = line(bar, (f"{mark} ", f"strong {role}"), *_short(item))
         return _cut(text, _repair(item), cells)
     mark, role = _SEVERITIES[item.worst]
     name = (fmt.inert(item.name), "strong")
@@ -92,10 +92,12 @@ def _repair(finding: Finding) -> Line:
     return line("  ", (key_of(name), "key"), (f"\xa0{action(name).footer}", "dim")) if name else ()
 
 
-def _short(text: str) -> str:
-    """The first sentence; the pane beside has all of them."""
-    first, more, _ = text.partition(". ")
-    return f"{first}." if more else text
+def _short(finding: Finding) -> Line:
+    """The first sentence, which of an info ends with what it is about; the pane beside has all of it."""
+    first, more, _ = fmt.message_here(finding.text).partition(". ")
+    if finding.severity == "info" and finding.evidence:
+        return line(f"{first.removesuffix('.')}: ", (", ".join(map(fmt.inert, finding.evidence)), "dim"))
+    return line(f"{first}." if more else first)
 
 
 def item_detail(item: Item | None, cells: int) -> list[Line]:

@@ -211,6 +211,9 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         spin = SPINNER[frame % len(SPINNER)]
         far = f"  {fmt.crop(fmt.inert(progress), 60)}" if progress else ""
         shown = line((f" {spin} ", "accent"), (state.doing, "dim"), (far, "dim"), esc)
+    elif trouble and state.overview is None and state.unreadable:  # above in full
+        again = f"the index cannot be read; {key('sync_now')} tries again"
+        shown = line((" ✗ ", "bad"), fmt.inert(state.said or again))
     elif trouble:
         shown = line(
             (" ✗ " if state.unreadable or state.trouble else " ! ", "bad"), fmt.message_here(trouble)
