@@ -408,7 +408,7 @@ def check_keys(tables: dict[str, dict[str, str]], table: str, value: object, at:
             below, inner = item.get(key.rstrip("?")), _TABLES.get(key.rstrip("?"), "")
             if not isinstance(below, dict | list) or not below:
                 continue
-            below = [*below.values()] if key == "settings" else below
+            below = [*below.values()] if key == "settings" and isinstance(below, dict) else below
             # "each file: `path`, `reason`" in the second column
             listed = re.findall(
                 r"`(\w+\??)`", re.sub(r"\(.*?\)", "", meaning.partition(": ")[2].partition(". ")[0])

@@ -89,7 +89,7 @@ COMMANDS = (
     ),
     Command(
         "watch",
-        "keep the index up to date until it is stopped (Ctrl-C)",
+        "keep the index up to date until Ctrl-C",
         "watch\n  openclaw-mem watch --json >> sync.jsonl",
         " Prints a\nline only when something happens. It syncs sync.debounce_ms after the last change, even "
         "if\nsync.watch is off, and every sync.interval_minutes. The end of a conversation is indexed after\n"
@@ -125,7 +125,7 @@ COMMANDS = (
     ),
     Command(
         "why-not",
-        "why a passage is not returned, and which changes return it",
+        "show why a passage is not returned, and what returns it",
         'why-not "vpn certificate" memory/2026-02-20.md:12\n'
         '  openclaw-mem why-not "vpn certificate" MEMORY.md --profile workbench --json',
         " It\nfollows the passage from the file on disk to the snippet, and stops at the first step that "
@@ -155,10 +155,10 @@ COMMANDS = (
         ),
         runner="search:run_get",
     ),
-    Command("status", "what is indexed, with what, and whether it is up to date", "status"),
+    Command("status", "show the state of the index and what is configured", "status"),
     Command(
         "files",
-        "every file of the index and its state",
+        "list the files of the index and their state",
         "files\n  openclaw-mem files --changed --json",
         " What the\nnext sync would read or remove comes first, then what is excluded, with the reason.",
         (flag("--changed", "only files that are not up to date"),),
@@ -166,7 +166,7 @@ COMMANDS = (
     ),
     Command(
         "chunks",
-        "the chunks of a file, and what neighbouring chunks share",
+        "list the chunks of a file, and the lines that they share",
         "chunks MEMORY.md\n  openclaw-mem chunks memory/2026-02-20.md --text",
         " A search\nfinds chunks, not files: two chunks of a file are found separately.",
         (
@@ -178,7 +178,7 @@ COMMANDS = (
     CONFIG,
     Command(
         "providers",
-        "the embedding providers: which is active, where text goes",
+        "list the embedding providers and where they send text",
         "providers\n  openclaw-mem providers --probe",
         " Without\n--probe no request is sent: earlier results are shown. Keys are never shown.",
         (
@@ -195,9 +195,9 @@ COMMANDS = (
     CACHE,
     Command(
         "doctor",
-        "check the index and repair it",
+        "check the index; --fix repairs it",
         "doctor\n  openclaw-mem doctor --fix\n  openclaw-mem doctor --deep --json",
-        " Without --fix\nit changes nothing. Exit code 6 if errors remain.",
+        " Without --fix\nit changes nothing. The exit code is 6 if errors remain.",
         (
             flag("--fix", "repair it, and sync where that repairs; notes do not change"),
             flag("--deep", "make every chunk again from the notes and compare it with the index"),
@@ -205,7 +205,7 @@ COMMANDS = (
     ),
     Command(
         "log",
-        "what happened: syncs, rebuilds, fallbacks, failures",
+        "show what happened: syncs, rebuilds, fallbacks, failures",
         "log --since 2d\n  openclaw-mem log --kind fallback,recovered\n  openclaw-mem log --follow --json",
         " The newest\nevent comes last. Queries and the text of notes are not in it.",
         (
@@ -224,21 +224,21 @@ COMMANDS = (
     MODEL,
     Command(
         "qmd",
-        "the QMD backend: search whole documents in collections",
+        "search whole documents in collections, as QMD does",
         'qmd query "vpn certificate"',
         commands=QMD_COMMANDS,
     ),
     Command(
         "store",
-        "the PostgreSQL servers that hold indexes instead of a file",
+        "keep indexes in PostgreSQL servers instead of files",
         "store status",
         commands=STORE_COMMANDS,
     ),
     *WRITING_COMMANDS,
     Command(
         "completion",
-        "a script that completes commands and options in your shell",
-        "completion bash > ~/.local/share/bash-completion/completions/openclaw-mem",
+        "print a script that completes commands in your shell",
+        'completion zsh > ~/.zfunc/_openclaw-mem\n  eval "$(openclaw-mem completion bash)"',
         options=(
             option("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish"),
         ),
@@ -260,7 +260,7 @@ COMMANDS = (
     ),
     Command(
         "tui",
-        "the workbench: search as you type, every score explained",
+        "open the workbench: search as you type, see every score",
         'tui "print spooler"\n  openclaw-mem tui --fault embeddings-timeout',
         options=(
             option("words", nargs="*", metavar="QUERY", help="the first query"),

@@ -8,7 +8,7 @@ from openclaw_mem_engine.cli.command_table import Command, flag, option
 _DRY_RUN = flag("--dry-run", "show the change and write nothing")
 CONFIG = Command(
     "config",
-    "every setting and where its value came from; change them",
+    "show or change settings, with the origin of each value",
     "config --agent ops\n  openclaw-mem config show query.min_score provider\n"
     "  openclaw-mem config set query.min_score=0.3 theme=claw-light\n"
     "  openclaw-mem config undo",
@@ -16,9 +16,9 @@ CONFIG = Command(
     commands=(
         Command(
             "show",
-            "every setting, its value and where that came from",
+            "show every setting, its value and its origin",
             "config show query.min_score provider\n  openclaw-mem config show --verbose",
-            " The\norigin follows each value that is not built in.",
+            " No\norigin is shown for a value that is built in.",
             (
                 option(
                     "values", nargs="*", metavar="KEY", help="only these, for example query, provider.name"
@@ -52,12 +52,12 @@ CONFIG = Command(
 )
 CACHE = Command(
     "cache",
-    "the embedding cache",
+    "show or prune the embedding cache",
     "cache stats\n  openclaw-mem cache prune --max 20000",
     " Without a\ncommand it shows the sizes.",
     commands=(
         Command(
-            "stats", "how many embeddings it holds, and of what", "cache stats", runner="doctor:run_cache"
+            "stats", "show how many embeddings it holds, by model", "cache stats", runner="doctor:run_cache"
         ),
         Command(
             "prune",
@@ -86,11 +86,11 @@ _MODEL = (
 )
 MODEL = Command(
     "model",
-    "the files of local models: state and download",
+    "show or download the files of local models",
     "model status\n  openclaw-mem model download --yes\n  openclaw-mem model download --for rerank",
     " Without\na command it shows the state.",
     commands=(
-        Command("status", "which files of models are there", "model status", "", _MODEL, "model:run"),
+        Command("status", "show which model files exist", "model status", "", _MODEL, "model:run"),
         Command(
             "download",
             "download the file of a model",
@@ -123,7 +123,7 @@ STORE_COMMANDS = (
     ),
     Command(
         "status",
-        "which server and shard hold the agent's index, and whether each server answers",
+        "show which server and shard hold the agent's index, and check each server",
         "store status\n  openclaw-mem store status --agent ops --json",
         " Passwords\nare never shown. Exit code 6 when a server cannot be used.",
         runner="store:status",

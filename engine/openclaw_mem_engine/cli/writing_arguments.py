@@ -37,7 +37,9 @@ WRITING_COMMANDS: tuple[Command, ...] = (
         "undo\n  openclaw-mem undo --list\n  openclaw-mem undo 12 --show",
         " It refuses if the\nnote has changed since.",
         (
-            option("edit", nargs="?", metavar="EDIT", help="its number (default: the last one)"),
+            option(
+                "edit", nargs="?", metavar="EDIT", help="its number, as --list prints it (default: the last)"
+            ),
             flag("--list", "the changes that can be undone, newest first"),
             flag("--show", "print the note as it was before the change"),
             _DRY_RUN,
@@ -60,26 +62,26 @@ WRITING_COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "memories",
-        "the single memories of the plug-in memory-lancedb",
+        "store and find single memories, as memory-lancedb does",
         "memories list",
         commands=(
-            Command("list", "all memories, newest first", "memories list", runner="memories:listed"),
+            Command("list", "list all memories, newest first", "memories list", runner="memories:listed"),
             Command(
                 "search",
-                "the nearest memories with their scores",
+                "find the nearest memories, with their scores",
                 'memories search "tea"',
                 options=(option("words", nargs="+", metavar="QUERY", help="the query"), _LIMIT),
                 runner="memories:search",
             ),
             Command(
-                "stats", "the number of memories in each category", "memories stats", runner="memories:stats"
+                "stats", "count the memories in each category", "memories stats", runner="memories:stats"
             ),
             Command(
                 "store",
-                "keep a text, even if auto-capture refuses it",
+                "store a text, even if auto-capture refuses it",
                 'memories store "the NAS is called heron" --category entity',
                 options=(
-                    option("words", nargs="+", metavar="TEXT", help="what to keep"),
+                    option("words", nargs="+", metavar="TEXT", help="what to store"),
                     option("--category", metavar="C", default="other", help=", ".join(CATEGORIES)),
                     option("--importance", metavar="X", default="0.7", help="0 to 1 (default 0.7)"),
                 ),
@@ -96,7 +98,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
             ),
             Command(
                 "capture",
-                "decide about each text as auto-capture does, name the rule, and store what it takes",
+                "decide about each text as auto-capture does, name the rule, and store what it accepts",
                 'memories capture --dry-run "I prefer dark mode" "thanks"\n'
                 "  openclaw-mem memories capture --dry-run --session main",
                 options=(
@@ -113,7 +115,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
             ),
             Command(
                 "recall",
-                "the memories that would be put before a prompt",
+                "print the memories that would be put before a prompt",
                 'memories recall "which tea?"',
                 options=(option("words", nargs="+", metavar="PROMPT", help="the prompt"),),
                 runner="memories:recall",
@@ -122,7 +124,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "curate",
-        "proposed changes of MEMORY.md, with evidence and diff",
+        "propose changes of MEMORY.md, with evidence and diffs",
         "curate\n  openclaw-mem curate --effect 3f9c01ab\n  openclaw-mem curate --apply 3f9c01ab",
         " Nothing is\nwritten without confirmation; `openclaw-mem undo` undoes a change.",
         (
@@ -151,7 +153,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "snapshot",
-        "keep the last messages of a conversation as a note",
+        "save the last messages of a conversation as a note",
         "snapshot --session main --dry-run",
         " OpenClaw does\nthis on /new and /reset. Commands, tool calls and errors are not kept. The note is\n"
         "memory/DATE-NAME.md. The chat model of flush.model chooses the name; without one, the name is the\n"
@@ -160,7 +162,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "prompt",
-        "what a system prompt gets from memory, and its tokens",
+        "show what a system prompt gets from memory, with tokens",
         "prompt\n  openclaw-mem prompt --session-type group --citations off\n"
         '  openclaw-mem prompt --query "vpn certificate"',
         " It prints the text, the files with the line at which they are cut, missing files, and the logs of "
@@ -172,13 +174,13 @@ WRITING_COMMANDS: tuple[Command, ...] = (
                 default="main",
                 help="whose prompt (default: main, a direct chat)",
             ),
-            option("--citations", choices=("auto", "on", "off"), help="instead of the configured mode"),
+            option("--citations", choices=("auto", "on", "off"), help="default: as configured"),
             option("--query", metavar="Q", help="search this, and compare with reading whole files"),
         ),
     ),
     Command(
         "timeline",
-        "when memory was written and read, and missed flushes",
+        "show when memory was written and read; missed flushes",
         "timeline\n  openclaw-mem timeline --kind flush,compaction --since 1w\n"
         "  openclaw-mem timeline --session agent:main:main --json",
         " A missed flush is a\ncompaction before which no flush ran. OpenClaw's transcripts are only read.",
