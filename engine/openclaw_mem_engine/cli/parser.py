@@ -26,6 +26,7 @@ examples:
 
 Without --workspace, the configured one is used, else ~/.openclaw/workspace.
 `openclaw-mem COMMAND --help` has options and examples.
+Documentation: https://github.com/openclaw-mem/openclaw-mem/tree/main/docs
 
 exit codes: 0 done (also when nothing is relevant), 1 unexpected, 2 wrong usage,
   3 configuration, 4 refused path, 5 workspace, 6 index, 7 provider,
