@@ -84,7 +84,7 @@ COMMANDS = (
                 help="sync many agents: all in the configuration, or those in a file: on each line an id "
                 "and, if no configuration has it, a workspace",
             ),
-            option("--jobs", metavar="N", help="with --agents: how many at a time (default 4)"),
+            option("--jobs", metavar="N", help="with --agents: how many at a time (default: 4)"),
         ),
     ),
     Command(
@@ -209,7 +209,7 @@ COMMANDS = (
         "log --since 2d\n  openclaw-mem log --kind fallback,recovered\n  openclaw-mem log --follow --json",
         " The newest\nevent comes last. Queries and the text of notes are not in it.",
         (
-            option("--limit", metavar="N", help="the last N events (default 50)"),
+            option("--limit", metavar="N", help="the last N events (default: 50)"),
             many(
                 "--kind",
                 "K",

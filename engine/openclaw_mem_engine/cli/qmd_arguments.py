@@ -21,9 +21,9 @@ _FORMATS: tuple[Option, ...] = (
 _SEARCH: tuple[Option, ...] = (
     option("words", nargs="*", metavar="QUERY", help="the query"),
     shared.QUERY,
-    option("-n", metavar="N", help="how many documents, 200 at most (default 5; 20 for json and files)"),
+    option("-n", metavar="N", help="how many documents, 200 at most (default: 5; 20 for json and files)"),
     flag("--all", "all of them, 200 at most"),
-    option("--min-score", metavar="X", help="drop results below this score (default 0; vsearch: 0.3)"),
+    option("--min-score", metavar="X", help="drop results below this score (default: 0; vsearch: 0.3)"),
     option(
         "-c",
         "--collection",
@@ -38,14 +38,14 @@ _SEARCH: tuple[Option, ...] = (
     flag("--no-rerank", "do not use the reranker"),
     option("--profile", metavar="P", help="ranking: qmd-documented (default), qmd-2.8"),
     shared.SET_KNOB,
-    option("--session-key", metavar="KEY", help="session key of the search, for memory.qmd.scope"),
+    option("--session-key", metavar="KEY", help="session key, for memory.qmd.scope (default: a direct chat)"),
     shared.EXIT_STATUS,
     shared.NO_SYNC,
     *_FORMATS,
 )
 _NAME = option("name", metavar="NAME", help="the collection")
 _LINES: tuple[Option, ...] = (
-    option("-l", "--lines", metavar="N", help="how many lines"),
+    option("-l", "--lines", metavar="N", help="how many lines (default: all)"),
     flag("--no-line-numbers", "only the text"),
 )
 
@@ -57,7 +57,7 @@ _COLLECTION = (
         options=(
             option("path", metavar="FOLDER", help="`.` is the current one"),
             option("--name", metavar="NAME", help="default: the name of the folder"),
-            option("--mask", "--glob", dest="mask", metavar="GLOB", help="which files (default **/*.md)"),
+            option("--mask", "--glob", dest="mask", metavar="GLOB", help="which files (default: **/*.md)"),
             many("--ignore", "GLOB", "which files to exclude"),
         ),
         runner="qmd_collections:add",
@@ -175,7 +175,7 @@ QMD_COMMANDS = (
         "qmd multi-get 'notes/2026-*.md' --format json\n  openclaw-mem qmd multi-get 'a.md, #a1b2c3'",
         options=(
             option("pattern", metavar="GLOB|LIST", help="a glob, or a list separated by commas"),
-            option("--max-bytes", metavar="N", help="exclude larger documents (default 65536)"),
+            option("--max-bytes", metavar="N", help="exclude larger documents (default: 65536)"),
             *_LINES,
             *_FORMATS,
         ),
@@ -207,7 +207,7 @@ QMD_COMMANDS = (
         " Vectors are made\nby `qmd embed`, and by `index`.",
         (
             flag("--pull", "first `git pull --ff-only` in collections that are in a git work tree"),
-            option("-c", "--collection", metavar="NAME", help="this collection only"),
+            option("-c", "--collection", metavar="NAME", help="this collection only (default: all)"),
         ),
         runner="qmd:update",
     ),

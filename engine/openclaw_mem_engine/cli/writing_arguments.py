@@ -12,7 +12,7 @@ _SESSION = option(
     required=True,
     help="a session's id or key, or a unique start of the id or end of the key, such as main",
 )
-_LIMIT = option("--limit", metavar="N", help="how many at most (default 5)")
+_LIMIT = option("--limit", metavar="N", help="how many at most (default: 5)")
 #: As in ``plugin``, whose modules need not be imported for a help text; a test compares them.
 _TOOL_NAMES = ("memory_search", "memory_get", "memory_store", "memory_recall", "memory_forget")
 CATEGORIES = ("preference", "decision", "entity", "fact", "other")
@@ -56,7 +56,9 @@ WRITING_COMMANDS: tuple[Command, ...] = (
         (
             option("name", metavar="NAME", help=", ".join(_TOOL_NAMES)),
             option("parameters", nargs="?", default="{}", metavar="JSON", help="its parameters; - is stdin"),
-            option("--session-key", metavar="KEY", help="session key: decides citations and scope"),
+            option(
+                "--session-key", metavar="KEY", help="decides citations and scope (default: a direct chat)"
+            ),
             shared.NO_SYNC,
         ),
     ),
@@ -82,8 +84,10 @@ WRITING_COMMANDS: tuple[Command, ...] = (
                 'memories store "the NAS is called heron" --category entity',
                 options=(
                     option("words", nargs="+", metavar="TEXT", help="what to store"),
-                    option("--category", metavar="C", default="other", help=", ".join(CATEGORIES)),
-                    option("--importance", metavar="X", default="0.7", help="0 to 1 (default 0.7)"),
+                    option(
+                        "--category", metavar="C", default="other", help=f"{', '.join(CATEGORIES)} (default)"
+                    ),
+                    option("--importance", metavar="X", default="0.7", help="0 to 1 (default: 0.7)"),
                 ),
                 runner="memories:store",
             ),
@@ -193,7 +197,7 @@ WRITING_COMMANDS: tuple[Command, ...] = (
                 "only these kinds, separated by commas: flush, compaction, snapshot, write, search, sync, "
                 "rebuild, fallback, recovered, search-failed, denied, edit",
             ),
-            option("--limit", metavar="N", help="the last N sessions (default 20); --json lists all"),
+            option("--limit", metavar="N", help="the last N sessions (default: 20); --json lists all"),
         ),
     ),
 )
