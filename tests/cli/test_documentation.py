@@ -303,7 +303,7 @@ def test_the_answer_that_is_read_line_by_line_is_a_real_one(
 
 
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 80
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 90
 
 
 @pytest.mark.skipif(not (ROOT / ".ci" / "run").exists(), reason="a source distribution has no .ci/run")
@@ -373,34 +373,86 @@ def test_every_exit_code_is_documented() -> None:
         assert f"\n| {code} |" in table
 
 
+#: Objects with a table of their own ("| key of … |"), by the key that holds them.
+_TABLES = {"results": "a result", "fallback": "fallback", "freshness": "freshness", "trace": "trace"}
+_TABLES |= {"rows": "a row", "unshown": "unshown", "chain": "a provider", "chunks": "a chunk"}
+_TABLES |= {"events": "an event", "settings": "a setting", "steps": "a step"}
+
+
+def documented() -> dict[str, dict[str, str]]:
+    """The keys of each table of the page and their meaning, by the heading of a command or by "key of …"."""
+    tables: dict[str, dict[str, str]] = {}
+    heading, rows = "", dict[str, str]()
+    for line in JSON_PAGE.read_text("utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("### "):
+            heading = line[4:].replace("`", "")
+        elif line.startswith("| key"):
+            rows = tables.setdefault(cells[0].replace("`", "").partition("key of ")[2] or heading, {})
+        elif not line.startswith("|"):
+            rows = {}
+        elif line.startswith("| `"):
+            rows |= dict.fromkeys(re.findall(r"`(\w+\??)`", cells[0]), cells[1])
+    return tables
+
+
+def check_keys(tables: dict[str, dict[str, str]], table: str, value: object, at: str) -> None:
+    """The keys of an object, or of each in a list, are those of its table; ``key?`` may be absent."""
+    keys = tables[table]
+    for item in value if isinstance(value, list) else [value]:
+        assert isinstance(item, dict), at
+        assert (
+            {key for key in keys if not key.endswith("?")} <= item.keys() <= {k.rstrip("?") for k in keys}
+        ), at
+        for key, meaning in keys.items():
+            below, inner = item.get(key.rstrip("?")), _TABLES.get(key.rstrip("?"), "")
+            if not isinstance(below, dict | list) or not below:
+                continue
+            below = [*below.values()] if key == "settings" and isinstance(below, dict) else below
+            # "each file: `path`, `reason`" in the second column
+            listed = re.findall(
+                r"`(\w+\??)`", re.sub(r"\(.*?\)", "", meaning.partition(": ")[2].partition(". ")[0])
+            )
+            if inner:
+                check_keys(tables, inner, below, f"{at}.{key}")
+            elif listed:
+                check_keys({key: dict.fromkeys(listed, "")}, key, below, f"{at}.{key}")
+
+
 @pytest.mark.parametrize(
     "call",
     [
         ["search", "router"],
+        ["search", "router", "--explain", "--set", "mmr=on", "--provider", "mistral"],
         ["get", "MEMORY.md"],
         ["status"],
-        ["providers"],
+        ["providers", "--probe"],
         ["index"],
-        ["index", "--dry-run"],
+        ["index", "--dry-run", "--force"],
         ["files"],
         ["chunks", "MEMORY.md"],
         ["doctor"],
+        ["doctor", "--fix"],
         ["why-not", "router", "MEMORY.md:3"],
+        ["why-not", "vpn certificate", "MEMORY.md:20"],
+        ["log"],
+        ["config"],
     ],
     ids=" ".join,
 )
 def test_json_has_the_documented_keys(
     call: list[str], environ: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first table below the heading of a command lists all keys of its answer; ``key?`` may be absent."""
-    name = "index --dry-run" if "--dry-run" in call else call[0]
-    _, _, section = JSON_PAGE.read_text("utf-8").partition(f"\n### `{name}`\n")
-    table = section.partition("| key |")[2].partition("\n\n")[0]
-    keys = set(re.findall(r"`(\w+\??)`", "".join(re.findall(r"^\|([^|]+)\|", table, flags=re.M))))
     assert run([*call, "--json"]) == 0
-    answer = set(json.loads(capsys.readouterr().out))
-    assert {key for key in keys if not key.endswith("?")} <= answer
-    assert answer <= {key.rstrip("?") for key in keys}
+    table = "index --dry-run" if "--dry-run" in call else call[0]
+    check_keys(documented(), table, json.loads(capsys.readouterr().out), " ".join(call))
+
+
+def test_json_of_an_error_has_the_documented_keys(
+    environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["files", "--json", "--workspace", "/nowhere"]) == 5
+    check_keys(documented(), "error", json.loads(capsys.readouterr().out)["error"], "error")
 
 
 def test_the_json_sample_is_an_answer(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:

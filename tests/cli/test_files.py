@@ -12,7 +12,7 @@ from support.commands import Call, World
 def test_before_the_first_index_every_file_is_new(call: Call, world: World) -> None:
     shown = call("files", "--json")
     assert shown.code == 0 and shown.json["state"] == "empty"
-    assert {row["standing"] for row in shown.json["files"]} == {"new"}
+    assert {row["state"] for row in shown.json["files"]} == {"new"}
     assert world.indexes == [] and not world.data.exists(), "looking makes nothing"
 
 
@@ -27,7 +27,7 @@ def test_changed_files_come_first_with_what_to_do(call: Call, world: World) -> N
     assert lines[1].startswith("not indexed") and "^[[31m" in lines[1] and "\x1b" not in said.out
     assert "2 files to sync: `openclaw-mem index`" in lines[-1]
     only = call("files", "--changed", "--json").json["files"]
-    assert [row["standing"] for row in only] == ["changed", "new"]
+    assert [row["state"] for row in only] == ["changed", "new"]
     call("index")
     assert call("files", "--changed", "--json").json["files"] == []
 

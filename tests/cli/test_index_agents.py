@@ -122,7 +122,7 @@ def test_a_run_that_is_stopped_says_what_was_not_begun(
 
     monkeypatch.setattr(index_agents, "announce", stopping)
     found = result(capsys, "--agents", str(workspaces / "agents"), "--jobs", "1", code=130)
-    assert "Not begun" in found["agents"][-1]["error"]
+    assert "Not started" in found["agents"][-1]["error"]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_run_that_is_stopped_says_what_was_not_begun(
         (["--agents", "all", "--agent", "x"], "leave --agent out"),
         (["--agents", "all", "--dry-run"], "leave --dry-run out"),
         (["--agents", "all", "--jobs", "0"], "--jobs"),
-        (["--jobs", "2"], "belongs to --agents"),
+        (["--jobs", "2"], "--jobs needs --agents"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(

@@ -98,22 +98,22 @@ def test_watch_tells_what_the_index_never_hears_of(
         act(world)
         event = running.next()
         assert (event["event"], event["changed"], event["refused"], event["removed"]) == ("sync", [], [], [])
-        (left_out,) = event["leftOut"]
+        (left_out,) = event["excluded"]
         assert (left_out["path"], left_out["textRemoved"]) == (path, False)
         assert why in left_out["reason"]
         Path(world.workspace / path).unlink()
         back = running.next()
-        assert (back["noLongerLeftOut"], back["noLongerLeftOutCount"], back["leftOut"]) == ([path], 1, [])
+        assert (back["noLongerExcluded"], back["noLongerExcludedCount"], back["excluded"]) == ([path], 1, [])
 
 
 def test_what_is_left_out_of_old_is_a_count_at_the_start(world: World) -> None:
     _link(world)
     with watch(world, "--json") as running:
         start = running.next(lambda event: event["event"] == "sync")
-        assert (start["leftOut"], start["skippedCount"]) == ([], 1)
+        assert (start["excluded"], start["skippedCount"]) == ([], 1)
         world.write("memory/nul.md", NUL)
         event = running.next()
-        assert [file["path"] for file in event["leftOut"]] == ["memory/nul.md"]
+        assert [file["path"] for file in event["excluded"]] == ["memory/nul.md"]
 
 
 def test_a_folder_that_becomes_a_link_takes_with_it_what_was_left_out_in_it(world: World) -> None:

@@ -96,7 +96,7 @@ def test_the_prompt_is_what_a_conversation_starts_with(demo_call: Call, demo: st
     assert 0 < searched["search"] + searched["get"] < main["wholeMemory"]["tokens"]
     group = json.loads(demo_call("prompt", "--workspace", demo, "--session-type", "group", "--json").out)
     assert "## MEMORY.md" not in group["prompt"] and not group["citations"] and not group["dailyLogs"]
-    assert {"path": "MEMORY.md", "reason": "not for groups and channels"} in group["leftOut"]
+    assert {"path": "MEMORY.md", "reason": "not for groups and channels"} in group["excluded"]
     child = demo_call("prompt", "--workspace", demo, "--session-type", "subagent").out
     assert "this session has no memory_search" in child
     silent = demo_call("prompt", "--workspace", demo, "--citations", "off").out

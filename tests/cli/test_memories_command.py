@@ -47,9 +47,9 @@ def test_stored_listed_found_and_forgotten(call: Call, world: World) -> None:
     assert "1. [preference] I like green tea" in call("memories", "recall", "green tea?").out
     assert call("memories", "forget", made["id"][:8]).out == f"forgotten: {made['id']}\n"
     gone = call("memories", "forget", made["id"])
-    assert gone.code == 2 and "`openclaw-mem memories list` has them" in gone.err
+    assert gone.code == 2 and "`openclaw-mem memories list` lists them" in gone.err
     assert call("memories", "forget", "../../x").code == 2
-    assert "`openclaw-mem memories list` has the ids" in call("memories", "forget", "zzz").err
+    assert "`openclaw-mem memories list` shows the ids" in call("memories", "forget", "zzz").err
 
 
 @pytest.mark.parametrize(

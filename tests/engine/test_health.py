@@ -64,7 +64,7 @@ def test_every_way_in_which_a_file_can_stand(memory: Memory) -> None:
         "new",
         "gone",
         "refused",
-        "left-out",
+        "excluded",
         "indexed",
     ]
     assert files["MEMORY.md"].state == "changed" and files["MEMORY.md"].delta == len("It has a fan.\n")
@@ -229,7 +229,7 @@ def test_left_out_transcripts_are_told_as_transcripts(tmp_path: Path) -> None:
     (settings.workspace / "memory" / "link.md").symlink_to(settings.workspace / "MEMORY.md")
     with Memory.open(settings) as memory:
         memory.sync()
-        sources = {row.path: row.source for row in memory.overview().files if row.state == "left-out"}
+        sources = {row.path: row.source for row in memory.overview().files if row.state == "excluded"}
         assert sources == {"sessions/link.jsonl": "sessions", "memory/link.md": "memory"}
         for path, source in sources.items():
             seen = memory.anatomy(path)
@@ -269,7 +269,7 @@ def test_a_file_that_cannot_be_read_now_is_not_called_indexed(tmp_path: Path) ->
             files = rows(memory.overview())
         for path in ("memory/deep/a.md", "memory/deep/b.md"):
             row = files[path]
-            assert (row.state, row.chunks) == ("left-out", 1) and "Input/output" in row.why
+            assert (row.state, row.chunks) == ("excluded", 1) and "Input/output" in row.why
         assert files["MEMORY.md"].state == "indexed"
         assert rows(memory.overview())["memory/deep/a.md"].state == "indexed"
 

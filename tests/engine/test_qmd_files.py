@@ -37,7 +37,7 @@ def test_each_file_has_its_state(tmp_path: Path) -> None:
         assert overview.freshness.changed_count == overview.number("changed", "new", "gone")
         memory.sync()
         refused = next(row for row in memory.overview().files if row.path == "memory/d.md")
-        assert refused.state == "left-out" and refused.why and not refused.chunks
+        assert refused.state == "excluded" and refused.why and not refused.chunks
         shutil.rmtree(root / "memory")
         kept = {row.path: row for row in memory.overview().files}["memory/a.md"]
-        assert kept.state == "left-out" and kept.chunks == 1 and "cannot be read" in kept.why
+        assert kept.state == "excluded" and kept.chunks == 1 and "cannot be read" in kept.why

@@ -178,7 +178,7 @@ def test_a_plan_counts_and_sends_and_writes_nothing(world: World) -> None:
         assert (plan.files, plan.chunks, plan.rebuild) == (len(NOTES), len(NOTES), "")
         openai, static = plan.spaces
         assert openai.texts == static.texts == len(NOTES)
-        assert openai.place == static.place == "", "both stay on this machine"
+        assert openai.host == static.host == "", "both stay on this machine"
         assert openai.tokens > 0 and openai.usd is None, "a server on this machine may pass text on"
         assert static.usd == 0.0
         with world.memory() as memory:

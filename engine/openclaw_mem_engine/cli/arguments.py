@@ -56,7 +56,7 @@ demo: try it: bundled notes with lessons, no network, no settings
   --dir DIR          write the demo workspace there (default: in the data folder)
   --fault
 
-tui: the workbench: search as you type, every score explained
+tui: open the workbench: search as you type, see every score
   $ tui "print spooler"
   $ tui --fault embeddings-timeout
   words:QUERY*  the first query
@@ -80,7 +80,7 @@ search: search the notes, best results first
       (path:line, score and best line of each result, separated by tabs)
   -0, --null    with files or lines: records end in NUL, and paths are not escaped
 
-why-not (why_not:run): why a passage is not returned, and which changes return it
+why-not (why_not:run): show why a passage is not returned, and what returns it
   $ why-not "vpn certificate" memory/2026-02-20.md:12
   $ why-not "vpn certificate" MEMORY.md --profile workbench --json
   It follows the passage from the file on disk to the snippet, and stops at the first step that drops the
@@ -103,21 +103,21 @@ tool: call one of the agent's memory tools as the agent does
   It prints the answer that the agent gets, as JSON, with citations and scope.
   name:NAME             memory_search, memory_get, memory_store, memory_recall, memory_forget
   parameters:JSON? ={}  its parameters; - is stdin
-  --session-key KEY     session key: decides citations and scope
+  --session-key KEY     decides citations and scope (default: a direct chat)
   --no-sync
 
 == index
 
-status: what is indexed, with what, and whether it is up to date
+status: show the state of the index and what is configured
   $ status
 
-files (status:run_files): every file of the index and its state
+files (status:run_files): list the files of the index and their state
   $ files
   $ files --changed --json
   What the next sync would read or remove comes first, then what is excluded, with the reason.
   --changed  only files that are not up to date
 
-chunks (status:run_chunks): the chunks of a file, and what neighbouring chunks share
+chunks (status:run_chunks): list the chunks of a file, and the lines that they share
   $ chunks MEMORY.md
   $ chunks memory/2026-02-20.md --text
   A search finds chunks, not files: two chunks of a file are found separately.
@@ -134,29 +134,29 @@ index: sync the index with the notes on disk
   --dry-run          only show what would be embedded, where its text would be sent, and the cost
   --agents FILE|all  sync many agents: all in the configuration, or those in a file: on each line an id
       and, if no configuration has it, a workspace
-  --jobs N           with --agents: how many at a time (default 4)
+  --jobs N           with --agents: how many at a time (default: 4)
 
-watch: keep the index up to date until it is stopped (Ctrl-C)
+watch: keep the index up to date until Ctrl-C
   $ watch
   $ watch --json >> sync.jsonl
   Prints a line only when something happens. It syncs sync.debounce_ms after the last change, even if
   sync.watch is off, and every sync.interval_minutes. The end of a conversation is indexed after
   sync.session_quiet_s without a message.
 
-doctor: check the index and repair it
+doctor: check the index; --fix repairs it
   $ doctor
   $ doctor --fix
   $ doctor --deep --json
-  Without --fix it changes nothing. Exit code 6 if errors remain.
+  Without --fix it changes nothing. The exit code is 6 if errors remain.
   --fix   repair it, and sync where that repairs; notes do not change
   --deep  make every chunk again from the notes and compare it with the index
 
-log: what happened: syncs, rebuilds, fallbacks, failures
+log: show what happened: syncs, rebuilds, fallbacks, failures
   $ log --since 2d
   $ log --kind fallback,recovered
   $ log --follow --json
   The newest event comes last. Queries and the text of notes are not in it.
-  --limit N    the last N events (default 50)
+  --limit N    the last N events (default: 50)
   --kind K...  only these kinds, separated by commas: sync, rebuild, fallback, recovered, search-failed,
       denied, doctor, watch, flush, snapshot, edit
   --since
@@ -180,13 +180,13 @@ undo (remember:undo): undo the last change that openclaw-mem made in a note
   $ undo --list
   $ undo 12 --show
   It refuses if the note has changed since.
-  edit:EDIT?  its number (default: the last one)
+  edit:EDIT?  its number, as --list prints it (default: the last)
   --list      the changes that can be undone, newest first
   --show      print the note as it was before the change
   --dry-run
   --yes
 
-curate: proposed changes of MEMORY.md, with evidence and diff
+curate: propose changes of MEMORY.md, with evidence and diffs
   $ curate
   $ curate --effect 3f9c01ab
   $ curate --apply 3f9c01ab
@@ -208,7 +208,7 @@ flush: ask a model what to keep from a conversation, and append it
   --dry-run  show the decision and what would be sent; send and write nothing
   --force    flush regardless of tokens and earlier flushes
 
-snapshot: keep the last messages of a conversation as a note
+snapshot: save the last messages of a conversation as a note
   $ snapshot --session main --dry-run
   OpenClaw does this on /new and /reset. Commands, tool calls and errors are not kept. The note is
   memory/DATE-NAME.md. The chat model of flush.model chooses the name; without one, the name is the time.
@@ -216,17 +216,17 @@ snapshot: keep the last messages of a conversation as a note
   --session
   --dry-run
 
-prompt: what a system prompt gets from memory, and its tokens
+prompt: show what a system prompt gets from memory, with tokens
   $ prompt
   $ prompt --session-type group --citations off
   $ prompt --query "vpn certificate"
   It prints the text, the files with the line at which they are cut, missing files, and the logs of today
   and yesterday. With --query it also shows what a search saves compared with whole files.
   --session-type {main,group,subagent,cron} =main  whose prompt (default: main, a direct chat)
-  --citations {auto,on,off}  instead of the configured mode
+  --citations {auto,on,off}  default: as configured
   --query Q                  search this, and compare with reading whole files
 
-timeline: when memory was written and read, and missed flushes
+timeline: show when memory was written and read; missed flushes
   $ timeline
   $ timeline --kind flush,compaction --since 1w
   $ timeline --session agent:main:main --json
@@ -235,21 +235,21 @@ timeline: when memory was written and read, and missed flushes
   --since
   --kind K...   only these kinds, separated by commas: flush, compaction, snapshot, write, search, sync,
       rebuild, fallback, recovered, search-failed, denied, edit
-  --limit N     the last N sessions (default 20); --json lists all
+  --limit N     the last N sessions (default: 20); --json lists all
 
 == settings and models
 
-config -> show: every setting and where its value came from; change them
+config -> show: show or change settings, with the origin of each value
   $ config --agent ops
   $ config show query.min_score provider
   $ config set query.min_score=0.3 theme=claw-light
   $ config undo
   Without a command it shows the settings. `set` and `undo` change our config.toml and no other file.
 
-config show (config:show_settings): every setting, its value and where that came from
+config show (config:show_settings): show every setting, its value and its origin
   $ config show query.min_score provider
   $ config show --verbose
-  The origin follows each value that is not built in.
+  No origin is shown for a value that is built in.
   values:KEY*  only these, for example query, provider.name
   --verbose    also the allowed values
 
@@ -266,20 +266,20 @@ config undo (config:change): undo the last change of our config.toml
   --dry-run  show the change and write nothing
   --yes
 
-providers: the embedding providers: which is active, where text goes
+providers: list the embedding providers and where they send text
   $ providers
   $ providers --probe
   Without --probe no request is sent: earlier results are shown. Keys are never shown.
   --probe [NAME]  probe every provider in use, or the named one; exit code 7 when the primary or the named
       one fails
 
-model -> status: the files of local models: state and download
+model -> status: show or download the files of local models
   $ model status
   $ model download --yes
   $ model download --for rerank
   Without a command it shows the state.
 
-model status (model:run): which files of models are there
+model status (model:run): show which model files exist
   $ model status
   @model
 
@@ -291,12 +291,12 @@ model download (model:run_download): download the file of a model
   --yes                download without asking
   base_url:--from URL  another host that serves the same paths as https://huggingface.co
 
-cache -> stats: the embedding cache
+cache -> stats: show or prune the embedding cache
   $ cache stats
   $ cache prune --max 20000
   Without a command it shows the sizes.
 
-cache stats (doctor:run_cache): how many embeddings it holds, and of what
+cache stats (doctor:run_cache): show how many embeddings it holds, by model
   $ cache stats
 
 cache prune (doctor:run_cache): delete the oldest embeddings that no chunk needs
@@ -304,7 +304,8 @@ cache prune (doctor:run_cache): delete the oldest embeddings that no chunk needs
   An embedding that an indexed chunk needs is never pruned.
   --max N  how many to keep (default: the setting cache.max_entries)
 
-completion: a script that completes commands and options in your shell
+completion: print a script that completes commands in your shell
+  $ completion zsh > ~/.zfunc/_openclaw-mem
   $ completion bash > ~/.local/share/bash-completion/completions/openclaw-mem
   shell:SHELL {bash,zsh,fish}  bash, zsh or fish
 """

@@ -9,15 +9,15 @@ BACKEND_COMMANDS = r"""
   --files  the same as --format files
 
 @qmd-lines
-  -l, --lines N      how many lines
+  -l, --lines N      how many lines (default: all)
   --no-line-numbers  only the text
 
 @qmd-search
   words:QUERY*              the query
   --query
-  -n N                      how many documents, 200 at most (default 5; 20 for json and files)
+  -n N                      how many documents, 200 at most (default: 5; 20 for json and files)
   --all                     all of them, 200 at most
-  --min-score X             drop results below this score (default 0; vsearch: 0.3)
+  --min-score X             drop results below this score (default: 0; vsearch: 0.3)
   -c, --collection NAME...  search this collection only
   --full                    the whole document instead of a snippet
   --line-numbers            number the lines
@@ -25,7 +25,7 @@ BACKEND_COMMANDS = r"""
   --no-rerank               do not use the reranker
   --profile P               ranking: qmd-documented (default), qmd-2.8
   --set
-  --session-key KEY         session key of the search, for memory.qmd.scope
+  --session-key KEY         session key, for memory.qmd.scope (default: a direct chat)
   --exit-status
   --no-sync
   @qmd-formats
@@ -35,7 +35,7 @@ BACKEND_COMMANDS = r"""
 
 == other stores and backends
 
-qmd: the QMD backend: search whole documents in collections
+qmd: search whole documents in collections, as QMD does
   $ qmd query "vpn certificate"
 
 qmd search (qmd_search:run): search documents by words only (BM25, no model)
@@ -63,34 +63,34 @@ qmd multi-get (qmd_documents:multi_get): print documents, by glob or by a list o
   $ qmd multi-get 'notes/2026-*.md' --format json
   $ qmd multi-get 'a.md, #a1b2c3'
   pattern:GLOB|LIST  a glob, or a list separated by commas
-  --max-bytes N      exclude larger documents (default 65536)
+  --max-bytes N      exclude larger documents (default: 65536)
   @qmd-lines
   @qmd-formats
 
 qmd ls (qmd_documents:ls): list the collections, or the documents of one
   $ qmd ls notes/work
-  path:COLLECTION[/FOLDER]?  default: the collections
+  path:COLLECTION[/FOLDER]?  default: all collections
 
-qmd collection: the folders that are indexed
+qmd collection: add, list, change or remove the folders that are indexed
   $ qmd collection add ~/notes --name notes
 
 qmd collection add (qmd_collections:add): index a folder under a name
   $ qmd collection add ~/notes --name notes --mask '**/*.md'
   path:FOLDER          `.` is the current one
   --name NAME          default: the name of the folder
-  --mask, --glob GLOB  which files (default **/*.md)
+  --mask, --glob GLOB  which files (default: **/*.md)
   --ignore GLOB...     which files to exclude
 
-qmd collection list (qmd_collections:show_all): every collection
+qmd collection list (qmd_collections:show_all): list the collections
   $ qmd collection list
 
-qmd collection show (qmd_collections:show_one): one collection
+qmd collection show (qmd_collections:show_one): show one collection
   $ qmd collection show notes
   @collection
 
 qmd collection remove (qmd_collections:remove): remove a collection; its files stay
   $ qmd collection remove notes
-  A collection of openclaw.json is removed in that file.
+  To remove a collection of openclaw.json, edit that file.
   @collection
 
 qmd collection rename (qmd_collections:rename): give a collection another name
@@ -114,7 +114,7 @@ qmd collection update-cmd (qmd_collections:update_command): set the shell comman
   @collection
   words:COMMAND*  in quotes
 
-qmd context: descriptions of folders, shown with their documents
+qmd context: add, list or remove descriptions of folders
   $ qmd context add / "Notes of a system administrator"
 
 qmd context add (qmd_collections:context_add): describe a folder
@@ -122,7 +122,7 @@ qmd context add (qmd_collections:context_add): describe a folder
   path:PATH?  a qmd:// path, `/` for all, or a folder (default: the current one)
   text:TEXT   the description, shown with every document of the folder
 
-qmd context list (qmd_collections:context_list): every context
+qmd context list (qmd_collections:context_list): list the contexts
   $ qmd context list
 
 qmd context rm (qmd_collections:context_rm): remove a context
@@ -133,62 +133,62 @@ qmd update (qmd:update): update the index with modified files
   $ qmd update --pull
   Vectors are made by `qmd embed`, and by `index`.
   --pull                 first `git pull --ff-only` in collections that are in a git work tree
-  -c, --collection NAME  this collection only
+  -c, --collection NAME  this collection only (default: all)
 
 qmd embed (qmd:embed): make the vectors that are missing
   $ qmd embed
   $ qmd embed -f
   -f, --force  make all of them again
 
-qmd status (qmd:status): what the index holds
+qmd status (qmd:status): show what the index holds
   $ qmd status
 
 qmd cleanup (qmd:cleanup): remove what is no longer needed
   $ qmd cleanup --dry-run
   --dry-run  only count what would be removed
 
-qmd warm-up (qmd:warm_up): make the collections and the index of the external program, and search once
+qmd warm-up (qmd:warm_up): prepare the external program: collections, index, one search
   $ qmd warm-up
   Its models are loaded (and downloaded, which takes minutes) if memory.qmd.searchMode needs them.
   --models  make vectors and load the models in every search mode
 
-memories: the single memories of the plug-in memory-lancedb
+memories: store and find single memories, as memory-lancedb does
   $ memories list
 
-memories list (memories:listed): all memories, newest first
+memories list (memories:listed): list all memories, newest first
   $ memories list
 
-memories search (memories:search): the nearest memories with their scores
+memories search (memories:search): find the nearest memories, with their scores
   $ memories search "tea"
   words:QUERY+  the query
-  --limit N     how many at most (default 5)
+  --limit N     how many at most (default: 5)
 
-memories stats (memories:stats): the number of memories in each category
+memories stats (memories:stats): count the memories in each category
   $ memories stats
 
-memories store (memories:store): keep a text, even if auto-capture refuses it
+memories store (memories:store): store a text, even if auto-capture refuses it
   $ memories store "the NAS is called heron" --category entity
-  words:TEXT+          what to keep
-  --category C =other  preference, decision, entity, fact, other
-  --importance X =0.7  0 to 1 (default 0.7)
+  words:TEXT+          what to store
+  --category C =other  preference, decision, entity, fact, other (default)
+  --importance X =0.7  0 to 1 (default: 0.7)
 
 memories forget (memories:forget): remove the memory with this id
   $ memories forget 6f1c22ab
   id:ID  as `list` prints it; the first 8 characters are enough
 
 memories capture (memories:capture): decide about each text as auto-capture does, name the rule, and store
-      what it takes
+      what it accepts
   $ memories capture --dry-run "I prefer dark mode" "thanks"
   $ memories capture --dry-run --session main
   texts:TEXT*   what a user said; one argument for each text
   --session ID  what the user said in this session
   --dry-run
 
-memories recall (memories:recall): the memories that would be put before a prompt
+memories recall (memories:recall): print the memories that would be put before a prompt
   $ memories recall "which tea?"
   words:PROMPT+  the prompt
 
-store: the PostgreSQL servers that hold indexes instead of a file
+store: keep indexes in PostgreSQL servers instead of files
   $ store status
 
 store init (store:init): make or update the tables on every server of store.servers
@@ -196,8 +196,8 @@ store init (store:init): make or update the tables on every server of store.serv
   It connects as the role in OPENCLAW_MEM_STORE_OWNER, which owns the tables, and gives the role of
   store.servers the rights to use them.
 
-store status (store:status): which server and shard hold the agent's index, and whether each server
-      answers
+store status (store:status): show which server and shard hold the agent's index, and check
+      each server
   $ store status
   $ store status --agent ops --json
   Passwords are never shown. Exit code 6 when a server cannot be used.

@@ -31,7 +31,7 @@ def run(arguments: Namespace) -> int:
 
         return run_agents(arguments)
     if arguments.jobs is not None:
-        raise UsageError("--jobs belongs to --agents: one index is brought up to date by one sync.")
+        raise UsageError("--jobs needs --agents: it says how many agents are synced at a time.")
     settings = warned_settings(arguments)
     if arguments.dry_run and arguments.verify:
         raise UsageError("--dry-run reads only what its time or size says has changed: leave --verify out.")

@@ -98,7 +98,7 @@ def _named(arguments: Namespace) -> Iterator[_Agent]:
         reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
         raise UsageError(
             f"--agents {arguments.agents} cannot be read ({reason}): name a file with an agent's id on each "
-            "line, and its workspace after it where no configuration has it, or `all`."
+            "line, and its workspace after it if no configuration has it, or `all`."
         ) from error
     for line in lines:
         words = line.partition("#")[0].split(maxsplit=1)
@@ -121,7 +121,7 @@ class _Work:
         started = time.monotonic()
         try:
             if token.is_set():
-                raise Cancelled("Not begun: the run was stopped.")
+                raise Cancelled("Not started: the run was stopped.")
             own = vars(self._arguments) | {"agent": agent.id, "workspace": agent.workspace}
             settings = settings_of(Namespace(**own))
             self._claim(agent, settings)

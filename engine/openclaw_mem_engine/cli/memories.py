@@ -93,7 +93,7 @@ def forget(arguments: Namespace) -> int:
         if len(wanted) < _ID:
             raise UsageError(
                 f"There is no memory with the id {one_line(wanted)!r}. "
-                "`openclaw-mem memories list` has the ids."
+                "`openclaw-mem memories list` shows the ids."
             )
         if len(wanted) < _FULL_ID:
             near = [item.id for item in memories.all() if item.id.startswith(wanted.lower())]
@@ -101,7 +101,7 @@ def forget(arguments: Namespace) -> int:
         gone = memories.forget(wanted)
     if not gone:
         raise UsageError(
-            f"There is no memory {one_line(arguments.id)}: `openclaw-mem memories list` has them."
+            f"There is no memory {one_line(arguments.id)}: `openclaw-mem memories list` lists them."
         )
     _show({"id": wanted, "action": "deleted"}, [f"forgotten: {wanted}"], arguments)
     return 0

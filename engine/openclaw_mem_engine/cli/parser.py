@@ -27,13 +27,14 @@ examples:
 
 Without --workspace, the configured one is used, else ~/.openclaw/workspace.
 `openclaw-mem COMMAND --help` has options and examples.
+Documentation: https://github.com/openclaw-mem/openclaw-mem/tree/main/docs
 
 exit codes: 0 done (also when nothing is relevant), 1 unexpected, 2 wrong usage,
   3 configuration, 4 refused path, 5 workspace, 6 index, 7 provider,
   130 stopped; `search --exit-status`: 1 also for no or only weak results
 """
-#: The common options by their attribute, as a help text names them.
-_COMMON = {name[2:]: f"{name} {how.get('metavar', '')}".strip() for (name, *_), how in COMMON}
+#: The common options by their attribute.
+_COMMON = {name[2:]: name for (name, *_), _how in COMMON}
 #: What argparse says, and how we say it.
 _REWORDED = (
     (r"argument (--query): expected one argument", r"\1 needs a value: one that begins with - is \1=-VALUE"),
@@ -272,8 +273,7 @@ def _add_commands(
         # One line in the help of a command: what is special to it is to be seen. The default of an option
         # after the command must not undo what was given before it.
         taken = (text for name, text in _COMMON.items() if command.name != "tui" or name != "json")
-        listed = f"{', '.join(taken)}: see `openclaw-mem --help`"
-        common = own.add_argument_group("common options", listed)
+        common = own.add_argument_group("common options (see `openclaw-mem --help`)", ", ".join(taken))
         own.add_common(common, default=argparse.SUPPRESS)
         common._group_actions.clear()
     # The help lists the commands by what they are for, instead of in one column below their placeholder.

@@ -35,7 +35,7 @@ def plan_lines(plan: Plan, *, chunks: bool = True) -> list[str]:
         for space in plan.spaces:
             label, texts = one_line(space.space.label), counted(space.texts, "text")
             tokens = f"about {space.tokens:,}" if space.tokens else "0"
-            host = destination(space.space.provider, space.place)
+            host = destination(space.space.provider, space.host)
             price = dollars(space.usd), host, one_line(space.price)
             rows.append((label, texts, f"{space.cached:,}", tokens, *price))
         lines += table(rows)
@@ -60,9 +60,9 @@ def announce(memory: Memory, token: threading.Event, request: SyncRequest = DEFA
     plan = memory.plan(request, token)
     if plan.rebuild and request.budget_s is not None:
         return  # a search leaves a rebuild to `openclaw-mem index`
-    sent = [space for space in plan.spaces if space.place and space.texts and not space.why_not]
+    sent = [space for space in plan.spaces if space.host and space.texts and not space.why_not]
     for space in sent:
-        host = destination(space.space.provider, space.place)
+        host = destination(space.space.provider, space.host)
         say(f"Sending {counted(space.texts, 'text')} ({_price(space)}) to {host}.")
     primary = next((link for link in links if link.role == "primary"), None)
     for link in links:

@@ -84,7 +84,7 @@ def _dict(prompt: MemoryPrompt, whole: WholeMemory, searched: _Searched | None) 
             }
             for file in prompt.bootstrap.files
         ],
-        "leftOut": [{"path": name, "reason": why} for name, why in prompt.bootstrap.left_out],
+        "excluded": [{"path": name, "reason": why} for name, why in prompt.bootstrap.left_out],
         "warnings": list(prompt.bootstrap.warnings),
         "dailyLogs": [
             {"path": log.path, "tokens": log.tokens, "missing": bool(log.why)} for log in prompt.logs

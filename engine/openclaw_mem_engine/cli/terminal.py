@@ -102,8 +102,8 @@ def _writing() -> Iterator[None]:
         raise
     except OSError as error:
         raise OutputFailed(
-            f"The output could not be written ({error.strerror}). Free some space where it goes, or send it "
-            "somewhere else, and run the command again."
+            f"The output could not be written ({error.strerror}). Check that its target is open and has "
+            "free space, and run the command again."
         ) from error
 
 

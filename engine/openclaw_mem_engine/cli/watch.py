@@ -104,10 +104,10 @@ def json_line(event: FollowEvent, settings: Settings) -> str:
     if event.report is not None:
         removed = set(event.report.removed)
         report = event.report.to_dict() | {
-            "leftOut": [file.to_dict() | {"textRemoved": file.path in removed} for file in event.excluded],
-            "noLongerLeftOut": list(event.included),
+            "excluded": [file.to_dict() | {"textRemoved": file.path in removed} for file in event.excluded],
+            "noLongerExcluded": list(event.included),
         }
-        for key in ("changed", "refused", "removed", "skipped", "leftOut", "noLongerLeftOut"):
+        for key in ("changed", "refused", "removed", "skipped", "excluded", "noLongerExcluded"):
             listed = report[key]
             assert isinstance(listed, list)
             report |= {key: listed[:_NAMED_JSON], f"{key}Count": len(listed)}

@@ -60,7 +60,6 @@ def to_dict(settings: Settings) -> dict[str, Any]:
                 "value": value,
                 "origin": {"kind": origin.kind, "where": origin.where},
                 "allowed": allowed,
-                "used": True,
             }
             for key, value, origin, allowed in _rows(settings)
         },

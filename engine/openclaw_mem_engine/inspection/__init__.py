@@ -19,8 +19,8 @@ from openclaw_mem_engine.workspace.rules import source_of
 
 #: ``indexed``: as on disk. ``changed``, ``new``: the next sync reads it. ``gone`` (deleted), ``unlisted`` (on
 #: disk, no longer included): the next sync removes it. ``refused``: it holds no text that can be indexed.
-#: ``left-out``: it is excluded.
-FileState = Literal["indexed", "changed", "new", "gone", "unlisted", "refused", "left-out"]
+#: ``excluded``: by a rule or a setting, or because it cannot be read.
+FileState = Literal["indexed", "changed", "new", "gone", "unlisted", "refused", "excluded"]
 #: Each in words, in the order in which they are shown: what needs attention first.
 FILE_WORDS: Mapping[FileState, str] = {
     "changed": "modified",
@@ -28,7 +28,7 @@ FILE_WORDS: Mapping[FileState, str] = {
     "gone": "deleted",
     "unlisted": "not included",
     "refused": "excluded",
-    "left-out": "excluded",
+    "excluded": "excluded",
     "indexed": "up to date",
 }
 FILE_STATES = (*FILE_WORDS,)
@@ -64,7 +64,7 @@ class FileRow:
         return self.size - self.indexed_size
 
     def to_dict(self) -> dict[str, Any]:
-        return as_json(self, state="standing")
+        return as_json(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def _rows(
         if file.refusal or left_out is None or not left_out.transient:
             rows.append(indexed(file, "refused" if file.refusal else "indexed"))
         else:
-            rows.append(indexed(file, "left-out", left_out.reason))
+            rows.append(indexed(file, "excluded", left_out.reason))
     if empty:
         rows = [
             replace(row, state="new", indexed_size=None, hash="") if row.state in _HELD else row
@@ -162,7 +162,7 @@ def _rows(
         ]
     listed = {row.path for row in rows}
     rows += [
-        FileRow(path, source_of(path), "left-out", 0, None, None, None, why=file.reason)
+        FileRow(path, source_of(path), "excluded", 0, None, None, None, why=file.reason)
         for path, file in excluded.items()
         if path not in listed
     ]

@@ -65,7 +65,7 @@ def _rows(
     if seen.trouble:
         why = f"the folder {collection.root} cannot be read"
         for path, one in documents.items():
-            yield FileRow(shown(path), collection.source, "left-out", 1, None, one.size, None, one.hash, why)
+            yield FileRow(shown(path), collection.source, "excluded", 1, None, one.size, None, one.hash, why)
         return
     for file in seen.changed:
         yield _changed(shown(file.path), collection, file, documents.pop(file.path, None))
@@ -73,7 +73,7 @@ def _rows(
         before = documents.pop(skipped.path, None)
         if not skipped.by_rule:
             kept = (1, None, before.size, None, before.hash) if before else (0, None, None, None, "")
-            yield FileRow(shown(skipped.path), collection.source, "left-out", *kept, skipped.reason)
+            yield FileRow(shown(skipped.path), collection.source, "excluded", *kept, skipped.reason)
     gone = frozenset(seen.gone)
     for path, one in documents.items():
         mtime = one.mtime_ns / 1e9 if one.mtime_ns is not None else None

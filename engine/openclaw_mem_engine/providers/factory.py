@@ -70,7 +70,7 @@ class ProviderState:
         return _LABELS.get(self.state, self.state)
 
     def to_dict(self) -> dict[str, Any]:
-        return as_json(self, host="place")
+        return as_json(self)
 
 
 def fallback_of(links: Sequence[ProviderState]) -> Fallback | None:

@@ -16,7 +16,7 @@ from openclaw_mem_engine.sanitize import figure
 
 _OUTCOME_KEYS = ("kind", "rank", "stage", "reason", "rescued")
 _OPERAND_KEYS = ("stage", "label", "op", "value", "weight", "inputs")
-_DIVERSITY_KEYS = ("picked", "relevance", "similarity", "rival", "value")
+_DIVERSITY_KEYS = ("picked", "relevance", "similarity", "nearest", "value")
 
 #: What a stage does: ``list`` is a candidate list and its cut, ``fusion`` makes scores out of lists,
 #: ``score`` changes scores, ``order`` the order only, ``cut`` drops by score, ``rescue`` takes back what was

@@ -25,11 +25,11 @@ from openclaw_mem_engine.workspace.opening import NoteRefused
 @dataclass(frozen=True, slots=True)
 class PlannedSpace:
     """Texts that would be embedded for one space. ``tokens`` are estimated; ``usd`` is None when the price is
-    not known, 0.0 when it costs nothing. ``place`` is the host that would see the text, "" for none;
+    not known, 0.0 when it costs nothing. ``host`` is the one that would see the text, "" for none;
     ``why_not`` tells what is missing to do it, "" when nothing is."""
 
     space: Space
-    place: str
+    host: str
     texts: int
     cached: int
     tokens: int

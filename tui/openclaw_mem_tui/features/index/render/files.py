@@ -18,7 +18,7 @@ _MARKS: dict[FileState, str] = {
     "gone": "−",
     "unlisted": "−",
     "refused": "⊘",
-    "left-out": "⊘",
+    "excluded": "⊘",
     "indexed": "●",
 }
 #: Mark, words and role of each state: never distinguished by colour alone.
@@ -33,7 +33,7 @@ _MEANING: dict[FileState, str] = {
     "gone": "searches still find it until the next sync",
     "unlisted": "the settings no longer list it; searches find it until the next sync",
     "refused": "no search finds it",
-    "left-out": "no search finds it",
+    "excluded": "no search finds it",
     "indexed": "index matches disk",
 }
 _CHUNKS, _SIZE, _STATE, _TIME = 6, 8, 18, 10
@@ -43,7 +43,7 @@ def title(state: IndexState) -> str:
     """Title of the table: how many files there are, and how many of them are excluded."""
     if state.overview is None:
         return f"files · {UNKNOWN[0]} {UNKNOWN[1]}" if state.unreadable else "files"
-    out = state.overview.number("refused", "left-out")
+    out = state.overview.number("refused", "excluded")
     return f"files · {len(state.files) - out:,}" + (f" + {out:,} excluded" if out else "")
 
 
@@ -70,7 +70,7 @@ def file_row(state: IndexState, unknown: bool, row: FileRow, cells: int, selecte
     name = fmt.left(fmt.path(fmt.inert(row.path), path), path)
     return line(
         ("▌ " if selected else "  ", "accent"),
-        (name, "faint" if row.state == "left-out" else ""),
+        (name, "faint" if row.state == "excluded" else ""),
         fmt.right(f"{row.chunks:,}" if row.chunks else "", chunks),
         (fmt.right("" if row.size is None else fmt.bytes_of(row.size), size), "dim"),
         (f"  {mark} ", role or "good"),
@@ -108,7 +108,7 @@ def file_detail(row: FileRow | None, state: IndexState, unknown: bool, cells: in
     if row.state == "indexed" and row.delta > 0:
         when = "indexed when it has grown more, after a time without messages, or by a sync"
         say("waits", f"{fmt.bytes_of(row.delta)} of new messages", (f": {when}", "dim"))
-    if row.state == "left-out" and row.chunks:
+    if row.state == "excluded" and row.chunks:
         say("found", ("with the text that was indexed last, until it can be read again", "warn"))
     if row.why:
         say("why", (fmt.message_here(row.why), role))
@@ -130,7 +130,7 @@ def _meaning(row: FileRow, unknown: bool) -> str:
     """What the state means for a search; a line of its own says it of a file that is found by older text."""
     if unknown:
         return ": the index is damaged or cannot be read; the lines below are of before"
-    return "" if row.state == "left-out" and row.chunks else f": {_MEANING[row.state]}"
+    return "" if row.state == "excluded" and row.chunks else f": {_MEANING[row.state]}"
 
 
 def _chunks(row: FileRow, state: IndexState) -> tuple[str, tuple[str, str]]:

@@ -159,7 +159,7 @@ def _warnings(state: IndexState) -> Line:
 def _in_short(state: IndexState, overview: Overview) -> Line:
     """The state of the index in a few words."""
     freshness = overview.freshness.state
-    waiting, out = overview.number(*FILES_WAITING), overview.number("refused", "left-out")
+    waiting, out = overview.number(*FILES_WAITING), overview.number("refused", "excluded")
     role = "good" if freshness == "fresh" else "warn"
     return worst_first(
         _errors(state),
@@ -177,7 +177,7 @@ def _state(state: IndexState, overview: Overview) -> Line:
         return worst_first(
             errors, line(("empty", "warn"), ": ", (key("sync_now"), "key"), (" builds the index", "dim"))
         )
-    waiting, out = overview.number(*FILES_WAITING), overview.number("refused", "left-out")
+    waiting, out = overview.number(*FILES_WAITING), overview.number("refused", "excluded")
     lacking = _lacking(overview)
     shown = (str(fresh.state), "good" if fresh.state == "fresh" else "warn")
     why: Line = ()
@@ -282,7 +282,7 @@ def prune_plan(plan: Plan, cells: int) -> list[Line]:
 
 def _space(space: PlannedSpace) -> Line:
     target = ("", "")
-    if not space.place:
+    if not space.host:
         target = (
             "; no text leaves this machine"
             if space.space.provider in IN_PROCESS
@@ -290,7 +290,7 @@ def _space(space: PlannedSpace) -> Line:
             "dim",
         )
     elif space.texts:
-        target = (f"; sent to {fmt.inert(space.place)}", "warn")
+        target = (f"; sent to {fmt.inert(space.host)}", "warn")
     cost = ""
     if space.texts and space.usd != 0:
         price = fmt.dollars(space.usd) if space.usd is not None else "price unknown"
