@@ -96,7 +96,7 @@ def test_an_editor_that_replaces_the_file(tmp_path: Path, watcher_of: Callable[[
             beside = note.with_name(f".{note.name}.swp")
             beside.write_text(f"{number}\n")
             beside.replace(note)
-            assert str(note) in heard.group()
+            heard.until(note)
 
 
 def test_a_folder_renamed_and_edited_under_its_new_name(
