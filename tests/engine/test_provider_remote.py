@@ -227,7 +227,7 @@ def test_a_query_does_not_wait_for_a_long_ban() -> None:
         worker.join()
         assert len(server.requests) == 1
     assert caught.value.status == 429
-    assert caught.value.retry_after_s == pytest.approx(30, abs=1)
+    assert caught.value.retry_after_s is not None and 0 < caught.value.retry_after_s <= 30
 
 
 # ---- caps
