@@ -61,11 +61,12 @@ settings.load_profile(_PROFILE)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Processes for ``-n auto``: one more than there are cores, because tests of the workbench and of time
-    limits wait more than they compute; none for chosen files, where starting them costs more than it saves.
+    """Processes for ``-n auto``: two more than there are cores, because a test computes for half of its time
+    and waits for the rest (processes, servers, time limits); none for chosen files, where starting them costs
+    more than it saves.
     """
     chosen = any(Path(str(argument).split("::")[0]).suffix == ".py" for argument in config.args)
-    return 0 if chosen else (os.cpu_count() or 1) + 1
+    return 0 if chosen else (os.cpu_count() or 1) + 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
