@@ -462,7 +462,7 @@ def test_a_child_that_is_killed_is_reported_and_started_again(
         one(embedder, "tea")
         pid = embedder.pid
         assert pid is not None
-        threading.Timer(0.2, os.kill, (pid, number)).start()
+        threading.Timer(0.6, os.kill, (pid, number)).start()
         with pytest.raises(
             RequestFailed, match=rf"ended while embedding: killed by signal .*{number.name}"
         ) as caught:

@@ -100,6 +100,17 @@ def cancelled_after(seconds: float) -> Iterator[threading.Event]:
         timer.cancel()
 
 
+def closed_when_asked(server: Server, embedder: RemoteEmbedder) -> None:
+    """Close the embedder as soon as the server has another request."""
+    before = len(server.requests)
+
+    def close() -> None:
+        until(lambda: len(server.requests) > before)
+        embedder.close()
+
+    threading.Thread(target=close).start()
+
+
 def seconds_until(error: type[Exception], call: Callable[..., object], *arguments: object) -> float:
     """How long a call takes to fail in this way."""
     start = time.monotonic()
@@ -363,8 +374,7 @@ def test_a_cancel_ends_a_query_at_once(fault: Fault) -> None:
 def test_closing_ends_what_is_in_flight() -> None:
     with running_server(forever=faulty.hang()) as server:
         embedder = embedder_for(server)
-        timer = threading.Timer(0.3, embedder.close)
-        timer.start()
+        closed_when_asked(server, embedder)
         taken = seconds_until(Cancelled, embedder.embed_query, "x")
         assert taken < SOON_S
         server.forever = None
@@ -573,8 +583,7 @@ def test_tls_is_spoken_and_checked(certificate: Path, monkeypatch: pytest.Monkey
             server.forever = fault
             with cancelled_after(0.3) as cancel:
                 assert seconds_until(Cancelled, embedder.embed_query, "x", cancel) < SOON_S
-        timer = threading.Timer(0.3, embedder.close)
-        timer.start()
+        closed_when_asked(server, embedder)
         assert seconds_until(Cancelled, embedder.embed_documents, texts) < SOON_S
 
 
@@ -584,8 +593,7 @@ def test_a_request_that_fails_because_it_is_closed_is_not_sent_again(monkeypatch
     monkeypatch.setattr(http_client, "_POLL_S", 60.0)  # the failure is seen before the flag is looked at
     with running_server(forever=faulty.drip()) as server:
         embedder = embedder_for(server)
-        timer = threading.Timer(0.3, embedder.close)
-        timer.start()
+        closed_when_asked(server, embedder)
         assert seconds_until(Cancelled, embedder.embed_query, "x") < SOON_S
         assert len(server.requests) == 1
 

@@ -285,7 +285,7 @@ def test_a_first_index_without_a_provider_is_made_of_words_and_completed_later(t
         address = f'base_url = "{server.base_url}"'
         world.configure('name = "openai"', address, 'model = "hash-bow-256"', 'fallback = "static"')
         with world.memory() as memory:
-            report = memory.sync(SyncRequest(files_s=NOTHING, budget_s=0.5))
+            report = memory.sync(SyncRequest(files_s=NOTHING, budget_s=1.5))
             assert (report.files, report.waiting, report.embedded) == (len(NOTES), (), 0)
             assert report.beside == report.chunks
             answer = memory.search("bicycle")

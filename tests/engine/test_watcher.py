@@ -441,7 +441,7 @@ stop = threading.Event()
 def noted(note):
     print(note.text, flush=True)
     stop.set()
-limit = threading.Timer(10, stop.set)
+limit = threading.Timer(40, stop.set)
 limit.daemon = True  # the process ends when the note has come
 limit.start()
 for paths in Watcher(settings_for(Path(sys.argv[1]), Path(sys.argv[2]))).groups(stop, noted):
