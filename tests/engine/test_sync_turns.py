@@ -183,7 +183,7 @@ def test_the_time_that_was_waited_together_counts(memory: Memory, monkeypatch: p
     asked: list[float] = []
     real = SyncLock.holding
 
-    def holding(lock: SyncLock, wait_s: float = 0.0, *how: Any) -> AbstractContextManager[None]:
+    def holding(lock: SyncLock, wait_s: float = 0.0, *how: Any) -> AbstractContextManager[SyncLock]:
         asked.append(wait_s)
         return real(lock, wait_s, *how)
 
