@@ -33,10 +33,10 @@ def run(script: str, *options: str) -> Any:
 
 
 def test_kills_at_random_points_leave_a_whole_index_and_lose_nothing() -> None:
-    result = run("crash.py", "--kills", "8")
+    result = run("crash.py", "--kills", "15")
     assert (result["inconsistent"], result["lost"], result["died"]) == ([], [], [])
     assert result["reader"]["errors"] == []
-    assert result["kills"] == sum(result["phases"].values()) == 8
+    assert result["kills"] == sum(result["phases"].values()) == 15
     assert result["phases"]["rebuilding"] > 0
     assert result["phases"]["syncing"] > 0
     assert result["acknowledged"] > 0
