@@ -1,5 +1,5 @@
 """What all tests share: helpers under ``tests/support`` are importable as ``support``; how many processes run
-the suite, which of its tests run alone, and how many examples a property gets."""
+the suite, and how many examples a property gets."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.assertion import rewrite
 from hypothesis import settings
 
 from openclaw_mem_engine.commands import choose
@@ -61,11 +61,12 @@ settings.load_profile(_PROFILE)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Processes for ``-n auto``: one more than there are cores, because tests of the workbench and of time
-    limits wait more than they compute; none for chosen files, where starting them costs more than it saves.
+    """Processes for ``-n auto``: two more than there are cores, because a test computes for half of its time
+    and waits for the rest (processes, servers, time limits); none for chosen files, where starting them costs
+    more than it saves.
     """
     chosen = any(Path(str(argument).split("::")[0]).suffix == ".py" for argument in config.args)
-    return 0 if chosen else (os.cpu_count() or 1) + 1
+    return 0 if chosen else (os.cpu_count() or 1) + 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -104,18 +105,21 @@ static._load = _table
 _CRASHES = "OPENCLAW_MEM_TEST_CRASHES"
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Iterator[None]:
-    """One process after the other: the first compiles the tests, the others read what it wrote."""
-    with _in_turn(session.config, "collects", alone=True):
-        return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """A test marked ``alone`` waits until no other process of this run is in a test, and holds them off."""
-    with _in_turn(item.config, "tests", alone=item.get_closest_marker("alone") is not None):
-        return (yield)
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Each process compiles its share of the tests, which is most of the time that collecting a new checkout
+    takes, and reads what the others wrote. Should pytest rename its functions, each compiles them all."""
+    number = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    if not number.isdecimal() or not hasattr(rewrite, "_rewrite_test"):
+        return
+    files = sorted(
+        Path(__file__).parent.rglob("test_*.py"), key=lambda file: (file.stat().st_size, file.name)
+    )
+    for file in files[int(number) :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]:
+        kept = rewrite.get_cache_dir(file) / (file.stem + rewrite.PYC_TAIL)
+        if rewrite._read_pyc(file, kept) is None and rewrite.try_makedirs(kept.parent):
+            source, code = rewrite._rewrite_test(file, session.config)
+            rewrite._write_pyc(session.config.stash[rewrite.assertstate_key], code, source, kept)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -166,21 +170,3 @@ def as_nobody() -> Iterator[Path]:
 
     with unprivileged_folder() as folder:
         yield folder
-
-
-@contextmanager
-def _in_turn(config: pytest.Config, name: str, *, alone: bool) -> Iterator[None]:
-    """A lock that the processes of this run share, or that one has ``alone``. Both are asked for behind a
-    second lock, in turn: otherwise the others would overtake the one that waits for all of them."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
-    if run is None or os.name == "nt":
-        yield
-        return
-    import fcntl
-
-    path = config._tmp_path_factory.getbasetemp().parent / f"{name}-{run}"  # type: ignore[attr-defined]
-    with path.open("w") as held, path.with_suffix(".turn").open("w") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        fcntl.flock(held, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        fcntl.flock(turn, fcntl.LOCK_UN)
-        yield

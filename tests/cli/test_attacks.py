@@ -32,11 +32,11 @@ from support.flushes import Talk, save_index
 #: it was found: a smaller one takes minutes.
 examples = settings(
     deadline=None,
-    max_examples=40,
+    max_examples=25,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-few = settings(examples, max_examples=25)
+few = settings(examples, max_examples=12)
 
 #: docs/json.md; 1 is for what was not foreseen.
 DOCUMENTED = {0, 2, 3, 4, 5, 6, 7}

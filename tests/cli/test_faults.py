@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from openclaw_mem_engine.cancellation import Deadline
 from openclaw_mem_engine.cli import tui
 from openclaw_mem_engine.providers.faults import FAULTS
+from openclaw_mem_engine.retrieval import qmd_process
 from support.commands import Call, World
 
 
@@ -20,8 +22,10 @@ def without_faults() -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_every_fault_is_shown_and_nothing_of_it_stays(
-    demo_call: Call, without_faults: list[dict[str, Any]], name: str
+    demo_call: Call, without_faults: list[dict[str, Any]], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if name == "qmd-timeout":  # 4 s
+        monkeypatch.setattr(qmd_process, "Deadline", lambda _: Deadline(0.5))
     if not without_faults:
         without_faults.append(demo_call("demo", "--query", "GRN-40417", "--json").json)
     (before,) = without_faults

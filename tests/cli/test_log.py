@@ -16,11 +16,12 @@ from queue import Empty, Queue
 import apsw
 import pytest
 
+from cli.test_providers import configure
 from openclaw_mem_engine.cli.log import moment_of
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
-from openclaw_mem_engine.sync.lock import read_owner
-from support.commands import Call, World
+from support.commands import Call, World, until
+from support.embed_server import hang, running_server
 
 NOW = 1_770_000_000.0
 
@@ -241,16 +242,14 @@ def test_a_damaged_index_that_is_built_anew_is_a_rebuild_with_its_reason(call: C
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_an_index_that_was_killed_is_told_by_the_next(call: Call, world: World) -> None:
-    for number in range(300):
-        world.write(f"memory/many/{number}.md", f"# {number}\n\n" + f"word{number} text. " * 400)
-    process = world.start("index", "--workspace", str(world.workspace))
-    end = time.monotonic() + 60
-    while not (world.indexes and read_owner(world.indexes[0].with_name("main.sqlite.lock-owner"))):
-        assert time.monotonic() < end and process.poll() is None
-        time.sleep(0.001)
-    process.kill()
-    process.communicate(timeout=20)
-    call("index")
+    with running_server(forever=hang(60)) as server:
+        configure(world, server.base_url)
+        process = world.start("index")
+        until(lambda: server.requests)
+        process.kill()
+        process.communicate(timeout=20)
+        server.forever = None
+        assert call("index").code == 0
     first, *_ = call("log", "--json").json["events"]
     assert first["text"].startswith(f"A sync of process {process.pid} that began on ")
     assert first["text"].endswith("was killed; what it had finished is in the index.")

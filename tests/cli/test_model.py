@@ -153,7 +153,8 @@ def test_wrong_usage(call: Call, world: World, argv: list[str], message: str) ->
     assert not world.data.exists()
 
 
-def test_a_hub_that_is_not_there_is_exit_7(call: Call, world: World) -> None:
+def test_a_hub_that_is_not_there_is_exit_7(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openclaw_mem_engine.providers.local.download._FIRST_WAIT_S", 0.01)
     said = call("model", "download", "--model", MODEL, "--yes", "--from", "http://127.0.0.1:9")
     assert said.code == 7
     assert "could not be downloaded" in said.err

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 
@@ -121,9 +120,11 @@ def test_a_stopped_index_pays_for_nothing_twice(world: World) -> None:
         world.write(f"memory/many/{number:03}.md", f"# Note {number}\n\nAbout subject{number}.\n")
     with running_server(faults=[None] * 2, forever=hang()) as server:
         configure(world, server.base_url)
+        # Two requests at a time: the fourth follows the answers to the first two.
+        (world.home / ".config/openclaw-mem").mkdir(parents=True)
+        (world.home / ".config/openclaw-mem/config.toml").write_text("[provider]\nconcurrency = 2\n")
         process = world.start("index")
         until(lambda: len(server.requests) >= 4)
-        time.sleep(0.5)  # the answers have arrived
         process.send_signal(signal.SIGINT)
         try:
             _, err = process.communicate(timeout=20)  # a server that hangs does not hold up one Ctrl-C

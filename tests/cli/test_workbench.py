@@ -105,7 +105,10 @@ def test_a_signal_leaves_the_alternate_screen(world: World, name: str) -> None:
 def test_the_workbench_ends_with_its_terminal(world: World) -> None:
     """Its output is taken by nothing then, and Textual waits until it is."""
     argv = ["tui", "--provider", "none", "--workspace", str(world.workspace)]
-    assert on_a_terminal_that_goes(world, argv, "\x1b[?1049h", "31" * 60) == 129
+    soon = "import openclaw_mem_tui.app as app; app._END_WITHIN = 1.0\n"
+    soon += "from openclaw_mem_engine.cli.__main__ import run; run()"
+    command = [sys.executable, "-c", soon]
+    assert on_a_terminal_that_goes(world, argv, "\x1b[?1049h", "31" * 30, command) == 129
 
 
 def test_what_is_opened_is_said_before_the_first_frame_and_erased(world: World) -> None:

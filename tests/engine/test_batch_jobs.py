@@ -28,6 +28,7 @@ from openclaw_mem_engine.providers.records import ProviderRecords, StoredJob
 from openclaw_mem_engine.providers.registry import EmbedderSpec
 from openclaw_mem_engine.providers.remote.transport import Timing
 from support.batch_server import BatchServer, parts_of, running_batch_server, text_of
+from support.commands import until
 from support.embed_server import bag_of_words
 from support.goldens import golden
 from support.remote import remote_embedder
@@ -517,8 +518,12 @@ def test_cancel_is_prompt_and_the_job_is_not_lost(hang: str, records: ProviderRe
     with running_batch_server(states, hang=hang) as server:
         world = World(server, records, batch=settings(poll_interval_ms=50))
         cancel = threading.Event()
-        timer = threading.Timer(0.4, cancel.set)
-        timer.start()
+
+        def stop() -> None:
+            until(lambda: server.seen if hang == "POST /v1/files" else records.jobs(world.embedder.key))
+            cancel.set()
+
+        threading.Thread(target=stop).start()
         started = time.monotonic()
         with pytest.raises(Cancelled) as caught:
             world.embed(cancel=cancel)

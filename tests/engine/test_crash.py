@@ -40,11 +40,11 @@ def test_kills_at_random_points_leave_a_whole_index_and_lose_nothing() -> None:
     assert result["phases"]["rebuilding"] > 0
     assert result["phases"]["syncing"] > 0
     assert result["acknowledged"] > 0
-    assert result["reader"]["searches"] > 30
+    assert result["reader"]["searches"] > 10
 
 
 def test_kills_while_nobody_else_has_the_index_open() -> None:
-    result = run("crash.py", "--kills", "6", "--alone")
+    result = run("crash.py", "--kills", "4", "--alone")
     assert (result["inconsistent"], result["lost"], result["died"]) == ([], [], [])
     assert result["reader"]["searches"] == 0
 

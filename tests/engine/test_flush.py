@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from openclaw_mem_engine.providers.base import BadAnswer
 from support import embed_server as faulty
 from support.embed_server import Fault, running_server
 from support.goldens import golden
+from support.kills import killed_at
 from support.sessions import DAY, ID, KEY, NOW, Chat, SessionWorld, answering, chat_of
 
 RECORDED = golden("flush")
@@ -240,13 +241,13 @@ def test_the_time_for_an_answer_begins_with_the_request(
     made = openai.OpenAI
 
     def slow(**options: Any) -> openai.OpenAI:
-        time.sleep(0.6)  # as a first import on a busy machine
+        time.sleep(2.2)  # as a first import on a busy machine
         return made(**options)
 
     monkeypatch.setattr(openai, "OpenAI", slow)
     flusher = world.flusher()
     with running_server(forever=answering(NOTES)) as server:
-        result = flusher.run(flusher.plan(world.session()), chat_of(server, timeout_s=0.5))
+        result = flusher.run(flusher.plan(world.session()), chat_of(server, timeout_s=2.0))
     assert result.outcome == "wrote"
 
 
@@ -394,34 +395,17 @@ def test_types_of_sessions() -> None:
 
 
 def _flush_and_die(world: SessionWorld, step: int) -> int:
-    """Flush in a forked process, which is killed at the ``step``-th operation on files after the model was
-    asked (0: while it is asked), as an audit hook sees them. Its status as of ``os.waitpid``."""
-    child = os.fork()
-    if child:
-        return os.waitpid(child, 0)[1]
-    seen: int | None = None
+    """Flush in a process that is killed at a step after the model was asked (see ``killed_at``)."""
 
-    def hook(event: str, _arguments: object) -> None:
-        nonlocal seen
-        if seen is not None and (event == "open" or event.startswith("os.")):
-            seen += 1
-            if seen == step:
-                os.kill(os.getpid(), signal.SIGKILL)
+    def work(begin: Callable[[], None]) -> None:
+        def answer() -> str:
+            begin()
+            return "- new line"
 
-    def answer() -> str:
-        nonlocal seen
-        seen = 0
-        if not step:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return "- new line"
-
-    try:
-        sys.addaudithook(hook)
         flusher = world.flusher()
         flusher.run(flusher.plan(world.session()), Chat(answer))
-        seen = None
-    finally:
-        os._exit(0 if seen is None else 1)
+
+    return killed_at(step, work)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -338,7 +338,7 @@ def test_a_locked_index_is_readable_and_says_so_to_writers(
             put(impatient, "memory/c.md", ["gamma"], [V[0]])
         with pytest.raises(IndexLocked):
             impatient.rebuild(FINGERPRINT, refill)
-        assert time.perf_counter() - start < 3
+        assert time.perf_counter() - start < 8, "less than twice the usual 5 s"
         assert leftovers(path) == []
     finally:
         process.communicate("\n")

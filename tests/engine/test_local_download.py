@@ -16,11 +16,18 @@ import pytest
 from filelock import FileLock
 
 from openclaw_mem_engine.errors import Cancelled, ConfigError
+from openclaw_mem_engine.providers.local import download as downloading
 from openclaw_mem_engine.providers.local.download import DownloadFailed, download
-from support.file_server import URI, Hub, running_hub
+from support.file_server import HANGS_S, URI, Hub, running_hub
 
 CONTENT = b"GGUF" + random.Random(3).randbytes(3_000_000)
 OTHER = b"GGUF" + random.Random(4).randbytes(3_000_000)
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails is tried again at once."""
+    monkeypatch.setattr(downloading, "_FIRST_WAIT_S", 0.01)
 
 
 def fetch(hub: Hub, folder: Path, **options: Any) -> Path:
@@ -164,11 +171,11 @@ def test_a_wrong_checksum_leaves_an_older_file_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunked"])
 @pytest.mark.parametrize("lie", [-1000, 1000])
 def test_a_server_that_lies_about_the_length(tmp_path: Path, lie: int, chunked: bool) -> None:
-    with running_hub(CONTENT, announced=len(CONTENT) + lie, chunked=chunked, sha256="") as hub:
-        started = time.monotonic()
-        with pytest.raises(DownloadFailed, match=r"instead of|more than|do not fit|in a row"):
-            fetch(hub, tmp_path)
-        assert time.monotonic() - started < 15
+    with (
+        running_hub(CONTENT, announced=len(CONTENT) + lie, chunked=chunked, sha256="") as hub,
+        pytest.raises(DownloadFailed, match=r"instead of|more than|do not fit|in a row"),
+    ):
+        fetch(hub, tmp_path)
     assert not list(tmp_path.glob("*.gguf"))
 
 
@@ -192,22 +199,21 @@ def test_refusals_say_what_to_do(tmp_path: Path, status: int, said: str) -> None
         fetch(hub, tmp_path)
 
 
-@pytest.mark.alone
-def test_no_network(tmp_path: Path) -> None:
+def test_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         hub = Hub(b"", base_url=f"http://127.0.0.1:{free.getsockname()[1]}")
         with pytest.raises(DownloadFailed, match="Check the network"):
             fetch(hub, tmp_path)
+        monkeypatch.setattr(downloading, "_FIRST_WAIT_S", 60.0)
         cancel = threading.Event()
         threading.Timer(0.2, cancel.set).start()
         started = time.monotonic()
         with pytest.raises(Cancelled):
             fetch(hub, tmp_path, cancel=cancel)
-        assert time.monotonic() - started < 0.8
+        assert time.monotonic() - started < 30, "less than until the second try"
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("silent", ["content", "everything"])
 def test_a_hung_server_does_not_hold_up_a_cancel(tmp_path: Path, silent: str) -> None:
     cancel = threading.Event()
@@ -217,7 +223,7 @@ def test_a_hung_server_does_not_hold_up_a_cancel(tmp_path: Path, silent: str) ->
         started = time.monotonic()
         with pytest.raises(Cancelled):
             call()
-        assert time.monotonic() - started < 4, "less than the server hangs"
+        assert time.monotonic() - started < HANGS_S / 2, "less than the server hangs"
 
     if silent == "content":
         with running_hub(CONTENT, hang_after=100) as hub:

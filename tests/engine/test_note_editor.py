@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -21,6 +22,7 @@ from openclaw_mem_engine.errors import NoteChanged, PathRefused, UsageError, Wor
 from openclaw_mem_engine.notes.edit import NoteEdit, appended
 from openclaw_mem_engine.notes.editor import KEEP_EDITS, NoteEditor
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
+from support.kills import killed_at
 from support.memories import settings_for
 
 DAY = "memory/2026-02-14.md"
@@ -215,28 +217,7 @@ def test_the_changes_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compute.call_count == 1
 
 
-#: Dies at the n-th operation on files, as an audit hook sees them; ends by itself when there are fewer.
-_KILLED = """
-import os, signal, sys
-from pathlib import Path
-from openclaw_mem_engine.config.load import load_settings
-from openclaw_mem_engine.notes.editor import NoteEditor
-import filelock
-root, step = Path(sys.argv[1]), int(sys.argv[2])
-environ = {"OPENCLAW_MEM_HOME": str(root / "data")}
-settings = load_settings(workspace=root / "ws", environ=environ, home=root, cwd=root)
-editor, seen = NoteEditor(settings), 0
-def hook(event, _arguments):
-    global seen
-    if event == "open" or event.startswith("os."):
-        seen += 1
-        if seen == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-sys.addaudithook(hook)
-editor.append(sys.argv[3], "new line", "test")
-"""
-
-
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("before", ["old text\n", None])
 def test_a_kill_at_every_step_leaves_the_old_or_the_new_text(tmp_path: Path, before: str | None) -> None:
     """Every step of every edit is killed once; the next edit works, and the history is true."""
@@ -248,13 +229,19 @@ def test_a_kill_at_every_step_leaves_the_old_or_the_new_text(tmp_path: Path, bef
         note = root / "ws" / DAY
         if before is not None:
             note.write_text(before)
-        ended = subprocess.run([sys.executable, "-c", _KILLED, str(root), str(step), DAY], check=False)
-        text = note.read_text() if note.exists() else None
-        assert text in (before, after)
-        seen.add(text)
         settings = load_settings(
             workspace=root / "ws", environ={"OPENCLAW_MEM_HOME": str(root / "data")}, home=root, cwd=root
         )
+
+        def work(begin: Callable[[], None], settings: Settings = settings) -> None:
+            editor = NoteEditor(settings)
+            begin()
+            editor.append(DAY, "new line", "test")
+
+        status = killed_at(step, work)
+        text = note.read_text() if note.exists() else None
+        assert text in (before, after)
+        seen.add(text)
         if text is not None:
             note.write_text(f"{text}of another program\n")
         editor = NoteEditor(settings)
@@ -264,9 +251,9 @@ def test_a_kill_at_every_step_leaves_the_old_or_the_new_text(tmp_path: Path, bef
         if text == after:
             assert editor.before(1) == before and note.read_text() == f"{after}of another program\n"
         assert [entry.name for entry in note.parent.iterdir()] == ([] if text is None else [note.name])
-        if ended.returncode == 0:
+        if not status:
             break
-        assert ended.returncode == -signal.SIGKILL
+        assert status == signal.SIGKILL
     else:
         pytest.fail("an edit has fewer steps than this")
     assert seen == {before, after} and step > 5

@@ -22,6 +22,7 @@ from openclaw_mem_engine.providers.remote.limits import MAX_BATCH_BYTES, batch_e
 from openclaw_mem_engine.providers.remote.transport import RetryPolicy, Timing, retry_after_s
 from openclaw_mem_engine.providers.remote.wires import wire_of
 from support import embed_server as faulty
+from support.commands import until
 from support.embed_server import Fault, Server, bag_of_words, running_server
 from support.remote import remote_embedder
 
@@ -322,7 +323,7 @@ def test_silence_is_tried_twice_for_documents_and_once_for_a_query() -> None:
             embedder_for(server, clock, timeout_s=0.2).embed_query("x")
         assert caught.value.status is None
         assert clock.total == 0
-        assert len(server.requests) == 3
+        until(lambda: len(server.requests) == 3)  # a server may take what nobody waits for any more
 
 
 def test_a_server_that_is_not_there() -> None:

@@ -186,9 +186,9 @@ def test_a_budget_that_is_used_up_leaves_the_rest_as_fused() -> None:
             freed.set()
         return [0.5] * len(texts)
 
-    reranking = Reranking(Scripted(slow), batch=2, budget_s=0.5)
+    reranking = Reranking(Scripted(slow), batch=2, budget_s=1.5)
     done = reranking.complete(a_pool(), KNOBS)
-    assert done.rerank_missing == "the time budget of 0.5 s was used up"
+    assert done.rerank_missing == "the time budget of 1.5 s was used up"
     assert done.rerank_scores == {"c0": 0.5, "c1": 0.5}
     # The model still works on what it was asked: another search does not ask it as well.
     other = reranking.complete(replace(a_pool(), query="other"), KNOBS)

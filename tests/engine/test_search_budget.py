@@ -209,12 +209,12 @@ def test_a_search_that_waits_in_vain_says_what_the_provider_answered(
     world, server = slow_vectors
     server.forever = server_error(500)
     with world.memory() as memory:
-        note = memory.sync(SyncRequest(files_s=600, budget_s=0.5)).notes[0]
+        note = memory.sync(SyncRequest(files_s=600, budget_s=1.5)).notes[0]
         assert re.search(r" waits for it: 127\.0\.0\.1:\d+ answered 500\.", note.text)
         reason = memory.search("heron").pool.fallback
     assert reason is not None
     assert re.fullmatch(
-        r"openai gave no embedding within 0\.5 s: 127\.0\.0\.1:\d+ answered 500\.", reason.reason
+        r"openai gave no embedding within 1\.5 s: 127\.0\.0\.1:\d+ answered 500\.", reason.reason
     )
 
 
@@ -223,7 +223,7 @@ def test_words_do_not_wait_for_vectors(slow_vectors: tuple[World, Server]) -> No
     world, server = slow_vectors
     sent = len(server.requests)
     with world.memory() as memory:
-        report = memory.sync(SyncRequest(files_s=600, budget_s=0.5))
+        report = memory.sync(SyncRequest(files_s=600, budget_s=1.5))
         assert (len(report.changed), report.waiting, report.embedded) == (20, (), 0)
         assert codes([*report.notes]) == ["embedding-later"]
         assert report.beside == 20, "the built-in vectors are made at once"
@@ -232,7 +232,7 @@ def test_words_do_not_wait_for_vectors(slow_vectors: tuple[World, Server]) -> No
         assert len(server.requests) == sent + 1, "the query is not sent to it in the same run"
         assert answer.hits and answer.pool.first("vector") is not None
         assert answer.pool.fallback is not None
-        assert answer.pool.fallback.reason == "openai gave no embedding within 0.5 s."
+        assert answer.pool.fallback.reason == "openai gave no embedding within 1.5 s."
     with world.memory() as memory:  # the next run, while the circuit is open
         report = memory.sync(SyncRequest(files_s=600, budget_s=600))
         assert codes([*report.notes]) == ["embedding-failed"]
@@ -285,7 +285,7 @@ def test_a_first_index_without_a_provider_is_made_of_words_and_completed_later(t
         address = f'base_url = "{server.base_url}"'
         world.configure('name = "openai"', address, 'model = "hash-bow-256"', 'fallback = "static"')
         with world.memory() as memory:
-            report = memory.sync(SyncRequest(files_s=NOTHING, budget_s=0.5))
+            report = memory.sync(SyncRequest(files_s=NOTHING, budget_s=1.5))
             assert (report.files, report.waiting, report.embedded) == (len(NOTES), (), 0)
             assert report.beside == report.chunks
             answer = memory.search("bicycle")

@@ -73,7 +73,7 @@ def test_waiting_is_told_ends_with_the_owner_and_can_be_stopped(index: Path, sof
         lock, stop, seen = SyncLock(index, soft=soft), threading.Event(), list[Owner | None]()
         start = time.monotonic()
         assert not lock.acquire(wait_s=0.2)
-        assert 0.15 < time.monotonic() - start < 2
+        assert time.monotonic() - start > 0.15
 
         def waiting(owner: Owner | None) -> None:
             seen.append(owner)

@@ -281,14 +281,15 @@ def check(memory: Memory, seed: int) -> WhyNot:
     return found
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @example(3948)  # vectors of another script than the query's, beyond the pool
 @example(534)  # one knob of a pair helps alone, with another value than the single change has
 @given(st.integers(0, 10**6))
 def test_any_passage_also_where_more_match_than_a_list_fetches(
     demo: Memory, large: Memory, served: Memory, seed: int
 ) -> None:
-    check((demo, large, served)[seed % 3], seed)
+    # A server takes three times as long; that it answers as a file does is shown in test_postgres_store.
+    check(served if seed % 12 == 11 else (demo, large)[seed % 2], seed)
 
 
 def test_lists_that_a_mode_does_not_use_are_named(large: Memory) -> None:

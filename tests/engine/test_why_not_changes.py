@@ -204,7 +204,7 @@ def dropped(pool: Pool, knobs: Knobs, data: st.DataObject) -> tuple[RankingState
     return state, row.chunk_id, line, row.outcome.stage or "snippet"
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(pools(), knob_settings(), st.data())
 def test_no_knob_that_helps_is_missed(pool: Pool, knobs: Knobs, data: st.DataObject) -> None:
     state, chunk_id, line, stage = dropped(pool, knobs, data)

@@ -185,7 +185,7 @@ def check(memory: Memory, seed: int) -> WhyNot:
     return found
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6))
 def test_any_document_also_where_more_match_than_a_list_fetches(large: Memory, seed: int) -> None:
     check(large, seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +13,8 @@ from http.server import BaseHTTPRequestHandler
 from support.loopback import serving
 
 URI = "hf:org/repo/sub/model.gguf"
+#: How long a server hangs at most, seconds: until it is stopped.
+HANGS_S = 40.0
 
 
 @dataclass
@@ -48,7 +50,7 @@ class Hub:
 @contextmanager
 def running_hub(content: bytes, **settings: object) -> Iterator[Hub]:
     """A hub on a free port of this machine."""
-    hub = Hub(content, **settings)  # type: ignore[arg-type]
+    hub, stopping = Hub(content, **settings), threading.Event()  # type: ignore[arg-type]
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -112,7 +114,7 @@ def running_hub(content: bytes, **settings: object) -> Iterator[Hub]:
             if hub.hang_after is not None:
                 self.wfile.write(body[: hub.hang_after])
                 self.wfile.flush()
-                time.sleep(5)
+                stopping.wait(HANGS_S)
             self.wfile.write(body if cut is None else body[:cut])
             if cut is not None:
                 hub.content = hub.after_cut or hub.content
@@ -121,6 +123,6 @@ def running_hub(content: bytes, **settings: object) -> Iterator[Hub]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with serving(Handler) as port:
+    with serving(Handler, stopping) as port:
         hub.base_url = f"http://127.0.0.1:{port}"
         yield hub

@@ -32,6 +32,7 @@ def _start(
     rows: int,
     *,
     job: bool = False,
+    command: Sequence[str] = ARGV,
 ) -> tuple[int, int]:
     """The command as a child process on a terminal of its own: its id, and our end of the terminal. With
     ``job`` the child is a shell."""
@@ -47,8 +48,8 @@ def _start(
         # Textual believes COLUMNS, which pytest-xdist sets, before the terminal.
         kept = {name: text for name, text in world.environ.items() if name not in ("COLUMNS", "LINES")}
         environ = {**kept, "TERM": "xterm-256color", **(env or {})}
-        command = [*(_SHELL if job else ()), *ARGV, *argv]
-        os.execvpe(command[0], command, environ)
+        given = [*(_SHELL if job else ()), *command, *argv]
+        os.execvpe(given[0], given, environ)
     return pid, terminal
 
 
@@ -89,10 +90,12 @@ def on_a_terminal(
     return os.waitstatus_to_exitcode(status), written.decode()
 
 
-def on_a_terminal_that_goes(world: World, argv: Sequence[str], after: str, keys: str) -> int:
+def on_a_terminal_that_goes(
+    world: World, argv: Sequence[str], after: str, keys: str, command: Sequence[str]
+) -> int:
     """The exit code of the command when its terminal is closed: it wrote ``after`` and got ``keys``, and what
     it writes since then was not read."""
-    pid, terminal = _start(world, argv, None, 100, 30)
+    pid, terminal = _start(world, argv, None, 100, 30, command=command)
     written = b""
     while after.encode() not in written:
         written += os.read(terminal, 65536)

@@ -12,10 +12,12 @@ import pytest
 from lab_world import LARGE, SMALL, lab, make, press, settled, until
 from textual.pilot import Pilot
 
+from openclaw_mem_engine.cancellation import Deadline
 from openclaw_mem_engine.errors import IndexLocked
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.faults import FAULTS
 from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.retrieval import qmd_process
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
@@ -70,8 +72,16 @@ def first_line(app: Workbench) -> str:
     return "".join(segment.text for segment in screen._compositor.render_strips()[0])
 
 
-async def test_every_fault_has_its_banner_and_its_effect(tmp_path: Path) -> None:
+async def test_every_fault_has_its_banner_and_its_effect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = world.workbench(tmp_path, initial_query=DRILL)
+
+    def soon(seconds: float) -> Deadline:
+        """What hangs need not do so for 4 s; what answers has all its time."""
+        return Deadline(0.5 if app.service.faults == {"qmd-timeout"} else seconds)
+
+    monkeypatch.setattr(qmd_process, "Deadline", soon)
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
         screen, healthy = lab(app), lab(app).search.view

@@ -37,7 +37,7 @@ class SlowSync(make.SteadyMemory):  # type: ignore[misc, name-defined]
         end = time.monotonic() + make.HANGS_S
         while self.held and time.monotonic() < end:
             if cancel is not None and cancel.is_set():
-                time.sleep(0.15)  # an engine that needs a moment to stop
+                assert type(self).may_stop.wait(make.HANGS_S)  # an engine that needs a moment to stop
                 raise Cancelled("Indexing was stopped.")
             time.sleep(0.005)
         if self.failure is not None:
@@ -48,8 +48,10 @@ class SlowSync(make.SteadyMemory):  # type: ignore[misc, name-defined]
 
 
 def slow_sync(**attributes: object) -> Any:
-    base = {"syncs": 0, "held": False, "failure": None, "notes": ()}
-    return type("SlowSyncHere", (SlowSync,), {**base, **attributes})
+    base = {"syncs": 0, "held": False, "failure": None, "notes": (), "may_stop": threading.Event()}
+    made = type("SlowSyncHere", (SlowSync,), {**base, **attributes})
+    made.may_stop.set()  # type: ignore[attr-defined]
+    return made
 
 
 async def test_syncs_that_meet_run_once_more_and_esc_stops_them_all(tmp_path: Path) -> None:
@@ -66,11 +68,13 @@ async def test_syncs_that_meet_run_once_more_and_esc_stops_them_all(tmp_path: Pa
         await settled(pilot)
         assert kind.syncs == before + 2 and screen.search.activity.phase == "ready"
         kind.held = True
+        kind.may_stop.clear()
         await pilot.press("r", "r")
         await until(pilot, lambda: kind.syncs > before + 2)
         await pilot.press("escape")
         await pilot.pause(0.05)
         assert screen.search.activity.phase == "syncing"
+        kind.may_stop.set()
         await settled(pilot)
         assert kind.syncs == before + 3 and screen.search.activity.phase == "ready"
         assert "Indexing was stopped." in screen.status_line.text
