@@ -7,6 +7,7 @@ chunk's share of the best chunk's score (0–1).
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate, islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -269,14 +270,12 @@ def _count(lines: ScoredLines, share: float, floor: float) -> int:
 
 
 def _units(
-    state: RankingState,
-    scores: LineScores,
-    shares: Mapping[str, float],
-    counts: Mapping[str, int],
+    state: RankingState, scores: LineScores, shares: Mapping[str, float], counts: Mapping[str, int]
 ) -> list[_Unit]:
     """The first lines of the chunks that are left, so many of each, once, best first."""
     best: dict[str, dict[Key, _Unit]] = {}
     files: dict[str, _File] = {}
+    chunks_of = Counter(state.pool.candidates[item.chunk_id].path for item in state.ranked)
     made: dict[str, dict[Key, NoteLine]] = state.pool.memo.setdefault("keys", {})
     for item in state.ranked:
         chunk_id, path = item.chunk_id, state.pool.candidates[item.chunk_id].path
@@ -284,6 +283,11 @@ def _units(
             files[path], best[path] = _File(path, len(files) + 1), {}
         file, units = files[path], best[path]
         share, found, lines = shares[chunk_id], scores[chunk_id], state.lines_of(chunk_id)
+        if file.rank > state.knobs.max_results and chunks_of[path] == 1:  # not sent: the best line says why
+            for at in found.order[: min(1, counts[chunk_id])]:
+                key = lines[at].number, 0
+                units[key] = _Unit(-(share + found.values[at]), item.rank, key, file, item)
+            continue
         if chunk_id not in made:
             made[chunk_id] = {(line.number, 0): line for line in lines}
         keys = file.load(made[chunk_id], lines)
