@@ -63,9 +63,9 @@ class IndexDamaged(IndexUnavailable):
 
 def disk_full(path: object, then: str = "", room: str = "") -> str:
     """What every message about a full disk says; ``then``: what to do with the space; ``room``: how much
-    there is and is needed."""
+    it has and is needed, instead of "is full"."""
     return (
-        f"The disk that holds {path} is full{room}. What was stored before is kept. "
+        f"The disk that holds {path} {room or 'is full'}. What was stored before is kept. "
         f"Free some space{f' and {then}' if then else ''}."
     )
 

@@ -84,7 +84,7 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
         with file.open("r+b") as stream:
             stream.write(os.urandom(file.stat().st_size))
     tui.press("3")
-    tui.shows("F builds a new one", "is damaged: results", "F repair")
+    tui.shows("The index is damaged", "F repair")
     tui.press("F")
     tui.shows("The index is damaged. A new one is built", "enter repair")
     tui.press("enter")

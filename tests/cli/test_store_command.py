@@ -434,9 +434,8 @@ def test_a_retired_agent_is_removed_from_all_servers(
         for answer in ("\n", "n\n", ""):
             monkeypatch.setattr("sys.stdin", io.StringIO(answer))
             said = host.run(*remove)
-            assert (
-                f"{servers[2]}: 2 files, {numbers.chunks} chunks, {2 * numbers.chunks} rows of words" in said
-            )
+            assert f"{servers[2]}: 2 files, {numbers.chunks} chunks, " in said
+            assert f"{2 * numbers.chunks} rows of words" in said
             assert f"{servers[1]}: only its name" in said
             assert "[y/N]" in said and "Nothing was removed.\n" in said
         path = settings_for(host.workspace, host.root / "home", **host.variables).index_path

@@ -347,6 +347,6 @@ def test_a_full_stdout_is_said_and_ends_it(world: World, argv: list[str]) -> Non
             timeout=60,
         )
     assert done.returncode == 1
-    message = "openclaw-mem: The output could not be written (No space left on device). Free some space"
+    message = "openclaw-mem: The output could not be written (No space left on device). Check that its target"
     assert done.stderr.decode().startswith(message)
     assert len(done.stderr.splitlines()) == 1

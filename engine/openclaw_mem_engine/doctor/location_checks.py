@@ -119,7 +119,7 @@ def _check_room(settings: Settings, out: Outcome) -> None:
             if free < LEAST_FREE:
                 least = f"a sync needs {LEAST_FREE / 1e6:.0f} MB"
                 elsewhere = "run `openclaw-mem index`, or set OPENCLAW_MEM_HOME to a folder on another disk"
-                text = disk_full(folder, elsewhere, f": {free / 1e6:.1f} MB are free, and {least}")
+                text = disk_full(folder, elsewhere, f"has {free / 1e6:.1f} MB free, and {least}")
                 out.add("disk-full", "error", text)
     if room:
         out.detail += f"; {_size(min(room))} free"

@@ -137,7 +137,7 @@ def check_room(index: Path, size: int) -> None:
     except OSError:
         return  # unknown: writing reports it
     if free < needed:
-        room = f": {free / _MB:,.1f} MB are free, and a rebuild needs {needed / _MB:,.1f} MB"
+        room = f"has {free / _MB:,.1f} MB free, and a rebuild needs {needed / _MB:,.1f} MB"
         raise IndexUnavailable(disk_full(index, "run `openclaw-mem index` again", room))
 
 

@@ -47,8 +47,8 @@ EVENTS_EVERY_S = 1.0
 #: Checks run without being asked for when the last run took less, in seconds, or the index is small enough.
 QUICK_S = 1.0
 FEW_FILES = 2_000
-#: What runs while an index is repaired: one transaction, which is not stopped half way.
-REPAIRING = "repairing"
+#: What runs while the checks do, and while an index is repaired: one transaction, which is not stopped half way.
+CHECKING, REPAIRING = "checking", "repairing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +110,14 @@ class IndexPresenter(Presenter[IndexState]):
         await self._reread()
         state = self.state
         if examine and not state.doing and (state.report is None or state.stale) and self._is_quick():
-            await self._with_doctor("checking", partial(self._examine, False))
+            await self._with_doctor(CHECKING, partial(self._examine, False))
 
     async def read_unopened(self) -> None:
         """The log, and the checks, of an index that cannot be opened."""
         with suppress(OpenClawMemError):  # why it cannot be opened is on the screen
             events = await self.service.read_transcripts(_logged)
             self.update(events=tuple(events), at=self.service.clock())
-            await self._with_doctor("checking", partial(self._examine, False))
+            await self._with_doctor(CHECKING, partial(self._examine, False))
 
     async def _reread(self) -> None:
         """The log is shown also when the index cannot be read."""
@@ -170,7 +170,7 @@ class IndexPresenter(Presenter[IndexState]):
     async def examine(self, *, deep: bool = False) -> None:
         """Run all checks. Cancelling leaves the previous report."""
         self.say("")
-        report = await self._with_doctor("checking", partial(self._examine, deep))
+        report = await self._with_doctor(CHECKING, partial(self._examine, deep))
         if report is not None:
             found = {"error": report.errors, "warning": report.warnings}
             said = ", ".join(fmt.count(many, kind) for kind, many in found.items() if many)

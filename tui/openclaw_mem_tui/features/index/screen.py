@@ -12,7 +12,7 @@ from textual.containers import Container, Vertical
 
 from openclaw_mem_engine.api import Check, FileRow, Finding, IndexDamaged, Plan, SyncRequest
 from openclaw_mem_tui.bindings import bindings, key
-from openclaw_mem_tui.features.index.presenter import REPAIRING, IndexPresenter
+from openclaw_mem_tui.features.index.presenter import CHECKING, REPAIRING, IndexPresenter
 from openclaw_mem_tui.features.index.render import doctor, files, summary
 from openclaw_mem_tui.features.index.render.legend import READING
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
@@ -298,9 +298,11 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self.presenter.say(summary.DAMAGED_HERE)
         elif self.search.activity.phase == "syncing":
             self.presenter.say("not possible during a sync; esc stops it")
-        elif self.presenter.state.doing:
-            self.presenter.say("")
+        elif self.presenter.state.doing not in ("", CHECKING):
+            self.presenter.say(f"not possible now: {self.presenter.state.doing}")
         else:
+            if self.presenter.state.doing:  # the checks make way, also those that began by themselves
+                self.workers.cancel_group(self, "read")
             return True
         return False
 
