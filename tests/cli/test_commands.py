@@ -469,7 +469,7 @@ def test_notes_taken_in_by_an_option_are_kept_without_it(call: Call, world: Worl
     world.write("n1.md", "The router is grey.\n")
     call("search", "router", "--include", "n*.md")
     said = call("search", "router")
-    words = "the notes of the index (1) were taken in by --include or extra_paths, which take in none now"
+    words = "--include or extra_paths, which the 1 of the index came from, now find no notes"
     assert "n1.md" in said.out and words in said.out and "no notes any more" not in said.out
     for command in ("status", "index", "files"):
         out = call(command).out

@@ -277,7 +277,7 @@ def test_the_story_of_the_readme_is_true(environ: dict[str, str], capsys: pytest
     assert run(["why-not", query, log, "--set", "decay=on", "--set", "min_score=0"]) == 0
     said = capsys.readouterr().out
     assert "vector ranks it 1 of" in said and "BM25 ranks it 1 of" in said and "rank 1 before decay." in said
-    assert "decay=off: rank 1" in said and "move it to MEMORY.md" in said
+    assert "decay=off: rank 1" in said and "move it to a note whose name is not just a date" in said
 
 
 def test_the_answer_that_is_read_line_by_line_is_a_real_one(

@@ -27,11 +27,11 @@ NOW = 1_770_000_000.0
 
 
 def test_an_empty_log_is_told_and_none_is_made(call: Call, world: World) -> None:
-    of = f"of agent main and the workspace {world.workspace}"
+    of = f"for agent main in {world.workspace}"
     known = "`openclaw-mem log --all` shows those of every agent and workspace."
     assert call("log") == (0, f"No event is logged {of}. {known}\n", "")
     assert call("log", "--all").out == "No event is logged.\n"
-    fitting = f"No event that fits --since is logged {of}. {known}\n"
+    fitting = f"No event fits --since {of}. {known}\n"
     assert call("log", "--since", "2d").out == fitting
     said = call("log", "--json")
     assert said.json == {"path": str(world.data / EVENTS_FILE), "events": []}
@@ -64,9 +64,9 @@ def test_what_happened_oldest_first(call: Call, world: World) -> None:
     assert [event["kind"] for event in kinds] == ["sync", "rebuild", "doctor"]
     assert len(call("log", "--since", "1h", "--json").json["events"]) == 4
     assert call("log", "--since", "2000-01-01", "--kind", "watch").out.startswith(
-        "No event that fits --kind and --since is logged "
+        "No event fits --kind and --since "
     )
-    assert call("log", "--kind", "watch").out.startswith("No event that fits --kind is logged ")
+    assert call("log", "--kind", "watch").out.startswith("No event fits --kind ")
 
 
 def test_the_doctor_tells_codes_and_what_it_mended(call: Call, world: World) -> None:

@@ -93,7 +93,7 @@ why-not (why_not:run): show why a passage is not returned, and what returns it
 get (search:run_get): print a note, or some lines of it
   $ get memory/2026-02-20.md:12 --lines 5
   A missing memory file gives empty text and no error, as for agents; other paths are refused.
-  location:PATH[:LINE]  as search prints it, for example MEMORY.md:3-8
+  location:PATH[:FIRST[-LAST]]  as search prints it, for example MEMORY.md:3-8; without LAST to the end
   --from
   --lines N             how many lines (default: all that follow)
 
@@ -226,7 +226,7 @@ prompt: show what a system prompt gets from memory, with tokens
   --citations {auto,on,off}  default: as configured
   --query Q                  search this, and compare with reading whole files
 
-timeline: show when memory was written and read; missed flushes
+timeline: show when memory was written and read, and missed flushes
   $ timeline
   $ timeline --kind flush,compaction --since 1w
   $ timeline --session agent:main:main --json
@@ -234,7 +234,7 @@ timeline: show when memory was written and read; missed flushes
   --session ID  only this session, named as for flush
   --since
   --kind K...   only these kinds, separated by commas: flush, compaction, snapshot, write, search, sync,
-      rebuild, fallback, recovered, search-failed, denied, edit
+      rebuild, fallback, recovered, search-failed, denied, edit (missed flushes: compaction; skipped: flush)
   --limit N     the last N sessions (default: 20); --json lists all
 
 == settings and models

@@ -62,10 +62,10 @@ def _none(settings: Settings, everyone: bool, filters: Sequence[str]) -> str:
     """That there is no event, of whom, and what to do next."""
     from openclaw_mem_engine.workspace.rules import open_workspace
 
-    what = f"No event that fits {' and '.join(filters)} is logged" if filters else "No event is logged"
+    what = f"No event fits {' and '.join(filters)}" if filters else "No event is logged"
     if everyone:
         return f"{what}."
-    of = f"of agent {settings.agent} and the workspace {one_line(str(settings.workspace))}"
+    of = f"for agent {settings.agent} in {one_line(str(settings.workspace))}"
     advice = "`openclaw-mem log --all` shows those of every agent and workspace."
     try:
         open_workspace(settings.workspace)

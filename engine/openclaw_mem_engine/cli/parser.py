@@ -35,6 +35,8 @@ exit codes: 0 done (also when nothing is relevant), 1 unexpected, 2 wrong usage,
 """
 #: The common options by their attribute.
 _COMMON = {name[2:]: name for (name, *_), _how in COMMON}
+#: Those that a command takes, of commands that do not take all.
+_TAKEN = {"demo": {"json"}, "tui": _COMMON.keys() - {"json"}}
 #: What argparse says, and how we say it.
 _REWORDED = (
     (r"argument (--query): expected one argument", r"\1 needs a value: one that begins with - is \1=-VALUE"),
@@ -272,7 +274,7 @@ def _add_commands(
             own.set_defaults(runner=command.runner)
         # One line in the help of a command: what is special to it is to be seen. The default of an option
         # after the command must not undo what was given before it.
-        taken = (text for name, text in _COMMON.items() if command.name != "tui" or name != "json")
+        taken = (text for name, text in _COMMON.items() if name in _TAKEN.get(command.name, _COMMON))
         common = own.add_argument_group("common options (see `openclaw-mem --help`)", ", ".join(taken))
         own.add_common(common, default=argparse.SUPPRESS)
         common._group_actions.clear()

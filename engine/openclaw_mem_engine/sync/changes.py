@@ -127,8 +127,8 @@ def keeping(settings: Settings, listing: Listing, known: Mapping[str, FileState]
     if len(skipped) == len(listing.skipped):
         what = f"the workspace holds no notes any more: the {notes:,} of the index are kept, and still found,"
     else:
-        what = f"the notes of the index ({notes:,}) were taken in by --include or extra_paths, which take "
-        what += "in none now: they are kept, and still found,"
+        what = f"--include or extra_paths, which the {notes:,} of the index came from, now find no notes: "
+        what += "they are kept, and still found,"
     reason = f"{what} until there are notes again; `openclaw-mem index --prune` removes them"
     return Listing(listing.found, (*skipped, SkippedFile(WHOLE, reason, transient=True)))
 

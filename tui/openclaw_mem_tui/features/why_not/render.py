@@ -90,7 +90,7 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
     made = wrapped(name, cells - 1, 4) if long else []
     said = line(*(line(mark, " " * _SETTING) if long else name), rank)
     # And so do the effects: beside the ranks, or all of them below.
-    beside = cells >= _BESIDE
+    beside = cells >= _BESIDE and width(said) + fmt.width_of(effect) + 2 < cells
     made.append(line(*said, (f"  {effect}" * beside, "dim")))
     below = line((effect * (not beside), "dim"), (" · " if how and not beside else "", "dim"), (how, "warn"))
     made += wrapped((*line(mark, "  "), *below), cells - 1, 4) if below else []
