@@ -82,7 +82,7 @@ def test_one_key_sends_a_text_to_the_other_note(
     note: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is no answer is asked again; the end of the input is a no."""
-    monkeypatch.setattr("openclaw_mem_engine.cli.remember.is_terminal", lambda _stream: True)
+    monkeypatch.setattr("openclaw_mem_engine.cli.remember.can_ask", lambda: True)
     before = note.read_text()
     for keys, written in (("d\n?\nn\n", False), ("d\n", False), ("m\nd\n\n", True)):
         monkeypatch.setattr("sys.stdin", io.StringIO(keys))

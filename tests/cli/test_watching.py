@@ -138,11 +138,11 @@ def test_the_clock_is_a_reason_too(world: World) -> None:
         "    def groups(self, stop, noted):\n"
         "        while not stop.is_set(): yield frozenset(); time.sleep(0.01)\n"
         "follow.Watcher = Blind\n"
-        "real = watch.settings_of\n"
+        "real = watch.warned_settings\n"
         "def quick(arguments):\n"
         "    found = real(arguments)\n"
         "    return replace(found, sync=replace(found.sync, interval_minutes=0.02))\n"
-        "watch.settings_of = quick\n"
+        "watch.warned_settings = quick\n"
         "from openclaw_mem_engine.cli.main import run; sys.exit(run(sys.argv[1:]))\n"
     )
     process = subprocess.Popen(
