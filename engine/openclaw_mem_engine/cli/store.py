@@ -195,14 +195,15 @@ def remove(arguments: Namespace) -> int:
     return 0
 
 
-def _counts(files: int, chunks: int, embeddings: int) -> str:
-    return f"{counted(files, 'file')}, {counted(chunks, 'chunk')}, {counted(embeddings, 'embedding')}"
+def _counts(files: int, chunks: int, embeddings: int, words: str = "") -> str:
+    sizes = (counted(files, "file"), counted(chunks, "chunk"), words, counted(embeddings, "embedding"))
+    return ", ".join(filter(None, sizes))
 
 
 def _sizes(held: Held) -> str:
     if not held.bytes:
         return f"{one_line(held.server)}: only its name"
-    sizes = f"{_counts(held.files, held.chunks, held.embeddings)}, {counted(held.words, 'row')} of words"
+    sizes = _counts(held.files, held.chunks, held.embeddings, f"{counted(held.words, 'row')} of words")
     return f"{one_line(held.server)}: {sizes}: {byte_size(held.bytes)}"
 
 
