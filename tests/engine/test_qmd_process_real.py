@@ -55,9 +55,7 @@ def test_the_real_program_answers_hangs_and_answers_again(
         backend = memory._backend
         assert isinstance(backend, FallbackBackend)
         fallback = memory.search("quince").pool.fallback
-        assert (
-            fallback is not None and "did not end within 1 s" in fallback.reason and fallback.next_retry is not None
-        )
+        assert fallback is not None and "did not end" in fallback.reason and fallback.next_retry is not None
         for pid in map(int, pids.read_text().split()):
             until(lambda pid=pid: not is_running(pid))  # type: ignore[misc]
     program.write_text(f'#!/bin/sh\n{command} "$@"\n')

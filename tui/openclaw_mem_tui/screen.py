@@ -120,8 +120,8 @@ class WorkbenchScreen(Screen[None]):
     # -- drawing ------------------------------------------------------------------------------------------
 
     def draw(self) -> None:
-        """Draw everything anew."""
-        if not self.is_mounted:
+        """Draw everything anew, before the app ends."""
+        if not (self.is_mounted and self.is_attached):
             return
         self.set_class(self.app.size.height < _FEW, "-few")
         header = self.search.sync.header

@@ -129,7 +129,7 @@ RESCUE = line((key("repair"), "key"), (" on screen ", "dim"), (key("show_index")
 DAMAGED = f"the index is damaged: {key('repair')} on screen {key('show_index')} repairs it"
 #: What that means for an answer; what SQLite says is among the messages, and on the screen of the index.
 _DAMAGED = "Index damaged: this answer may lack some chunks. "
-_FAILED, _WARNING, _INFO = Span(" ✗ ", "bad"), Span(" ! ", "warn"), Span(" i ", "accent")
+_FAILED, _WARNING, _INFO = Span(" ✗ ", "bad"), Span(" ! ", "warn"), Span(" i ", "dim")
 
 
 #: Where there is nothing to show in full.

@@ -47,7 +47,7 @@ EVENTS_EVERY_S = 1.0
 #: Checks run without being asked for when the last run took less, in seconds, or the index is small enough.
 QUICK_S = 1.0
 FEW_FILES = 2_000
-#: What runs while the checks do, and while an index is repaired: one transaction, which is not stopped half way.
+#: What runs: the checks; a repair, which is one transaction and not stopped half way.
 CHECKING, REPAIRING = "checking", "repairing"
 
 

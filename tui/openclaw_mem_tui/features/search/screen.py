@@ -201,10 +201,11 @@ class SearchScreen(WorkbenchScreen):
         self.show_row()
 
     def _draw_numbers(self) -> None:
-        view, most = self.search.view, lines_above(self)
-        self.verdict.show(lambda cells: above.above(view, cells, most))
-        self.funnel.show(lambda cells: above.numbers(view, cells, most))
-        self._fit_waterfall()
+        if self.is_attached:  # and the app does not end
+            view, most = self.search.view, lines_above(self)
+            self.verdict.show(lambda cells: above.above(view, cells, most))
+            self.funnel.show(lambda cells: above.numbers(view, cells, most))
+            self._fit_waterfall()
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._draw_numbers)

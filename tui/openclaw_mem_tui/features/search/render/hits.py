@@ -165,9 +165,10 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
         parts.extend(
             (Span("  "), *fit(best_line(view.candidate(row.chunk_id), row, marker, plan.text), plan.text))
         )
+    decides = "order" if any(column.kind == "order" for column in plan.numbers) else "final"
     for column in plan.numbers:
         text, role = _cell(row, column, plan.mode, knobs)
-        if column.kind == "final":
+        if column.kind == decides:
             role = "strong" if row.returned else "dim"
         parts.append(Span(" " + fmt.right(text, column.width), role or tone))
     return tuple(parts)
