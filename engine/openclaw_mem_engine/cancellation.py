@@ -22,9 +22,8 @@ INDEXING_S = 0.8
 FIRST_INDEX_S = 60.0
 #: One statement of a database that another process writes, milliseconds.
 BUSY_TIMEOUT_MS = 5_000
-#: The embedding of the query by a remote provider where one search is the whole run, seconds: BM25 or the
-#: fallback answers sooner.
-ONE_SHOT_TIMEOUT_S = 5.0
+#: The embedding of the query by a remote provider, seconds: then BM25 or the fallback answers.
+QUERY_S = 5.0
 
 
 class CancelToken(Protocol):

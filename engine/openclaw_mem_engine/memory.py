@@ -94,7 +94,7 @@ class Memory(AbstractContextManager["Memory"]):
         Raises ConfigError or UsageError for settings that cannot be used, IndexUnavailable."""
         check_faults(faults)
         knobs = configured_knobs(settings)
-        lineup = ProviderSet(settings, faults=faults, clock=clock, resident=resident)
+        lineup = ProviderSet(settings, faults=faults, clock=clock)
         journal = Journal(settings, clock, kept=not faults)
         rest = resident, faults, expander_of(lineup.services.chat)
         context = BackendContext(settings, lineup.embedders, journal, clock, lambda: lineup.notes, *rest)

@@ -170,7 +170,7 @@ def _shortened(trace: Trace) -> tuple[str, bool]:
 def _most(knobs: Knobs) -> str:
     """What no snippet of these knobs exceeds."""
     if knobs.snippet == "packed":
-        return f"at most {knobs.budget:,} characters together"
+        return f"at most {knobs.budget:,} characters in all"
     most = f"{knobs.snippet_chars:,} characters"
     if knobs.snippet == "window":
         return f"{WINDOW} lines or {most}"

@@ -122,6 +122,15 @@ def test_a_duplicate_is_removed_and_the_line_that_says_more_stays() -> None:
     assert found[0].id == of("\n".join(["intro", *lines]))[0].id  # moving lines keeps the id
 
 
+def test_of_an_entry_that_stands_three_times_one_removal_is_proposed_at_a_time() -> None:
+    """The number of a proposal names one of them."""
+    lines = ["# M", "- The NAS is called heron and stands in the cellar", "- Tea at four"]
+    memory = "\n".join([*lines, lines[1], "- Coffee", lines[1]])
+    (found,) = of(memory)
+    (rest,) = of(written([found]))
+    assert rest.id == found.id and of(written([rest])) == []
+
+
 def test_the_same_line_below_another_heading_is_a_duplicate_if_it_says_enough_by_itself() -> None:
     line = "- Dentist: Dr. Vogel, phone 040-555-0134\n"
     found = of(f"# M\n\n## People\n{line}\n## Preferences\n- Tea\n{line}", {})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
@@ -105,3 +107,22 @@ def test_a_disk_that_refuses_leaves_the_file_as_it_was(world: World) -> None:
     finally:
         path.parent.chmod(0o700)
     assert path.read_bytes() == OURS.encode()
+
+
+def test_the_file_that_cannot_be_written_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept for the undo may be on another disk than the configuration."""
+    from openclaw_mem_engine.config import own_file
+
+    settings, write, missing = world.load(), own_file.replace_file, [1]
+
+    def replace_file(path: Path, data: bytes, **how: bool) -> None:
+        if path.name.startswith("config.toml") != bool(missing):
+            raise OSError(ENOSPC, "No space left on device")
+        write(path, data, **how)
+
+    monkeypatch.setattr(own_file, "replace_file", replace_file)
+    edit = propose_settings(settings, {"query.min_score": 0.3})
+    for named in (str(settings.data_dir), str(edit.path)):
+        with pytest.raises(WorkspaceError, match=re.escape(f"that holds {named}") + ".* is full"):
+            write_settings(settings, edit)
+        missing.clear()

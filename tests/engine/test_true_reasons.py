@@ -221,7 +221,7 @@ SENTENCES: dict[str, Check] = {
         and len(oracle.words) > 1
         and not any(oracle.holds(row.chunk_id, word) for word in oracle.words)
     ),
-    r"(?:BM25 )?no match: the text does not contain all of: ([^;]+)": lambda oracle, row, found: (
+    r"(?:BM25 )?no match: the text lacks: ([^;]+)": lambda oracle, row, found: (
         set(found[1].split(", ")) <= set(oracle.words)
         and oracle.every
         and all(oracle.holds(row.chunk_id, word) for word in set(oracle.words) - set(found[1].split(", ")))
@@ -421,7 +421,7 @@ def test_words_of_the_file_name_alone_are_named(memory: Memory) -> None:
     row = next(row for row in answer.trace.rows if row.path == "memory/garden-valve.md")
     note = next(operand.note for operand in row.operands if operand.label == "text")
     assert note == (
-        "no match: the text does not contain all of: valve, garden; "
+        "no match: the text lacks: valve, garden; "
         "the file name, which this profile does not search, contains: valve, garden"
     )
 
@@ -434,6 +434,6 @@ def test_a_note_found_by_its_path_alone_is_a_result_and_says_so(memory: Memory) 
     others = [o.note for r in answer.trace.rows if "valve" not in r.path for o in r.operands]
     assert others and not any(others)
     steps = " ".join(step.text for step in memory.why_not("valve garden", row.path, knobs=WORKBENCH).steps)
-    assert ": its path contains “valve”, “garden”" in steps and "it contains" not in steps
+    assert ": its path matches “valve”, “garden”" in steps and "it matches" not in steps
     unsearched = memory.search("valve garden", WORKBENCH.set({"mode": "bm25", "name_weight": 0}))
     assert all(r.path != row.path for r in unsearched.trace.rows if "bm25" in r.ranks)

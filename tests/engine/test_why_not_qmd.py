@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_retrieve_qmd import qmd_settings
-from test_why_not import WORDS, locations, others_tried, shows, size, smaller, true_stage
+from test_why_not import WORDS, moved, others_tried, shows, size, smaller, true_stage
 
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.memory import Memory
@@ -170,14 +170,11 @@ def check(memory: Memory, seed: int) -> WhyNot:
                 assert not facts[0]["rank"] and all(f"“{word}”" in advice.text.lower() for word in named)
     sizes = [size(knobs, change) for change in found.changes]
     assert sizes == sorted(sizes)
-    before = locations(answer.trace.returned, documents)
     for change in found.changes:
         trace = memory.search(query, knobs.set(change.set)).trace
         assert shows(memory, trace, documents, line), change
-        after = locations(trace.returned, documents)
         assert change.rank in [n for n, r in enumerate(trace.results, 1) if documents & {*r.chunk_ids}]
-        assert change.lost == tuple(text for key, text in before.items() if key not in after)
-        assert change.gained == tuple(text for key, text in after.items() if key not in before)
+        assert (change.lost, change.gained) == moved(answer.trace, trace, documents)
         for less in smaller(knobs, change.set):
             assert not shows(memory, memory.search(query, knobs.set(less)).trace, documents, line), less
     if found.stage != RETURNED:
@@ -297,7 +294,7 @@ def test_what_a_document_lacks_and_what_the_query_excludes(small: Memory) -> Non
     knobs = small.knobs.set({"mode": "bm25"})
     lacks = small.why_not("router magpie", "memory/2026-02-20.md", None, knobs)
     assert (
-        "BM25 does not find it: every word must match, and it contains “router”, not “magpie”"
+        "BM25 does not find it: every word must match, and it matches “router”, not “magpie”"
         in lacks.steps[-2].text
     )
     says = ["If the document also held “magpie”, BM25 would find it."]
@@ -307,9 +304,9 @@ def test_what_a_document_lacks_and_what_the_query_excludes(small: Memory) -> Non
     assert small.why_not("router magpie", "memory/2026-02-20.md", None, knobs).stage == RETURNED
     begins = small.why_not("rout magpi", "memory/2026-02-20.md", None, knobs.set({"lexical_index": "plain"}))
     listed = next(step.text for step in begins.steps if step.name == "retrieval")
-    assert "it contains a word that begins with “rout”, “magpi”;" in listed, "the index holds word stems"
+    assert "it matches a word that begins with “rout”, “magpi”;" in listed, "the index holds word stems"
     held = small.why_not("router -magpie", "memory/2026-02-20.md", None, knobs)
-    assert "does not find it: it contains “magpie”, which the query excludes" in held.steps[-2].text
+    assert "does not find it: it matches “magpie”, which the query excludes" in held.steps[-2].text
     assert {"mode": "hybrid"} in [dict(change.set) for change in held.changes]
     both = small.why_not("router", "memory/2026-02-20.md", None, small.knobs.set({"bonus_first": 0}))
     fused = next(step.text for step in both.steps if step.name == "fusion")
@@ -317,9 +314,9 @@ def test_what_a_document_lacks_and_what_the_query_excludes(small: Memory) -> Non
         fused == "its score is 0.0645 = BM25 0.0323 + vector 0.0323; its rank is 2 of 6"
     )  # 2 / (60 + 2) each
     named = small.why_not("garden", "memory/garden.md", None, knobs)
-    assert "it contains “garden”" in named.steps[5].text
+    assert "it matches “garden”" in named.steps[5].text
     by_path = small.why_not("dir", "memory/garden.md", None, knobs)
-    where = "its title or its path in the index (memory-dir-main/garden.md) contains “dir”"
+    where = "its title or its path in the index (memory-dir-main/garden.md) matches “dir”"
     assert where in by_path.steps[5].text
 
 

@@ -230,11 +230,12 @@ timeline: show when memory was written and read, and missed flushes
   $ timeline
   $ timeline --kind flush,compaction --since 1w
   $ timeline --session agent:main:main --json
-  A missed flush is a compaction before which no flush ran. OpenClaw's transcripts are only read.
+  A missed flush is a compaction before which no flush ran; flush includes skipped ones. OpenClaw's
+  transcripts are only read.
   --session ID  only this session, named as for flush
   --since
   --kind K...   only these kinds, separated by commas: flush, compaction, snapshot, write, search, sync,
-      rebuild, fallback, recovered, search-failed, denied, edit (missed flushes: compaction; skipped: flush)
+      rebuild, fallback, recovered, search-failed, denied, edit
   --limit N     the last N sessions (default: 20); --json lists all
 
 == settings and models

@@ -100,9 +100,11 @@ def write_settings(settings: Settings, edit: SettingsEdit) -> None:
             "after": _digest(edit.after),
             "kind": edit.kind,
         }
+        writing = folder / _LAST
         try:
-            replace_file(folder / _LAST, json.dumps(meta).encode("ascii"), synced=True)
+            replace_file(writing, json.dumps(meta).encode("ascii"), synced=True)
             sync_folder(folder)
+            writing = edit.path
             if edit.after is None:
                 target.unlink(missing_ok=True)
             else:
@@ -110,7 +112,7 @@ def write_settings(settings: Settings, edit: SettingsEdit) -> None:
                 replace_file(target, edit.after.encode("utf-8"), synced=True)
             sync_folder(target.parent)
         except OSError as error:
-            raise refused(str(edit.path), error) from error
+            raise refused(str(writing), error) from error
 
 
 def _ours(settings: Settings) -> Path:

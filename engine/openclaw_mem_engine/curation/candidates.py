@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 from itertools import islice
 
@@ -247,8 +247,17 @@ def candidates_of(
     return [
         candidate
         for kind in KINDS.values()
-        for candidate in islice(filter(wanted, kind(material)), MOST_OF_A_KIND)
+        for candidate in islice(filter(wanted, _first(kind(material))), MOST_OF_A_KIND)
     ]
+
+
+def _first(found: Iterable[NoteCandidate]) -> Iterator[NoteCandidate]:
+    """Without those about the same as one before: an entry that stands three times is removed twice."""
+    ids = set[str]()
+    for candidate in found:
+        if candidate.id not in ids:
+            ids.add(candidate.id)
+            yield candidate
 
 
 def _known(material: Material) -> set[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from openclaw_mem_engine.cancellation import ONE_SHOT_TIMEOUT_S
+from openclaw_mem_engine.cancellation import QUERY_S
 from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, Settings
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import UsageError
@@ -131,8 +131,8 @@ class ProviderSet:
 
     ``faults`` (names of ``faults.FAULTS``) are simulated in the primary; nothing of what follows from them is
     stored. ``clock`` gives epoch seconds. ``read_only``: no vector is ever asked for, and the file of the
-    records stays as it is. Unless ``resident``, a query waits ``ONE_SHOT_TIMEOUT_S`` for a remote provider at
-    most. Raises ConfigError for settings that cannot be used.
+    records stays as it is. A query waits ``QUERY_S`` for a remote provider at most. Raises ConfigError for
+    settings that cannot be used.
     """
 
     def __init__(
@@ -142,10 +142,8 @@ class ProviderSet:
         faults: frozenset[str] = frozenset(),
         clock: Callable[[], float] = time.time,
         read_only: bool = False,
-        resident: bool = False,
     ) -> None:
         self._settings = settings
-        self._resident = resident
         self.faults = faults
         path = None if faults else settings.data_dir / RECORDS_FILE
         self.records = ProviderRecords(path, clock, read_only=read_only)
@@ -217,8 +215,8 @@ class ProviderSet:
 
     def _guarded(self, choice: Choice) -> GuardedEmbedder | None:
         spec = choice.spec
-        if spec is not None and spec.provider in ENDPOINT_NAMES and not self._resident:
-            spec = replace(spec, timeout_s=ONE_SHOT_TIMEOUT_S)
+        if spec is not None and spec.provider in ENDPOINT_NAMES:
+            spec = replace(spec, timeout_s=QUERY_S)
         made = make_embedder(spec, meter=self.records.add_usage) if spec else None
         if spec is None or made is None:
             return None

@@ -187,7 +187,7 @@ def _words_missing(source: CandidateList, candidate: Candidate) -> str:
     if source.every:
         words = [word for word in words if not _surely_held(word.lower(), source, candidate)] or words
     many = len(words) > 1
-    what = "does not contain" + " all of:" * many if source.every or not many else "contains none of:"
+    what = ("lacks:" if many else "does not contain") if source.every or not many else "contains none of:"
     excluded = (
         f", or contains what the query excludes: {', '.join(source.excluded)}" if source.excluded else ""
     )

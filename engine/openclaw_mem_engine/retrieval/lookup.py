@@ -183,7 +183,8 @@ class Lookup(ABC, Generic[F, C]):
         texts = [*self._text_changes(search, candidate, trace, stage, lists)]
         if not changes:
             settings, self._tried = search.tried
-            self._notes.insert(0, Note(NO_CHANGE, f"{settings}: none returns it."))
+            whole = f"line {self._line}" if self._line else "its best line"
+            self._notes.insert(0, Note(NO_CHANGE, f"{settings}: none returns it with {whole} whole."))
         return changes, texts
 
     @abstractmethod

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.model import Note
     from openclaw_mem_engine.state.database import StateDatabase
+
+#: Free bytes with which SQLite can hardly write anything.
+_FEW_PAGES = 65_536
 
 
 class StateRecords:
@@ -35,3 +39,11 @@ def private_folder(path: Path) -> Path:
     for folder in (*reversed(path.parents), path):
         folder.mkdir(mode=0o700, exist_ok=True)
     return path
+
+
+def is_full(folder: Path) -> bool:
+    """Whether the disk of a folder has no room for even a few pages; False when that is not known."""
+    try:
+        return shutil.disk_usage(folder).free < _FEW_PAGES
+    except OSError:
+        return False

@@ -25,7 +25,7 @@ from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import disk_full
 from openclaw_mem_engine.model import Note, utf8
-from openclaw_mem_engine.state import private_folder
+from openclaw_mem_engine.state import is_full, private_folder
 
 _POLL_S = 0.01
 
@@ -289,7 +289,7 @@ def explained(error: Exception, path: Path, schema: Schema) -> Trouble:
         return Trouble(error.kind, f"{path} {error}.")
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
         return Trouble("locked", f"Another program keeps {path} locked ({error}). End it, and try again.")
-    if isinstance(error, apsw.FullError):
+    if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and is_full(path.parent)):
         return Trouble("full", disk_full(path))
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, TypeError, ValueError)):
         text = f"Remove it: it holds only {schema.lost}, and a new one is made."

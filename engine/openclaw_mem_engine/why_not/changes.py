@@ -79,21 +79,23 @@ class Search(Tries):
         self._lone_lists = len(kinds) == len(set(kinds))
         self._only_here = only_here
         self._brought: dict[tuple[str, KnobValue], bool] = {}
-        self._before = returned(state)
+        self._before = state
         self._score = self._score_in(state)
         self._rescued = any(item.rescued and item.chunk_id in self._wanted for item in state.ranked)
 
     def changes(self) -> list[Change]:
         """For every knob alone the smallest change that helps; where the agent can be configured with none of
-        these, also pairs with which it can; where nothing helps, any pairs. First are those where the passage
-        is returned by its own score, of these those that do not make the pool smaller, then those that the
-        agent can be configured with, then those that do not only ask for more, then what costs the fewest
-        other results, the best rank, and the smallest part of a knob's range (a switch or another choice is
-        the whole range)."""
+        these, also pairs with which it can; where nothing helps, any pairs. Those where another score than
+        its own returns the passage, and those with a smaller pool, are left out where there are others. First
+        are those that the agent can be configured with, then those that do not only ask for more, then what
+        costs the fewest other results, the best rank, and the smallest part of a knob's range (a switch or
+        another choice is the whole range)."""
         found = self.singles()
         if all(change.only_here for change in found):
             found += self._pairs(configurable=True)
-        return sorted(found or self._pairs(configurable=False), key=self._cost)
+        found = found or self._pairs(configurable=False)
+        sound = [one for one in found if "keyword_rescue" in one.set or not any(self._tricks(one))]
+        return sorted(sound or found, key=self._cost)
 
     def singles(self) -> list[Change]:
         """The smallest change of each knob alone, in their order."""
@@ -212,11 +214,14 @@ class Search(Tries):
             number = spec.kind in ("int", "float")
             sizes.append(abs(float(value) - self._start(name)) / (spec.high - spec.low) if number else 1.0)
         more = any(name in _MORE for name in change.set)
-        # Fewer candidates are scaled and ranked otherwise: true, but no reason to set it so.
-        then = _room(self._knobs.set(change.set))
-        fewer = any(after < before for after, before in zip(then, _room(self._knobs), strict=True))
-        how = bool(change.how)
-        return how, fewer, change.only_here, more, len(change.lost), change.rank, sum(sizes)
+        tricks = self._tricks(change)
+        return *tricks, change.only_here, more, len(change.lost), change.rank, sum(sizes)
+
+    def _tricks(self, change: Change) -> tuple[bool, bool]:
+        """Whether another score than its own returns the passage, and whether the pool gets smaller: fewer
+        candidates are scaled and ranked otherwise, which is true, but no reason to set it so."""
+        rooms = zip(_room(self._knobs.set(change.set)), _room(self._knobs), strict=True)
+        return bool(change.how), any(after < before for after, before in rooms)
 
     def _nearest(self, name: str, others: Mapping[str, KnobValue]) -> KnobValue | None:
         """The value of a knob nearest to the present one that helps beside ``others``. Of the nearest in each
@@ -301,10 +306,12 @@ class Search(Tries):
         knobs = self._knobs.set(settings)
         complete = partial(self._pools.complete, knobs)
         after = ranked(self._pools.pool(knobs), knobs, complete=complete)
-        now = returned(after)
-        lost = (text for i, text in self._before.items() if i not in now and i not in self._wanted)
-        known = {*self._wanted, *self._before}
-        gained = (text for chunk_id, text in now.items() if chunk_id not in known)
+        # A result of packed lines is a file.
+        by_file = "packed" in (self._knobs.snippet, knobs.snippet)
+        then, now = (returned(state, by_file=by_file) for state in (self._before, after))
+        own = {at for i, at in (*then.items(), *now.items()) if i in self._wanted}
+        lost = dict.fromkeys(at for at in then.values() if at not in {*now.values(), *own})
+        gained = dict.fromkeys(at for at in now.values() if at not in {*then.values(), *own})
         rank_now = fate_of(after, self._wanted, self._line).rank or 0
         # What is kept by keyword rescue already has no score to lose.
         how = "" if self._rescued else means(after.trace(), self._wanted, rank_now)

@@ -84,10 +84,10 @@ def is_scored(pool: Pool, knobs: Knobs) -> bool:
     return all(chunk_id in pool.rerank_scores for chunk_id in to_rerank(pool, knobs))
 
 
-def returned(state: RankingState) -> dict[str, str]:
-    """Where the returned passages are (``path:line``), by chunk id."""
+def returned(state: RankingState, *, by_file: bool) -> dict[str, str]:
+    """Where the returned passages are (``path:line``, or ``by_file``), by chunk id."""
     chunks = (state.pool.candidates[item.chunk_id] for item in state.ranked)
-    return {chunk.chunk_id: f"{chunk.path}:{chunk.start_line}" for chunk in chunks}
+    return {one.chunk_id: one.path if by_file else f"{one.path}:{one.start_line}" for one in chunks}
 
 
 def ways(name: str) -> Sequence[int]:

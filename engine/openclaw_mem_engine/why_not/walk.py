@@ -50,8 +50,8 @@ class ListFact:
     def text(self) -> str:
         if self.said:
             return f"{self.label}: {self.said}"
-        held = [f"it contains {_quoted(self.words, self.begun)}"] if self.words else []
-        held += [f"{self.named_in} contains {_quoted(self.named)}"] if self.named else []
+        held = [f"it matches {_quoted(self.words, self.begun)}"] if self.words else []
+        held += [f"{self.named_in} matches {_quoted(self.named)}"] if self.named else []
         lacks = f", not {_quoted(self.missing)}" if self.missing else ""
         if self.rank is None:
             return (
@@ -68,10 +68,10 @@ class ListFact:
         if not self.lexical:
             return "it has no vector in the index"
         if self.excluded and not self.missing:
-            return f"it contains {_quoted(self.excluded)}, which the query excludes"
+            return f"it matches {_quoted(self.excluded)}, which the query excludes"
         if words:
             return f"every word must match, and {words}"
-        return f"it contains none of {_quoted(self.missing)}"
+        return f"it matches none of {_quoted(self.missing)}"
 
     def to_dict(self) -> dict[str, Any]:
         words = {"words": list(self.words), "missing": list(self.missing)} if self.lexical else {}
@@ -253,7 +253,8 @@ def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> s
             count = min(entered, trace.knobs.depth)
             return f"it is among the {count} chunk{'s' * (count > 1)} whose lines are packed"
         first = "first" if trace.knobs.depth == 1 else f"first {trace.knobs.depth}"
-        return f"its rank {row.ranks.get('final', row.outcome.rank)} is among the {first}"
+        rank = row.outcome.rank if rescued else row.ranks.get("final", row.outcome.rank)
+        return f"its rank {rank} is among the {first}"
     return f"{entered} candidates entered, and it passed"
 
 

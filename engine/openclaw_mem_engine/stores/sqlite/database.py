@@ -22,6 +22,7 @@ from openclaw_mem_engine.errors import (
     damaged,
     disk_full,
 )
+from openclaw_mem_engine.state import is_full
 from openclaw_mem_engine.state.database import immediate
 from openclaw_mem_engine.stores.sqlite.files import (
     APPLICATION_ID,
@@ -29,7 +30,6 @@ from openclaw_mem_engine.stores.sqlite.files import (
     become_wal,
     closed_to_user,
     connect_read_only,
-    is_full,
     is_of_full_disk,
     is_writable,
     make_folder,

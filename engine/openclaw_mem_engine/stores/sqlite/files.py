@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS
 from openclaw_mem_engine.errors import IndexUnavailable, disk_full
-from openclaw_mem_engine.state import private_folder
+from openclaw_mem_engine.state import is_full, private_folder
 
 if TYPE_CHECKING:
     import apsw
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 #: A rebuild needs room for the new index next to the old one, and for the log through which it is copied.
 _ROOM_FACTOR = 2
 _MB = 1_000_000
-_FEW_PAGES = 65_536
 #: The application id of our index files, in the header of a SQLite file at this offset.
 APPLICATION_ID, _ID_AT = 0x6F636D31, 68
 #: The same of an index in the schema of QMD, where that program leaves 0.
@@ -110,14 +109,6 @@ def leftovers(index: Path) -> dict[Path, int]:
 def has_leftovers(index: Path) -> bool:
     """Whether a rebuild is running, or one was killed."""
     return bool(leftovers(index))
-
-
-def is_full(folder: Path) -> bool:
-    """Whether the disk of a folder has no room for even a few pages; False when that is not known."""
-    try:
-        return shutil.disk_usage(folder).free < _FEW_PAGES
-    except OSError:
-        return False
 
 
 def is_of_full_disk(error: BaseException, index: Path) -> bool:

@@ -37,9 +37,9 @@ EMBEDDED = f"{CACHED} AND e.embedding IS NOT NULL"
 # Both indexes are in the order of hashes: 2 ms for 20,000 chunks.
 _LACKING = f"""EXISTS(SELECT hash FROM chunks EXCEPT SELECT hash FROM embedding_cache
     WHERE space = {SPACE})"""
-# Of a vector of the space; text when it is none.
+# Of a vector of the space; 0 when it is none.
 _DIMS = f"""SELECT iif(typeof(embedding) = 'blob' AND length(embedding) % 4 = 0 AND embedding != x'',
-    length(embedding) / 4, 'damaged') FROM embedding_cache
+    length(embedding) / 4, 0) FROM embedding_cache
     WHERE space = {SPACE} AND embedding IS NOT NULL LIMIT 1"""
 #: Pages that a connection keeps of what it reads once, as SQLite counts them: kB, negative.
 _PASSING = -2_000
@@ -199,6 +199,8 @@ class VectorRows:
     def dims(self, space: Space) -> int | None:
         found = self._db.read(_DIMS, space)
         with decoding(self._db.path):
+            if found and not found[0][0]:
+                raise ValueError("an embedding is no list of numbers")
             return int(found[0][0]) if found else None
 
     def spaces(self) -> list[SpaceSize]:
@@ -232,7 +234,7 @@ class VectorRows:
             return
         lengths = {len(vector) for vector in vectors.values() if vector is not None}
         held = rows(connection, _DIMS, space) if lengths else []
-        lengths.update(length for (length,) in held if isinstance(length, int))
+        lengths.update(length for (length,) in held if length)
         if len(lengths) > 1:  # no search could compare them
             raise IndexUnavailable(
                 f"The index {self._db.path} cannot hold vectors of {' and '.join(map(str, sorted(lengths)))} "

@@ -69,7 +69,7 @@ def _reasons(drops: Iterable[Drop], trace: Trace) -> list[str]:
 
 #: What is said of rows that were dropped elsewhere than by a limit or by the order.
 _DROPPED = {
-    "snippet": "without a line to send",
+    "snippet": "not sent",
     "pool": "outside the pool",
     "mode": "only in lists that are not fused",
     GONE: "not found",
