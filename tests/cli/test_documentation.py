@@ -277,7 +277,12 @@ def test_the_story_of_the_readme_is_true(environ: dict[str, str], capsys: pytest
     assert run(["why-not", query, log, "--set", "decay=on", "--set", "min_score=0"]) == 0
     said = capsys.readouterr().out
     assert "vector ranks it 1 of" in said and "BM25 ranks it 1 of" in said and "rank 1 before decay." in said
-    assert "decay=off: rank 1" in said and "move it to a note whose name is not just a date" in said
+    assert "decay=off: rank 1" in said and "a name that is not just a date" in said
+    old = Path(environ["HOME"], ".openclaw", "workspace", log)
+    old.rename(old.with_name("signing-key.md"))
+    assert run(["search", query, "--set", "decay=on", "--set", "min_score=0", "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)["results"][0]
+    assert first["path"] == "memory/signing-key.md" and "backup copy of the signing key" in first["snippet"]
 
 
 def test_the_answer_that_is_read_line_by_line_is_a_real_one(

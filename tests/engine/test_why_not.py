@@ -271,6 +271,8 @@ def check(memory: Memory, seed: int) -> WhyNot:
     assert found.stage == true_stage(trace, found, exact.items(), shown=shown)
     assert all(step.ok for step in found.steps[:-1]) and {step.name for step in found.steps} <= {*STEPS}
     assert found.steps[-1].ok == (found.stage == RETURNED)
+    among = (re.fullmatch(r"its rank (\d+) is among the first (\d+)", step.text) for step in found.steps)
+    assert all(int(match[1]) <= int(match[2]) for match in among if match)
     facts = next(step for step in found.steps if step.name == "retrieval").facts["lists"]
     ranks = {"lexical" if fact["list"] == "bm25" else "vector": fact["rank"] for fact in facts}
     assert {kind: rank for kind, rank in ranks.items() if rank is not None} == exact
