@@ -174,7 +174,7 @@ def test_a_vector_of_an_unknown_text_is_refused(name: Callable[[int], object]) -
         (Fault(body="9" * 9999), "not JSON"),
         (Fault(body="[" * 100_000), "not JSON"),
         (faulty.other_json(), "without a list"),
-        (faulty.short_list(), "1 embeddings for 2"),
+        (faulty.short_list(), "1 embedding for 2 texts"),
         (faulty.wrong_dims(), "8 dimensions instead of 256"),
         (faulty.wrong_dims(0), "0 dimensions"),
         (faulty.not_a_number(), "not finite"),

@@ -111,7 +111,7 @@ def test_json_without_embeddings_is_refused(provider: str, body: str) -> None:
 def test_a_wrong_count_is_refused(provider: str) -> None:
     with (
         running_server(forever=Fault(change=lambda items: items[:-1])) as server,
-        pytest.raises(BadAnswer, match="1 embeddings for 2"),
+        pytest.raises(BadAnswer, match="1 embedding for 2 texts"),
     ):
         embedder_for(server, provider).embed_documents(["x", "y"])
 

@@ -10,6 +10,7 @@ from openclaw_mem_engine.cancellation import Deadline
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Space
+from openclaw_mem_engine.sanitize import counted
 
 if TYPE_CHECKING:
     from array import array
@@ -287,8 +288,8 @@ def check_vectors(
 
     if len(rows) != expected:
         raise BadAnswer(
-            f"{provider} sent {len(rows)} embeddings for {expected} texts; nothing of this answer was kept. "
-            "Check that the endpoint takes a list as input, or lower the batch size."
+            f"{provider} sent {counted(len(rows), 'embedding')} for {counted(expected, 'text')}; nothing of "
+            "this answer was kept. Check that the endpoint takes a list as input, or lower the batch size."
         )
     vectors: list[Vector | None] = []
     for number, row in enumerate(rows, start=1):
