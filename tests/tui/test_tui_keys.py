@@ -538,9 +538,9 @@ async def test_q_leaves_a_view_and_quits_on_the_main_screens(tmp_path: Path) -> 
         await press(pilot, "q")
         assert screen.preview.kind == "snippet" and "q quit" in bar.text
         await press(pilot, "f", *"drill", "enter")
-        assert len(screen.hits.rows) < opened and "q close" in bar.text
+        assert len(screen.hits.rows) < opened and "q clear" in bar.text
         await press(pilot, "p", "q")
-        assert not screen.knobs_open and "q close" in bar.text, "the filter is still open"
+        assert not screen.knobs_open and "q clear" in bar.text, "the filter is still open"
         await press(pilot, "q")
         assert len(screen.hits.rows) == opened and "q quit" in bar.text
         await press(pilot, "q")

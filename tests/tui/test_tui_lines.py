@@ -511,9 +511,11 @@ def test_the_top_names_the_workspace_whole_or_not_at_all() -> None:
     )
     for cells in range(60, 160):
         top = spans.text_of(status.top(longer, cells))
-        assert "quillfern  agent" in top or "fern" not in top
-    demo = spans.text_of(status.top(replace(longer, demo=True), 80))
-    assert demo.endswith("  static-minilm-256-int8 "), "the model whole beside the tabs"
+        assert " quillfern " in top or "/quillfern " in top or "fern" not in top
+    assert spans.text_of(status.top(longer, 80)).endswith("  quillfern "), "not the model alone"
+    assert spans.text_of(status.top(replace(longer, demo=True), 82)).endswith(
+        "  demo · static-minilm-256-int8 "
+    )
 
 
 def test_an_expected_passage_that_is_not_returned_says_so_beside_others() -> None:

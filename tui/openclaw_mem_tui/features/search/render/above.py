@@ -162,5 +162,6 @@ def overlap(seen: Compared) -> Line:
     if lost:
         start = line((f"{same} of {baseline}", "strong bad"), f" {returned}")
     else:
-        start = line((f"{'' if same == 1 else 'all '}{baseline}", "strong warn"), f" {returned}")
+        whole = {1: baseline, 2: f"both{baseline[1:]}"}.get(same, f"all {baseline}")
+        start = line((whole, "strong warn"), f" {returned}")
     return line(*start, f", and {new} new one{'s' * (new > 1)}" if new else "")
