@@ -156,6 +156,8 @@ def test_only_what_is_lost_is_bad(lost: int, new: int, said: str) -> None:
     seen = Compared(3, 3 + max(lost, new), 0, (row,) * lost, (row,) * new)
     drawn = overlap(seen)
     assert text_of(drawn) == said and ("bad" in drawn[0].role) == bool(lost)
+    two = text_of(overlap(Compared(2, 2, 0, (), (row,))))
+    assert two == "both baseline chunks are returned, and 1 new one"
 
 
 async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:

@@ -475,7 +475,7 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
             assert "0 files · 0 chunks" in shown(screen, "#facts")
             assert "87 deleted" in shown(screen, "#status")
             await press(pilot, "P")
-            assert pilot.app.screen is screen and "nothing to drop" in shown(screen, "#status")
+            assert pilot.app.screen is screen and "nothing to drop: a sync" in shown(screen, "#status")
     finally:
         choose({})
 
@@ -715,7 +715,7 @@ async def test_the_key_of_repairs_rebuilds_an_index_that_the_checks_found_damage
         app.search.say("")
         await press(pilot, "exclamation_mark")
         drawn = app.screen.query_one(HelpText).text
-        assert "MEMORY.md" in drawn and "No messages" not in drawn and drawn.splitlines()[-1].strip()
+        assert "MEMORY.md" in drawn and "no messages" not in drawn and drawn.splitlines()[-1].strip()
         await press(pilot, "escape", "1", "exclamation_mark")
         drawn = app.screen.query_one(HelpText).text
         assert drawn.startswith(" answer ") and "MEMORY.md" not in drawn, "those of this screen"

@@ -19,7 +19,7 @@ from openclaw_mem_tui.features.search.state import KNOB_NAMES, View
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.user_keys import take_keys
-from openclaw_mem_tui.widgets.dialogs import HelpText
+from openclaw_mem_tui.widgets.dialogs import Choices, HelpText
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.help import HelpRow, HelpScreen
@@ -318,6 +318,7 @@ async def test_knobs_are_filtered_and_found_in_the_palette(tmp_path: Path) -> No
         assert panel.has_focus and panel.text.count("half life days") == 1
         assert panel.counted == (1, every) and len(screen.hits.rows) == hits, "the list that has the focus"
         assert f"filter half · 1 of {every}" in frame(screen.query_one("#knob-box"))
+        assert "esc clear" in screen.query_one(KeyBar).text
         assert "half life days" in screen.hint.text
         await press(pilot, "right")
         assert "half_life_days" in screen.search.view.changed_knobs(), "the one that is left"
@@ -327,14 +328,18 @@ async def test_knobs_are_filtered_and_found_in_the_palette(tmp_path: Path) -> No
         assert panel.counted == (every, every) and screen.knobs_open, "first the filter, then the panel"
         await press(pilot, "f", *"mmr_lambda", "enter", "escape", "home", "n")
         assert panel.name_at_cursor == "mmr_lambda", "the name as settings have it"
-        await press(pilot, "f", *"mmr", "enter", "escape", "n", "N")
-        assert panel.name_at_cursor == "mmr_lambda"
-        await press(pilot, "n")
-        assert panel.name_at_cursor == "mmr_tokens", "n goes to the next of them"
+        await press(pilot, "f", *"mmr", "enter", "escape")
+        assert panel.name_at_cursor == "mmr" and "esc close" in screen.query_one(KeyBar).text
+        await press(pilot, "n", "n", "N")
+        assert panel.name_at_cursor == "mmr_lambda", "n goes to the next of them"
+        await press(pilot, "f", *"fusion", "enter", "escape")
+        assert panel.name_at_cursor == "fusion", "not a knob before it, of which the help has the word"
         await press(pilot, "f", *"decay", "enter", "p")
         assert not screen.knobs_open and screen.hits.has_focus
         await press(pilot, "f", *"drill", "enter")
         assert len(screen.hits.rows) < hits and panel.counted == (every, every)
+        await press(pilot, "escape", "colon", *"rebuild")
+        assert "no action of this name on this screen" in app.screen.query_one(Choices).text
         await press(pilot, "escape", "colon", *"min_score", "enter")
         assert screen.knobs_open and panel.has_focus and panel.name_at_cursor == "min_score"
         titles = [command.title for command in app.get_system_commands(screen)]
@@ -521,7 +526,7 @@ async def test_q_leaves_a_view_and_quits_on_the_main_screens(tmp_path: Path) -> 
         await press(pilot, "q", "q")
         assert isinstance(app.screen, IndexScreen) and app.return_code is None
         await press(pilot, "slash", *"md", "enter")
-        assert "q close" in app.screen.query_one(KeyBar).text
+        assert "q clear" in app.screen.query_one(KeyBar).text
         await press(pilot, "q")
         assert not app.screen.files.wanted and "q quit" in app.screen.query_one(KeyBar).text
         await press(pilot, "escape")
@@ -533,9 +538,9 @@ async def test_q_leaves_a_view_and_quits_on_the_main_screens(tmp_path: Path) -> 
         await press(pilot, "q")
         assert screen.preview.kind == "snippet" and "q quit" in bar.text
         await press(pilot, "f", *"drill", "enter")
-        assert len(screen.hits.rows) < opened and "q close" in bar.text
+        assert len(screen.hits.rows) < opened and "q clear" in bar.text
         await press(pilot, "p", "q")
-        assert not screen.knobs_open and "q close" in bar.text, "the filter is still open"
+        assert not screen.knobs_open and "q clear" in bar.text, "the filter is still open"
         await press(pilot, "q")
         assert len(screen.hits.rows) == opened and "q quit" in bar.text
         await press(pilot, "q")

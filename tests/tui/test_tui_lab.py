@@ -28,7 +28,7 @@ from openclaw_mem_tui.features.search.hit_list import HitList
 from openclaw_mem_tui.features.search.render import preview as preview_lines
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.features.search.state import KNOB_NAMES, turned
-from openclaw_mem_tui.widgets.dialogs import HelpText, Palette, PickScreen
+from openclaw_mem_tui.widgets.dialogs import Choices, HelpText, Palette, PickScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.help import HelpScreen
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
@@ -78,7 +78,7 @@ async def test_typing_searches_and_the_history_is_kept(tmp_path: Path) -> None:
         await pilot.press("Q")
         await pilot.pause()
         assert isinstance(pilot.app.screen, PickScreen)
-        await pilot.press(*"hro", "enter")
+        await pilot.press(*"ero", "enter")
         await settled(pilot)
         assert screen.search.view.query == "heron"
 
@@ -179,6 +179,13 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
         await press(pilot, "d", "home")
         await press(pilot, "v", "v")
         assert "+." in screen.hits.text
+
+        await press(pilot, "colon", *"theme", "enter")
+        themes = pilot.app.screen
+        assert isinstance(themes, PickScreen) and "▌ claw-dark" in themes.query_one(Choices).text
+        await press(pilot, "j", "enter")
+        assert pilot.app.screen is screen and pilot.app.theme == "claw-light"
+        pilot.app.theme = "claw-dark"
 
         # A theme that differs in the colour of one role is drawn as soon as it is chosen.
         pilot.app.register_theme(replace(pilot.app.current_theme, name="other", secondary="#12fe56"))
@@ -529,6 +536,10 @@ async def test_a_low_screen_shows_a_lesson_with_its_hits_their_scores_and_the_te
         keys = screen.query_one(KeyBar).text
         assert "space swap   ] next lesson" in keys and len(keys) <= size[0]
         assert ("one percent of its score" in screen.lesson.text) == (size == SMALL)
+        await press(pilot, "T")
+        picks = pilot.app.screen.query_one(Choices).text
+        assert "11  An error string, letter by letter: BM25 · E" in picks, "a title whole, its query cut"
+        await press(pilot, "escape")
 
         await press(pilot, "g")
         row, pane_text = screen.hits.selected, screen.waterfall.text

@@ -12,7 +12,7 @@ import pytest
 
 from openclaw_mem_engine.answer import stem
 from openclaw_mem_engine.errors import IndexDamaged
-from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, SkippedFile
+from openclaw_mem_engine.model import Excerpt, Expected, Fallback, Freshness, Note, SkippedFile
 from openclaw_mem_engine.providers.faults import FAULTS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Signal
@@ -511,9 +511,18 @@ def test_the_top_names_the_workspace_whole_or_not_at_all() -> None:
     )
     for cells in range(60, 160):
         top = spans.text_of(status.top(longer, cells))
-        assert "quillfern  agent" in top or "fern" not in top
-    demo = spans.text_of(status.top(replace(longer, demo=True), 80))
-    assert demo.endswith("  static-minilm-256-int8 "), "the model whole beside the tabs"
+        assert " quillfern " in top or "/quillfern " in top or "fern" not in top
+    assert spans.text_of(status.top(longer, 80)).endswith("  quillfern "), "not the model alone"
+    assert spans.text_of(status.top(replace(longer, demo=True), 82)).endswith(
+        "  demo · static-minilm-256-int8 "
+    )
+
+
+def test_an_expected_passage_that_is_not_returned_says_so_beside_others() -> None:
+    few = Knobs().set({"max_results": 1})
+    expected = dict.fromkeys((Expected("memory/note-0.md", 10), Expected("memory/note-1.md", 10)), "")
+    drawn = texts(above.above(replace(world.view(few, few), expected=expected), 160))
+    assert "✗ memory/note-0.md:10 rank 2, not returned  ✓ memory/note-1.md:10 rank 1" in drawn
 
 
 def test_nothing_passes_is_explained() -> None:

@@ -183,6 +183,8 @@ async def test_a_heading_of_the_start_page_is_asked_with_enter(tmp_path: Path, s
         await pilot.resize_terminal(size[0], size[1] + 12)
         await settled(pilot)
         assert "Outside the query line:" in screen.hits.text and screen.hits.size.height > height
+        await press(pilot, "up")
+        assert screen.query_line.value == "Backup of the NAS", "the query that was cleared"
 
 
 async def test_markdown_that_is_no_memory_is_counted_where_it_may_be_missed(tmp_path: Path) -> None:

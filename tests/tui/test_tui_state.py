@@ -21,7 +21,7 @@ from openclaw_mem_tui.bindings import ACTIONS
 from openclaw_mem_tui.features import SCREENS, ScreenEntry
 from openclaw_mem_tui.features.search import remembered, state
 from openclaw_mem_tui.features.search.baseline import BEFORE
-from openclaw_mem_tui.features.search.history import History, fuzzy
+from openclaw_mem_tui.features.search.history import History, holding
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.service import Service
 from openclaw_mem_tui.sync_controller import SyncController
@@ -199,10 +199,11 @@ def test_history_walks_and_merges() -> None:
     for query in ("router", "router vlan", "heron", "router vlan"):
         history.add(query)
     assert history.queries == ["heron", "router vlan"]
-    assert history.previous() == "heron"
-    assert history.previous() is None
+    assert history.previous("router vlan") == "heron"
+    assert history.previous("heron") is None
     assert history.next() == "router vlan"
     assert history.next() is None
+    assert history.previous("") == "router vlan", "it is not shown any more"
     history.add("  ")
     assert len(history.queries) == 2
 
@@ -214,19 +215,14 @@ def test_history_is_bounded() -> None:
     assert history.queries == ["7 query", "8 query", "9 query"]
 
 
-def test_fuzzy_finds_letters_in_order_compact_first() -> None:
-    found = fuzzy("rtvl", ["heron", "router vlan", "r t v l compact", "restore the last"])
-    assert "heron" not in found and found[0] == "r t v l compact" and "router vlan" in found
-
-
-def test_fuzzy_has_the_key_then_the_start_of_a_word_then_what_has_blanks_between() -> None:
+def test_a_text_finds_its_key_then_the_start_of_a_word_then_what_has_blanks_between() -> None:
     titles = ["Why not for any line of the memory", "Mode", "Theme", "Other themes"]
-    assert fuzzy("theme", titles) == ["Theme", "Other themes", titles[0]]
-    assert fuzzy("hem", titles) == ["Theme", "Other themes", titles[0]]
-    assert fuzzy("memo", titles) == [titles[0]], "no letters of words in another order"
-    assert fuzzy("m", titles, {"Theme": "M", titles[0]: "m ctrl+m"})[:2] == [titles[0], "Mode"]
-    assert fuzzy("", titles) == titles
-    assert fuzzy("wl", titles) == [] and fuzzy("wlm", titles) == titles[:1], "two letters are in any title"
+    assert holding("theme", titles) == ["Theme", "Other themes", titles[0]]
+    assert holding("hem", titles) == ["Theme", "Other themes", titles[0]]
+    assert holding("memo", titles) == [titles[0]], "no letters of words in another order"
+    assert holding("m", titles, {"Theme": "M", titles[0]: "m ctrl+m"})[:2] == [titles[0], "Mode"]
+    assert holding("", titles) == titles
+    assert holding("whynot", titles) == titles[:1] and holding("wlm", titles) == [], "no scattered letters"
 
 
 def test_a_presenter_publishes_changes_and_only_those() -> None:

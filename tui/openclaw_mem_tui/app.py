@@ -227,9 +227,8 @@ class Workbench(App[int]):
                     lambda command=action.command: self.call_later(self.run_action, command),
                 )
         for title, name in _knobs(where).items():
-            yield SystemCommand(
-                title, "", partial(self.call_later, self.run_action, f"screen.knob('{name}')")
-            )
+            command = f"screen.knob('{name}')"
+            yield SystemCommand(title, "", partial(self.call_later, self.run_action, command))
         yield SystemCommand("Theme", "", self.action_change_theme)
 
     def action_show(self, name: str) -> None:
@@ -306,6 +305,17 @@ class Workbench(App[int]):
                 os.kill(0, signal.SIGTSTP)
         elif isinstance(self.screen, WorkbenchScreen):
             self.screen.tell("not suspended: no shell is there to resume it; ctrl+q quits")
+
+    def action_change_theme(self) -> None:
+        from openclaw_mem_tui.render.choices import Choice
+        from openclaw_mem_tui.widgets.dialogs import PickScreen
+
+        def choose(picked: str | None) -> None:
+            self.theme = picked or self.theme
+
+        themes = [Choice(name, name) for name in sorted(self.available_themes)]
+        at = [theme.key for theme in themes].index(self.theme)
+        self.push_screen(PickScreen("theme", lambda _: themes, start=at), choose)
 
     def action_command_palette(self) -> None:
         from openclaw_mem_tui.render.choices import Choice

@@ -142,12 +142,13 @@ class WorkbenchScreen(Screen[None]):
 
     def draw_keys(self) -> None:
         where = "filter" if isinstance(self.focused, FilterLine) else self.key_place()
-        bar = self.query_one(KeyBar)
-        target = self.current_list
+        bar, target = self.query_one(KeyBar), self.current_list
         idle = {self.OPENED_BY, "filter" * (target is not None and not target.counted[1])}
         idle |= {"scroll_down" * (self.lower_pane.max_scroll_y <= 0), "messages" * (not self.hides_details)}
         bar.show(where, self.idle_keys() | idle, self.first_keys())
-        bar.rename("close" if self.closes is not None else "", "quit")
+        clears = "clear" * (target is not None and target.wanted != "")
+        bar.rename(clears, "leave", "cancel")
+        bar.rename(clears or "close" * (self.closes is not None), "quit")
 
     def label(self, widget: Widget, title: str | None = None, subtitle: str | None = None) -> None:
         """Set what is on the frame of a widget; that of a filtered list says so instead of its subtitle."""
@@ -244,9 +245,7 @@ class WorkbenchScreen(Screen[None]):
 
     async def run(self, what: Action) -> None:
         """Do what an action says, wherever it was chosen."""
-        focused = self.focused
-        if what.where == "lists" and not isinstance(focused, CursorList):
-            focused = self.current_list
+        focused = self.current_list if what.where == "lists" else self.focused
         await self.app.run_action(what.command, focused or self)
 
     @property

@@ -72,27 +72,27 @@ class Activity:
 
 def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line:
     """The tabs of the screens at the left, that of ``at`` lit with the ``title`` of a screen over it; agent,
-    backend and provider at the right, the workspace in between, as a path or its last name. What there is no
-    room for goes: workspace, agent, backend, demo, provider, and of the tabs the names of the others."""
+    backend and provider at the right, the workspace in between, as a path or its last name, or that it is the
+    demo. What there is no room for goes: agent, backend, provider, workspace; of the tabs the other names."""
     tabs, short = (line(*_tabs(at, title, names=names)) for names in (True, False))
     agent = line(("agent ", "dim"), fmt.inert(header.agent), (" · ", "faint")) if header.agent else ()
     backend, provider = fmt.inert(header.backend), fmt.inert(header.provider)
-    service = fmt.join((backend, provider))
-    demo = line(("demo", "warn"), (" · ", "faint")) if header.demo else ()
-    full = line(*demo, *agent, (service, "dim"), " ")
-    space = "" if header.demo else fmt.inert(header.workspace)
-    folder = line((f"{space.rpartition('/')[2]}  " if space else "", "faint"), *full)
-    for start, end in (
-        (tabs, line((f"{space}  " if space else "", "faint"), *full)),
+    service = line((fmt.join((backend, provider)), "dim"))
+    space, gap = fmt.inert(header.workspace), line(("  " * bool(header.workspace), "faint"))
+    folder = line((space.rpartition("/")[2], "faint"))
+    whole = line((space, "faint"))
+    if header.demo:
+        whole, folder, gap = *[line(("demo", "warn"))] * 2, line((" · ", "faint"))
+    for start, shown in (
+        (tabs, (*whole, *gap, *agent, *service)),
+        (tabs, (*folder, *gap, *agent, *service)),
+        (tabs, (*folder, *gap, *service)),
+        (tabs, (*folder, *gap, (provider, "dim"))),
         (tabs, folder),
-        (tabs, full),
-        (tabs, line(*demo, (service, "dim"), " ")),
-        (tabs, line(*demo, (provider, "dim"), " ")),
-        (tabs, line((provider, "dim"), " ")),
-        (tabs, line(*demo[:1], " ")),
         (tabs, ()),
         (short, ()),
     ):
+        end = line(*shown, " ")
         if width(start) + width(end) < cells:
             break
     return spread(start, end, cells)
@@ -133,7 +133,7 @@ _FAILED, _WARNING, _INFO = Span(" ✗ ", "bad"), Span(" ! ", "warn"), Span(" i "
 
 
 #: Where there is nothing to show in full.
-NO_MESSAGES = [line(("No messages.", "dim"))]
+NO_MESSAGES = [line(("Nothing is shortened, and there are no messages.", "dim"))]
 
 
 def asker(view: View) -> str:

@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from openclaw_mem_tui.bindings import GROUPS
-from openclaw_mem_tui.features.search.history import fuzzy
+from openclaw_mem_tui.features.search.history import holding
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice, choice_rows
 from openclaw_mem_tui.widgets.edges import Banner
@@ -168,9 +168,9 @@ class Palette(PickScreen):
         keys = {command.key: command.detail for command in commands}
 
         def find(text: str) -> list[Choice]:
-            return [by_key[title] for title in fuzzy(text, keys, keys)] if text.strip() else known
+            return [by_key[title] for title in holding(text, keys, keys)] if text.strip() else known
 
-        super().__init__("palette", find, filtered=True, empty="no action of this name")
+        super().__init__("palette", find, filtered=True, empty="no action of this name on this screen")
 
 
 # -- the help ---------------------------------------------------------------------------------------------

@@ -203,7 +203,7 @@ def _effect(state: CurateState, candidate: NoteCandidate) -> list[tuple[str, str
     found = state.effects.get(candidate.edits)
     if found is None:
         if state.measuring == candidate.edits:
-            return [("is being measured on a copy …", "dim")]
+            return [("still being measured on a copy …", "dim")]
         if state.hosts:
             asks = f" asks {', '.join(state.hosts)}"
             return [("not measured: ", "dim"), (key("measure"), "key"), (asks, "dim")]

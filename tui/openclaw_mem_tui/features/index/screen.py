@@ -240,7 +240,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
 
         if self._is_free(whole=True):
             if self.presenter.emptied is None:
-                self.presenter.say("nothing to drop: the workspace has notes, or the index has none")
+                self.presenter.say("nothing to drop: a sync drops deleted notes, unless all are deleted")
             else:
                 self.run_in(ask, "doctor")
 

@@ -65,7 +65,8 @@ class QueryActions(Actions):
         self._screen.set_focus(self._hits)
 
     def action_previous_query(self) -> None:
-        self._ask_again(self._search.history.previous(), "there is no previous query")
+        previous = self._search.history.previous(self._screen.query_line.value)
+        self._ask_again(previous, "there is no previous query")
 
     def action_next_query(self) -> None:
         self._ask_again(self._search.history.next(), "there is no next query")

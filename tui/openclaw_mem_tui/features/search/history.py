@@ -1,11 +1,10 @@
-"""The query history, the steps of the knobs, and finding a text by some of its characters."""
+"""The query history, the steps of the knobs, and finding a text by a part of it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from difflib import SequenceMatcher
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -34,9 +33,11 @@ class History:
         self.queries.append(query)
         del self.queries[: -self.limit]
 
-    def previous(self) -> str | None:
-        """The query before the one shown, or None at the oldest."""
-        return self._step(len(self.queries) - 2 if self._at is None else self._at - 1)
+    def previous(self, shown: str) -> str | None:
+        """The query before the one that is ``shown``, or None at the oldest. Where another one is shown, or
+        none, that is the one the history is at."""
+        at = len(self.queries) - 1 if self._at is None else self._at
+        return self._step(at - (self.queries[at : at + 1] == [shown.strip()]))
 
     def next(self) -> str | None:
         return None if self._at is None else self._step(self._at + 1)
@@ -48,8 +49,8 @@ class History:
         return self.queries[at]
 
     def matching(self, text: str) -> list[str]:
-        """Newest first; with a text, those which hold its characters in order, best first."""
-        return fuzzy(text, reversed(self.queries))
+        """Newest first; with a text, those which hold it, best first."""
+        return holding(text, reversed(self.queries))
 
 
 class Tried(NamedTuple):
@@ -94,11 +95,10 @@ class Steps:
         self.undone.clear()
 
 
-def fuzzy(text: str, items: Iterable[str], keys: Mapping[str, str] = MappingProxyType({})) -> list[str]:
-    """The items that hold all characters of the text in order: the one with this key, those of which a word
-    starts with the text, that hold it, that hold it but for the blanks; then three or more scattered letters,
-    compact ones first: most titles hold any two. Else in the given order. An underscore is a blank. ``keys``
-    of an item, as they are displayed."""
+def holding(text: str, items: Iterable[str], keys: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """The items that hold the text: the one with this key, those of which a word starts with the text, that
+    hold it, that hold it but for the blanks; else in the given order. An underscore is a blank. ``keys`` of
+    an item, as they are displayed."""
     typed = " ".join(text.replace("_", " ").split())
     wanted = typed.lower()
     packed = wanted.replace(" ", "")
@@ -106,15 +106,12 @@ def fuzzy(text: str, items: Iterable[str], keys: Mapping[str, str] = MappingProx
     found = []
     for order, item in enumerate(items):
         low = item.lower().replace("_", " ")
-        letters = iter(low)
         if typed in keys.get(item, "").split():
-            found.append((-1.0, order, item))
+            found.append((0, order, item))
         elif starts.search(low):
-            found.append((0.0, order, item))
+            found.append((1, order, item))
         elif wanted in low:
-            found.append((1.0, order, item))
+            found.append((2, order, item))
         elif packed in low.replace(" ", ""):
-            found.append((2.0, order, item))
-        elif len(packed) > 2 and all(char in letters for char in packed):
-            found.append((4 - SequenceMatcher(None, packed, low).ratio(), order, item))
+            found.append((3, order, item))
     return [item for _, _, item in sorted(found)]

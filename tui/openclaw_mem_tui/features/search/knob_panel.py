@@ -13,7 +13,7 @@ from openclaw_mem_tui.features.search.render.knobs import meaning, panel_row
 from openclaw_mem_tui.features.search.state import KNOB_NAMES, View
 from openclaw_mem_tui.render.spans import Line
 from openclaw_mem_tui.widgets.lazy import Lazy
-from openclaw_mem_tui.widgets.lists import Table
+from openclaw_mem_tui.widgets.lists import Table, has_words
 
 
 class KnobPanel(Table[str]):
@@ -52,6 +52,13 @@ class KnobPanel(Table[str]):
 
         self.show_rows(KNOB_NAMES, row, _words)
 
+    def filter(self, words: str) -> None:
+        """As there, with the cursor on the first knob of which the name has the words, else on the first."""
+        super().filter(words)
+        if self.wanted:
+            named = (at for at, name in enumerate(self._items) if has_words(_names(name), self.wanted))
+            self.action_go(next(named, 0) - self.cursor)
+
     def draw(self, cells: int) -> Sequence[Line]:
         # The steps of the selected knob are there to be clicked also without the focus.
         return Lazy(len(self._items), lambda at: self._row(self._items[at], cells, at == self.cursor))
@@ -86,6 +93,11 @@ class KnobPanel(Table[str]):
             self.post_message(self.Turned(name, direction, large))
 
 
+def _names(name: str) -> str:
+    """As it is shown, and as it is written in settings."""
+    return f"{name.replace('_', ' ')} {name}"
+
+
 def _words(name: str) -> str:
-    """What a filter looks at: the name as it is shown and as it is written in settings, and the meaning."""
-    return f"{name.replace('_', ' ')} {name} {meaning(name)}"
+    """What a filter looks at."""
+    return f"{_names(name)} {meaning(name)}"

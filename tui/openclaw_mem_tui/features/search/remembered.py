@@ -121,6 +121,7 @@ def continued(view: View, remembered: Remembered) -> tuple[View, str]:
 def start_anew(search: SearchPresenter) -> None:
     """No query, and knobs and baseline as configured."""
     search.continued = ""
+    search.history.add(search.view.query)
     search.ask("")
     search.tune(search.view.defaults)
     search.clear_baseline()

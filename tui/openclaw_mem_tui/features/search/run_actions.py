@@ -29,10 +29,11 @@ class RunActions(Actions):
         from openclaw_mem_tui.render.choices import Choice
         from openclaw_mem_tui.widgets.dialogs import PickScreen
 
-        choices = [
-            Choice(str(number), f"{number + 1:2}  {lesson.title}", lesson.query)
-            for number, lesson in enumerate(guide)
-        ]
+        titles = [(f"{number:2}  {lesson.title}", lesson.query) for number, lesson in enumerate(guide, 1)]
+        # Half of a narrow screen is too little for a title: there the query gives way to it.
+        if self._screen.narrow:
+            titles = [(" · ".join(texts), "") for texts in titles]
+        choices = [Choice(str(at), title, query) for at, (title, query) in enumerate(titles)]
 
         def load(picked: str | None) -> None:
             if picked is not None:

@@ -108,7 +108,11 @@ def facts(
         details.say("begins", ("at the heading " if at_head else "within ", "dim"), path or "no section")
         inside = [fmt.inert(title, 60) for number, _, title in heads if piece.first < number <= piece.last]
         if inside:
-            details.say("sections", (f"{len(inside)} begin in it: ", "dim"), ", ".join(inside))
+            details.say(
+                "sections",
+                (f"{len(inside)} begin{'s' * (len(inside) == 1)} in it: ", "dim"),
+                ", ".join(inside),
+            )
     if not piece.partial:
         texts = [at for at in whole if anatomy.lines[at].text.strip()]
         hidden = sum(at in anatomy.hidden for at in texts)
@@ -116,7 +120,7 @@ def facts(
             many = f"{hidden} of {fmt.count(len(texts), 'non-blank line')}, in whole or part"
             details.say("not shown", (many, "warn"))
         else:
-            details.say("shown", "each line whole, by some search result")
+            details.say("shown", "every line can be sent whole")
     ways = {"BM25": piece.keyword, "vectors": piece.embedded}
     missing = " or ".join(name for name, yes in ways.items() if not yes)
     by = " and ".join(name for name, yes in ways.items() if yes)

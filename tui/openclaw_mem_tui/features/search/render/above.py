@@ -108,7 +108,11 @@ def _expected(view: View, trace: Trace, here: Sequence[Expected], cells: int) ->
         now = fates[passage]
         moved = _moved(api.fate(before, *passage), now) if before is not None else ""
         role = {"▲": "good", "n": "good", "▼": "bad", "o": "bad"}.get(moved[:1], "faint")
-        hidden = "" if now.shown else ", not shown whole"
+        sent = any(
+            row.path == passage.path and row.start_line <= passage.line <= row.end_line
+            for row in trace.returned
+        )
+        hidden = "" if now.shown else ", not shown whole" if sent else ", not returned"
         short = now.text if alone or now.rank is None else f"rank {now.rank}{hidden}"
         parts += line(
             "  " if parts else " ",
@@ -158,5 +162,6 @@ def overlap(seen: Compared) -> Line:
     if lost:
         start = line((f"{same} of {baseline}", "strong bad"), f" {returned}")
     else:
-        start = line((f"{'' if same == 1 else 'all '}{baseline}", "strong warn"), f" {returned}")
+        whole = {1: baseline, 2: f"both{baseline[1:]}"}.get(same, f"all {baseline}")
+        start = line((whole, "strong warn"), f" {returned}")
     return line(*start, f", and {new} new one{'s' * (new > 1)}" if new else "")
