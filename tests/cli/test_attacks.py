@@ -428,7 +428,7 @@ def test_nonsense_of_a_provider_costs_the_vectors_alone(
     body: bytes,
     headers: tuple[tuple[str, str], ...],
 ) -> None:
-    monkeypatch.setattr("openclaw_mem_engine.providers.factory.ONE_SHOT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("openclaw_mem_engine.providers.factory.QUERY_S", 0.2)
     monkeypatch.setattr("openclaw_mem_engine.cli.search.INDEXING_S", 0.2)
     shutil.rmtree(world.data, ignore_errors=True)
     with running_server(forever=Fault(status, body, headers)) as server:

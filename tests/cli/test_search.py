@@ -431,9 +431,8 @@ def test_a_provider_for_one_call_does_not_reshape_the_index(call: Call, world: W
     )
 
 
-def test_the_time_that_a_sync_took_is_told_apart(call: Call, world: World) -> None:
-    for number in range(200):
-        world.write(f"memory/many/{number}.md", f"# {number}\n\n" + f"word{number} text. " * 100)
+def test_the_time_that_a_sync_took_is_told_apart(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openclaw_mem_engine.cli.tables._WAITED_S", 0.0)
     waited = call("search", "router").out
     assert re.search(r" · [0-9.]+ ms · after [0-9.]+ s of sync$", waited, re.MULTILINE)
     assert "s of sync" not in call("search", "router", "--no-sync").out

@@ -94,7 +94,7 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
         cut = sum(any(row.shortened or row.shown.truncated for row in parts) for parts in rows)
         said_cut = re.search(
             r"(\d+|All|It is) shortened to (?:at most )?(?:(\d) lines or )?"
-            r"([\d,]+) characters( together)?",
+            r"([\d,]+) characters( in all)?",
             said,
         )
         if said_cut:
