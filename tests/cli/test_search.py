@@ -432,7 +432,7 @@ def test_a_provider_for_one_call_does_not_reshape_the_index(call: Call, world: W
 
 
 def test_the_time_that_a_sync_took_is_told_apart(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openclaw_mem_engine.cli.tables._WAITED_S", 0.0)
+    monkeypatch.setattr("openclaw_mem_engine.cli.tables._WAITED_S", 1e-9)
     waited = call("search", "router").out
     assert re.search(r" · [0-9.]+ ms · after [0-9.]+ s of sync$", waited, re.MULTILINE)
     assert "s of sync" not in call("search", "router", "--no-sync").out

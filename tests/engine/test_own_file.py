@@ -13,6 +13,7 @@ from openclaw_mem_engine.answer import configured_knobs, knobs_as_settings
 from openclaw_mem_engine.config.own_file import propose_settings, propose_undo, write_settings
 from openclaw_mem_engine.errors import ConfigError, UsageError, WorkspaceError
 from openclaw_mem_engine.ranking.profiles import profile
+from openclaw_mem_engine.state.disk import replace_file
 from support.config_world import World
 
 OURS = '# mine\r\ntheme = "claw-dark" # keep\r\n\r\n[query]\r\n# why\r\nmin_score = 0.5\r\n'
@@ -111,16 +112,14 @@ def test_a_disk_that_refuses_leaves_the_file_as_it_was(world: World) -> None:
 
 def test_the_file_that_cannot_be_written_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is kept for the undo may be on another disk than the configuration."""
-    from openclaw_mem_engine.config import own_file
+    settings, write, missing = world.load(), replace_file, [1]
 
-    settings, write, missing = world.load(), own_file.replace_file, [1]
-
-    def replace_file(path: Path, data: bytes, **how: bool) -> None:
+    def replace(path: Path, data: bytes, **how: bool) -> None:
         if path.name.startswith("config.toml") != bool(missing):
             raise OSError(ENOSPC, "No space left on device")
         write(path, data, **how)
 
-    monkeypatch.setattr(own_file, "replace_file", replace_file)
+    monkeypatch.setattr("openclaw_mem_engine.config.own_file.replace_file", replace)
     edit = propose_settings(settings, {"query.min_score": 0.3})
     for named in (str(settings.data_dir), str(edit.path)):
         with pytest.raises(WorkspaceError, match=re.escape(f"that holds {named}") + ".* is full"):
