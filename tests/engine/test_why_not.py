@@ -152,10 +152,10 @@ def smaller(knobs: Knobs, change: Mapping[str, KnobValue]) -> Iterator[dict[str,
         yield {**change, name: int(near) if spec.kind == "int" else round(near, 6)}
 
 
-def size(knobs: Knobs, found: Change) -> tuple[bool, bool, bool, bool, int, int, float]:
+def size(knobs: Knobs, found: Change) -> tuple[bool, bool, bool, bool, bool, int, int, float]:
     """What changes are ordered by: those that do not work by the score last, before them those that make the
-    pool smaller, before these those that the agent cannot be configured with, then those that ask for more,
-    then by the results that are lost, by rank, and by the part of the ranges."""
+    pool smaller, before these those that the agent cannot be configured with, then those that remove results,
+    then those that ask for more, then by the results that are lost, by rank, and by the part of the ranges."""
     then = knobs.set(found.set)
     fewer = then.candidates < knobs.candidates
     fewer |= (then.candidate_limit or 10_000) < (knobs.candidate_limit or 10_000)
@@ -175,7 +175,8 @@ def size(knobs: Knobs, found: Change) -> tuple[bool, bool, bool, bool, int, int,
         "rerank_top",
     }
     asks = bool({*change} & more)
-    return bool(found.how), fewer, found.only_here, asks, len(found.lost), found.rank, sum(parts)
+    lost = len(found.lost)
+    return bool(found.how), fewer, found.only_here, lost > 0, asks, lost, found.rank, sum(parts)
 
 
 def true_how(trace: Trace, rank: int, chunks: set[str], before: Trace) -> str:

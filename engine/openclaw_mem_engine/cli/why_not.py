@@ -76,7 +76,7 @@ def _effect(change: Change) -> str:
         f", {change.effect}",
         f": {named}{f' and {more} more' if more > 0 else ''}" if change.lost else "",
         f"; {change.how}" if change.how else "",
-        "; OpenClaw has no such setting" if change.only_here else "",
+        f"; {change.place}" if change.place else "",
     ]
     return "".join(parts)
 

@@ -75,6 +75,13 @@ class Change:
     score: str = ""
 
     @property
+    def place(self) -> str:
+        """Where it can be set, if not in the agent's configuration."""
+        since = self.set == {"keyword_rescue": "fill"}
+        no_key = "OpenClaw since mid-2026 does this" if since else "OpenClaw has no such setting"
+        return no_key if self.only_here else ""
+
+    @property
     def effect(self) -> str:
         """Its score then, and how many other results the change adds and removes."""
         return f"{self.score}, {self._others}" if self.score else self._others

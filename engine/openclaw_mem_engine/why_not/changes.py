@@ -84,12 +84,13 @@ class Search(Tries):
         self._rescued = any(item.rescued and item.chunk_id in self._wanted for item in state.ranked)
 
     def changes(self) -> list[Change]:
-        """For every knob alone the smallest change that helps; where the agent can be configured with none of
-        these, also pairs with which it can; where nothing helps, any pairs. Those where another score than
-        its own returns the passage, and those with a smaller pool, are left out where there are others. First
-        are those that the agent can be configured with, then those that do not only ask for more, then what
-        costs the fewest other results, the best rank, and the smallest part of a knob's range (a switch or
-        another choice is the whole range)."""
+        """For every knob alone the smallest change that helps; where the agent can be configured with none
+        of these, also pairs with which it can; where nothing helps, any pairs. Those where another score
+        than its own returns the passage, and those with a smaller pool, are left out where there are
+        others. First are those that the agent can be configured with, then those that remove no other
+        result, then those that do not only ask for more, then what costs the fewest other results, the
+        best rank, and the smallest part of a knob's range (a switch or another choice is the whole
+        range)."""
         found = self.singles()
         if all(change.only_here for change in found):
             found += self._pairs(configurable=True)
@@ -205,7 +206,7 @@ class Search(Tries):
                 yield name, value
                 return
 
-    def _cost(self, change: Change) -> tuple[bool, bool, bool, bool, int, int, float]:
+    def _cost(self, change: Change) -> tuple[bool, bool, bool, bool, bool, int, int, float]:
         sizes = []
         for name, value in change.set.items():
             if name == _MIRRORED:
@@ -215,7 +216,8 @@ class Search(Tries):
             sizes.append(abs(float(value) - self._start(name)) / (spec.high - spec.low) if number else 1.0)
         more = any(name in _MORE for name in change.set)
         tricks = self._tricks(change)
-        return *tricks, change.only_here, more, len(change.lost), change.rank, sum(sizes)
+        lost = len(change.lost)
+        return *tricks, change.only_here, lost > 0, more, lost, change.rank, sum(sizes)
 
     def _tricks(self, change: Change) -> tuple[bool, bool]:
         """Whether another score than its own returns the passage, and whether the pool gets smaller: fewer

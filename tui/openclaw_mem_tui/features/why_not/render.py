@@ -81,7 +81,7 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
     ``selected`` one what its knobs do, and which results those are."""
     mark = Span("▌ " if selected else "  ", "accent")
     text = setting(change, knobs)
-    effect = fmt.numbers(change.effect) + " · OpenClaw has no such setting" * change.only_here
+    effect = fmt.join((fmt.numbers(change.effect), change.place))
     how = sentence(change.how) if change.how else ""
     rank = (f"rank {change.rank}", "warn" if how else "good")
     # The ranks stay below each other: that of a long setting is on a line of its own.
