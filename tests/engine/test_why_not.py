@@ -155,7 +155,7 @@ def smaller(knobs: Knobs, change: Mapping[str, KnobValue]) -> Iterator[dict[str,
 def size(knobs: Knobs, found: Change) -> tuple[bool, bool, bool, bool, bool, int, int, float]:
     """What changes are ordered by: those that do not work by the score last, before them those that make the
     pool smaller, before these those that the agent cannot be configured with, then those that remove results,
-    then those that ask for more, then by the results that are lost, by rank, and by the part of the ranges."""
+    then those that ask for more, then by the results that are lost, by rank, by the part of the ranges."""
     then = knobs.set(found.set)
     fewer = then.candidates < knobs.candidates
     fewer |= (then.candidate_limit or 10_000) < (knobs.candidate_limit or 10_000)
