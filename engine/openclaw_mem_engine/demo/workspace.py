@@ -122,8 +122,10 @@ def _previous(target: Path) -> dict[str, str]:
     manifest = target / MANIFEST
     if target.exists() and not target.is_dir():
         raise WorkspaceError(f"{target} is a file: choose a folder for the demo.")
+    # Listed first: what another first run writes there comes after its manifest.
+    names = {path.name for path in target.iterdir()} if target.is_dir() else set()
     if not manifest.exists():
-        if target.is_dir() and any(path.name != LOCK for path in target.iterdir()):
+        if any(name != LOCK and not name.startswith(MANIFEST) for name in names):
             raise WorkspaceError(
                 f"{target} is not empty and holds no demo ({MANIFEST} is missing): "
                 "choose another folder, so that nothing of yours is touched."
