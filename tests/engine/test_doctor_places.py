@@ -169,7 +169,7 @@ def other_columns(path: Path) -> None:
 SPOILT: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "no database": (no_database, "is damaged", "rm -- "),
     "torn": (torn, "is damaged", "rm -- "),
-    "no table": (without_table, "is damaged (no table", "rm -- "),
+    "no table": (without_table, "(no table", "rm -- "),
     "other columns": (other_columns, "has other columns", "rm -- "),
     "foreign": (foreign, "is a database of something else", "mv -- "),
     "newer": (lambda path: sql(path, "PRAGMA user_version = 99"), "by a newer version", "git pull && "),

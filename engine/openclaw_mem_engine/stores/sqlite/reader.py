@@ -163,8 +163,10 @@ class SqliteReader:
             trouble = FullTextRows.trouble(self._db.reader())
             tables = tables_of(self._db.reader()).values()
         if trouble is not None:
-            text = f"The full-text tables cannot all be read ({trouble})."
-            yield "words-damaged", f"{text} {IndexDamaged.repair}"
+            yield (
+                "words-damaged",
+                f"The full-text tables cannot all be read. {IndexDamaged.repair} ({trouble})",
+            )
         elif not all(self._db.read(f"SELECT rowid FROM {table} LIMIT 1") for table in tables):
             text = "The full-text tables have lost their rows: BM25 finds nothing."
             yield "full-text-missing", f"{text} {IndexDamaged.repair}"
