@@ -180,6 +180,15 @@ def test_damaged_words_are_damage_for_every_command(call: Call, world: World, en
     assert call("index", "--json").json["rebuilt"] and call("status").code == 0
 
 
+def test_an_index_file_that_was_emptied_is_not_silently_a_first_index(call: Call, world: World) -> None:
+    assert "0 bytes" not in call("index").out
+    (index,) = world.indexes
+    index.write_bytes(b"")
+    assert "lost its content: 0 bytes" in " ".join(call("status").out.split())
+    assert "had lost its content (0 bytes)" in call("index").out
+    assert "had lost its content" in call("log").out and "0 bytes" not in call("index", "--force").out
+
+
 def test_an_index_without_the_records_of_its_files_is_damaged(call: Call, world: World) -> None:
     assert call("index").code == 0
     (index,) = world.indexes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from argparse import Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import check_workspace, looking, say_warnings, settings_of
@@ -130,6 +131,8 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
     provider = status.provider if asked == status.provider else f"{status.provider} (configured: {asked})"
     damaged = state == "damaged"
     size = byte_size(status.index_bytes) if status.index_bytes else "not built yet"
+    if not status.index_bytes and Path(status.index_path).is_file():
+        size = "has lost its content: 0 bytes"
     excluded, unit = sum(not file.of_workspace for file in fresh.skipped), "chunk" if can.chunks else "text"
     rows = [
         ("agent", one_line(status.agent)),

@@ -95,7 +95,6 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
         )
     if is_of_full_disk(error, path):
         return IndexUnavailable(disk_full(path, advice.again))
-    # Our own statements: what they do not find in the file was lost.
     lost = isinstance(error, apsw.SQLError) and "no such module" not in str(error)
     if lost or isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.TooBigError)):
         return damaged(f"SQLite: {complaints(str(error))[0]}", path, advice.repair)

@@ -69,6 +69,7 @@ class SqliteReader:
         self._full_text = full_text
         self._following = threading.Lock()
         self._left: Database | None = None  # the one before: what other threads just read there goes on
+        self.was_empty = path.is_file() and not path.stat().st_size
         self._db = Database(path, extension=extension, or_read_only=True, page_bytes=page_bytes)
         self._meta = Meta(self._db)
         try:
