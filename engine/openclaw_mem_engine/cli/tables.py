@@ -180,7 +180,9 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
         left = [file for file in fresh.skipped if not file.by_rule and not file.of_workspace]
         if left:  # what is not indexed of the workspace itself is a note
             more = f" ({len(left) - 1:,} more: `openclaw-mem status`)" if left[1:] else ""
-            yield f"{marked('not indexed')}: {one_line(left[0].text)}{advice(more)}"
+            # What was indexed before is kept, and found.
+            state = "cannot be read" if left[0].transient else "not indexed"
+            yield f"{marked(state)}: {one_line(left[0].text)}{advice(more)}"
 
 
 def _profile(answer: Answer) -> str:
