@@ -47,7 +47,7 @@ def test_without_an_index_the_repair_makes_one(call: Call, world: World) -> None
     for part in index.parent.glob("main.sqlite-*"):
         part.unlink()
     status = call("status")
-    assert "not built yet" in status.out and "empty" in status.out and index.stat().st_size == 0
+    assert "(empty: 0 bytes)" in status.out and index.stat().st_size == 0
     assert "not-there" in call("doctor").out
     assert call("search", "router", "--format", "files").out
 

@@ -132,7 +132,7 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
     damaged = state == "damaged"
     size = byte_size(status.index_bytes) if status.index_bytes else "not built yet"
     if not status.index_bytes and Path(status.index_path).is_file():
-        size = "has lost its content: 0 bytes"
+        size = "empty: 0 bytes"
     excluded, unit = sum(not file.of_workspace for file in fresh.skipped), "chunk" if can.chunks else "text"
     rows = [
         ("agent", one_line(status.agent)),
