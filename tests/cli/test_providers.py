@@ -148,7 +148,7 @@ def test_status_and_search_tell_since_when_and_until_when(bare: Call, world: Wor
     assert bare("index").code == 7
     status = bare("status").out
     assert "BM25 only (openai failed), since " in status
-    assert "in use     openai (primary): paused since " in status
+    assert "providers  openai (primary): paused since " in status
     assert "0 of 4 chunks with its vectors" in status
     found = bare("search", "router")
     assert found.code == 0

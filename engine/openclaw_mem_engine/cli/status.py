@@ -160,7 +160,7 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
     used = [link for link in status.chain if link.in_use]
     today = summed(status.usage, used, since=clock_text(now, "%Y-%m-%d"))
     for name, texts in (
-        ("in use", [_link(link, now, damaged, unit) for link in used]),
+        ("providers", [_link(link, now, damaged, unit) for link in used]),
         ("used today", map(_spent, today)),
     ):
         rows += [("" if number else name, text) for number, text in enumerate(texts)]
