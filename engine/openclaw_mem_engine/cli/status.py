@@ -66,6 +66,7 @@ _STATES: dict[AnatomyState, str] = {
 
 def run(arguments: Namespace) -> int:
     """Print what is configured and what is there. Changes nothing, makes nothing."""
+    from openclaw_mem_engine.retrieval.freshness import note_no_notes
     from openclaw_mem_engine.workspace.listing import unlisted_notes
 
     settings = settings_of(arguments)
@@ -81,6 +82,8 @@ def run(arguments: Namespace) -> int:
     if not exists:  # the temporary one is of no interest
         status = dataclasses.replace(status, index_path=str(settings.index_path), index_bytes=0)
     notes = _checked(settings, status.notes)
+    if not status.files:
+        note_no_notes(settings, status.freshness, notes)
     if unlisted := unlisted_notes(settings):
         notes.append(Note("unlisted-notes", unlisted))
     status = dataclasses.replace(status, notes=tuple(notes))
