@@ -15,7 +15,7 @@ from openclaw_mem_engine import __version__
 from openclaw_mem_engine.cli import terminal
 from openclaw_mem_engine.cli.arguments import COMMANDS
 from openclaw_mem_engine.state.events import KINDS
-from openclaw_mem_engine.timeline.model import MOMENT_KINDS
+from openclaw_mem_engine.timeline.model import ASKED_KINDS
 from support.commands import NOTES, Call, World
 from support.embed_server import running_server, unauthorized
 
@@ -327,7 +327,7 @@ def test_a_glob_that_matches_nothing_is_said(call: Call) -> None:
     assert "not indexed: '*.txt' matches no" in call("index", "--include", "*.txt").out
 
 
-@pytest.mark.parametrize(("command", "kinds"), [("log", KINDS), ("timeline", MOMENT_KINDS)])
+@pytest.mark.parametrize(("command", "kinds"), [("log", KINDS), ("timeline", ASKED_KINDS)])
 def test_the_help_names_every_kind_of_event(bare: Call, command: str, kinds: tuple[str, ...]) -> None:
     assert f"separated by commas: {', '.join(kinds)}; may be repeated" in " ".join(
         bare(command, "--help").out.split()
