@@ -95,7 +95,7 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
         )
     if is_of_full_disk(error, path):
         return IndexUnavailable(disk_full(path, advice.again))
-    lost = isinstance(error, apsw.SQLError) and "no such module" not in str(error)
+    lost = str(error).startswith(("no such table", "vtable constructor failed"))
     if lost or isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.TooBigError)):
         return damaged(f"SQLite: {complaints(str(error))[0]}", path, advice.repair)
     if isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
