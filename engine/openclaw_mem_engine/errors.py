@@ -72,7 +72,7 @@ def disk_full(path: object, then: str = "", room: str = "") -> str:
 
 def damaged(cause: object, path: object, repair: str = IndexDamaged.repair) -> IndexDamaged:
     """The error for damage of the index at ``path``: the same sentence, whatever found it."""
-    error = IndexDamaged(f"The index is damaged ({cause}). {repair} Your notes are not touched. File: {path}")
+    error = IndexDamaged(f"The index is damaged. {repair} Your notes are not touched. File: {path} ({cause})")
     error.repair, error.cause = repair, cause
     return error
 

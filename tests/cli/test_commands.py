@@ -15,7 +15,7 @@ from openclaw_mem_engine import __version__
 from openclaw_mem_engine.cli import terminal
 from openclaw_mem_engine.cli.arguments import COMMANDS
 from openclaw_mem_engine.state.events import KINDS
-from openclaw_mem_engine.timeline.model import MOMENT_KINDS
+from openclaw_mem_engine.timeline.model import ASKED_KINDS
 from support.commands import NOTES, Call, World
 from support.embed_server import running_server, unauthorized
 
@@ -69,7 +69,7 @@ def test_index_exits_7_when_embedding_failed_and_keywords_still_answer(bare: Cal
         )
         said = bare("index", "--config", str(config))
         assert said.code == 7
-        assert "Embedding failed" in said.err
+        assert "text without embeddings" in said.err
         found = bare("search", "router", "--config", str(config), "--json")
         assert (found.code, found.err) == (0, ""), "the answer says it"
         assert found.json["fallback"]["from"] == "openai"
@@ -217,7 +217,7 @@ def test_advice_about_a_provider_without_a_key_is_one_that_helps(
     assert "set the environment variable OPENAI_API_KEY" in said and "index stale" in said
     assert "openai index`" not in said, "a sync without a key changes nothing"
     assert "updates it" not in call("status", "--provider", "openai").out
-    assert call("index", "--provider", "openai").out.startswith("Unchanged: 4 files"), "nor is it up to date"
+    assert call("index", "--provider", "openai").out.startswith("Incomplete: 4 files"), "nor is it up to date"
     monkeypatch.setattr(terminal, "is_terminal", lambda stream: stream is sys.stdout)
     monkeypatch.setattr(terminal, "width", lambda: 80)
     narrow = call("search", "router", "--provider", "openai").out.splitlines()
@@ -327,7 +327,7 @@ def test_a_glob_that_matches_nothing_is_said(call: Call) -> None:
     assert "not indexed: '*.txt' matches no" in call("index", "--include", "*.txt").out
 
 
-@pytest.mark.parametrize(("command", "kinds"), [("log", KINDS), ("timeline", MOMENT_KINDS)])
+@pytest.mark.parametrize(("command", "kinds"), [("log", KINDS), ("timeline", ASKED_KINDS)])
 def test_the_help_names_every_kind_of_event(bare: Call, command: str, kinds: tuple[str, ...]) -> None:
     assert f"separated by commas: {', '.join(kinds)}; may be repeated" in " ".join(
         bare(command, "--help").out.split()

@@ -118,14 +118,15 @@ def test_the_state_of_a_damaged_index_is_not_fresh(bare: Call, world: World) -> 
         status = bare("status")
         said = status.out
         assert status.code == 6, "a script need not read it"
-        assert re.search(r"^state +damaged", said, re.M) and "vectors not known" in said
+        assert re.search(r"^state +damaged", said, re.M) and "what it holds is not known" in said
+        assert not re.search(r"^(files|chunks|cache)", said, re.M), "what a damaged page says may be wrong"
         assert "with a vector" not in said and "with its vectors" not in said
         assert "`openclaw-mem doctor --fix` repairs it" in " ".join(said.split())
         assert "in database main" not in said
         assert [note["code"] for note in bare("status", "--json").json["notes"]] == ["index-damaged"]
         files = bare("files")
         assert files.code == 6
-        assert "which is damaged" in files.out and "up to date.\n" not in files.out
+        assert "the index is damaged" in files.out and "up to date.\n" not in files.out
         assert bare("files", "--json").json["state"] == "damaged"
         answer = bare("search", "subject7", "--json").json
         assert answer["freshness"]["state"] == "damaged" and answer["results"]
@@ -160,6 +161,41 @@ def test_an_index_run_with_nothing_to_do_repairs_damaged_pages(call: Call, bare:
     said = bare("index", "--agents", str(world.root / "agents"), "--json")
     assert said.code == 0 and "is damaged" in said.err
     assert call("doctor").code == 0
+
+
+@pytest.mark.parametrize("ending", ["_idx", "_config"])
+def test_damaged_words_are_damage_for_every_command(call: Call, world: World, ending: str) -> None:
+    """Only a search said so: the pages of the full-text tables were sound, and their content was not read."""
+    assert call("index").code == 0
+    (index,) = world.indexes
+    with closing(apsw.Connection(str(index))) as connection:
+        connection.execute(f"DROP TABLE chunks_fts_stemmed{ending}")
+    for command in (("status",), ("files",), ("chunks", "MEMORY.md")):
+        said = call(*command)
+        text = said.out + said.err
+        assert said.code == 6 and "amaged" in text and "doctor --fix` repairs it" in text, text
+        assert "up to date" not in text.splitlines()[-1] and "fresh" not in text
+        assert "(SQLite" not in text.partition("repairs it.")[0], "SQLite's words come last"
+    assert call("search", "router", "--no-sync", "--json").json["freshness"]["state"] == "damaged"
+    assert call("index", "--json").json["rebuilt"] and call("status").code == 0
+
+
+def test_an_index_file_that_was_emptied_is_not_silently_a_first_index(call: Call, world: World) -> None:
+    assert "0 bytes" not in call("index").out
+    (index,) = world.indexes
+    index.write_bytes(b"")
+    assert "(empty: 0 bytes)" in call("status").out
+    assert "had lost its content (0 bytes)" in call("index").out
+    assert "had lost its content" in call("log").out and "0 bytes" not in call("index", "--force").out
+
+
+def test_an_index_without_the_records_of_its_files_is_damaged(call: Call, world: World) -> None:
+    assert call("index").code == 0
+    (index,) = world.indexes
+    with closing(apsw.Connection(str(index))) as connection:
+        connection.execute("DELETE FROM files")
+    assert "lost the records of its files" in call("status").out
+    assert "had lost chunks or records and was rebuilt" in call("index").out
 
 
 def test_files_that_an_index_has_lost_are_indexed_again(call: Call, world: World) -> None:

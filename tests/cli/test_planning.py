@@ -89,7 +89,7 @@ def test_index_says_where_text_goes_before_it_goes(bare: Call, world: World) -> 
     first, second = said.err.splitlines()[:2]  # voyage has no key, so nothing can go there
     assert first.startswith("openclaw-mem: Sending 4 texts (about ")
     assert first.endswith(" tokens, unknown price: custom endpoint) to embeddings.invalid.")
-    assert second.startswith("openclaw-mem: Embedding failed: ")
+    assert second.startswith("openclaw-mem: openai embeddings failed: ")
     assert json.loads(bare("index", "--json").out)["files"] == 4
 
 
@@ -109,7 +109,7 @@ def test_no_network_is_exit_7_and_keywords_find_all_the_same(bare: Call, world: 
     configure(world, CLOSED)
     said = bare("index")
     assert said.code == 7
-    assert "Embedding failed" in said.err
+    assert "embeddings failed" in said.err
     found = bare("search", "router", "--json")
     assert (found.code, found.json["results"][0]["path"]) == (0, "memory/2026-02-20.md")
     assert found.json["fallback"]["served"] == "keywords"

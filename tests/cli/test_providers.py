@@ -146,9 +146,10 @@ def test_a_missing_workspace_does_not_matter(bare: Call, world: World) -> None:
 def test_status_and_search_tell_since_when_and_until_when(bare: Call, world: World) -> None:
     configure(world, CLOSED)
     assert bare("index").code == 7
+    assert bare("providers", "--probe").out.count("embeddings failed") == 1, "the table, or the probe"
     status = bare("status").out
     assert "BM25 only (openai failed), since " in status
-    assert "in use     openai (primary): paused since " in status
+    assert "providers  openai (primary): paused since " in status
     assert "0 of 4 chunks with its vectors" in status
     found = bare("search", "router")
     assert found.code == 0

@@ -126,6 +126,15 @@ def test_explain_tells_stages_arithmetic_and_what_was_dropped(call: Call) -> Non
     assert "words skipped: where, is, the\n" in said.out
 
 
+def test_what_only_scores_tell_apart_is_one_line(call: Call) -> None:
+    options = "--explain", "--min-score", "0.99", "--set", "keyword_rescue=off"
+    said = call("search", "router VLAN", *options).out
+    low = [line for line in said.splitlines() if "is below min score 0.99 by" in line]
+    rows = call("search", "router VLAN", *options, "--json").json["trace"]["rows"]
+    assert len(rows) > len(low) and any(re.search(r" and \d more  min score ", line) for line in low)
+    assert "--json --explain lists them all" in said
+
+
 def test_candidates_are_counted_without_those_outside_the_pool(call: Call) -> None:
     small = ["--max-results", "1", "--set", "pool_results=1", "--set", "candidate_multiplier=1"]
     said = call("search", "router VLAN", "--explain", *small)
@@ -157,6 +166,7 @@ def test_a_workspace_without_a_note_is_said(bare: Call, world: World) -> None:
     for _ in range(2):
         said = bare("search", "router", "--workspace", str(empty))
         assert said.code == 0 and said.out.startswith(f"There is no note in {empty}: ")
+    assert f"There is no note in {empty}: " in bare("status", "--workspace", str(empty)).out
     assert bare("index", "--workspace", str(empty)).out.startswith("Nothing to index: 0 files, ")
     note = empty / "MEMORY.md"
     note.write_text("# M\n- the router hums\n", "utf-8")

@@ -38,6 +38,8 @@ def test_sessions_with_missed_flushes(call: Call, world: World) -> None:
     assert lines[-1] == "1 session, 1 missed flush (compacted without a flush before it)."
     flushes = call("timeline", "--kind", "flush").out
     assert flushes.count("2026-02-14 ") == 1 and ", 1 missed flush " in flushes
+    missed = call("timeline", "--kind", "missed", "--json").json["events"]
+    assert [event["state"] for event in missed] == ["missed"]
     assert call("timeline", "--since", "2026-03-01").out.endswith("0 sessions, 0 missed flushes.\n")
     for name in ("main", "agent:main:main", "1111"):
         found = call("timeline", "--session", name, "--json").json

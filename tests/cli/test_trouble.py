@@ -199,7 +199,11 @@ def test_a_damaged_index_is_exit_6_and_says_what_to_delete(call: Call, world: Wo
         file.write_bytes(b"this is no database " * 500)
     said = call("search", "router")
     assert said.code == 6
-    assert "The index is damaged (SQLite: file is not a database)" in said.err and str(index) in said.err
+    assert (
+        "The index is damaged." in said.err
+        and "(SQLite: file is not a database)" in said.err
+        and str(index) in said.err
+    )
     assert "`openclaw-mem doctor --fix`" in said.err
     assert call("get", "MEMORY.md").code == 0
     failed = call("search", "router", "--json")

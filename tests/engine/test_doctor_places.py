@@ -15,7 +15,9 @@ import pytest
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import fix
 from openclaw_mem_engine.doctor.location_checks import check_size
+from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.notes.editor import NoteEditor
 from openclaw_mem_engine.providers.base import Usage
 from openclaw_mem_engine.providers.factory import RECORDS_FILE
 from openclaw_mem_engine.providers.records import ProviderRecords
@@ -43,6 +45,24 @@ def test_left_overs_of_killed_rebuilds_are_told_and_removed(settings: Settings) 
     assert looked(settings).findings == () and not left.exists()
 
 
+def test_what_a_killed_edit_left_among_the_notes_is_told_and_removed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise OSError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(NoteEditor, "_replace", killed)
+        patch.setattr(NoteEditor, "_finish_interrupted", lambda _: None)
+        with pytest.raises(WorkspaceError):
+            NoteEditor(settings).append("memory/network.md", "one more", "test")
+    (left,) = settings.workspace.rglob("*.tmp")
+    report = looked(settings)
+    assert named(report, "left-overs").evidence == (str(left),)
+    fix(settings, report)
+    assert looked(settings).findings == () and not left.exists()
+
+
 def test_files_of_others_are_no_left_overs(settings: Settings) -> None:
     name, folder = settings.index_path.name, settings.index_path.parent
     foreign = [
@@ -54,7 +74,7 @@ def test_files_of_others_are_no_left_overs(settings: Settings) -> None:
     aside_path(settings.index_path).write_bytes(b"x")
     report = looked(settings)
     assert len(named(report, "left-overs").evidence) == 1
-    assert fix(settings, report) == ["1 file of killed rebuilds removed"]
+    assert fix(settings, report) == ["1 file of killed rebuilds and edits removed"]
     assert [path.read_text() for path in foreign] == ["my own"] * 3
 
 
@@ -65,7 +85,7 @@ def test_what_could_not_be_removed_is_not_told_as_removed(settings: Settings) ->
     stuck.mkdir()  # which unlink refuses, also to root
     report = looked(settings)
     assert len(named(report, "left-overs").evidence) == 2
-    assert fix(settings, report) == ["1 file of killed rebuilds removed"]
+    assert fix(settings, report) == ["1 file of killed rebuilds and edits removed"]
     assert stuck.exists() and not left.exists()
 
 
@@ -169,7 +189,7 @@ def other_columns(path: Path) -> None:
 SPOILT: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "no database": (no_database, "is damaged", "rm -- "),
     "torn": (torn, "is damaged", "rm -- "),
-    "no table": (without_table, "is damaged (no table", "rm -- "),
+    "no table": (without_table, "(no table", "rm -- "),
     "other columns": (other_columns, "has other columns", "rm -- "),
     "foreign": (foreign, "is a database of something else", "mv -- "),
     "newer": (lambda path: sql(path, "PRAGMA user_version = 99"), "by a newer version", "git pull && "),

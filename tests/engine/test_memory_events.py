@@ -188,7 +188,7 @@ def test_a_sync_without_its_vectors_says_so_once(world: World) -> None:
                 memory.sync()
     (event,) = world.events()
     assert event.text == "4 files new or modified; vectors are missing."
-    assert "Embedding failed" in event.reason
+    assert "text without embeddings" in event.reason
 
 
 def test_a_search_that_fails_is_told_without_its_query(world: World) -> None:

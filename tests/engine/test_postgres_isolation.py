@@ -117,6 +117,7 @@ CALLS: dict[str, Callable[[PostgresIndex], Any]] = {
     "new_generation": _generation,
     "notes": lambda s: s.notes,
     "opened": lambda s: s.opened,
+    "was_empty": lambda s: s.was_empty,
     "packed_lines": lambda s: s.packed_lines(IDS, FINGERPRINT.space),
     "passages": lambda s: [*s.passages()],
     "provide": lambda s: s.provide("plain", "named", "lines", progress=lambda *_: None),

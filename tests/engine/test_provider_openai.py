@@ -257,6 +257,10 @@ def test_a_server_that_asks_for_too_much_patience_is_not_waited_for() -> None:
             embedder_for(server, clock).embed_documents(["x"])
         assert len(server.requests) == 1
     assert (caught.value.status, caught.value.retry_after_s) == (429, 300)
+    day = "86400 s; the next try is after 600 s at most"
+    limited = running_server(forever=faulty.rate_limited("86400"))
+    with limited as server, pytest.raises(RequestFailed, match=day):
+        embedder_for(server, clock).embed_documents(["x"])
     # A query waits less: keyword search can answer meanwhile.
     with running_server(forever=faulty.rate_limited("20")) as server, pytest.raises(RequestFailed):
         embedder_for(server, clock).embed_query("x")

@@ -58,6 +58,8 @@ class Work:
 class Idle:
     """The store and the event log of a coordinator whose update does not use them."""
 
+    was_empty = False
+
     def __init__(self, path: Path) -> None:
         self.path = path
 

@@ -464,9 +464,11 @@ def test_the_event_log_is_on_the_same_axis(settings: Settings) -> None:
     whose: Any = {"agent": settings.agent, "workspace": str(settings.workspace)}
     log.add("fallback", "full-text instead of openai", reason="401", **whose)
     log.add("doctor", "0 errors", **whose)
+    log.add("sync", "The sync failed.", counts={"failed": 1}, **whose)
     log.add("sync", "of another", agent="other", workspace="/x")
     log.close()
-    assert [(moment.kind, moment.why) for moment in read_timeline(settings).moments] == [("fallback", "401")]
+    found = {(moment.kind, moment.state, moment.why) for moment in read_timeline(settings).moments}
+    assert found == {("fallback", "", "401"), ("sync", "failed", "")}
 
 
 def test_the_demo_has_one_of_each(tmp_path: Path, settings: Settings) -> None:

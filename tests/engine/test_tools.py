@@ -184,7 +184,7 @@ def test_a_failing_index_is_an_answer_and_not_an_exception(tmp_path: Path) -> No
         backend_of(memory).store._db._writer.execute("DROP TABLE chunks")  # type: ignore[attr-defined]
         found = memory_search(memory, {"query": "router"})
         assert found["unavailable"] is True
-        assert "could not be used" in found["error"]
+        assert "is damaged" in found["error"]
 
 
 def test_without_embeddings_the_mode_says_so(tmp_path: Path) -> None:

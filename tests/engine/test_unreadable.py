@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,18 @@ from typing import Any
 import pytest
 
 from openclaw_mem_engine.config.settings import ChunkingSettings, Settings
+from openclaw_mem_engine.curation.curator import Curator
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import SkippedFile
 from openclaw_mem_engine.sync.changes import unreadable_now
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.workspace.listing import list_memory
+from openclaw_mem_engine.workspace.opening import UNREADABLE
 from support.damage import looked, named
 from support.memories import open_memory, settings_for, write_notes
 from support.transcripts import message, with_sessions
+from support.users import unprivileged_folder
 
 NOTES = {
     "MEMORY.md": "The router is gull.\n",
@@ -268,3 +271,14 @@ def test_notes_that_are_all_gone_are_kept_until_told_otherwise(tmp_path: Path, f
         assert memory.sync().files == 2
         (workspace / "MEMORY.md").unlink()
         assert memory.sync().removed == ("MEMORY.md",)
+
+
+def test_a_memory_md_that_may_not_be_read_is_not_taken_for_none() -> None:
+    with unprivileged_folder() as folder:
+        settings = settings_for(write_notes(folder / "ws", NOTES), folder / "home")
+        (settings.workspace / "MEMORY.md").chmod(0)
+        with closing(Curator.of(settings)) as curator:
+            budget = curator.material().budget
+        assert (budget.path, budget.sentence) == ("", f"MEMORY.md was not read: {UNREADABLE}")
+        (root,) = [check for check in looked(settings).checks if check.name == "root files"]
+        assert root.detail == f"MEMORY.md: {UNREADABLE}"

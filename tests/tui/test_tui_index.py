@@ -826,7 +826,7 @@ async def test_damage_while_it_runs_is_said_everywhere_until_a_rebuild(tmp_path:
         )
         lab(pilot.app).search.trouble(lab(pilot.app).search.view.error)  # type: ignore[arg-type]
         drawn = soundness(lab(pilot.app).search.view, lab(pilot.app).search.activity, 120)  # type: ignore[arg-type]
-        assert sum("The index is damaged (" in text_of(row) for row in drawn) == 1, "the same message once"
+        assert sum("The index is damaged." in text_of(row) for row in drawn) == 1, "the same message once"
         await press(pilot, "3")
         facts = shown(screen, "#facts")
         assert "✗ damaged · F repairs" in facts and "fresh" not in facts

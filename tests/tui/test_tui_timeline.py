@@ -15,9 +15,10 @@ from lab_world import LARGE, SMALL, lab, plain, press, settled
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.api import Memory
+from openclaw_mem_engine.timeline.model import Moment
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
-from openclaw_mem_tui.features.timeline.render import _scale, facts
+from openclaw_mem_tui.features.timeline.render import _scale, facts, mark_of
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.widgets.dialogs import HelpText
@@ -295,3 +296,8 @@ def test_the_scale_of_the_chart_holds_the_peak(rows: int, peak: int) -> None:
     top, row = _scale(176_000, peak, rows)
     assert top >= peak and 0 <= row < rows
     assert _scale(0, peak, rows) == (max(peak, 1), -1)
+
+
+def test_a_sync_that_failed_has_not_the_mark_of_one_that_worked() -> None:
+    assert mark_of(Moment(0.0, "sync", "")) == ("·", "sync", "dim")
+    assert mark_of(Moment(0.0, "sync", "", "failed")) == ("✗", "sync", "bad")

@@ -235,7 +235,7 @@ timeline: show when memory was written and read, and missed flushes
   --session ID  only this session, named as for flush
   --since
   --kind K...   only these kinds, separated by commas: flush, compaction, snapshot, write, search, sync,
-      rebuild, fallback, recovered, search-failed, denied, edit
+      rebuild, fallback, recovered, search-failed, denied, edit, missed
   --limit N     the last N sessions (default: 20); --json lists all
 
 == settings and models

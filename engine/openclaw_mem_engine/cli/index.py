@@ -114,8 +114,10 @@ def report_lines(report: SyncReport, *, chunks: bool = True) -> list[str]:
     did = report.changed or report.refused or report.removed
     # Neither an index without the vectors it should have is up to date, nor one of notes that are all gone.
     rest = "Up to date" if report.files else "Nothing to index"
-    if report.incomplete or any(file.path == WHOLE for file in report.skipped):
+    if any(file.path == WHOLE for file in report.skipped):
         rest = "Unchanged"
+    elif report.incomplete:
+        rest = "Incomplete"
     made = "Rebuilt" if report.rebuilt else "Indexed" if did else rest
     held = counted(report.files, "file") + (f", {counted(report.chunks, 'chunk')}" if chunks else "")
     lines = [f"{made}: {held} in {duration(report.seconds)}."]

@@ -118,7 +118,9 @@ def _lines(
     if probes:
         yield ""
         yield strong("probed now")
-        asked = [(p.name, p.role, one_line(p.error) or _milliseconds(p.ms)) for p in probes]
+        said = {link.why for link in chain if link.state == "failed"}
+        errors = ["fails, see above" if p.error in said else one_line(p.error) for p in probes]
+        asked = [(p.name, p.role, why or _milliseconds(p.ms)) for p, why in zip(probes, errors, strict=True)]
         yield from _wrapped(asked)
     used = [link for link in chain if link.in_use]
     if used:

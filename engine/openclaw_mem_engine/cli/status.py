@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from argparse import Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import check_workspace, looking, say_warnings, settings_of
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 _NAMED = 3
 #: Columns of the name of a fact, with the blanks after it.
 _NAME_WIDTH = 11
+#: What is counted in an index.
+_COUNTED = frozenset({"files", "chunks", "unshown", "cache", "BM25", "vectors"})
 _STATES: dict[AnatomyState, str] = {
     "indexed": "up to date",
     "changed": "modified since it was indexed: the next sync makes these chunks",
@@ -63,7 +66,7 @@ _STATES: dict[AnatomyState, str] = {
 
 def run(arguments: Namespace) -> int:
     """Print what is configured and what is there. Changes nothing, makes nothing."""
-    from openclaw_mem_engine.stores.damage import damage_note, file_damage
+    from openclaw_mem_engine.retrieval.freshness import note_no_notes
     from openclaw_mem_engine.workspace.listing import unlisted_notes
 
     settings = settings_of(arguments)
@@ -76,12 +79,11 @@ def run(arguments: Namespace) -> int:
         if not arguments.json:
             show(None, _configured(settings), as_json=False)
         raise
-    # A small file was read as a whole before.
-    small = any(note.code == "index-damaged" for note in status.notes)
-    damage = None if small else file_damage(settings)
     if not exists:  # the temporary one is of no interest
         status = dataclasses.replace(status, index_path=str(settings.index_path), index_bytes=0)
-    notes = [*status.notes] if damage is None else [*status.notes, damage_note(damage)]
+    notes = _checked(settings, status.notes)
+    if not status.files:
+        note_no_notes(settings, status.freshness, notes)
     if unlisted := unlisted_notes(settings):
         notes.append(Note("unlisted-notes", unlisted))
     status = dataclasses.replace(status, notes=tuple(notes))
@@ -90,6 +92,15 @@ def run(arguments: Namespace) -> int:
     lines = _status_lines(status, total(unshown.values()), can)
     show(data, lines, as_json=arguments.json)
     return _exit_code(index_state(status.freshness, status.notes))
+
+
+def _checked(settings: Settings, notes: Sequence[Note]) -> list[Note]:
+    """These notes of an index, and that of its damage: of a small file they have it."""
+    from openclaw_mem_engine.stores.damage import damage_note, file_damage
+
+    known = any(note.code == "index-damaged" for note in notes)
+    damage = None if known else file_damage(settings)
+    return [*notes] if damage is None else [*notes, damage_note(damage)]
 
 
 def _exit_code(state: str) -> int:
@@ -113,25 +124,28 @@ def _configured(settings: Settings) -> list[str]:
 def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[str]:
     now = time.time()
     fresh = status.freshness
-    stale_since = fresh.stale_since if fresh.state == "stale" else None
-    since = "" if stale_since is None else f" since {moment(stale_since, now)}"
-    if fresh.state == "stale" and not fresh.changed_count and fresh.emptied is None:
+    state, since = index_state(fresh, status.notes), ""
+    if state == "stale" and fresh.stale_since is not None:
+        since = f" since {moment(fresh.stale_since, now)}"
+    elif state == "stale" and not fresh.changed_count and fresh.emptied is None:
         since = " (the settings changed)"
     synced = "never" if fresh.synced_at is None else f"{duration(now - fresh.synced_at)} ago"
     asked = status.requested_provider
     provider = status.provider if asked == status.provider else f"{status.provider} (configured: {asked})"
-    damaged = says_damage(status.notes)
-    vectors = "vectors not known" if damaged else f"{status.vectors:,} with a vector"
+    damaged = state == "damaged"
     size = byte_size(status.index_bytes) if status.index_bytes else "not built yet"
+    if not status.index_bytes and Path(status.index_path).is_file():
+        size = "empty: 0 bytes"
     excluded, unit = sum(not file.of_workspace for file in fresh.skipped), "chunk" if can.chunks else "text"
     rows = [
         ("agent", one_line(status.agent)),
         ("workspace", one_line(status.workspace)),
         ("index", f"{one_line(status.index_path)} ({size})"),
-        ("state", f"{index_state(fresh, status.notes)}{since}, last synced: {synced}"),
+        ("state", f"{state}{since}, last synced: {synced}"),
+        *([("", "what it holds is not known")] if damaged else []),
         *([("", _changes(status))] if fresh.changed_count and not damaged else []),
         ("files", f"{status.files:,}" + (f", {excluded:,} excluded" if excluded else "")),
-        (f"{unit}s", f"{status.chunks:,}, {vectors}"),
+        (f"{unit}s", f"{status.chunks:,}, {status.vectors:,} with a vector"),
         *([("unshown", _never_shown(unshown))] if can.chunks else []),
         ("provider", provider),
         ("model", f"{status.model or '–'} · languages: {status.languages}"),
@@ -141,13 +155,15 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
         ("backend", status.backend),
         ("profile", status.profile),
     ]
+    if damaged:
+        rows = [row for row in rows if row[0] not in _COUNTED]
     if status.fallback is not None:
         rows.append(("fallback", f"from {status.fallback.origin}: {one_line(status.fallback.reason)}"))
         rows.append(("", fallback_words(status.fallback, now)))
     used = [link for link in status.chain if link.in_use]
     today = summed(status.usage, used, since=clock_text(now, "%Y-%m-%d"))
     for name, texts in (
-        ("in use", [_link(link, now, damaged, unit) for link in used]),
+        ("providers", [_link(link, now, damaged, unit) for link in used]),
         ("used today", map(_spent, today)),
     ):
         rows += [("" if number else name, text) for number, text in enumerate(texts)]
@@ -199,7 +215,7 @@ def run_files(arguments: Namespace) -> int:
     say_warnings(settings)
     with looking(settings) as memory:
         overview, notes = memory.overview(), memory.notes
-    state = index_state(overview.freshness, notes)
+    state = index_state(overview.freshness, _checked(settings, notes))
     rows = [row for row in overview.files if row.state != "indexed" or not arguments.changed]
     files, differences = [row.to_dict() for row in rows], list(overview.differences)
     data = {"state": state, "files": files, "differences": differences}
@@ -221,7 +237,7 @@ def _file_lines(overview: Overview, rows: Sequence[FileRow], state: str) -> list
     text = f"{counted(counts.files, 'file')} with {counted(counts.chunks, 'chunk')} in the index"
     waiting = overview.number(*FILES_WAITING)
     if state == "damaged":
-        text += ", which is damaged: `openclaw-mem doctor --fix` repairs it"
+        text = "the index is damaged, what it holds is not known: `openclaw-mem doctor --fix` repairs it"
     elif waiting:
         text += f", {counted(waiting, 'file')} to sync: `openclaw-mem index`"
     elif overview.differences:
@@ -248,15 +264,17 @@ def run_chunks(arguments: Namespace) -> int:
     settings = settings_of(arguments)
     say_warnings(settings)
     with looking(settings) as memory:
-        anatomy = memory.anatomy(path)
-    show(anatomy.to_dict(), _summary_lines(anatomy), as_json=arguments.json)
+        anatomy, notes = memory.anatomy(path), _checked(settings, memory.notes)
+    damage = [one_line(note.text) for note in notes if says_damage((note,))]
+    data = anatomy.to_dict() | {"damage": damage}
+    show(data, _summary_lines(anatomy, damage), as_json=arguments.json)
     for line in _text_lines(anatomy) if arguments.text and not arguments.json else ():
         out(line)
-    return 0
+    return _exit_code("damaged") if damage else 0
 
 
-def _summary_lines(anatomy: Anatomy) -> list[str]:
-    """One line a chunk."""
+def _summary_lines(anatomy: Anatomy, damage: list[str]) -> list[str]:
+    """One line a chunk; what an index with ``damage`` has of it is not known."""
     rows = [
         (
             f"#{number}",
@@ -264,16 +282,16 @@ def _summary_lines(anatomy: Anatomy) -> list[str]:
             counted(piece.tokens, "token"),
             f"{counted(piece.overlap, 'token')} overlap" if piece.overlap else "",
             "part of a line" if piece.partial else "",
-            "BM25" if piece.keyword else "no BM25",
-            "vector" if piece.embedded else "no vector",
+            "" if damage else "BM25" if piece.keyword else "no BM25",
+            "" if damage else "vector" if piece.embedded else "no vector",
         )
         for number, piece in enumerate(anatomy.pieces, 1)
     ]
     state = _STATES[anatomy.state]
     if anatomy.state == "refused" and not anatomy.stored:
         state = "excluded: not in the index"
-    title = f"{one_line(anatomy.path)}: {state}"
-    lines = [strong(title), *([one_line(anatomy.why)] if anatomy.why else [])]
+    title = f"{one_line(anatomy.path)}: {'in an index that is damaged' if damage else state}"
+    lines = [strong(title), *damage, *([one_line(anatomy.why)] if anatomy.why else [])]
     lines += indented(aligned(rows))
     limits = f"of at most about {anatomy.chunk_tokens} tokens, overlap {anatomy.chunk_overlap}"
     cut = f"{counted(len(rows), 'chunk')} {limits}."

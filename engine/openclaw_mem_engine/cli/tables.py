@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.answer import Matches
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 #: Dropped rows that ``--explain`` prints; the rest is counted.
 DROPPED_SHOWN = 8
+_SCORE = re.compile(r"-?\d*\.\d+")
 _SNIPPET_LINES = 3
 #: A sync before the search that took less is not mentioned, seconds.
 _WAITED_S = 0.05
@@ -124,16 +125,21 @@ def _dropped_lines(answer: Answer) -> Iterator[str]:
     if not dropped:
         return
     yield strong(f"not returned ({len(dropped):,}{f'; outside the pool: {outside:,}' if outside else ''})")
+    # Those that follow each other for one reason, but for scores, are one line.
+    groups = [[*same] for _, same in groupby(dropped, lambda row: _SCORE.sub("", row.outcome.reason or ""))]
+    del groups[DROPPED_SHOWN:]
     rows = []
-    for row in dropped[:DROPPED_SHOWN]:
+    for row, *same in groups:
         score, reason = final_score(row, answer.trace.knobs), one_line(row.outcome.reason or "")
-        rows.append((score, _location(row), (row.outcome.stage or "").replace("_", " "), reason))
-    for row, line in zip(dropped, indented(aligned(rows)), strict=False):
+        where = _location(row) + (f" and {len(same):,} more" if same else "")
+        rows.append((score, where, (row.outcome.stage or "").replace("_", " "), reason))
+    for (row, *_), line in zip(groups, indented(aligned(rows)), strict=True):
         yield from hanging(line, 11)
         if row.outcome.stage == "mmr" and (compared := diversity(row, answer.trace)):
             yield from map(dim, hanging(_INDENT + one_line(compared), len(_INDENT) + 2))
-    if len(dropped) > DROPPED_SHOWN:
-        yield dim(f"  {len(dropped) - DROPPED_SHOWN:,} more; --json --explain lists them all")
+    if len(dropped) > len(groups):
+        others = len(dropped) - sum(map(len, groups))
+        yield dim(f"  {f'{others:,} more; ' if others else ''}--json --explain lists them all")
     yield ""
 
 
@@ -180,7 +186,9 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
         left = [file for file in fresh.skipped if not file.by_rule and not file.of_workspace]
         if left:  # what is not indexed of the workspace itself is a note
             more = f" ({len(left) - 1:,} more: `openclaw-mem status`)" if left[1:] else ""
-            yield f"{marked('not indexed')}: {one_line(left[0].text)}{advice(more)}"
+            # What was indexed before is kept, and found.
+            state = "cannot be read" if left[0].transient else "not indexed"
+            yield f"{marked(state)}: {one_line(left[0].text)}{advice(more)}"
 
 
 def _profile(answer: Answer) -> str:

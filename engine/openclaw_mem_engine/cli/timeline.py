@@ -22,18 +22,19 @@ if TYPE_CHECKING:
 
 _LIMIT = 20
 _RESULTS_SHOWN = 6
+_BAD = ("failed", "stopped", "killed", "skipped")
 
 
 def run(arguments: Namespace) -> int:
     """Print what happened in each session, the latest last, and then what belongs to none."""
     from openclaw_mem_engine.lifecycle.sessions import find_session
     from openclaw_mem_engine.timeline.merge import read_timeline
-    from openclaw_mem_engine.timeline.model import MOMENT_KINDS
+    from openclaw_mem_engine.timeline.model import ASKED_KINDS
     from openclaw_mem_engine.timeline.writes import by_file_and_day
 
     kinds = {name.strip() for part in arguments.kind for name in part.split(",")}
-    if unknown := sorted(kinds - set(MOMENT_KINDS)):
-        raise unknown_kind(unknown[0], MOMENT_KINDS)
+    if unknown := sorted(kinds - set(ASKED_KINDS)):
+        raise unknown_kind(unknown[0], ASKED_KINDS)
     since = moment_of(arguments.since, time.time()) if arguments.since is not None else None
     limit = whole_number(arguments.limit, "--limit", 1) or _LIMIT
     settings = warned_settings(arguments)
@@ -97,7 +98,7 @@ def _session(session: Session, columns: int) -> Iterator[str]:
 
 def _moment(moment: Moment, columns: int) -> Iterator[str]:
     at, kind = clock_text(moment.at, "%Y-%m-%d %H:%M"), pad(moment.kind, 13)
-    mark = marked if moment.is_missed or moment.state in ("failed", "skipped") else str
+    mark = marked if moment.is_missed or moment.state in _BAD else str
     lines = partial(wrap, width=columns, subsequent_indent=" " * 18)
     yield from map(mark, lines(f"{at}  {kind}  {one_line(moment.summary)}"))
     if moment.why:

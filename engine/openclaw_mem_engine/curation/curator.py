@@ -70,7 +70,8 @@ class Curator:
         self._end_dry_run()
         settings = self.settings
         listing = notes_of(settings)
-        texts, unread = {}, []
+        texts = {}
+        unread = [f"{file.path} was not read: {file.reason}" for file in listing.skipped if file.transient]
         for file in listing.files:
             try:
                 texts[file.path] = self.editor.read(file.path) or ""

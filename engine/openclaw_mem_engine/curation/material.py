@@ -118,19 +118,21 @@ class Recall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """``path`` is "" without a MEMORY.md; ``characters`` (UTF-16 units) are handed to an agent up to
-    ``limit``, cut after line ``cut_after`` (None: whole)."""
+    """``path`` is "" without a MEMORY.md that could be read, and ``unread`` says why it could not;
+    ``characters`` (UTF-16 units) are handed to an agent up to ``limit``, cut after line ``cut_after`` (None:
+    whole)."""
 
     path: str
     lines: int
     characters: int
     limit: int
     cut_after: int | None
+    unread: str = ""
 
     @property
     def sentence(self) -> str:
         if not self.path:
-            return "there is no MEMORY.md"
+            return self.unread or "there is no MEMORY.md"
         size = f"{self.path}: {self.lines:,} lines ({BUDGET_LINES} advised), "
         size += f"{self.characters:,} of {self.limit:,} characters"
         return (
@@ -142,7 +144,7 @@ class Budget:
         return self.lines > BUDGET_LINES or self.characters > self.limit
 
     def to_dict(self) -> dict[str, Any]:
-        return dict(as_json(self)) | {"advisedLines": BUDGET_LINES}
+        return dict(as_json(self, unread="")) | {"advisedLines": BUDGET_LINES}
 
 
 class FileUse(NamedTuple):
@@ -190,6 +192,7 @@ class Material:
             utf16_length(text),
             self.bootstrap_limit,
             cut.last_line if (cut := bootstrap_cut(text, self.bootstrap_limit)) else None,
+            next((line for line in self.unread if line.startswith(ROOT_FILES)), ""),
         )
 
     @cached_property

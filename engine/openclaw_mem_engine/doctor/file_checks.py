@@ -313,7 +313,8 @@ def check_bootstrap(settings: Settings, out: Outcome) -> None:
             continue  # on a disk that ignores case
         try:
             text = read_note(str(path), str(settings.workspace), settings.max_file_bytes).text
-        except NoteRefused:
+        except NoteRefused as refusal:
+            sizes += [f"{name}: {refusal.reason}"] if refusal.kind != "missing" else []
             continue
         limit = settings.bootstrap.max_chars
         cut = bootstrap_cut(text, limit)

@@ -13,6 +13,7 @@ from pathlib import Path
 from openclaw_mem_engine.commands import FIX, UPGRADE
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexUnavailable, disk_full
+from openclaw_mem_engine.notes.editor import NoteEditor
 from openclaw_mem_engine.providers.factory import RECORDS_FILE
 from openclaw_mem_engine.providers.records import SCHEMA as RECORDS
 from openclaw_mem_engine.sanitize import counted, counted_are
@@ -153,18 +154,22 @@ def _megabytes(paths: Iterable[Path]) -> str:
 
 
 def check_left_overs(settings: Settings, out: Outcome) -> None:
-    """No rebuild that was killed left its files."""
+    """Neither a rebuild nor an edit of a note that was killed left its files."""
     owner = SyncLock(settings.index_path).owner()
     left = files.leftovers(settings.index_path)
+    edits = NoteEditor(settings).unfinished()
     damaged = files.with_companions(files.damaged_path(settings.index_path))
     out.detail = (
-        f"{counted(len(left), 'file')}; no other process is writing"
+        f"{counted(len(left) + len(edits), 'file')}; no other process is writing"
         if owner is None
         else f"process {owner.pid} is {owner.what} now"
     )
     if left and owner is None:
         text = f"{counted_are(len(left), 'file')} left by rebuilds that were killed ({_megabytes(left)})."
         out.add("left-overs", "warning", text, (path.name for path in left), FIX)
+    if edits:
+        text = f"{counted_are(len(edits), 'file')} of an edit of a note that did not end."
+        out.add("left-overs", "warning", text, map(str, edits), FIX)
     if damaged:
         text = f"A damaged index that was replaced is kept ({_megabytes(damaged)}); you can delete it."
         out.add(
@@ -253,8 +258,9 @@ def repair_locations(settings: Settings, codes: set[str]) -> list[str]:
     other process rebuilds it."""
     done = []
     if "left-overs" in codes:
-        number = files.sweep(settings.index_path, of_all=True)
-        done.append(f"{counted(number, 'file')} of killed rebuilds removed")
+        edits = NoteEditor(settings).settle()
+        number = files.sweep(settings.index_path, of_all=True) + edits
+        done.append(f"{counted(number, 'file')} of killed rebuilds and edits removed")
     if "log-large" in codes:
         with closing(Database(settings.index_path, extension=False)) as database:
             database.merge_log()

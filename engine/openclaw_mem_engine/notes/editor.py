@@ -129,11 +129,21 @@ class NoteEditor:
                 break
         return found
 
-    def settle(self) -> None:
-        """Finish what a killed process has left, so that the history is complete."""
-        if self._interrupted():
+    def settle(self) -> int:
+        """Finish what a killed process has left, so that the history is complete: how many files it was."""
+        if found := self._interrupted():
             with self._locked():
                 pass
+        return len(found)
+
+    def unfinished(self) -> list[Path]:
+        """The temporary files of edits that have not ended, in the folders of their notes."""
+        found = []
+        for folder in self._interrupted():
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                temporary = Path(json.loads(read_file(folder / "edit.json"))["temporary"])
+                found += [temporary] if temporary.exists() else []
+        return found
 
     def before(self, number: int) -> str | None:
         """The text of the note before an edit; None when there was no note. Raises UsageError."""

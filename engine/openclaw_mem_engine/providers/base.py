@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     Keep: TypeAlias = Callable[[Sequence[int], Sequence[Vector | None]], None]
 
 F = TypeVar("F", bound="np.floating[Any]")
+#: The longest wait that a server may ask for, in seconds. A retry that is further away was stored before the
+#: clock of this machine was changed, and does not count.
+LONGEST_HINT_S = 600.0
 #: What a text is embedded for; some models make other vectors for queries than for documents.
 Purpose = Literal["query", "document"]
 

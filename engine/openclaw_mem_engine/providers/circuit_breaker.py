@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.providers.base import (
+    LONGEST_HINT_S,
     BadAnswer,
     NotConfigured,
     ProcessEnded,
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
 FIRST_WAIT_S = 5.0
 LONGEST_WAIT_S = 300.0
 JITTER = 0.2
-#: The longest wait that a server may ask for, in seconds. A retry that is further away was stored before the
-#: clock of this machine was changed, and does not count.
-LONGEST_HINT_S = 600.0
 #: A good answer is stored when something changes, otherwise at most this often, in seconds.
 REMEMBER_OK_S = 60.0
 

@@ -297,7 +297,7 @@ class ListBuilder:
         """Note what could not be read. The first vector space is the one that is fused by default; another is
         compared with it. The repair is said once."""
         error, repair = damage.error, "" if says_damage(self._notes) else f" {damage.error.repair}"
-        unread = f"cannot all be read ({error.cause or error.__cause__ or error}).{repair}"
+        unread = f"cannot all be read.{repair} ({error.cause or error.__cause__ or error})"
         asked = self._asked.get(damage.space) if damage.space is not None else None
         if damage.kind == "lexical":  # vectors remain
             start = "BM25 in part" if any(found.id == BM25 for found in self.lists) else "Vectors only"

@@ -288,15 +288,15 @@ def explained(error: Exception, path: Path, schema: Schema) -> Trouble:
     if isinstance(error, Trouble):
         return Trouble(error.kind, f"{path} {error}.")
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
-        return Trouble("locked", f"Another program keeps {path} locked ({error}). End it, and try again.")
+        return Trouble("locked", f"Another program keeps {path} locked. End it, and try again. ({error})")
     if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and is_full(path.parent)):
         return Trouble("full", disk_full(path))
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, TypeError, ValueError)):
         text = f"Remove it: it holds only {schema.lost}, and a new one is made."
-        return Trouble("damaged", f"{path} is damaged ({error}). {text}")
+        return Trouble("damaged", f"{path} is damaged. {text} ({error})")
     reason = error.strerror if isinstance(error, OSError) else error
     text = "Check its permissions and its folder's, or set OPENCLAW_MEM_HOME to a folder of yours."
-    return Trouble("out-of-reach", f"{path} cannot be used ({reason}). {text}")
+    return Trouble("out-of-reach", f"{path} cannot be used. {text} ({reason})")
 
 
 def tables_of(connection: apsw.Connection) -> dict[str, list[str]]:

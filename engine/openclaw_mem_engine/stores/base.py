@@ -254,6 +254,8 @@ class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, SharedI
 
     #: How many files were opened so far: what ``follow`` returned last.
     opened: int = 1
+    #: Whether there was a file of 0 bytes when it was opened first.
+    was_empty: bool = False
 
     def new_generation(self, fingerprint: Fingerprint, without: Space | None = None) -> Generation:
         """Begin an empty generation. It takes every usable embedding over, but none of the space ``without``

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.providers.base import Floats
 
-#: The largest file that a process which opens it for one search reads whole: 16 ms.
-MOST_BYTES = 8 << 20
+#: The largest file that a process which opens it for one search reads whole: 32 ms.
+MOST_BYTES = 4 << 20
 #: Steps of SQLite's machine between two looks at the cancel token.
 _STEPS = 50_000
 
@@ -127,7 +127,7 @@ class LateRanks:
 
 def file_damage(settings: Settings, cancel: CancelToken | None = None) -> IndexDamaged | None:
     """What is damaged in the tables of the builtin index, by what SQLite finds or by the checksums of chunks
-    and vectors; about 3 ms for each MB. None when nothing is, or there is no such file. Chunks are not
+    and vectors; about 8 ms for each MB. None when nothing is, or there is no such file. Chunks are not
     compared with notes, nor words with chunks: the doctor does that. Raises Cancelled, IndexUnavailable."""
     import apsw
 
@@ -145,9 +145,10 @@ def file_damage(settings: Settings, cancel: CancelToken | None = None) -> IndexD
             if cancel is not None:
                 connection.set_progress_handler(cancel.is_set, _STEPS)
             connection.execute("BEGIN")
-            # Table by table: the contents of virtual ones are tables too, and their own check takes longer.
-            sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
-            tables = connection.execute(sql).fetchall()
+            # Those of full text are virtual, and need the module that made them.
+            words = "ENABLE_FTS5" in apsw.compile_options
+            sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND (rootpage > 0 OR ?)"
+            tables = connection.execute(sql, (words,)).fetchall()
             for (name,) in tables:
                 ((said,), *_) = connection.execute(f'PRAGMA quick_check("{name}")').fetchall()
                 if said != "ok":

@@ -19,7 +19,7 @@ from openclaw_mem_engine.errors import (
     IndexUnavailable,
     OpenClawMemError,
 )
-from openclaw_mem_engine.model import WAITING, Progress
+from openclaw_mem_engine.model import WAITING, Note, Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.sqlite.files import has_leftovers, make_folder, sweep
@@ -31,6 +31,7 @@ from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from openclaw_mem_engine.workspace.walk import Listing
 
 _POLL_S = 0.1
+_EMPTIED = "The index file had lost its content (0 bytes) and was built anew from your notes."
 
 #: A context in which a sync works; it is given the report, which is filled in meanwhile.
 During = Callable[[SyncReport], AbstractContextManager[None]]
@@ -98,6 +99,8 @@ class SyncCoordinator:
                 self._events.syncing(report, lambda: self._will_rebuild(request)),
             ):
                 opened = self._store.follow()
+                if self._store.was_empty and self._store.fingerprint() is None and self._events.has_synced:
+                    report.notes.append(Note("emptied", _EMPTIED, "warning"))
                 same = seen.version is not None and seen.version == (opened, self._store.generation())
                 update(
                     self._settings,

@@ -78,6 +78,11 @@ class Journal:
             if self._on_adding is not None:
                 self._on_adding(0, 0, "")
 
+    @property
+    def has_synced(self) -> bool:
+        """Whether the last sync that is written down was a complete one."""
+        return self.log.last_state("sync", well=_WELL, **self._of)[0] == _WELL
+
     @contextmanager
     def syncing(self, report: SyncReport, will_rebuild: Callable[[], bool]) -> Iterator[None]:
         """Write down what the sync in the body did, or why it failed; nothing when there was nothing to do.
@@ -137,7 +142,7 @@ class Journal:
             parts.append(f"{counted(made, 'text')} embedded")
         if failures:
             parts.append("vectors are missing")
-        why = [note.text for note in report.notes if note.code == "rebuilt"]
+        why = [note.text for note in report.notes if note.code in ("rebuilt", "hollow", "emptied")]
         if report.left_out and not report.rebuilt:
             old = dict.fromkeys(report.removed, " (its old text was removed)")
             texts = [f"{file.path}: {file.reason}{old.get(file.path, '')}" for file in report.left_out]

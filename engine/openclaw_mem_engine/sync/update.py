@@ -142,7 +142,7 @@ class _Update:
         self.report.notes += dict.fromkeys(embedding.notes)
         if embedding.failure is not None:
             failure = embedding.failure
-            text = f"Embedding failed: {failure} Only BM25 finds new text until embedding works."
+            text = f"{failure} Only BM25 finds text without embeddings until embedding works."
             self._note_failure(failure, text)
         primary_failed = failure is not None and not isinstance(failure, OutOfTime)
         for embedder in beside_of(self.embedders, primary_failed=primary_failed):

@@ -31,7 +31,16 @@ from openclaw_mem_engine.state.events import (
     printable,
 )
 from openclaw_mem_engine.timeline.flushes import Facts, moments_of
-from openclaw_mem_engine.timeline.model import MOMENT_KINDS, Curve, Kind, Moment, Session, Timeline, Write
+from openclaw_mem_engine.timeline.model import (
+    MOMENT_KINDS,
+    Curve,
+    Kind,
+    Moment,
+    Session,
+    State,
+    Timeline,
+    Write,
+)
 from openclaw_mem_engine.timeline.reading import Transcripts
 from openclaw_mem_engine.timeline.records import LATEST, Scan
 from openclaw_mem_engine.timeline.writes import edit_moments, git_writes
@@ -204,7 +213,7 @@ def _of_event(event: Event, edits: dict[int, Moment]) -> Moment:
         at=event.at,
         kind=cast("Kind", event.kind),
         text=whose.text,
-        state=whose.outcome,
+        state=whose.outcome or cast("State", event.ended),
         session=printable(whose.session),
         why=event.reason,
         writes=edit.writes if edit is not None else (),

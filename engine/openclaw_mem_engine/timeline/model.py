@@ -26,14 +26,18 @@ Kind: TypeAlias = Literal[
     "edit",
 ]
 MOMENT_KINDS: tuple[Kind, ...] = get_args(Kind)
+#: What can be asked for: kinds, and the compactions without a flush.
+ASKED_KINDS = (*MOMENT_KINDS, "missed")
 #: Of a flush: wrote, no-reply, nothing, failed, skipped, recorded, open. Of a compaction: flushed, missed,
-#: unknown. Of a search: found, nothing, failed, open. Of others: "".
+#: unknown. Of a search: found, nothing, failed, open. Of others: how they ended, if not well.
 State: TypeAlias = Literal[
     "",
     "wrote",
     "no-reply",
     "nothing",
     "failed",
+    "stopped",
+    "killed",
     "skipped",
     "recorded",
     "open",
@@ -219,15 +223,16 @@ class Timeline:
     def only(
         self, *, kinds: Collection[str] = (), since: float | None = None, session: str | None = None
     ) -> Timeline:
-        """The part with moments of these kinds (none named: all), not before ``since`` (epoch seconds), of
-        the session with this id. Sessions whose last line is older than ``since`` are not in it; missed
-        flushes are counted whatever the kinds."""
+        """The part with moments of these ``ASKED_KINDS`` (none named: all), not before ``since`` (epoch
+        seconds), of the session with this id. Sessions whose last line is older than ``since`` are not in it;
+        missed flushes are counted whatever the kinds."""
 
         def later(moment: Moment) -> bool:
             return since is None or moment.at >= since
 
         def chosen(moment: Moment) -> bool:
-            return (not kinds or moment.kind in kinds) and later(moment)
+            wanted = not kinds or moment.kind in kinds or (moment.is_missed and "missed" in kinds)
+            return wanted and later(moment)
 
         sessions = tuple(
             replace(

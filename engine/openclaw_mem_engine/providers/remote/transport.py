@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed, stop_if_cancelled
+from openclaw_mem_engine.providers.base import LONGEST_HINT_S, BadAnswer, RequestFailed, stop_if_cancelled
 from openclaw_mem_engine.providers.remote.endpoint import (
     Quoting,
     check_sendable,
@@ -319,7 +319,9 @@ class Transport:
         if refusal.said:
             said += f": {refusal.said}"
         if refusal.hint_s is not None:
-            said += f" (the server asks to wait {refusal.hint_s:.0f} s)"
+            sooner = refusal.hint_s > LONGEST_HINT_S
+            most = f"; the next try is after {LONGEST_HINT_S:.0f} s at most" if sooner else ""
+            said += f" (the server asks to wait {refusal.hint_s:.0f} s{most})"
         meant = 401 if refusal.is_wrong_key else refusal.status
         return RequestFailed(
             f"{said.rstrip('.')}. {self._advice(meant)}", status=meant, retry_after_s=refusal.hint_s

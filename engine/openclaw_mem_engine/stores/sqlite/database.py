@@ -95,13 +95,14 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
         )
     if is_of_full_disk(error, path):
         return IndexUnavailable(disk_full(path, advice.again))
-    if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.TooBigError)):
+    lost = str(error).startswith(("no such table", "vtable constructor failed"))
+    if lost or isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.TooBigError)):
         return damaged(f"SQLite: {complaints(str(error))[0]}", path, advice.repair)
     if isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
         what = "opened" if isinstance(error, apsw.CantOpenError) else "written"
         why = "permission denied" if closed_to_user(path) else error
-        return IndexUnavailable(f"The index cannot be {what} ({why}). {access(path)} File: {path}")
-    return IndexUnavailable(f"The index {path} could not be used: {error}. {advice.check}")
+        return IndexUnavailable(f"The index cannot be {what}. {access(path)} File: {path} ({why})")
+    return IndexUnavailable(f"The index {path} could not be used. {advice.check} ({error})")
 
 
 def complaints(said: str) -> list[str]:

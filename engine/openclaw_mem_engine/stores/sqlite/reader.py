@@ -69,6 +69,7 @@ class SqliteReader:
         self._full_text = full_text
         self._following = threading.Lock()
         self._left: Database | None = None  # the one before: what other threads just read there goes on
+        self.was_empty = path.is_file() and not path.stat().st_size
         self._db = Database(path, extension=extension, or_read_only=True, page_bytes=page_bytes)
         self._meta = Meta(self._db)
         try:
@@ -163,8 +164,10 @@ class SqliteReader:
             trouble = FullTextRows.trouble(self._db.reader())
             tables = tables_of(self._db.reader()).values()
         if trouble is not None:
-            text = f"The full-text tables cannot all be read ({trouble})."
-            yield "words-damaged", f"{text} {IndexDamaged.repair}"
+            yield (
+                "words-damaged",
+                f"The full-text tables cannot all be read. {IndexDamaged.repair} ({trouble})",
+            )
         elif not all(self._db.read(f"SELECT rowid FROM {table} LIMIT 1") for table in tables):
             text = "The full-text tables have lost their rows: BM25 finds nothing."
             yield "full-text-missing", f"{text} {IndexDamaged.repair}"

@@ -203,10 +203,12 @@ class Meta:
         """What the index has lost by its own records; "" where they agree."""
         # 0.2 ms for 20,000 chunks: SQLite counts the entries of a covering index.
         sql = """SELECT (SELECT value + 0 FROM meta WHERE key = 'chunks'), (SELECT count(*) FROM chunks),
-            EXISTS(SELECT 1 FROM meta WHERE key = 'fingerprint')"""
-        ((had, now, known),) = self._db.read(sql)
+            EXISTS(SELECT 1 FROM meta WHERE key = 'fingerprint'), EXISTS(SELECT 1 FROM files)"""
+        ((had, now, known, files),) = self._db.read(sql)
         if now and not known:
             return "it has lost the record of its build settings"
+        if now and not files:
+            return "it has lost the records of its files"
         if (had or 0) > now:
             return f"it has lost {had - now:,} of {counted(had, 'chunk')}"
         return ""

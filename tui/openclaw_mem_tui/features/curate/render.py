@@ -64,7 +64,9 @@ def facts(state: CurateState, cells: int, *, brief: bool = False) -> list[Line]:
         said = " The notes are being read." if state.reading else " The notes could not be read."
         return [line((said, "dim")), ()]
     budget = material.budget
-    if not budget.path:
+    if budget.unread:
+        first = line((f" {fmt.inert(budget.unread)}", "bad"))
+    elif not budget.path:
         first = line((f" There is no MEMORY.md yet: {key('remember')} writes its first entry.", "warn"))
     else:
         head = line((f" {fmt.inert(budget.path)}", "strong"))

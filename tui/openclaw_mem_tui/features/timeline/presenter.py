@@ -35,7 +35,7 @@ GROUPS: dict[Group, Callable[[Moment], bool]] = {
     "all": lambda _: True,
     "flushes": lambda moment: moment.kind in ("flush", "compaction", "snapshot"),
     "missed": lambda moment: moment.is_missed,
-    "problems": lambda moment: moment.is_missed or moment.state in ("skipped", "failed"),
+    "problems": lambda moment: moment.is_missed or moment.state in ("skipped", "failed", "killed"),
     "writes": lambda moment: bool(moment.writes),
     "searches": lambda moment: moment.kind in ("search", "search-failed"),
     "index": lambda moment: moment.kind in _OF_INDEX,

@@ -17,16 +17,13 @@ _MARKS: dict[str, tuple[str, str, str]] = {
     "flush": ("●", "flush", "good"),
     "flush no-reply": ("○", "no reply", "dim"),
     "flush nothing": ("○", "flush", "warn"),
-    "flush failed": ("✗", "flush", "bad"),
     "flush skipped": ("!", "skipped", "warn"),
     "compaction": ("▼", "compaction", "dim"),
     "compaction missed": ("✗", "MISSED", "bad"),
     "snapshot": ("◆", "snapshot", "good"),
     "write": ("+", "write", "good"),
-    "write failed": ("✗", "write", "bad"),
     "edit": ("+", "edit", "good"),
     "search": ("?", "search", ""),
-    "search failed": ("✗", "search", "bad"),
     "sync": ("·", "sync", "dim"),
     "rebuild": ("■", "rebuild", "good"),
     "fallback": ("!", "fallback", "warn"),
@@ -50,7 +47,9 @@ _CHART_ROWS = 5
 
 def mark_of(moment: Moment) -> tuple[str, str, str]:
     """Mark, words and role of an event."""
-    return _MARKS.get(f"{moment.kind} {moment.state}") or _MARKS[moment.kind]
+    mark, words, role = _MARKS.get(f"{moment.kind} {moment.state}") or _MARKS[moment.kind]
+    mark, role = fmt.ENDED.get(moment.state, (mark, role))
+    return mark, words, role
 
 
 def thousands(tokens: int) -> str:

@@ -156,14 +156,12 @@ _KINDS: dict[EventKind, tuple[str, str, str]] = {
     "snapshot": ("◆", "snapshot", "good"),
     "edit": ("+", "edit", "good"),
 }
-#: Mark and role of work that did not end as it should.
-_ENDED = {"failed": ("✗", "bad"), "stopped": ("!", "warn"), "killed": ("!", "warn")}
 _KIND = 10
 
 
 def _sign(event: Event) -> tuple[str, str, str]:
     mark, words, role = _KINDS[event.kind]
-    mark, role = _ENDED.get(event.ended, (mark, role))
+    mark, role = fmt.ENDED.get(event.ended, (mark, role))
     return mark, words, role
 
 
