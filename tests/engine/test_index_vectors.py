@@ -274,3 +274,35 @@ def test_vectors_that_are_read_once_are_not_kept_in_memory(tmp_path: Path) -> No
         assert store.vector(np.ones(2_048, np.float32), 5) == CandidateRows()
         held, _ = store._db.reader().status(apsw.SQLITE_DBSTATUS_CACHE_USED)
     assert held < 3_000_000, "of 5 MB"
+
+
+def test_ranks_of_a_short_lived_process_need_no_vector_in_memory(tmp_path: Path) -> None:
+    """Passages may share a text, and so a vector; vectors of texts that are gone count for nothing."""
+    store = new_store(tmp_path / "i.sqlite")
+    put(store, "memory/gone.md", ["gone"], [unit([1] * DIMS)])
+    store.remove(("memory/gone.md", "memory"))
+    for number in range(12):
+        text = number // 3
+        put(store, f"memory/{number}.md", [f"text {text}"], [unit([1] * (DIMS - text) + [0] * text)])
+    query = unit([1] * DIMS)
+    every = store.vector(query, 50)
+    with mock.patch("openclaw_mem_engine.stores.sqlite.vectors.matrix_of") as loading:
+        assert store._vectors.ranks(store._primary(), store.generation(), query, _ids(store)) == {
+            row.chunk_id: number for number, row in enumerate(every, 1)
+        }
+    assert len(every) == 12 and not loading.called and not store._vectors._loaded
+    store.close()
+
+
+def test_missing_vectors_are_counted_once_for_each_state_of_the_index(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "i.sqlite", {"memory/a.md": ["a"]})
+    other = SqliteIndex(tmp_path / "i.sqlite")
+    vectors, space = store._vectors, store._primary()
+    with mock.patch.object(Database, "read", autospec=True, side_effect=Database.read) as reading:
+        assert [vectors.lacking(space) for _ in range(3)] == [True] * 3 and reading.call_count == 1
+        put(other, "memory/a.md", ["a"], [unit([1] * DIMS)])
+        assert not vectors.lacking(space) and not vectors.lacking(space)
+        put(store, "memory/b.md", ["b"])
+        assert vectors.lacking(space)
+    store.close()
+    other.close()

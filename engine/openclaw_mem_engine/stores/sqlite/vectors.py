@@ -18,7 +18,7 @@ from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.providers.base import products
 from openclaw_mem_engine.stores.base import CacheSize, SpaceSize, StoredChunk
 from openclaw_mem_engine.stores.query import CandidateRows, Scored
-from openclaw_mem_engine.stores.scoring import ResidentVectors, matrix_of, unit_vector
+from openclaw_mem_engine.stores.scoring import ResidentVectors, matrix_of, ranks_among, unit_vector
 from openclaw_mem_engine.stores.sqlite.chunks import COLUMNS, stored
 from openclaw_mem_engine.stores.sqlite.database import Bound, Database, decoding, rows
 from openclaw_mem_engine.stores.sqlite.schema import Meta
@@ -41,6 +41,9 @@ _LACKING = f"""EXISTS(SELECT hash FROM chunks EXCEPT SELECT hash FROM embedding_
 _DIMS = f"""SELECT iif(typeof(embedding) = 'blob' AND length(embedding) % 4 = 0 AND embedding != x'',
     length(embedding) / 4, 0) FROM embedding_cache
     WHERE space = {SPACE} AND embedding IS NOT NULL LIMIT 1"""
+# Of a row of the cache; NULL for one that is no vector.
+_DISTANCE = """iif(typeof(embedding) = 'blob' AND length(embedding) = length(?4),
+    vec_distance_cosine(embedding, ?4), NULL)"""
 #: Pages that a connection keeps of what it reads once, as SQLite counts them: kB, negative.
 _PASSING = -2_000
 #: The names of a space as they are in the file: those on a damaged page may be no text at all.
@@ -83,6 +86,8 @@ class VectorRows:
         self._in_memory = resident or not database.extension
         self._loaded: dict[Space, tuple[ResidentVectors, int]] = {}
         self._loading = threading.Lock()
+        #: Whether chunks have no vector in a space, and in what state of the index. A search asks four times.
+        self._lacking: dict[Space, tuple[tuple[apsw.Connection, int], bool]] = {}
 
     def forget(self) -> None:
         """Drop what is held in memory; the next query loads it again."""
@@ -129,8 +134,7 @@ class VectorRows:
         while True:
             rows = self._db.search(
                 f"""SELECT near.id, near.distance, c.id, {BYTES} FROM (
-                    SELECT id, iif(typeof(embedding) = 'blob' AND length(embedding) = length(?4),
-                        vec_distance_cosine(embedding, ?4), NULL) AS distance FROM embedding_cache
+                    SELECT id, {_DISTANCE} AS distance FROM embedding_cache
                     WHERE +space = {SPACE} AND embedding IS NOT NULL ORDER BY distance LIMIT ?5) near
                 CROSS JOIN embedding_cache e ON e.id = near.id
                 LEFT JOIN chunks c ON c.hash = e.hash{of_sources} ORDER BY near.distance""",
@@ -148,9 +152,32 @@ class VectorRows:
             wanted *= 4
 
     def ranks(self, space: Space, generation: int, vector: Floats, ids: Iterable[str]) -> dict[str, int]:
-        resident, _ = self._resident(space, generation)
-        with decoding(self._db.path):
-            return resident.ranks(vector, ids)
+        if self._in_memory:
+            resident, _ = self._resident(space, generation)
+            with decoding(self._db.path):
+                return resident.ranks(vector, ids)
+        # Neither NumPy nor all vectors in memory; one whose bytes were changed counts as it is.
+        self._db.reader().pragma("cache_size", _PASSING)
+        every = f"SELECT hash, 1.0 - {_DISTANCE} FROM embedding_cache WHERE +space = {SPACE}"
+        asked = (*space, vector.tobytes())
+        scores = {key: score for key, score in self._db.search(every, asked) if score is not None}
+        unused = f"SELECT hash FROM embedding_cache WHERE space = {SPACE} EXCEPT SELECT hash FROM chunks"
+        for (key,) in self._db.search(unused, space):
+            scores.pop(key, None)
+        shared = self._db.search("SELECT hash, count(*) FROM chunks GROUP BY hash HAVING count(*) > 1")
+        again = (score for key, count in shared if key in scores for score in [scores[key]] * (count - 1))
+        ordered = sorted([*scores.values(), *again])
+        self._lost(generation, self.count(space), len(ordered))
+
+        def scored(which: str, wanted: Iterable[str]) -> list[tuple[str, float]]:
+            sql = f"SELECT id, hash FROM chunks WHERE {which} FROM json_each(?))"
+            found = self._db.search(sql, (json.dumps(list(wanted)),))
+            return [(chunk_id, scores[key]) for chunk_id, key in found if key in scores]
+
+        def ids_of(equal: set[float]) -> list[tuple[str, float]]:
+            return scored("hash IN (SELECT unhex(value)", (k.hex() for k, s in scores.items() if s in equal))
+
+        return ranks_among(ordered, dict(scored("id IN (SELECT value", ids)), ids_of)
 
     def _resident(self, space: Space, generation: int) -> tuple[ResidentVectors, int]:
         """All vectors of a space in memory, and how many are damaged; those of this generation are loaded
@@ -185,12 +212,11 @@ class VectorRows:
 
     def count(self, space: Space, sources: Sequence[Source] | None = None) -> int:
         """How many chunks, of all or of these sources, have a vector in this space."""
-        # All with a row, and then those whose row is known to have no vector: of both an index alone is read.
-        # Mostly every chunk has a row, which is known faster.
+        # All with a row, without those whose row is known to have no vector: of both an index alone is read.
         of_sources = "" if sources is None else " AND c.source IN (SELECT value FROM json_each(?4))"
         held = f"SELECT count(*) FROM {CACHED}{of_sources}"
-        if sources is None:
-            held = f"SELECT iif({_LACKING}, ({held}), (SELECT count(*) FROM chunks))"
+        if sources is None and not self.lacking(space):
+            held = "SELECT count(*) FROM chunks"
         none = f"""SELECT count(*) FROM embedding_cache e CROSS JOIN chunks c ON c.hash = e.hash
             AND e.embedding IS NULL AND e.space = {SPACE}{of_sources}"""
         bound = () if sources is None else (json.dumps(list(sources)),)
@@ -274,7 +300,10 @@ class VectorRows:
 
     def lacking(self, space: Space) -> bool:
         """Whether there are chunks that were not embedded."""
-        return bool(self._db.read(f"SELECT {_LACKING}", space)[0][0])
+        now = self._db.reader(), self._db.version()  # it counts the commits that this connection has seen
+        if (known := self._lacking.get(space)) is None or known[0] != now:
+            known = self._lacking[space] = now, bool(self._db.read(f"SELECT {_LACKING}", space)[0][0])
+        return known[1]
 
     def missing(self, space: Space, limit: int) -> list[StoredChunk]:
         """Chunks that were not embedded."""
