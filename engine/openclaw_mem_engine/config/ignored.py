@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from openclaw_mem_engine.config.lifecycle import OPENCLAW_KEYS
+from openclaw_mem_engine.config.groups import OPENCLAW_KEYS
 from openclaw_mem_engine.config.secret import printable
 from openclaw_mem_engine.model import Note
 

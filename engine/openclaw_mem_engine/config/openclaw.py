@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from openclaw_mem_engine.config import plugin
+from openclaw_mem_engine.config.groups import PLUGIN_ELSEWHERE, PLUGIN_KEYS
 from openclaw_mem_engine.config.ignored import (
     IgnoredKey,
     ignored_keys,
@@ -157,9 +157,9 @@ class OpenClawConfig:
         entry = "plugins.entries.memory-lancedb.config"
         for name, value in object_at(self._object("plugins.entries"), "memory-lancedb.config").items():
             dotted = f"{entry}.{printable(name)}"
-            if (ours := plugin.KEYS.get(name)) is None:
-                hint = plugin.ELSEWHERE.get(name)
-                key = IgnoredKey(dotted, hint, known=True) if hint else unknown_key(entry, name, plugin.KEYS)
+            if (ours := PLUGIN_KEYS.get(name)) is None:
+                hint = PLUGIN_ELSEWHERE.get(name)
+                key = IgnoredKey(dotted, hint, known=True) if hint else unknown_key(entry, name, PLUGIN_KEYS)
                 self.ignored.append(key)
                 continue
             rule = SETTINGS[f"plugin.{ours}"].rule

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from openclaw_mem_engine.config.groups import OPENCLAW_KEYS
 from openclaw_mem_engine.config.ignored import IgnoredKey, leaves, value_at
 from openclaw_mem_engine.config.layers import Layer, openclaw_entry
-from openclaw_mem_engine.config.lifecycle import OPENCLAW_KEYS
 from openclaw_mem_engine.config.secret import printable
 
 _AGENT_KEYS = "agents.*."

@@ -36,7 +36,7 @@ class Cache(EmbeddingCache):
         return {content: None if sent is None else _received(sent) for content, sent in found}
 
     def cached_hashes(self, space: Space) -> list[str]:
-        """See ``SharedIndex``."""
+        """See ``IndexStore``."""
         sql = f"SELECT hash FROM {NAME}.vectors WHERE {_OF_SPACE} ORDER BY hash"
         with self._rows.reading() as read:
             return [row[0] for row in read.rows(sql, **read.of_space(space))]

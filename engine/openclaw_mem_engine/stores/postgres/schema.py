@@ -54,7 +54,6 @@ def preparing() -> Iterator[str]:
     """What comes before tables are compared and made, for their owner."""
     yield "CREATE EXTENSION IF NOT EXISTS vector"
     yield f"CREATE SCHEMA IF NOT EXISTS {NAME}"
-    yield f"ALTER TABLE IF EXISTS {NAME}.agents ADD COLUMN IF NOT EXISTS moved_to text"  # of an older version
 
 
 def statements() -> Iterator[str]:

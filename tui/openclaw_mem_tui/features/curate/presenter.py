@@ -241,7 +241,7 @@ class CuratePresenter(Presenter[CurateState]):
     def _last(self, memory: Memory) -> list[int]:
         """Numbers of the edits to undo, the last first."""
         if not (last := self._last_edit(memory)):
-            raise OpenClawMemError("nothing to undo: openclaw-mem changed no note")
+            raise OpenClawMemError("nothing to undo: no note was changed from here")
         group = next((group for group in self._written if group[-1].id == last), None)
         return [one.id for one in reversed(group)] if group else [last]
 
