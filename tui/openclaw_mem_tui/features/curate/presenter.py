@@ -81,7 +81,7 @@ class CuratePresenter(Presenter[CurateState]):
         from openclaw_mem_engine.api import Curator
 
         if self._curator is None:
-            self._curator = Curator.of(memory.settings, self.service.clock)
+            self._curator = Curator(memory.settings, self.service.clock)
             self.service.at_close.append(self._curator.close)
         return self._curator
 
