@@ -26,7 +26,7 @@ from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS
 from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, absolute, merged
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
 from openclaw_mem_engine.config.qmd import QmdSettings
-from openclaw_mem_engine.config.read_qmd import qmd_settings
+from openclaw_mem_engine.config.read_groups import qmd_settings
 from openclaw_mem_engine.config.rules import is_uri
 from openclaw_mem_engine.config.secret import shown
 from openclaw_mem_engine.config.settings import (

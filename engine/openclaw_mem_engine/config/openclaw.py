@@ -19,8 +19,7 @@ from openclaw_mem_engine.config.ignored import (
     unknown_key,
 )
 from openclaw_mem_engine.config.layers import Entry, Layer, missing_variable, secret_from
-from openclaw_mem_engine.config.read_lifecycle import lifecycle_layer
-from openclaw_mem_engine.config.read_qmd import qmd_layer
+from openclaw_mem_engine.config.read_groups import lifecycle_layer, qmd_layer
 from openclaw_mem_engine.config.rules import Rule
 from openclaw_mem_engine.config.secret import Secret, printable, shown
 from openclaw_mem_engine.config.settings import SETTINGS, Origin
