@@ -299,8 +299,6 @@ BAD_VALUES = [
     "UPDATE jobs SET texts = '7' WHERE id = 'batch_1'",
     "UPDATE jobs SET texts = replace(hex(zeroblob(50000)), '0', '[') WHERE id = 'batch_1'",
     "UPDATE jobs SET state = cast(x'ff41' AS TEXT) WHERE id = 'batch_1'",
-    f"UPDATE health SET failing_since = 9e999 WHERE key = '{KEY}'",
-    f"UPDATE health SET next_retry = -9e999 WHERE key = '{KEY}'",
     f"UPDATE health SET reason = cast(x'ff41' AS TEXT) WHERE key = '{KEY}'",
     "UPDATE usage SET day = cast(x'3939ff' AS TEXT) WHERE model = 'bad'",
     "UPDATE usage SET tokens = 9223372036854775807 WHERE model = 'bad'",

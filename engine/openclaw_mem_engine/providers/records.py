@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -137,7 +136,7 @@ class ProviderRecords(StateRecords):
             "SELECT failing_since, reason, failures, next_retry, last_ok, last_ms, key_tag FROM health "
             "WHERE key = ?",
             (key,),
-            _health,
+            lambda row: Health(*row),
         )
         return found[0] if found else Health()
 
@@ -193,14 +192,6 @@ def key_tag(*secrets: str) -> str:
     by; "" for no key."""
     given = "\0".join(filter(None, secrets))
     return hashlib.blake2b(utf8(given), digest_size=4).hexdigest() if given else ""
-
-
-def _health(row: Row) -> Health:
-    health = Health(*row)
-    times = (health.failing_since, health.next_retry, health.last_ok, health.last_ms)
-    if not all(math.isfinite(time) for time in times if time is not None):
-        raise ValueError("a time that is no number")
-    return health
 
 
 def _job(row: Row) -> StoredJob:
