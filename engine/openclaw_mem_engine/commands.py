@@ -22,9 +22,8 @@ UPGRADE = "git pull && uv tool install --force ."
 
 #: Options that choose an index, as they were given.
 _choice: list[str] = []
-_NAMES = "index|watch|search|why-not|get|status|files|chunks|config|providers|cache|doctor|log|model|qmd|tui|"
-_NAMES += "store|flush|snapshot|prompt|remember|undo|tool|memories|timeline|curate"
-_COMMAND = rf"openclaw-mem (?=(?:{_NAMES})\b)"
+#: A command stands in backticks or alone; after a word the name is that of the program. ``demo`` takes none.
+_COMMAND = r"(?<![\w.;,] )openclaw-mem (?!demo\b)(?=[a-z])"
 #: Keys of JSON that hold messages, and "text" where it does not stand beside lines of a note.
 _MESSAGES = frozenset({"reason", "repair", "verdict", "why", "whyNot", "warning", "rebuild", "fixed"})
 

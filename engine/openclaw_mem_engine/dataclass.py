@@ -1,8 +1,9 @@
 """``dataclass`` without the work that it does for classes of which no object is made.
 
-The standard one writes and compiles six methods for each class, some 0.8 ms: a fifth of a cold search.
-Here ``__init__`` is compiled for classes with more than a few objects, and the others are not compiled. A
-field without ``init`` has no default, and objects are not pickled.
+The standard one writes and compiles six methods for each class. Measured as a whole process, a cold search in
+the notes of the demo took 146 ms of CPU with this module and 199 ms with the standard one (medians of 31 in
+turns). Here ``__init__`` is compiled for classes with more than a few objects (for all of them: 159 ms), and
+the others are not compiled. A field without ``init`` has no default, and objects are not pickled.
 """
 
 from __future__ import annotations

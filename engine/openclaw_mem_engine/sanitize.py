@@ -102,6 +102,6 @@ def counted_are(number: int, noun: str, plural: str | None = None) -> str:
     return f"{counted(number, noun, plural)} {'is' if number == 1 else 'are'}"
 
 
-def counted_have(number: int, noun: str, plural: str | None = None) -> str:
+def counted_have(number: int, noun: str) -> str:
     """``1 chunk has``, ``1,904 chunks have``"""
-    return f"{counted(number, noun, plural)} {'has' if number == 1 else 'have'}"
+    return f"{counted(number, noun)} {'has' if number == 1 else 'have'}"

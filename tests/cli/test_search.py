@@ -379,7 +379,7 @@ def test_a_profile_keeps_configured_values_however_it_is_named(
         (["log", "--since", "-1d"], "--since needs a value, for example 2d. See `openclaw-mem log --help`."),
         (["completion"], "Missing: SHELL. See"),
         (["providers", "--probe", "opnai"], "In use: static. Did you mean openai?\n"),
-        (["undo"], "openclaw-mem keeps no change of a note here: there is nothing to undo.\n"),
+        (["undo"], "No change of a note is kept here: there is nothing to undo.\n"),
         (["search", "x", "--agent"], "--agent needs a value. See `openclaw-mem search --help`."),
         (["remember"], "Missing: TEXT. See `openclaw-mem remember --help`. Example: openclaw-mem remember"),
         (["store"], "COMMAND. See `openclaw-mem store --help`. Example: openclaw-mem store status\n"),

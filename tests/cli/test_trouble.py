@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from openclaw_mem_engine.cli.main import run
+from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.memory import Memory
 from support import commands
 from support.commands import Call, Said, World, until
@@ -78,6 +79,25 @@ def test_a_workspace_that_vanished_still_answers_and_says_stale(call: Call, worl
     assert (looked.code, looked.json["results"]) == (0, said.json["results"])
     assert looked.json["freshness"]["state"] == "stale"
     assert call("index").code == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "completed"),
+    [
+        ("Run `openclaw-mem index`, then `openclaw-mem doctor`.", 2),
+        ("openclaw-mem doctor --fix", 1),
+        ("      repair: mv a b && openclaw-mem index", 1),
+        ("`openclaw-mem --agent x index` was completed before.", 0),
+        ("A store that openclaw-mem does not read; openclaw-mem writes nothing.", 0),
+        ("Or try `openclaw-mem demo`.", 0),
+    ],
+)
+def test_commands_are_told_from_the_name_of_the_program(
+    text: str, completed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openclaw_mem_engine.commands._choice", ["--agent x "])
+    assert advice(text).count("openclaw-mem --agent x ") == completed + ("was completed" in text)
+    assert advice(advice(text)) == advice(text)
 
 
 def test_commands_in_json_are_about_the_same_index_and_text_of_notes_stays(bare: Call, world: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclaw_mem_engine.config.lifecycle import FLUSH_PROMPT, FLUSH_SYSTEM_PROMPT, OPENCLAW_KEYS
+from openclaw_mem_engine.config.groups import FLUSH_PROMPT, FLUSH_SYSTEM_PROMPT, OPENCLAW_KEYS
 from openclaw_mem_engine.config.settings import SETTINGS
 from openclaw_mem_engine.config.show import describe
 from openclaw_mem_engine.errors import ConfigError

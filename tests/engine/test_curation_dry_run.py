@@ -37,7 +37,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
 
 
 def test_the_demo_shows_its_problems_and_the_dry_run_is_what_happens(demo: Memory) -> None:
-    curator = Curator.of(demo.settings, lambda: NOON)
+    curator = Curator(demo.settings, lambda: NOON)
     demo.expected.toggle(Expected("MEMORY.md", 113))  # the last line of "Lessons learned": the duplicate
     demo.expected.toggle(Expected("MEMORY.md", 30))
     material = curator.material(demo)
@@ -67,7 +67,7 @@ def test_the_demo_shows_its_problems_and_the_dry_run_is_what_happens(demo: Memor
 
 
 def test_without_the_planted_entries_the_demo_has_no_candidates(demo: Memory) -> None:
-    curator = Curator.of(demo.settings, lambda: NOON)
+    curator = Curator(demo.settings, lambda: NOON)
     material = curator.material(demo)
     for _ in range(3):
         curator.apply(curator.candidates(material)[0].edits)
@@ -90,7 +90,7 @@ def curator(workspace: Path, tmp_path: Path) -> Iterator[Curator]:
     settings = settings_for(
         workspace, tmp_path / "home", OPENCLAW_MEM_PROVIDER="none", OPENCLAW_STATE_DIR=str(tmp_path / "state")
     )
-    curator = Curator.of(settings)
+    curator = Curator(settings)
     yield curator
     curator.close()
 
@@ -105,7 +105,7 @@ def test_no_effect_is_measured_where_all_notes_would_be_sent_again(workspace: Pa
         (server, "on a server would send all notes to api.test again"),
         ({}, "needs the index"),
     ):
-        curator = Curator.of(settings_for(workspace, tmp_path / "home", **variables))
+        curator = Curator(settings_for(workspace, tmp_path / "home", **variables))
         material = curator.material()
         edits = curator.candidates(material)[0].edits
         memory: Any = SimpleNamespace(hosts=("api.test",))
@@ -208,7 +208,8 @@ def test_notes_outside_of_the_workspace_are_copied_too(tmp_path: Path, workspace
     settings = replace(settings, extra_paths=(str(tmp_path / "other"),))
     with Memory.open(settings) as memory:
         memory.sync()
-        curator = Curator(settings, probes=[Probe("who has the oscilloscope", ("on loan to the school",))])
+        curator = Curator(settings)
+        curator._judged = (Probe("who has the oscilloscope", ("on loan to the school",)),)
         effect = curator.effect(memory, only(curator).edits, curator.material())
         curator.close()
         before = answers(memory, memory.knobs, [Probe("who has the oscilloscope")])

@@ -525,29 +525,6 @@ def test_the_child_ends_with_its_parent(tiny: Path, tmp_path: Path) -> None:
     assert wait_until(lambda: not is_running(int(done.stdout)))
 
 
-def test_a_copy_of_the_process_made_by_fork_uses_a_child_of_its_own(tiny: Path, tmp_path: Path) -> None:
-    script = (
-        "import os, sys\n"
-        "from pathlib import Path\n"
-        "from openclaw_mem_engine.providers.local.embedder import LocalEmbedder\n"
-        "embedder = LocalEmbedder(sys.argv[1], folder=Path('/tmp'), threads=1)\n"
-        "first = embedder.embed_query('tea')\n"
-        "mine = embedder.pid\n"
-        "if (copy := os.fork()) == 0:\n"
-        "    same = float(first @ embedder.embed_query('tea')) > 0.9999 and embedder.pid != mine\n"
-        "    embedder.close()\n"
-        "    os._exit(0 if same else 1)\n"
-        "assert os.waitpid(copy, 0)[1] == 0\n"
-        "assert float(first @ embedder.embed_query('tea')) > 0.9999 and embedder.pid == mine\n"
-        "embedder.close()\n"
-        "print('good')\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tiny)], capture_output=True, text=True, timeout=60
-    )
-    assert (done.stdout, done.stderr) == ("good\n", "")
-
-
 def test_nothing_is_printed_by_us_when_a_model_is_loaded_or_refused(
     tiny: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

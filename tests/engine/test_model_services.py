@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_mem_engine.config.models import ExpansionSettings
+from openclaw_mem_engine.config.groups import ExpansionSettings
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.memory import Memory
@@ -15,7 +15,7 @@ from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.providers.base import Message
 from openclaw_mem_engine.providers.services import Services
 from openclaw_mem_engine.qmd.queries import SubQuery, parse_expansion
-from openclaw_mem_engine.retrieval.expansion import ChatExpander, expand
+from openclaw_mem_engine.retrieval.expansion import Expander, expand
 from support.embed_server import Fault, running_server
 from support.memories import settings_for, write_notes
 from support.rerank_server import running_reranker
@@ -190,7 +190,7 @@ def test_an_expansion_is_limited_and_each_line_searched_once() -> None:
 
         def cache_put(self, key: str, result: str | None) -> None: ...
 
-    found = expand("the router", ChatExpander(Scripted("local")), Cache())  # type: ignore[arg-type]
+    found = expand("the router", Expander(Scripted("local")), Cache())  # type: ignore[arg-type]
     assert found.queries == tuple(SubQuery("lex", str(n)) for n in range(6))
     assert ExpansionSettings().timeout_s == 5
 
@@ -218,11 +218,11 @@ class Scripted:
 
 def test_a_local_model_gets_the_prompt_it_was_trained_for() -> None:
     local = Scripted("local")
-    expander = ChatExpander(local)  # type: ignore[arg-type]
+    expander = Expander(local)  # type: ignore[arg-type]
     assert (expander.model, expander.expand("router")) == ("m", "lex: x")
     assert local.asked == [([Message("user", "/no_think Expand this search query: router")], 600, 0.7)]
     remote = Scripted("openai")
-    assert ChatExpander(remote).model == "openai:m"  # type: ignore[arg-type]
+    assert Expander(remote).model == "openai:m"  # type: ignore[arg-type]
 
 
 def test_the_hosts_of_both_are_named(tmp_path: Path) -> None:

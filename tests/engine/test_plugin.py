@@ -14,8 +14,8 @@ import apsw
 import pytest
 
 from openclaw_mem_engine.cli.arguments import COMMANDS
+from openclaw_mem_engine.config.groups import PluginSettings
 from openclaw_mem_engine.config.load import load_settings
-from openclaw_mem_engine.config.plugin import PluginSettings
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import UsageError, WorkspaceError
 from openclaw_mem_engine.plugin.agent_tools import (

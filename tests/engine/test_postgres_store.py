@@ -33,9 +33,9 @@ from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.profiles import WORKBENCH
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import UNLIMITED, IndexStore
-from openclaw_mem_engine.stores.postgres import cache, connections, session, turns
+from openclaw_mem_engine.stores.postgres import connections, content, session, turns
+from openclaw_mem_engine.stores.postgres.content import literal
 from openclaw_mem_engine.stores.postgres.schema import NAME, agent_number
-from openclaw_mem_engine.stores.postgres.searching import literal
 from openclaw_mem_engine.stores.postgres.store import PostgresIndex
 from openclaw_mem_engine.stores.query import build_keyword_query, build_query, segment
 from openclaw_mem_engine.stores.sqlite.schema import DERIVED
@@ -275,7 +275,7 @@ def test_vectors_that_the_server_has_are_not_sent_again(
         sent.append(vector)
         return literal(vector)
 
-    monkeypatch.setattr(cache, "literal", counted)
+    monkeypatch.setattr(content, "literal", counted)
     change = change_of("memory/b.md", ["The pump runs.", "A second text."], V)
     store.cache_vectors({change.chunks[1].hash: V[1]})
     store.apply(change, built_with=FINGERPRINT)  # the first is that of MEMORY.md

@@ -26,7 +26,7 @@ from openclaw_mem_engine.providers.base_embedder import DelegatingEmbedder
 from openclaw_mem_engine.providers.batch import BatchEmbedder
 from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
 from openclaw_mem_engine.providers.faults import FaultyEmbedder
-from openclaw_mem_engine.providers.records import Health, ProviderRecords
+from openclaw_mem_engine.providers.records import Health, ProviderRecords, key_tag
 from openclaw_mem_engine.providers.static import StaticEmbedder
 from support.providers import Clock
 
@@ -292,11 +292,11 @@ def test_a_reason_is_short(provider: Provider, guard: GuardedEmbedder) -> None:
 
 def test_another_key_is_another_chance(provider: Provider, records: ProviderRecords, clock: Clock) -> None:
     provider.error = refused(401)
-    old = guarded(provider, records, key_tag=records.key_tag("old key"))
+    old = guarded(provider, records, key_tag=key_tag("old key"))
     unavailable(old)
     provider.error = None
-    new = guarded(provider, records, key_tag=records.key_tag("new key"))
-    assert new.health == Health(key_tag=records.key_tag("new key"))
+    new = guarded(provider, records, key_tag=key_tag("new key"))
+    assert new.health == Health(key_tag=key_tag("new key"))
     assert new.embed_query("router") is not None
     assert new.health.last_ok == START
     assert old.health.failures == 0

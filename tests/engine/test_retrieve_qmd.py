@@ -24,6 +24,7 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.providers.base import Embedders
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.profiles import profile
+from openclaw_mem_engine.retrieval.expansion import Expander
 from openclaw_mem_engine.retrieval.qmd import QmdBackend
 from openclaw_mem_engine.sync.report import SyncRequest
 from support.commands import until
@@ -220,13 +221,14 @@ def test_vectors_alone_find_each_document_by_its_nearest_variant(tmp_path: Path)
         row[at] = (1 - sum(value * value for value in row)) ** 0.5
         vectors[text] = row
 
-    class Scripted:
+    class Scripted(Expander):
         model = "scripted"
+
+        def __init__(self) -> None:
+            """Without a chat model."""
 
         def expand(self, query: str, cancel: object = None) -> str:
             return f"lex: l {query}\nvec: v1 {query}\nhyde: h1 {query}"
-
-        def close(self) -> None: ...
 
     alone = {"mode": "vector", "fusion": "weighted", "vector_score": "cosine", "rerank": "off"}
     knobs = SHIPPED.set({**alone, "expansion": "nearest", "strong_signal": False, "min_score": 0.3})

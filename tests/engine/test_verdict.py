@@ -7,7 +7,6 @@ import datetime
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -22,8 +21,7 @@ from openclaw_mem_engine.model import Expected, utf16_length
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.profiles import PROFILES, SELECTABLE, profile
-from openclaw_mem_engine.state.database import StateDatabase
-from openclaw_mem_engine.state.expected import EXPECTED_FILE, SCHEMA, ExpectedPassages
+from openclaw_mem_engine.state.expected import EXPECTED_FILE
 from openclaw_mem_engine.verdict import fate, unrelated, verdict
 from support.memories import copy_indexed, open_memory
 
@@ -186,17 +184,6 @@ def test_the_fate_of_a_passage_is_that_of_its_row(demo: Memory) -> None:
         for number, result in enumerate(trace.results, 1):
             assert fate(trace, result.path, result.shown[0][0]) == (number, True, f"rank {number}")
     assert fate(trace, "memory/none.md", 1) == (None, False, "in no candidate list")
-
-
-def test_passages_of_an_earlier_version_are_expected_at_any_query(tmp_path: Path) -> None:
-    file = StateDatabase(
-        tmp_path / EXPECTED_FILE, replace(SCHEMA, migrations=SCHEMA.migrations[:1]), time.time
-    )
-    file.write("INSERT INTO expected VALUES('main', ?, 'MEMORY.md', 3)", (str(tmp_path),))
-    file.close()
-    now = ExpectedPassages(tmp_path, "main", tmp_path)
-    assert now.queries() == {Expected("MEMORY.md", 3): ""} and now.note is None
-    now.close()
 
 
 def test_expected_passages_are_kept_by_workspace(demo: Memory, tmp_path: Path) -> None:

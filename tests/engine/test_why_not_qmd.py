@@ -23,6 +23,7 @@ from openclaw_mem_engine.qmd.lexical import terms_of
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import CandidateList
 from openclaw_mem_engine.ranking.profiles import profile
+from openclaw_mem_engine.retrieval.expansion import Expander
 from openclaw_mem_engine.retrieval.qmd import QmdBackend
 from openclaw_mem_engine.sidecar.paths import shown_path
 from openclaw_mem_engine.stores.qmd.searching import VectorSpace
@@ -320,7 +321,7 @@ def test_what_a_document_lacks_and_what_the_query_excludes(small: Memory) -> Non
     assert where in by_path.steps[5].text
 
 
-class Expanding:
+class Expanding(Expander):
     """A model that makes one variant."""
 
     model = "scripted"
@@ -331,9 +332,6 @@ class Expanding:
     def expand(self, query: str, cancel: object = None) -> str:
         self.asked.append(query)
         return f"lex: {query.split()[0]} pump"
-
-    def close(self) -> None:
-        pass
 
 
 def test_no_model_is_asked_for_variants_that_the_search_does_not_make(small: Memory) -> None:

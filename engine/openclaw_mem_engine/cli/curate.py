@@ -36,7 +36,7 @@ def run(arguments: Namespace) -> int:
         raise UsageError(f"One thing at a time: use only one of {options}.")
     doing, chosen = next(iter(asked.items()), ("", ""))
     with looking(settings) as memory, stoppable() as token:
-        curator = Curator.of(settings)
+        curator = Curator(settings)
         try:
             material = curator.material(memory)
             if not doing:

@@ -28,7 +28,7 @@ _ID, _FULL_ID = 8, 36
 def _opened(arguments: Namespace, switch: str = "") -> Iterator[Memories]:
     """The memories, with what is wrong about them said on stderr. ``switch`` is the setting without which
     the agent does not do by itself what the command does."""
-    from openclaw_mem_engine.config.plugin import STORE
+    from openclaw_mem_engine.config.groups import STORE
     from openclaw_mem_engine.plugin.memories import Memories
 
     settings = warned_settings(arguments)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cli.opening import open_memory, warned_settings
 from openclaw_mem_engine.cli.search import brought_up_to_date
 from openclaw_mem_engine.cli.terminal import print_json, say, stoppable
-from openclaw_mem_engine.config.plugin import STORE
+from openclaw_mem_engine.config.groups import STORE
 from openclaw_mem_engine.errors import UsageError
 
 if TYPE_CHECKING:

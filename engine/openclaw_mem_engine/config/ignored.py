@@ -8,11 +8,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from openclaw_mem_engine.config.lifecycle import OPENCLAW_KEYS
+from openclaw_mem_engine.config.groups import OPENCLAW_KEYS
 from openclaw_mem_engine.config.secret import printable
 from openclaw_mem_engine.model import Note
 
-#: Those of ``agents.defaults`` that ``config.read_lifecycle`` reads.
+#: Those of ``agents.defaults`` that ``config.read_groups`` reads.
 _LIFECYCLE = tuple(dict.fromkeys(key.split(".")[2] for key in OPENCLAW_KEYS if key.startswith("agents.*.")))
 #: Sections that are looked through, by dotted path, with the keys that are read in each.
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(

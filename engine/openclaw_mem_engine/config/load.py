@@ -14,17 +14,19 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from openclaw_mem_engine.config.connection import ProviderResolver, checked_url
+from openclaw_mem_engine.config.groups import (
+    CORE,
+    NO_PLUGIN,
+    STORE,
+    ExpansionSettings,
+    FlushSettings,
+    RerankSettings,
+)
 from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS
 from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, absolute, merged
-from openclaw_mem_engine.config.lifecycle import (
-    FlushSettings,
-)
-from openclaw_mem_engine.config.models import ExpansionSettings, RerankSettings
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
-from openclaw_mem_engine.config.plugin import CORE, STORE
-from openclaw_mem_engine.config.plugin import NONE as NO_PLUGIN
 from openclaw_mem_engine.config.qmd import QmdSettings
-from openclaw_mem_engine.config.read_qmd import qmd_settings
+from openclaw_mem_engine.config.read_groups import qmd_settings
 from openclaw_mem_engine.config.rules import is_uri
 from openclaw_mem_engine.config.secret import shown
 from openclaw_mem_engine.config.settings import (

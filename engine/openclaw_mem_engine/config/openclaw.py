@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from openclaw_mem_engine.config import plugin
+from openclaw_mem_engine.config.groups import PLUGIN_ELSEWHERE, PLUGIN_KEYS
 from openclaw_mem_engine.config.ignored import (
     IgnoredKey,
     ignored_keys,
@@ -19,8 +19,7 @@ from openclaw_mem_engine.config.ignored import (
     unknown_key,
 )
 from openclaw_mem_engine.config.layers import Entry, Layer, missing_variable, secret_from
-from openclaw_mem_engine.config.read_lifecycle import lifecycle_layer
-from openclaw_mem_engine.config.read_qmd import qmd_layer
+from openclaw_mem_engine.config.read_groups import lifecycle_layer, qmd_layer
 from openclaw_mem_engine.config.rules import Rule
 from openclaw_mem_engine.config.secret import Secret, printable, shown
 from openclaw_mem_engine.config.settings import SETTINGS, Origin
@@ -157,9 +156,9 @@ class OpenClawConfig:
         entry = "plugins.entries.memory-lancedb.config"
         for name, value in object_at(self._object("plugins.entries"), "memory-lancedb.config").items():
             dotted = f"{entry}.{printable(name)}"
-            if (ours := plugin.KEYS.get(name)) is None:
-                hint = plugin.ELSEWHERE.get(name)
-                key = IgnoredKey(dotted, hint, known=True) if hint else unknown_key(entry, name, plugin.KEYS)
+            if (ours := PLUGIN_KEYS.get(name)) is None:
+                hint = PLUGIN_ELSEWHERE.get(name)
+                key = IgnoredKey(dotted, hint, known=True) if hint else unknown_key(entry, name, PLUGIN_KEYS)
                 self.ignored.append(key)
                 continue
             rule = SETTINGS[f"plugin.{ours}"].rule

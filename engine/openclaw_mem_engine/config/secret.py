@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import NoReturn
 
 from openclaw_mem_engine.errors import ConfigError
 
@@ -20,7 +19,7 @@ _URL_REST = r"([?#])\S*"
 
 
 class Secret:
-    """A text that ``repr``, ``str``, ``format``, copies of dataclasses and pickles never show.
+    """A text that ``repr``, ``str``, ``format`` and copies of dataclasses never show.
 
     A secret may also be known to be unobtainable (it names an environment variable that is not set). That is
     only an error when it is needed: ``problem`` says why then, and :meth:`reveal` raises.
@@ -50,11 +49,6 @@ class Secret:
     def __repr__(self) -> str:
         return "Secret(set)" if self.available else "Secret(missing)"
 
-    __str__ = __repr__
-
-    def __format__(self, spec: str) -> str:
-        return format(repr(self), spec)
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented
@@ -62,14 +56,6 @@ class Secret:
 
     def __hash__(self) -> int:
         return hash((Secret, self._value, self.problem))
-
-    def __deepcopy__(self, memo: object = None) -> Secret:
-        return self
-
-    __copy__ = __deepcopy__
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a Secret cannot be pickled")
 
 
 def shown(value: object, *, secret: bool = False) -> str:

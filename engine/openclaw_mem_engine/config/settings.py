@@ -12,17 +12,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from openclaw_mem_engine.config.ignored import IgnoredKey
-from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS
-from openclaw_mem_engine.config.lifecycle import (
+from openclaw_mem_engine.config.groups import (
     BootstrapSettings,
     CompactionSettings,
+    ExpansionSettings,
     FlushSettings,
+    PluginSettings,
+    RerankSettings,
     SandboxSettings,
     SnapshotSettings,
 )
-from openclaw_mem_engine.config.models import ExpansionSettings, RerankSettings
-from openclaw_mem_engine.config.plugin import PluginSettings
+from openclaw_mem_engine.config.ignored import IgnoredKey
+from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS
 from openclaw_mem_engine.config.qmd import QmdSettings
 from openclaw_mem_engine.config.rules import Rule, Setting, declared, setting
 from openclaw_mem_engine.config.secret import Secret

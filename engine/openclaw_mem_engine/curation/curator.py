@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from datetime import date
 from itertools import starmap
@@ -32,29 +32,14 @@ FEWEST_GRADE = 2
 
 
 class Curator:
-    """The curation of the notes of ``settings``; ``probes`` are judged queries. Close it. Use one thread at a
-    time."""
+    """The curation of the notes of ``settings``. Close it. Use one thread at a time."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        probes: Sequence[Probe] = (),
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
         self.settings = settings
         self.editor = NoteEditor(settings, clock)
         self.state = CurationState(settings.data_dir, settings.agent, settings.workspace, clock)
-        self._recalls: Callable[[], Iterable[Recall]] = tuple
-        self._judged = tuple(probes)
+        self._judged = judged_probes(settings)
         self._dry_run: DryRun | None = None
-
-    @classmethod
-    def of(cls, settings: Settings, clock: Callable[[], float] = time.time) -> Curator:
-        """With the searches and judged queries that are known of this memory."""
-        curator = cls(settings, probes=judged_probes(settings), clock=clock)
-        curator._recalls = lambda: (*transcript_recalls(settings), *starmap(Recall, curator.state.searches()))
-        return curator
 
     def close(self) -> None:
         self._end_dry_run()
@@ -81,7 +66,8 @@ class Curator:
         hidden = {path: found.share for path, found in memory.unshown().items()} if memory else {}
         limit = settings.bootstrap.max_chars
         modified = {file.path: file.mtime_ns / 1e9 for file in listing.files}
-        return material_of(texts, self._recalls(), hidden, limit, unread, modified)
+        recalls = (*transcript_recalls(settings), *starmap(Recall, self.state.searches()))
+        return material_of(texts, recalls, hidden, limit, unread, modified)
 
     def candidates(self, material: Material, *, rejected: bool = False) -> list[NoteCandidate]:
         """The candidates that were not rejected, or those that were."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from openclaw_mem_engine.config.plugin import STORE
+from openclaw_mem_engine.config.groups import STORE
 from openclaw_mem_engine.config.settings import CitationMode, Settings
 from openclaw_mem_engine.lifecycle.bootstrap import Bootstrap, bootstrap
 from openclaw_mem_engine.lifecycle.decision import CHARS_A_TOKEN

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from openclaw_mem_engine.config.lifecycle import MemoryFlushSettings
+from openclaw_mem_engine.config.groups import MemoryFlushSettings
 from openclaw_mem_engine.lifecycle.sessions import SessionEntry, since_compaction
 from openclaw_mem_engine.notes.user_time import UserTime
 from openclaw_mem_engine.providers.base import BadAnswer, Message

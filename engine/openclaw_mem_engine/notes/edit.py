@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+from openclaw_mem_engine.sanitize import counted
+
 _NO_NEWLINE = "\\ No newline at end of file"
 
 
@@ -65,8 +67,7 @@ class NoteEdit:
 
 def changed_lines(added: int, removed: int) -> str:
     """``+6 lines``, ``+1 -2 lines``"""
-    count = f"+{added:,} -{removed:,}" if removed else f"+{added:,}"
-    return f"{count} line{'' if (removed or added) == 1 else 's'}"
+    return f"+{added:,} -{counted(removed, 'line')}" if removed else f"+{counted(added, 'line')}"
 
 
 def appended(before: str | None, text: str) -> str:

@@ -168,7 +168,7 @@ class NoteEditor:
         else:
             found = next((edit for edit in kept if edit.id == number), None)
         if not self._numbers():
-            raise UsageError("openclaw-mem keeps no change of a note here: there is nothing to undo.")
+            raise UsageError("No change of a note is kept here: there is nothing to undo.")
         if found is None:
             what = "no edit that can be undone" if number is None else f"no edit {number}"
             raise UsageError(f"There is {what} in this workspace. {_LIST}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from openclaw_mem_engine.config.plugin import CORE, STORE
+from openclaw_mem_engine.config.groups import CORE, STORE
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import UsageError, did_you_mean
 from openclaw_mem_engine.plugin.memories import (

@@ -52,7 +52,7 @@ _PROBE_TEXT = "memory"
 class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
     """Another embedder with a circuit breaker. Safe to call from several threads.
 
-    ``key_tag`` says which API key is used (``ProviderRecords.key_tag``): what was stored for another key
+    ``key_tag`` says which API key is used (``records.key_tag``): what was stored for another key
     does not count. ``random`` gives numbers in [0, 1); None: Python's. The clock is that of ``records``.
     """
 

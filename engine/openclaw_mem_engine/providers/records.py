@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -34,7 +32,6 @@ KEEP_DAYS = 400
 KEEP_JOBS_DAYS = 60
 
 _TABLES = """
-CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE usage(
   day TEXT NOT NULL, provider TEXT NOT NULL, model TEXT NOT NULL, requests INTEGER NOT NULL,
   texts INTEGER NOT NULL, tokens INTEGER NOT NULL, estimated INTEGER NOT NULL,
@@ -112,10 +109,7 @@ class ProviderRecords(StateRecords):
     def __init__(
         self, path: Path | None, clock: Callable[[], float] = time.time, *, read_only: bool = False
     ) -> None:
-        #: Goes into a file that this process makes; an existing file has its own in its table ``meta``.
-        self._salt = os.urandom(16).hex()
-        first = "INSERT INTO meta VALUES('salt', ?)", (self._salt,)
-        self._file = StateDatabase(path, SCHEMA, clock, first=first, tidy=self._tidy, read_only=read_only)
+        self._file = StateDatabase(path, SCHEMA, clock, tidy=self._tidy, read_only=read_only)
 
     def add_usage(self, usage: Usage) -> None:
         counts = (_count(usage.requests), _count(usage.texts), _count(usage.tokens), int(usage.estimated))
@@ -142,7 +136,7 @@ class ProviderRecords(StateRecords):
             "SELECT failing_since, reason, failures, next_retry, last_ok, last_ms, key_tag FROM health "
             "WHERE key = ?",
             (key,),
-            _health,
+            lambda row: Health(*row),
         )
         return found[0] if found else Health()
 
@@ -163,16 +157,6 @@ class ProviderRecords(StateRecords):
                 self._file.today().isoformat(),
             ),
         )
-
-    def key_tag(self, *secrets: str) -> str:
-        """8 hex digits that tell one API key (or what else is sent as a secret) from another and say nothing
-        about either; "" for no key."""
-        given = "\0".join(secret for secret in secrets if secret)
-        if not given:
-            return ""
-        found = self._file.read("SELECT value FROM meta WHERE name = 'salt'", (), lambda row: str(row[0]))
-        salt = found[0] if found else self._salt
-        return hashlib.blake2b(utf8(given), key=utf8(salt)[:64], digest_size=4).hexdigest()
 
     def jobs(self, key: str) -> list[StoredJob]:
         """The jobs of a vector space, oldest first."""
@@ -203,12 +187,11 @@ class ProviderRecords(StateRecords):
         connection.execute("DELETE FROM jobs WHERE submitted_at < ?", (oldest,))
 
 
-def _health(row: Row) -> Health:
-    health = Health(*row)
-    times = (health.failing_since, health.next_retry, health.last_ok, health.last_ms)
-    if not all(math.isfinite(time) for time in times if time is not None):
-        raise ValueError("a time that is no number")
-    return health
+def key_tag(*secrets: str) -> str:
+    """8 hex digits that tell one API key (or what else is sent as a secret) from another, too few to find it
+    by; "" for no key."""
+    given = "\0".join(filter(None, secrets))
+    return hashlib.blake2b(utf8(given), digest_size=4).hexdigest() if given else ""
 
 
 def _job(row: Row) -> StoredJob:

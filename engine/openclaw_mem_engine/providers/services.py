@@ -19,8 +19,7 @@ from openclaw_mem_engine.providers.resolve import endpoint_of, model_folder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from openclaw_mem_engine.config.lifecycle import FlushSettings
-    from openclaw_mem_engine.config.models import ExpansionSettings, RerankSettings
+    from openclaw_mem_engine.config.groups import ExpansionSettings, FlushSettings, RerankSettings
     from openclaw_mem_engine.providers.base import Chat, Meter, Reranker
 
 Use = Literal["rerank", "expansion", "flush"]

@@ -88,7 +88,7 @@ class BackendContext:
     """What a backend is opened with. ``clock`` gives epoch seconds; ``notes`` gives what else makes every
     answer less than it could be; ``resident``: keep vectors in memory, for a long-lived process; ``faults``
     are simulated (see ``providers.faults``); ``expander`` makes variants of a query (None: no model does).
-    The caller closes embedders, expander and journal."""
+    The caller closes embedders and journal."""
 
     settings: Settings
     embedders: Embedders
@@ -104,9 +104,9 @@ def expander_of(chat: Chat | None) -> Expander | None:
     """An expander over a chat model, which its owner closes; None without one."""
     if chat is None:
         return None
-    from openclaw_mem_engine.retrieval.expansion import ChatExpander
+    from openclaw_mem_engine.retrieval.expansion import Expander
 
-    return ChatExpander(chat)
+    return Expander(chat)
 
 
 @dataclass(frozen=True, slots=True)

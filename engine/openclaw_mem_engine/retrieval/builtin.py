@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, RunningCalls
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexUnavailable, damaged
-from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress, SkippedFile, says_damage
+from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress, says_damage
 from openclaw_mem_engine.providers.base import Embedders, space_of, stop_if_cancelled
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
     from openclaw_mem_engine.ranking.unshown import Unshown
     from openclaw_mem_engine.stores.findings import DoctorReport
-    from openclaw_mem_engine.sync.changes import Changes
     from openclaw_mem_engine.sync.plan import Plan
     from openclaw_mem_engine.why_not import WhyNot
 
@@ -97,7 +96,7 @@ class BuiltinBackend:
         self.embedders = embedders
         self._more_notes = notes
         self._clock = clock
-        self.tracker = self._freshness = FreshnessTracker(settings, store, embedders)
+        self.tracker = FreshnessTracker(settings, store, embedders)
         self._vectors = QueryVectors(store, embedders)
         #: The last search, and what its lists depend on.
         self.last: tuple[tuple[object, ...], FoundLists] | None = None
@@ -105,7 +104,7 @@ class BuiltinBackend:
         self.journal = journal or Journal(settings, clock, kept=False)
         self._keywords = partial(provided_query, store, embedders, self.journal)
         self._coordinator = SyncCoordinator(
-            settings, store, embedders, self.journal, clock, self._freshness.syncing
+            settings, store, embedders, self.journal, clock, self.tracker.syncing
         )
         self._coordinator.sweep()
 
@@ -125,10 +124,10 @@ class BuiltinBackend:
         try:
             report = self._coordinator.sync(request, progress, cancel)
         except BaseException:
-            self._freshness.forget()  # what it leaves only a scan can find out
+            self.tracker.forget()  # what it leaves only a scan can find out
             raise
         if report.waiting:
-            self._freshness.look()  # it was not all done
+            self.tracker.look()  # it was not all done
         return report
 
     def prune_cache(
@@ -137,7 +136,7 @@ class BuiltinBackend:
         # Not beside a sync, whose new vectors belong to no passage yet.
         lock = SyncLock(self.store.path, "pruning the cache", killed=self.journal.killed)
         with lock.holding(wait_s, cancel):
-            self._freshness.follow()
+            self.tracker.follow()
             return self.store.prune_cache(most)
 
     def plan(self, request: SyncRequest = DEFAULT_REQUEST, cancel: CancelToken | None = None) -> Plan:
@@ -153,7 +152,7 @@ class BuiltinBackend:
     # -- state of the index -----------------------------------------------------------------------------
 
     def freshness(self) -> Freshness:
-        return self._freshness.look()[0]
+        return self.tracker.look()[0]
 
     def paths(self) -> tuple[str, ...]:
         return tuple(sorted(path for path, state in self.store.files().items() if not state.refusal))
@@ -180,13 +179,13 @@ class BuiltinBackend:
     def files(self) -> Overview:
         from openclaw_mem_engine.inspection import overview
 
-        freshness, changes, skipped = self._freshness.look()
+        freshness, changes, skipped = self.tracker.look()
         return overview(self.settings, self.store, self.embedders.primary, freshness, changes, skipped)
 
     def chunks(self, path: str) -> Anatomy:
         from openclaw_mem_engine.inspection.file_chunks import anatomy
 
-        self._freshness.follow()
+        self.tracker.follow()
         return anatomy(self.settings, self.store, self.embedders.primary, path)
 
     def unshown(self, knobs: Knobs) -> dict[str, Unshown]:
@@ -234,14 +233,10 @@ class BuiltinBackend:
         with self._searching.until(cancel) as stop, no_collections():
             return PassageLookup(self, question, stop).why_not()
 
-    def look(self) -> tuple[Freshness, Changes, list[SkippedFile]]:
-        """The index compared with the disk (see ``FreshnessTracker.look``)."""
-        return self._freshness.look()
-
     def search(self, query: str, knobs: Knobs, cancel: CancelToken, *, compare: bool = False) -> FoundLists:
         """The candidate lists of a query and their chunks."""
         query = checked_query(query)
-        self._freshness.follow()
+        self.tracker.follow()
         key = self.key(query, knobs)
         notes: list[Note] = [*self.notes]
         if knobs.expansion != "off":
@@ -310,7 +305,7 @@ class BuiltinBackend:
         """The pool of these lists, with the signals that the knobs need."""
         signals = found.builder.signals(found.lists, found.candidates, knobs)
         stop_if_cancelled(cancel, SEARCH_STOPPED)
-        freshness, notes = self._freshness.known, [*found.notes]
+        freshness, notes = self.tracker.known, [*found.notes]
         note_staleness(freshness, notes)
         if not found.chunks and not self.store.counts().files:
             note_no_notes(self.settings, freshness, notes)

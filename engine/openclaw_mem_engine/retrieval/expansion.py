@@ -33,32 +33,20 @@ _INSTRUCTION = (
 )
 
 
-class Expander(Protocol):
-    """Asks a model for variants of a query."""
-
-    @property
-    def model(self) -> str:
-        """The name of the model; answers of another one are not used."""
-
-    def expand(self, query: str, cancel: CancelToken | None = None) -> str:
-        """The model's lines (``lex: …``, ``vec: …``, ``hyde: …``), not trusted. Raises ProviderError,
-        Cancelled."""
-
-    def close(self) -> None: ...
-
-
-class ChatExpander:
-    """An ``Expander`` over a chat model, which its owner closes. A local one was trained for QMD's prompt and
-    is held to its grammar (spec of QMD 2.8.3); any other gets an instruction. After a failure it is not asked
-    for a while."""
+class Expander:
+    """Asks a chat model, which its owner closes, for variants of a query. A local one was trained for QMD's
+    prompt and is held to its grammar (spec of QMD 2.8.3); any other gets an instruction. After a failure it
+    is not asked for a while."""
 
     def __init__(self, chat: Chat) -> None:
         self._chat = chat
         self._pause = Pause()
-        #: The real program's caches name a model by its address alone.
+        #: Answers of another model are not used. The real program's caches name a model by its address alone.
         self.model = chat.model if chat.id == "local" else f"{chat.id}:{chat.model}"
 
     def expand(self, query: str, cancel: CancelToken | None = None) -> str:
+        """The model's lines (``lex: …``, ``vec: …``, ``hyde: …``), not trusted. Raises ProviderError,
+        Cancelled."""
         if why_not := self._pause.why_not:
             raise ProviderError(why_not)
         try:
@@ -70,9 +58,6 @@ class ChatExpander:
         except ProviderError as error:
             self._pause.after(error)
             raise
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 class AnswerCache(Protocol):

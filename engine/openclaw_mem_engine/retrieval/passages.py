@@ -71,7 +71,7 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         changed = {path} if differs else set[str]()
         excluded, gone = dict[str, SkippedFile](), False
         if differs is None:
-            _, changes, skipped = backend.look()
+            _, changes, skipped = backend.tracker.look()
             changed = {file.path for file in changes.changed}
             excluded = {file.path: file for file in skipped if not file.path.endswith("*")}
             listed = known.keys() | changed | excluded.keys()

@@ -6,7 +6,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -203,17 +203,10 @@ class QmdProcessBackend(Limited):
         docid = docid.strip().removeprefix("#").lower()
         if not re.fullmatch(r"[0-9a-f]{4,64}", docid) or not self.command.index_path.is_file():
             return collection, path
-        uri = f"{self.command.index_path.resolve().as_uri()}?mode=ro"
-        try:
-            with closing(sqlite3.connect(uri, uri=True, timeout=1.0)) as index:
-                found = index.execute(
-                    "SELECT collection, path FROM documents WHERE active = 1 AND hash BETWEEN ?1 AND ?1 "
-                    "|| 'g' ORDER BY hash <> ?1, collection <> ?2, path <> ?3 LIMIT 1",
-                    (docid, collection, path),
-                ).fetchone()
-        except sqlite3.Error as error:
-            raise QmdFailed("output", f"The index of qmd cannot be read ({error}).") from error
-        return (str(found[0]), str(found[1])) if found else ("", "")
+        sql = """SELECT collection, path FROM documents WHERE active = 1 AND hash BETWEEN ?1 AND ?1 || 'g'
+            ORDER BY hash <> ?1, collection <> ?2, path <> ?3 LIMIT 1"""
+        found = self._read(sql, docid, collection, path)
+        return (str(found[0][0]), str(found[0][1])) if found else ("", "")
 
     def _candidates(self, found: Iterable[_Found]) -> Iterator[tuple[Candidate, float]]:
         """One for each file, with its best score."""
@@ -259,14 +252,19 @@ class QmdProcessBackend(Limited):
         return [(row[0], row[1]) for row in self._rows(_DOCUMENTS)]
 
     def _rows(self, statement: str) -> list[tuple[Any, ...]]:
-        if not self.command.index_path.is_file():
-            return []
+        """Rows of the program's index; none when it cannot be read."""
+        if self.command.index_path.is_file():
+            with suppress(QmdFailed):
+                return self._read(statement)
+        return []
+
+    def _read(self, statement: str, *bound: str) -> list[tuple[Any, ...]]:
         uri = f"{self.command.index_path.resolve().as_uri()}?mode=ro"
         try:
             with closing(sqlite3.connect(uri, uri=True, timeout=1.0)) as index:
-                return index.execute(statement).fetchall()
-        except sqlite3.Error:
-            return []
+                return index.execute(statement, bound).fetchall()
+        except sqlite3.Error as error:
+            raise QmdFailed("output", f"The index of qmd cannot be read ({error}).") from error
 
     def freshness(self) -> Freshness:
         """When the index was last updated from here; which files changed since is not known."""

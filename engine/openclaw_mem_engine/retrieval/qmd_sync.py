@@ -14,7 +14,7 @@ from openclaw_mem_engine.model import WHOLE, Freshness, Note, Progress, SkippedF
 from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.qmd.queries import document_prompt
 from openclaw_mem_engine.retrieval import BackendContext, Limited
-from openclaw_mem_engine.sidecar.paths import qmd_home, shown_path
+from openclaw_mem_engine.sidecar.paths import shown_path
 from openclaw_mem_engine.stores.qmd.searching import VectorSpace
 from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, WAIT_S, SyncReport, SyncRequest
@@ -141,14 +141,12 @@ class KeepingUp(Limited):
 
     def _export_sessions(self, report: SyncReport) -> None:
         """Write the conversations as Markdown for their collection, where the configuration wants one."""
-        settings = self.settings
-        if not settings.qmd.sessions.enabled:
+        if not self.settings.qmd.sessions.enabled:
             return
         from openclaw_mem_engine.sidecar.session_export import export_sessions
 
-        target, days = qmd_home(settings) / "sessions", settings.qmd.sessions.retention_days
         try:
-            export_sessions(settings.openclaw.sessions_dir, target, self._context.clock(), days)
+            export_sessions(self.settings, self._context.clock())
         except OSError as error:
             text = f"The conversations were not exported ({error.strerror}): they are searched as they were."
             report.notes.append(Note("sessions-not-exported", text, "warning"))

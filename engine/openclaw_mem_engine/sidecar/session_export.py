@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.sidecar.paths import qmd_home
 from openclaw_mem_engine.state import private_folder
 from openclaw_mem_engine.state.disk import read_file, replace_file
 from openclaw_mem_engine.workspace.listing import list_transcripts
@@ -14,13 +16,14 @@ from openclaw_mem_engine.workspace.transcripts import read_transcript
 _DAY_S = 86_400.0
 
 
-def export_sessions(transcripts: Path, target: Path, now: float, retention_days: int | None) -> int:
-    """Write ``<session>.md`` into ``target`` for each transcript: its user and assistant turns, with secrets
-    masked. Files of transcripts that are gone, or older than ``retention_days``, are removed; ``target`` is a
-    folder of ours. Returns how many files are there. ``now`` is epoch seconds. Raises OSError."""
+def export_sessions(settings: Settings, now: float) -> None:
+    """Write ``<session>.md`` into the folder ``sessions`` of QMD for each transcript: its user and assistant
+    turns, with secrets masked. Files of transcripts that are gone, or older than the configured days, are
+    removed. ``now`` is epoch seconds. Raises OSError."""
+    target, retention_days = qmd_home(settings) / "sessions", settings.qmd.sessions.retention_days
     private_folder(target)
     kept: set[str] = set()
-    for file in list_transcripts(transcripts).files:
+    for file in list_transcripts(settings.openclaw.sessions_dir).files:
         if retention_days is not None and file.mtime_ns / 1e9 < now - retention_days * _DAY_S:
             continue
         session = Path(file.path).name.removesuffix(".jsonl")
@@ -37,7 +40,6 @@ def export_sessions(transcripts: Path, target: Path, now: float, retention_days:
     for old in target.glob("*.md"):
         if old.name not in kept:
             old.unlink(missing_ok=True)
-    return len(kept)
 
 
 def _write(path: Path, text: str) -> None:

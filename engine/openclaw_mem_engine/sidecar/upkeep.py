@@ -20,7 +20,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.sidecar.command import UPDATE_BYTES, QmdCommand, QmdFailed
-from openclaw_mem_engine.sidecar.paths import collections_of, qmd_home
+from openclaw_mem_engine.sidecar.paths import collections_of
 from openclaw_mem_engine.sidecar.session_export import export_sessions
 from openclaw_mem_engine.sidecar.state import QmdState
 from openclaw_mem_engine.state.disk import held
@@ -154,7 +154,7 @@ class QmdUpkeep:
                 return
             self.state.set(tried_at=now)
             if qmd.sessions.enabled:
-                yield self._step("sessions", self._export)
+                yield self._step("sessions", partial(export_sessions, self.settings, now))
             step = self._step("collections", lambda: self.ensure_collections(deadline, cancel, again=True))
             yield step
             for attempt in range(tries if not step.error else 0):
@@ -201,11 +201,6 @@ class QmdUpkeep:
         if not step.error:
             self.state.answered()
         yield step
-
-    def _export(self) -> None:
-        target = qmd_home(self.settings) / "sessions"
-        days = self.settings.qmd.sessions.retention_days
-        export_sessions(self.settings.openclaw.sessions_dir, target, self._clock(), days)
 
     def _call(self, name: str, timeout_s: float, cancel: CancelToken | None) -> None:
         self.command.run([name], timeout_s, cancel, most=UPDATE_BYTES)

@@ -78,8 +78,8 @@ class StateDatabase:
     processes may use one file. Reading makes no file; one that was removed or replaced is opened or made
     anew. No method raises because of the file: ``note`` says why it cannot be used.
 
-    ``clock`` gives epoch seconds. ``first`` is a statement, with what is bound to it, for a file that this
-    process makes. ``tidy`` is called in the transaction of every write, with True at the first of a day.
+    ``clock`` gives epoch seconds. ``tidy`` is called in the transaction of every write, with True at the
+    first of a day.
     """
 
     def __init__(
@@ -88,7 +88,6 @@ class StateDatabase:
         schema: Schema,
         clock: Callable[[], float],
         *,
-        first: tuple[str, Row] | None = None,
         tidy: Callable[[apsw.Connection, bool], None] = lambda _connection, _new_day: None,
         read_only: bool = False,
     ) -> None:
@@ -99,7 +98,6 @@ class StateDatabase:
         self.identity: Identity | None = None
         self._path = path
         self._schema = schema
-        self._first = first
         self._tidy = tidy
         self._read_only = read_only
         self._lock = threading.RLock()
@@ -219,10 +217,7 @@ class StateDatabase:
     def _migrated(self, connection: apsw.Connection) -> apsw.Connection:
         """The connection with its tables up to date, unless another process just did that."""
         with immediate(connection):
-            is_new = version_of(connection, self._schema) == 0
             self._schema.migrate(connection)
-            if is_new and self._first is not None:
-                connection.execute(*self._first)
         return connection
 
 

@@ -16,13 +16,10 @@ EXPECTED_FILE = "expected.sqlite"
 _TABLE = """
 CREATE TABLE expected(
   agent TEXT NOT NULL, workspace TEXT NOT NULL, path TEXT NOT NULL, line INTEGER NOT NULL,
-  PRIMARY KEY(agent, workspace, path, line)
+  query TEXT NOT NULL, PRIMARY KEY(agent, workspace, path, line)
 ) STRICT, WITHOUT ROWID;
 """
-_QUERY = "ALTER TABLE expected ADD COLUMN query TEXT NOT NULL DEFAULT '';"
-SCHEMA = Schema(
-    (_TABLE, _QUERY), "expected-passages", "info", "expected passages", "which passages are expected"
-)
+SCHEMA = Schema((_TABLE,), "expected-passages", "info", "expected passages", "which passages are expected")
 
 
 class ExpectedPassages(StateRecords):

@@ -7,6 +7,8 @@ module that passes ``tests/engine/test_store_contract.py`` and one line of the r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from openclaw_mem_engine.cancellation import CancelToken
@@ -24,12 +26,12 @@ from openclaw_mem_engine.stores.records import (
     SpaceSize,
     StoredChunk,
 )
-from openclaw_mem_engine.stores.sharing import SharedIndex
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Floats
     from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.ranking.unshown import Passage, Unshown
+    from openclaw_mem_engine.stores.findings import Outcome
     from openclaw_mem_engine.stores.records import Vector as Vector
 
 #: The records of the protocols are imported from here, too.
@@ -249,9 +251,11 @@ class IndexWriter(Protocol):
         """Record a completed sync, epoch seconds; ``purge``: overwrite words of removed files at any cost."""
 
 
-class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, SharedIndex, Protocol):
-    """An opened index: searched, and written in its live generation."""
+class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protocol):
+    """An opened index: searched, and written in its live generation. The defaults of what an index that
+    several hosts share adds are those of an index in a file of this host."""
 
+    path: Path  # names the index, also for the lock of a sync; nothing above the store opens it
     #: How many files were opened so far: what ``follow`` returned last.
     opened: int = 1
     #: Whether there was a file of 0 bytes when it was opened first.
@@ -279,6 +283,31 @@ class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, SharedI
             generation.commit()
         finally:
             generation.abort()
+
+    @property
+    def location(self) -> str:
+        """Where the index is, for people; never with a password."""
+        return str(self.path)
+
+    def is_present(self) -> bool:
+        """Whether the index is still where it was opened."""
+        return self.path.exists()
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """What this thread reads in the body is one state, where a store can do that. Not nested."""
+        return nullcontext()
+
+    def diagnosis(self) -> Mapping[str, Callable[[Outcome], None]]:
+        """Checks that the store makes of itself, by name, for stores without a file to examine."""
+        return {}
+
+    def cached_hashes(self, space: Space) -> list[str]:
+        """The text hashes of all embeddings of a space in the cache, in order."""
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Keep other hosts from writing in the body; processes of this host are kept out by the lock of a
+        sync. Raises IndexLocked at once when another host writes."""
+        return nullcontext()
 
     def follow(self, *, make: bool = True) -> int:
         """Reopen when another index is at ``path`` now. Returns a number that changes when the index does.

@@ -262,9 +262,9 @@ def _too_weak(word: str) -> bool:
     return all(unicodedata.category(c)[0] in "PS" for c in word)
 
 
-def han_keywords(query: str, most: int = 12) -> str:
+def han_keywords(query: str) -> str:
     """A query with Chinese characters as OpenClaw 2026.2 hands it to QMD, whose index splits at spaces: the
-    first ``most`` keywords of two characters or more. Any other query, and one without such, as it is."""
+    first 12 keywords of two characters or more. Any other query, and one without such, as it is."""
     if not re.search(_HAN, query):
         return query
-    return " ".join([word for word in extract_keywords(query) if len(word) > 1][:most]) or query
+    return " ".join([word for word in extract_keywords(query) if len(word) > 1][:12]) or query

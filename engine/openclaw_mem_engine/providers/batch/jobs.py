@@ -18,6 +18,7 @@ from openclaw_mem_engine.providers.base import NotConfigured, Usage, stop_if_can
 from openclaw_mem_engine.providers.prices import estimated_tokens
 from openclaw_mem_engine.providers.records import StoredJob
 from openclaw_mem_engine.providers.remote.transport import TIMING, Timing, is_worth_retrying
+from openclaw_mem_engine.sanitize import counted
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
@@ -125,9 +126,10 @@ class BatchJobs:
                 "the next `openclaw-mem index` picks up what is finished by then."
             ) from None
         if call.waiting:
+            wait = "wait" if len(call.waiting) > 1 else "waits"
             text = (
-                f"{_texts(len(call.waiting))} {'wait' if len(call.waiting) > 1 else 'waits'} in a batch job "
-                f"of {self._service.provider}; run `openclaw-mem index` later. Until then keywords find "
+                f"{counted(len(call.waiting), 'text')} {wait} in a batch job of "
+                f"{self._service.provider}; run `openclaw-mem index` later. Until then keywords find "
                 "what is in there."
             )
             call.notes.append(Note("batch-waiting", text))
@@ -285,7 +287,7 @@ class BatchJobs:
         lost = call.unanswered(keys)
         call.missing.update(dict.fromkeys(lost))
         self.failures = max(MAX_FAILURES, self.failures + 1) if is_final else self.failures + 1
-        text = f"{why.rstrip('. ')}. Embedded by plain requests instead: {_texts(len(lost))}."
+        text = f"{why.rstrip('. ')}. Embedded by plain requests instead: {counted(len(lost), 'text')}."
         call.notes.append(Note("batch-failed", text, "warning"))
         if self.failures >= MAX_FAILURES and not self.disabled:
             self.disabled = why
@@ -297,7 +299,3 @@ class BatchJobs:
                 "If it stays so, turn remote.batch.enabled off or choose another provider."
             )
             call.notes.append(Note("batch-disabled", text, "warning"))
-
-
-def _texts(count: int) -> str:
-    return f"{count:,} text{'' if count == 1 else 's'}"

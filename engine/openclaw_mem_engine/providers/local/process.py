@@ -188,15 +188,6 @@ class ModelProcess:
             reader.join(_STOP_S)  # what it reads only outlives the child when another process holds it
         self.gone.set()
 
-    def forget(self) -> None:
-        """In a copy of this process made by fork: leaves the child to its parent."""
-        popen, self._popen = self._popen, None
-        if popen is not None and popen.stdout is not None:
-            self._connection.close()
-            popen.stdout.close()
-            popen.returncode = 0  # no waiting for a child that is not ours
-        self.gone.set()
-
     def _spawn(self) -> None:
         # No debugger at an assertion of the library, and no idle helper threads.
         environ = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **os.environ}

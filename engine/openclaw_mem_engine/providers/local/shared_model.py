@@ -6,7 +6,6 @@ Embedders, rerankers and chat models of this machine are made of it.
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -61,7 +60,6 @@ class SharedModel:
         self._idle_s = idle_s if idle_s > 0 else math.inf
         self._threads = threads
         self._command = command
-        self._owner = os.getpid()
         self._turns = _Turns()
         self._process: ModelProcess | None = None
         self._process_mark: FileMark | None = None
@@ -98,7 +96,6 @@ class SharedModel:
         Raises NotConfigured (no file, no llama_cpp, a model for something else), RequestFailed (the process
         died or did not answer in time), Cancelled within about 0.3 s, and what ``call`` raises.
         """
-        self._renew_after_fork()
         waits_until = time.monotonic() + waits_s
         with self._turns.turn(urgent=urgent, until=waits_until, cancel=cancel):
             deadline = min(waits_until, time.monotonic() + takes_s)
@@ -117,7 +114,6 @@ class SharedModel:
     def close(self) -> None:
         """Stops the child; a later text starts it again. A request that is running in another thread has two
         seconds to finish and fails then."""
-        self._renew_after_fork()
         self._refused = (None, 0.0, "")
         if (process := self._process) is None:
             return
@@ -172,16 +168,6 @@ class SharedModel:
             with self._turns.turn(urgent=False):
                 if self._process is process and self._used_at + self._idle_s <= time.monotonic():
                     self._stop()
-
-    def _renew_after_fork(self) -> None:
-        """A copy of this process made by fork has no right to the child, nor the threads that serve it."""
-        if self._owner == os.getpid():
-            return
-        self._owner = os.getpid()
-        self._turns = _Turns()
-        process, self._process = self._process, None
-        if process is not None:
-            process.forget()
 
 
 class ModelOptions(TypedDict, total=False):

@@ -15,8 +15,7 @@ from openclaw_mem_engine.stores.base import (
     IndexWriter,
     StoredChunk,
 )
-from openclaw_mem_engine.stores.postgres.cache import put_missing, put_vectors
-from openclaw_mem_engine.stores.postgres.content import CHUNK, WITHOUT_VECTORS
+from openclaw_mem_engine.stores.postgres.content import CHUNK, WITHOUT_VECTORS, put_missing, put_vectors
 from openclaw_mem_engine.stores.postgres.lexical import term_row
 from openclaw_mem_engine.stores.postgres.schema import NAME
 from openclaw_mem_engine.stores.postgres.session import OWN, AgentRows, Transaction

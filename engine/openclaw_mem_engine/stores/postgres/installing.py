@@ -9,7 +9,7 @@ from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.stores.postgres.checks import versions
 from openclaw_mem_engine.stores.postgres.connections import Address, Connections, driver
-from openclaw_mem_engine.stores.postgres.schema import COLUMNS, NAME, grants, preparing, statements
+from openclaw_mem_engine.stores.postgres.schema import COLUMNS, NAME, grants, statements
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.postgres.connections import Connection
@@ -54,8 +54,8 @@ def install(owner: Secret, server: Secret) -> tuple[str, str]:
             with connection.transaction():
                 # Two that run this at once would both make the same table.
                 connection.execute("SELECT pg_advisory_xact_lock(hashtext('openclaw_mem'))")
-                for statement in preparing():
-                    connection.execute(statement)
+                connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {NAME}")
                 if differing := [text for table in COLUMNS for text in _differences(connection, table)]:
                     raise IndexUnavailable(
                         f"The tables on {shown} are of another version of this program: "

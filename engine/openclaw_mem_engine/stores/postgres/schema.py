@@ -50,13 +50,6 @@ def agent_number(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
 
 
-def preparing() -> Iterator[str]:
-    """What comes before tables are compared and made, for their owner."""
-    yield "CREATE EXTENSION IF NOT EXISTS vector"
-    yield f"CREATE SCHEMA IF NOT EXISTS {NAME}"
-    yield f"ALTER TABLE IF EXISTS {NAME}.agents ADD COLUMN IF NOT EXISTS moved_to text"  # of an older version
-
-
 def statements() -> Iterator[str]:
     """What makes tables and policies."""
     for table, columns in COLUMNS.items():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Note, Source, Space
 from openclaw_mem_engine.stores.base import Capabilities, SearchStore, StoredChunk
-from openclaw_mem_engine.stores.postgres.content import CHUNK, WITH_VECTORS, WITHOUT_VECTORS, dims_of
+from openclaw_mem_engine.stores.postgres.content import CHUNK, WITH_VECTORS, WITHOUT_VECTORS, dims_of, literal
 from openclaw_mem_engine.stores.postgres.lexical import Lexical
 from openclaw_mem_engine.stores.postgres.schema import NAME
 from openclaw_mem_engine.stores.postgres.session import AgentRows, Transaction
@@ -142,8 +142,3 @@ class Searches(SearchStore):
                 SELECT id, row_number() OVER (ORDER BY distance, id) AS rank FROM near) ranked
                 WHERE id = ANY(%(ids)s)"""
             return dict(read.rows(sql, **bound, ids=list(ids)))
-
-
-def literal(vector: Floats) -> str:
-    """A vector as pgvector reads it; its float32 values come back as they are."""
-    return f"[{','.join(map(repr, vector.tolist()))}]"

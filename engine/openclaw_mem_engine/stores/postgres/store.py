@@ -12,7 +12,6 @@ from openclaw_mem_engine.config.store import StoreLocation
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.base import Capabilities, Fingerprint, Generation, IndexStore
-from openclaw_mem_engine.stores.postgres.cache import Cache
 from openclaw_mem_engine.stores.postgres.changes import Changes
 from openclaw_mem_engine.stores.postgres.content import Content
 from openclaw_mem_engine.stores.postgres.lexical import Lexical
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.findings import Outcome
 
 
-class PostgresIndex(Searches, Content, Cache, Changes, IndexStore):
+class PostgresIndex(Searches, Content, Changes, IndexStore):
     """``IndexStore`` over one agent's rows (contract: ``stores.base``)."""
 
     def __init__(

@@ -97,7 +97,7 @@ class Turns:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """See ``SharedIndex``."""
+        """See ``IndexStore``."""
         over = threading.Event()
         renewing = threading.Thread(target=self._renew, args=(over,), name=RENEWING, daemon=True)
         self.lease.is_held = True

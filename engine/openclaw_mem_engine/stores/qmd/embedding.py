@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,8 +28,6 @@ _BATCH_DOCUMENTS, _BATCH_CHUNKS = 64, 256
 #: Embeddings that are kept, the newest, and at least as many as the documents have vectors.
 _KEPT = 50_000
 
-#: A text to pieces with their positions in code points (``chunking.break_chunker.Piece``).
-Cut = Callable[[str], Iterable[tuple[int, str]]]
 #: Model, title and piece to what is sent to the model.
 Prompt = Callable[[str, str, str], str]
 
@@ -87,13 +85,12 @@ class Embedding(Searching):
         force: bool = False,
         progress: Progress | None = None,
         cancel: CancelToken | None = None,
-        cut: Cut | None = None,
         prompt: Prompt = document_prompt,
         most: int | None = None,
     ) -> EmbedReport:
         """Make the vectors that are missing, or with ``force`` all anew; the cache keeps those that were made
-        before, until a cleanup. ``cut`` (default: 3,600 characters, 540 of overlap) and ``prompt`` say what
-        the model is given; ``most`` documents are embedded at once.
+        before, until a cleanup. Texts are cut into 3,600 characters with 540 of overlap, and ``prompt`` says
+        what the model is given; ``most`` documents are embedded at once.
 
         A text has vectors of one model: those of another one are replaced, all at once where their number of
         dimensions differs, which one table cannot hold. Each batch is one transaction: what was done before a
@@ -101,10 +98,6 @@ class Embedding(Searching):
         Cancelled, IndexLocked, and ProviderError, also when a model sends another number of dimensions than
         before: after the first document."""
         self._check_writable()
-        if cut is None:
-            from openclaw_mem_engine.chunking.break_chunker import cut as cut_by_breaks
-
-            cut = cut_by_breaks
         space = VectorSpace.of(embedder)
         held = None if force else self.vector_dims(space)
         waiting = self._pending(space, force=force)
@@ -117,7 +110,7 @@ class Embedding(Searching):
             while waiting and len(batch) < limit and sum(len(p) for _, p in batch) < _BATCH_CHUNKS:
                 text = waiting.pop(0)
                 ((body,),) = self._db.read("SELECT doc FROM content WHERE hash = ?", (text.hash,)) or (("",),)
-                batch.append((text, _pieces(body, cut)))
+                batch.append((text, _pieces(body)))
             vectors, hits = self._embedded(embedder, batch, refused, cancel, prompt, held)
             for vector in vectors:
                 if vector is None:
@@ -239,8 +232,10 @@ class Embedding(Searching):
         connection.execute(f"DELETE FROM content_vectors WHERE hash || '_' || seq NOT IN ({held})")
 
 
-def _pieces(body: str, cut: Cut) -> list[tuple[int, str]]:
+def _pieces(body: str) -> list[tuple[int, str]]:
     """The pieces of a text that hold anything, with their positions in UTF-16 units."""
+    from openclaw_mem_engine.chunking.break_chunker import cut
+
     found = []
     at = units = 0
     for position, piece in cut(body):

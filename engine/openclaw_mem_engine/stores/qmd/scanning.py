@@ -141,10 +141,10 @@ def _take(scan: Scan, path: str, entry: os.DirEntry[str]) -> None:
     scan.files.append(FoundFile(path, real, status))
 
 
-def read_file(scan: Scan, file: FoundFile, max_bytes: int = MAX_NOTE_BYTES) -> NoteText:
+def read_file(scan: Scan, file: FoundFile) -> NoteText:
     """Read one file of a scan. No part of its path below the root may have become a link since. Raises
     NoteRefused."""
-    return read_note(file.real, scan.root, max_bytes)
+    return read_note(file.real, scan.root, MAX_NOTE_BYTES)
 
 
 def _skipped(refusal: NoteRefused) -> SkippedFile:

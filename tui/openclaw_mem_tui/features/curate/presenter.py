@@ -81,7 +81,7 @@ class CuratePresenter(Presenter[CurateState]):
         from openclaw_mem_engine.api import Curator
 
         if self._curator is None:
-            self._curator = Curator.of(memory.settings, self.service.clock)
+            self._curator = Curator(memory.settings, self.service.clock)
             self.service.at_close.append(self._curator.close)
         return self._curator
 
@@ -241,7 +241,7 @@ class CuratePresenter(Presenter[CurateState]):
     def _last(self, memory: Memory) -> list[int]:
         """Numbers of the edits to undo, the last first."""
         if not (last := self._last_edit(memory)):
-            raise OpenClawMemError("nothing to undo: openclaw-mem changed no note")
+            raise OpenClawMemError("nothing to undo: no note was changed from here")
         group = next((group for group in self._written if group[-1].id == last), None)
         return [one.id for one in reversed(group)] if group else [last]
 

@@ -1,8 +1,9 @@
-"""How memory is written and what of it a conversation starts with: flush, snapshots, bootstrap files.
+"""Groups of settings: the memory plug-in, the models beside the embedders, and how memory is written and what
+of it a conversation starts with.
 
-The keys are those of OpenClaw's configuration in snake case (``compaction.memory_flush.enabled`` is
-``agents.defaults.compaction.memoryFlush.enabled``); :data:`OPENCLAW_KEYS` lists them. ``flush.*`` is ours:
-the chat model that is asked.
+``plugin.*`` is ``plugins.slots.memory`` and ``plugins.entries.memory-lancedb.config`` in OpenClaw. Those
+about a conversation have OpenClaw's keys in snake case (:data:`OPENCLAW_KEYS`). ``rerank.*``, ``expansion.*``
+and ``flush.*`` are ours; the first two are switched by the knobs of their names.
 """
 
 from __future__ import annotations
@@ -15,6 +16,78 @@ from openclaw_mem_engine.config.rules import Rule, setting
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.dataclass import dataclass
 
+_SWITCH, _TEXT = Rule("switch"), Rule("text")
+_SECONDS = Rule("number", 0.1, 3600, unit="seconds")
+
+#: Of OpenClaw: the memory search of notes, the store of single memories, no memory at all.
+CORE, STORE, NO_PLUGIN = "memory-core", "memory-lancedb", "none"
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSettings:
+    """The memory plug-in. With ``memory-lancedb`` the agent has the tools memory_store, memory_recall and
+    memory_forget, with ``memory-core`` memory_search and memory_get, with ``none`` no memory tools. Vectors
+    are those of the settings' own providers."""
+
+    slot: str = setting(_TEXT, f"the memory plug-in of the agent: {CORE}, {STORE}, {NO_PLUGIN}", CORE)
+    auto_capture: bool = setting(
+        _SWITCH, "whether the agent's plug-in stores texts by itself (only reported here)", False
+    )
+    auto_recall: bool = setting(
+        _SWITCH, "whether the agent's plug-in puts memories before a prompt (only reported here)", True
+    )
+    capture_max_chars: int = setting(
+        Rule("int", 100, 10_000, unit="characters"), "a longer text is not captured", 500
+    )
+
+
+#: The keys of its configuration in OpenClaw's file, and those that are set elsewhere here.
+PLUGIN_KEYS = {
+    "autoCapture": "auto_capture",
+    "autoRecall": "auto_recall",
+    "captureMaxChars": "capture_max_chars",
+}
+PLUGIN_ELSEWHERE = {
+    "embedding": "vectors are those of `provider`",
+    "dbPath": "memories are in our data folder",
+}
+
+RerankProvider = Literal["none", "local", "http", "openai"]
+ExpansionProvider = Literal["none", "local", "openai"]
+
+_KEY = "its key; for openai without base_url: by default the key for embeddings"
+
+
+@dataclass(frozen=True, slots=True)
+class RerankSettings:
+    """The reranker. ``http`` is an endpoint ``/rerank`` as of Jina, Cohere, vLLM and llama.cpp; ``openai`` is
+    any chat model with OpenAI's interface, asked for a score."""
+
+    provider: RerankProvider = setting(
+        Rule("text", choices=("none", "local", "http", "openai")), "the provider of the reranker", "none"
+    )
+    model: str | None = setting(_TEXT, "the model; for local a GGUF file or its hf: address")
+    base_url: str | None = setting(Rule("url"), "the address of http or openai", repr=False)
+    api_key: Secret | None = setting(Rule("secret"), _KEY)
+    logits: bool = setting(
+        _SWITCH, "the endpoint sends raw logits, as llama.cpp does: scores are their sigmoid", False
+    )
+    budget_s: float = setting(_SECONDS, "time for the scores of one search", 10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpansionSettings:
+    """The model that expands queries; ``openai`` is any chat model with OpenAI's interface."""
+
+    provider: ExpansionProvider = setting(
+        Rule("text", choices=("none", "local", "openai")), "the provider for variants of a query", "none"
+    )
+    model: str | None = setting(_TEXT, "the model; for local a GGUF file or its hf: address")
+    base_url: str | None = setting(Rule("url"), "the address of openai, instead of the usual one", repr=False)
+    api_key: Secret | None = setting(Rule("secret"), _KEY)
+    timeout_s: float = setting(_SECONDS, "time for the variants of one query", 5.0)
+
+
 SandboxMode = Literal["off", "non-main", "all"]
 WorkspaceAccess = Literal["none", "ro", "rw"]
 FlushProvider = Literal["none", "openai"]
@@ -22,7 +95,6 @@ FlushProvider = Literal["none", "openai"]
 FLUSH_SYSTEM_PROMPT = "Session nearing compaction. Store durable memories now."
 FLUSH_PROMPT = "Write any lasting notes to memory/YYYY-MM-DD.md; reply with NO_REPLY if nothing to store."
 
-_SWITCH, _TEXT = Rule("switch"), Rule("text")
 _TOKENS, _SOME_TOKENS = Rule("int", 0, unit="tokens"), Rule("int", 1, unit="tokens")
 _CHARS = Rule("int", 1, unit="characters")
 
@@ -77,10 +149,8 @@ class FlushSettings:
     )
     model: str | None = setting(_TEXT, "the chat model")
     base_url: str | None = setting(Rule("url"), "the address of openai, instead of the usual one", repr=False)
-    api_key: Secret | None = setting(
-        Rule("secret"), "its key; for openai without base_url: by default the key for embeddings"
-    )
-    timeout_s: float = setting(Rule("number", 0.1, 3600, unit="seconds"), "time for one flush", 120.0)
+    api_key: Secret | None = setting(Rule("secret"), _KEY)
+    timeout_s: float = setting(_SECONDS, "time for one flush", 120.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Reading ``memory.qmd`` of OpenClaw's file, and the values of the QMD backend out of all layers."""
+"""Reading what OpenClaw's file says of QMD (``memory.qmd``) and of conversations (compaction, sandbox,
+bootstrap files, snapshots), and the values of the QMD backend out of all layers."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
-from openclaw_mem_engine.config.ignored import IgnoredKey, unknown_key
+from openclaw_mem_engine.config.groups import OPENCLAW_KEYS
+from openclaw_mem_engine.config.ignored import IgnoredKey, leaves, unknown_key, value_at
 from openclaw_mem_engine.config.layers import Chosen, Layer, openclaw_entry
 from openclaw_mem_engine.config.qmd import (
     DEFAULT_PATTERN,
@@ -22,6 +24,9 @@ from openclaw_mem_engine.config.secret import printable, shown
 from openclaw_mem_engine.config.settings import SETTINGS
 from openclaw_mem_engine.errors import ConfigError
 
+_AGENT_KEYS = "agents.*."
+#: The section of ``agents.*`` of which every other key is named.
+_WHOLE = "compaction"
 _ACTION = Rule("text", choices=("allow", "deny"))
 _TEXT = Rule("text")
 _MATCH = ("channel", "chatType", "keyPrefix", "rawKeyPrefix")
@@ -144,3 +149,34 @@ def _known(node: Mapping[str, Any], names: tuple[str, ...], where: str) -> None:
     """A misspelled key would let through what the rule was written against."""
     if unknown := next((name for name in node if name not in names), None):
         raise ConfigError(f"{where} holds {shown(unknown)}; allowed: {', '.join(names)}.")
+
+
+def lifecycle_layer(
+    nodes: Mapping[str, Mapping[str, Any]],
+    where: Callable[[str], str],
+    warn: Callable[[str, str], None],
+    ignored: list[IgnoredKey],
+) -> Layer:
+    """The values of objects of OpenClaw's file by their dotted path, lowest first: ``agents.defaults``, the
+    entry of the agent, and ``""`` for the whole file. What does not fit is replaced by its default, as
+    OpenClaw does, with a warning."""
+    layer: Layer = {}
+    for path, node in nodes.items():
+        prefix = _AGENT_KEYS if path else ""
+        for name, ours in OPENCLAW_KEYS.items():
+            if name.startswith(_AGENT_KEYS) != bool(path):
+                continue
+            if (value := value_at(node, name.removeprefix(prefix))) is None:
+                continue
+            dotted = where(name.replace(_AGENT_KEYS, printable(f"{path}.")))
+            if (entry := openclaw_entry(ours, value, dotted, warn)) is not None:
+                layer[ours] = entry
+        if path:
+            ignored += (IgnoredKey(key, known=True) for key in _unread(node.get(_WHOLE), path))
+    return layer
+
+
+def _unread(node: object, path: str) -> Iterator[str]:
+    """The keys of a section for which there is nothing here."""
+    read = {key.removeprefix(_AGENT_KEYS) for key in OPENCLAW_KEYS}
+    return (printable(f"{path}.{key}") for key in leaves(_WHOLE, node) if node and key not in read)
