@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: Names of the runs on both sides of a change of knobs.
 BEFORE, AFTER = "before the change", "with the change"
+#: The name of the run before a note was edited.
+EDITED = "before the edit"
 
 
 @dataclass(frozen=True, slots=True)
