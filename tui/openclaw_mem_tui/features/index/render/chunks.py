@@ -137,7 +137,7 @@ def _outcome(row: Row | None) -> tuple[str, str]:
         return "not a candidate", "dim"
     if row.returned:
         return f"{fmt.ranked(row.outcome.rank)}, score {fmt.score(row.final)}", "good"
-    return f"not returned ({fmt.numbers(fmt.message(row.outcome.reason or ''))})", "bad"
+    return f"not returned ({fmt.message(row.outcome.reason or '')})", "bad"
 
 
 def text(anatomy: Anatomy, chosen: int, cells: int) -> list[Line]:

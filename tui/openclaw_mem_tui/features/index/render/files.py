@@ -154,7 +154,7 @@ _KINDS: dict[EventKind, tuple[str, str, str]] = {
     "denied": ("!", "denied", "warn"),
     "flush": ("●", "flush", "good"),
     "snapshot": ("◆", "snapshot", "good"),
-    "edit": ("+", "edit", "good"),
+    "edit": ("▲", "edit", "good"),
 }
 #: Mark and role of work that did not end as it should.
 _ENDED = {"failed": ("✗", "bad"), "stopped": ("!", "warn"), "killed": ("!", "warn")}

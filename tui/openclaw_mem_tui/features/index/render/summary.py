@@ -43,7 +43,7 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
             made.append(spread((), _agrees(overview), cells))
         return made
     sizes = _sizes(state, overview)
-    path = fmt.crop_left(fmt.inert(overview.location), max(8, cells - _LABEL - width(sizes) - 4))
+    path = fmt.path(fmt.inert(overview.location), max(8, cells - _LABEL - width(sizes) - 4))
     rows = (
         ("index", line(path), sizes),
         ("built", _built(overview), line(*_agrees(overview), " ")),
