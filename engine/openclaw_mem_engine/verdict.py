@@ -35,18 +35,25 @@ def verdict(pool: Pool, trace: Trace) -> str:
 
 
 def found(pool: Pool, trace: Trace) -> tuple[str, ...]:
-    """How many results and why none, how many the agent gets in part only and which of them without their
-    best line, and how many candidates the minimum score drops: clauses, the least important one last."""
+    """How many results and why none, how many candidates the minimum score drops, how many results the agent
+    gets in part only and which of them without their best line, and how the first one is ranked: clauses, the
+    least important one last."""
     count = len(trace.results)
     absent = _absent_words(pool, trace.knobs)
+    rescued = bool(count) and all(row.outcome.rescued for row in trace.returned)
     head = _counted(count, "result") if count else _nothing(pool, trace)
     if absent:
         head += f"{' by vectors only: ' if count else '; '}{absent}"
-    elif count and all(row.outcome.rescued for row in trace.returned):
-        head += f" by keyword rescue: no score reaches min score {trace.knobs.min_score:g}"
+    elif rescued:
+        scores = len(trace.returned) + _below(trace)
+        low = f"all {scores:,} scores are" if scores > 1 else "its score is"
+        head += f" by keyword rescue: {low} below min score {trace.knobs.min_score:g}"
     shortened, loses = _shortened(trace)
     first = "" if loses or absent or not count else _first(trace)
-    return tuple(part for part in (head, first, shortened, _below(trace) if count else "") if part)
+    more = _below(trace) if count and not rescued else 0
+    are = "is" if more == 1 else "are"
+    below = f"{more:,} more {are} below min score {trace.knobs.min_score:g}" if more else ""
+    return tuple(part for part in (head, below, shortened, first) if part)
 
 
 def fate(trace: Trace, path: str, line: int) -> Fate:
@@ -94,14 +101,16 @@ def _nothing(pool: Pool, trace: Trace) -> str:
     """Why there is no result."""
     if why := unsearched(pool.notes):
         return why
-    if says_damage(pool.notes):
-        return f"Nothing found in {READABLE}"
+    where = f" in {READABLE}" if says_damage(pool.notes) else ""
     if unrelated(pool, trace.knobs):
-        return "Nothing relevant found"
+        return f"Nothing relevant found{where}"
     best = next((row for row in trace.dropped if row.final is not None), None)
     if best is not None and best.final is not None and best.outcome.stage == "min_score":
         score = apart(best.final, trace.knobs.min_score, trace.knobs.digits)
-        return f"Nothing reaches min score {trace.knobs.min_score:g}: the best is {score} at {best.location}"
+        least = f"min score {trace.knobs.min_score:g}"
+        return f"Nothing{where} reaches {least}: the best is {score} at {best.location}"
+    if where:
+        return f"Nothing found{where}"
     fresh = pool.freshness
     if (fresh is not None and fresh.state == "empty") or not pool.lists:
         return "Nothing found: nothing could be searched"
@@ -151,7 +160,7 @@ def _shortened(trace: Trace) -> tuple[str, bool]:
     if not cut:
         return "", False
     lone = not of[1:]
-    which = "it is" if lone else "all" if len(cut) == len(of) else f"{len(cut)}"
+    which = "the result is" if lone else "all" if len(cut) == len(of) else f"{len(cut)}"
     text = f"{which} shortened to {_most(trace.knobs)}"
     losing = [parts for parts in cut if any(row.shown.truncated for row in parts)]
     if not losing:
@@ -177,14 +186,9 @@ def _most(knobs: Knobs) -> str:
     return most if knobs.snippet == "head" else f"at most {most}"
 
 
-def _below(trace: Trace) -> str:
+def _below(trace: Trace) -> int:
     """How many candidates ``min_score`` drops."""
-    below = sum(drop.stage == "min_score" for drop in trace.dropped_by.values())
-    return (
-        f"{below:,} more {'is' if below == 1 else 'are'} below min score {trace.knobs.min_score:g}"
-        if below
-        else ""
-    )
+    return sum(drop.stage == "min_score" for drop in trace.dropped_by.values())
 
 
 def would_add(trace: Trace) -> str:

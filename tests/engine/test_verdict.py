@@ -17,7 +17,7 @@ import pytest
 from openclaw_mem_engine.answer import stem
 from openclaw_mem_engine.demo import ANCHOR, write_demo
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.model import Expected, utf16_length
+from openclaw_mem_engine.model import Expected, Note, utf16_length
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.profiles import PROFILES, SELECTABLE, profile
@@ -84,14 +84,15 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
         assert bool(claimed) == (more > 0), (query, said)
         if claimed:
             assert int(claimed[1]) == more and bool(claimed[2]) == bool(trace.returned)
-        below = re.search(r"(\d+) more (?:is|are) below min score", said)
-        low = sum(row.final < knobs.min_score for row in trace.dropped if row.final is not None)
+        below = re.search(r"(?:(\d+) more|its|all (\d+)) (?:is|are|scores? (?:is|are)) below min score", said)
+        rescued = len(trace.returned) if "by keyword rescue" in said else 0
+        low = rescued + sum(row.final < knobs.min_score for row in trace.dropped if row.final is not None)
         if trace.cut is not None and not trace.cut.note and trace.results:
-            assert int(below[1] if below else 0) == low, (query, said)
+            assert int(below[1] or below[2] or 1 if below else 0) == low, (query, said)
         rows = [[row for row in trace.returned if row.chunk_id in found.chunk_ids] for found in trace.results]
         cut = sum(any(row.shortened or row.shown.truncated for row in parts) for parts in rows)
         said_cut = re.search(
-            r"(\d+|All|It is) shortened to (?:at most )?(?:(\d) lines or )?"
+            r"(\d+|All|The result is) shortened to (?:at most )?(?:(\d) lines or )?"
             r"([\d,]+) characters( in all)?",
             said,
         )
@@ -102,7 +103,7 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
             assert most <= int(units.replace(",", "")) and bool(in_all) == (knobs.snippet == "packed")
             rows_of = max(found.snippet.count("\n") + 1 for found in trace.results)
             assert rows_of <= int(lines) if lines else knobs.snippet != "window"
-        numbers = {"All": len(rows), "It is": 1}
+        numbers = {"All": len(rows), "The result is": 1}
         assert (numbers.get(said_cut[1]) or int(said_cut[1]) if said_cut else 0) == cut, (query, said)
         hidden = [[row.shown for row in parts if row.shown.truncated] for parts in rows]
         whole = [any(a <= (s.best_line or 0) <= b for a, b in s.lines) for parts in hidden for s in parts]
@@ -140,6 +141,10 @@ def test_nothing_relevant_and_nothing_searched(demo: Memory) -> None:
     assert not unrelated(demo.retrieve("xyzzy plugh", every), every)
     unmeasured = replace(none.pool, lists=tuple(replace(lst, floor=None) for lst in none.pool.lists))
     assert verdict(unmeasured, none.trace).startswith("Nothing reaches min score 0.35: the best is 0.")
+    damage = Note("words-damaged", "Words are damaged.", "warning")
+    assert verdict(replace(unmeasured, notes=(damage,)), none.trace).startswith(
+        "Nothing in the part of the index that can be read reaches min score 0.35: the best is 0."
+    ), "candidates were found"
     lists = tuple(
         replace(lst, rows=tuple(row._replace(raw=-0.001) for row in lst.rows)) for lst in none.pool.lists
     )
@@ -164,7 +169,8 @@ def test_a_best_line_that_is_cut_off_is_said(demo: Memory) -> None:
     assert "2 lose all or part of their best line" in found.verdict
     one = demo.search(QUERIES[0], knobs.set({"max_results": 1}))
     assert one.verdict.startswith(
-        f"1 result. It is shortened to 60 characters and loses its best line (line {line})"
+        "1 result. 36 more are below min score 0.35. "
+        f"The result is shortened to 60 characters and loses its best line (line {line})"
     )
     cut_off = fate(found.trace, found.hits[0].path, line or 0)
     assert cut_off == (1, False, f"rank 1, but line {line} is not shown")

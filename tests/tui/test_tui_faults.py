@@ -100,7 +100,7 @@ async def test_every_fault_has_its_banner_and_its_effect(
             assert "baseline no fault" in screen.funnel.text
             seen = compared(view)
             assert seen is not None and seen.of
-            assert (" lost" in screen.lesson.text) == bool(seen.lost)
+            assert (" is lost" in screen.lesson.text) == bool(seen.new and not seen.lost)
             assert screen.hits.cursor == 0
             if name == "no-sqlite-vec":
                 assert seen.same == seen.of, "vectors are compared in the process, with the same outcome"
@@ -144,8 +144,8 @@ def first_status(app: Workbench) -> str:
     ("lost", "new", "said"),
     [
         (0, 0, "the same 3 chunks as the baseline"),
-        (0, 5, "all 3 baseline chunks are returned, and 5 new ones"),
-        (2, 2, "3 of 5 baseline chunks are returned, and 2 new ones"),
+        (0, 5, "no baseline chunk is lost; 5 are new"),
+        (2, 2, "3 of 5 baseline chunks are returned; 2 are new"),
         (2, 0, "3 of 5 baseline chunks are returned"),
     ],
 )
@@ -156,8 +156,8 @@ def test_only_what_is_lost_is_bad(lost: int, new: int, said: str) -> None:
     seen = Compared(3, 3 + max(lost, new), 0, (row,) * lost, (row,) * new)
     drawn = overlap(seen)
     assert text_of(drawn) == said and ("bad" in drawn[0].role) == bool(lost)
-    two = text_of(overlap(Compared(2, 2, 0, (), (row,))))
-    assert two == "both baseline chunks are returned, and 1 new one"
+    moved = text_of(overlap(Compared(2, 3, 1, (), (row,))))
+    assert moved == "no baseline chunk is lost (1 at another rank); 1 is new"
 
 
 async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:

@@ -152,7 +152,10 @@ def test_bars_meet_where_one_ends_and_the_next_begins() -> None:
 
 def test_numbers_in_sentences_have_two_digits_or_more() -> None:
     said = fmt.numbers("0.369 is below 0.4, short by 0.031; 0.5 s and 0.4 ms at 10.2 of v0.4")
-    assert said == ".369 is below .40, short by .031; .5 s and .4 ms at 10.2 of v0.4"
+    assert said == ".369 is below .40, short by .031; 0.5 s and 0.4 ms at 10.2 of v0.4"
+    same = "version 0.12.1 of notes-0.5.md: `openclaw-mem search x --min-score 0.35`"
+    assert fmt.numbers(same) == same, "no part of a version, and a command is typed so"
+    assert fmt.message("a cosine of 0.303 is above 0.3") == "a cosine of .303 is above .30", "messages too"
     said = fmt.numbers("-0.038 is below 0.35; cosine -0.054, minus 1-0.5 and x-0.5")
     assert said == "−.038 is below .35; cosine −.054, minus 1-0.5 and x-0.5"
 
@@ -194,11 +197,13 @@ def test_a_diff_is_wrapped_below_its_text_and_no_word_of_it_is_lost() -> None:
     [
         ("memory/2026-01-02.md", 20, "memory/2026-01-02.md"),
         ("memory/2026-01-02.md", 19, "…/2026-01-02.md"),
-        ("memory/2026-01-02.md", 13, "…026-01-02.md"),
+        ("memory/2026-01-02.md", 13, "…01-02.md"),
         ("memory/runbooks/vpn.md", 17, "…/runbooks/vpn.md"),
         ("memory/runbooks/vpn.md", 14, "…/vpn.md"),
         ("memory/runbooks/vpn.md", 7, "…vpn.md"),
         ("memory/runbooks/vpn.md", 5, "…n.md"),
+        ("memory/spool-error-codes.md", 20, "…error-codes.md"),
+        ("memory/spool-error-codes.md", 21, "…spool-error-codes.md"),
         ("notes/a/b.md", 11, "…/a/b.md"),
         ("vpn.md", 6, "vpn.md"),
     ],

@@ -210,7 +210,7 @@ async def test_knobs_rank_in_the_same_frame_retrieve_and_reset(tmp_path: Path) -
         assert not screen.search.view.pending
         assert screen.search.view.knobs.min_score == pytest.approx(0.15)
         assert len(screen.search.view.trace.returned) > before  # type: ignore[union-attr]
-        assert "○.35" in screen.knob_panel.text
+        assert "was .35" in screen.knob_panel.text
         assert "new" in screen.hits.text and "baseline min score .35" in screen.funnel.text
         await press(pilot, "u")
         assert screen.search.view.knobs == screen.search.view.defaults

@@ -449,8 +449,8 @@ async def test_the_run_before_an_edit_is_the_baseline(
             "memory/2026-03-02.md modified; the run before the edit is the baseline (B: as configured)"
         )
     async with running(tmp_path) as (pilot, screen):
-        assert "baseline knobs before the edit" in screen.search.continued, "it was not pinned by hand"
-        assert screen.search.view.baseline_name == "knobs before the edit"
+        assert "baseline" not in screen.search.continued, "a run is not remembered, and its knobs are these"
+        assert screen.search.view.baseline_name == "default"
         assert pilot.app.focused is screen.query_line, "as on the first start"
         await press(pilot, *"postgres")
         assert screen.search.view.query == "postgres" == screen.query_line.value, "instead of the last query"
@@ -467,8 +467,9 @@ async def test_the_terminal_comes_back_after_an_editor_that_does_not_exist(
             monkeypatch.setattr(driver, name, lambda _driver, name=name: seen.append(name.partition("_")[0]))
         await press(pilot, "e")
         assert seen == ["suspend", "resume"]
-        said = "the editor did not start: [Errno 2] No such file or directory: 'nosuchedit'"
+        said = "editor “nosuchedit” was not found: set $EDITOR or the setting editor"
         assert screen.search.activity.said == said
+        await until(pilot, lambda: f" ✗ {said}" in screen.status_line.text)
 
 
 async def test_lines_that_are_pasted_into_the_query_are_one_line(tmp_path: Path) -> None:

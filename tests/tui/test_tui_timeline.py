@@ -82,11 +82,11 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
             "▼ compaction main     177,310 → 24,180 tokens",
             "○ no reply   network  NO_REPLY, nothing stored",
             "! skipped    morning… not run at 178,340 tokens",
-            "? search     main     Japanese ticket font size",
+            "◇ search     main     Japanese ticket font size",
             "✗ MISSED",
         ):
             assert part in texts
-        assert "◆ snapshot" in texts and "? search     main     Japanese ticket font size" in texts
+        assert "◆ snapshot" in texts and "◇ search     main     Japanese ticket font size" in texts
         await press(pilot, "v", "p")
         assert len(screen.events.drawn) == 2 and "! skipped" in screen.events.text
         assert "events: problems" in str(screen.events.border_subtitle)
@@ -97,7 +97,7 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         assert "one turn went from 148,212 to 192,406 tokens, above" in detail
         assert "effect anything said since the last flush" in detail and "compacted without" not in detail
         assert "flush threshold 176,000" in str(screen.query_one("#chart").border_subtitle)
-        assert re.search(r"saved MEMORY\.md at [-\d]+ [\d:]+ ", detail)
+        assert re.search(r"written MEMORY\.md at [-\d]+ [\d:]+ ", detail)
         frame = "v events: missed · S session: {}"
         assert plain(screen.events.border_subtitle) == frame.format("all")
         await press(pilot, "S")  # its session alone
@@ -157,7 +157,7 @@ async def test_an_event_without_a_file_opens_in_full_where_its_details_are_hidde
         await press(pilot, "enter")
         drawn = pilot.app.screen.query_one(HelpText).text
         assert "177,310 → 24,180" in drawn and "session   main" in drawn
-        saved = r"saved memory/2026-03-30\.md \+3 lines at 2026-03-30 [\d:]+ "
+        saved = r"written memory/2026-03-30\.md \+3 lines at 2026-03-30 [\d:]+ "
         assert re.search(saved, " ".join(drawn.split()))
         assert "summary   All three kiosks on 3.3." in drawn, "what the session goes on with"
         await press(pilot, "escape", "j", "exclamation_mark")
@@ -182,7 +182,7 @@ async def test_a_mark_is_under_each_fall_of_the_curve(tmp_path: Path) -> None:
         for _ in range(2):
             marks = next(row for row in shown_lines(screen, "#chart") if "▼" in row)
             assert (marks.count("●▼"), marks.count("●"), marks.count("▼")) == (2, 2, 2)
-            words = "? search  ● flush  ▼ compaction"
+            words = "◇ search  ● flush  ▼ compaction"
             assert shown_lines(screen, "#chart")[-1].strip() == words, "what the marks mean"
             await press(pilot, "j")  # to the flush, a moment before its compaction
         titles = "session first – last tokens peak missed"

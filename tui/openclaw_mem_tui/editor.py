@@ -12,6 +12,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.api import Settings
+from openclaw_mem_tui.features.search.baseline import EDITED
 from openclaw_mem_tui.render import format as fmt
 
 if TYPE_CHECKING:
@@ -78,12 +79,15 @@ def edit(app: App[int], settings: Settings, path: str, line: int) -> tuple[str, 
     except SuspendNotSupported:
         return "this terminal cannot run an editor", False
     except (OSError, ValueError) as error:
-        return f"the editor did not start: {error}", False
+        missing = isinstance(error, FileNotFoundError)
+        why = "was not found" if missing else f"did not start ({getattr(error, 'strerror', '') or error})"
+        name = settings.editor or os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+        return f"editor “{fmt.inert(name)}” {why}: set $EDITOR or the setting editor", False
     outcome = f"{fmt.inert(Path(command[0]).name)} closed" + (f" with exit code {code}" if code else "")
     if line > 1 and not at_line:
         outcome += "; opened without a line number (unknown editor)"
     is_note = not Path(path).is_absolute()
-    if is_note and _content(on_disk) != before and app.search.pin_run("before the edit"):  # type: ignore[attr-defined]
+    if is_note and _content(on_disk) != before and app.search.pin_run(EDITED):  # type: ignore[attr-defined]
         kept = "the run before the edit is the baseline (B: as configured)"
         outcome += f"; {kept}"
         app.search.sync.done = kept  # type: ignore[attr-defined]

@@ -221,6 +221,7 @@ class WorkbenchScreen(Screen[None]):
     def edit_note(self, path: str, line: int = 1) -> None:
         """Open a file of the memory in the user's editor, and bring the index up to date afterwards."""
         said, ran = edit(self.app, self.search.service.settings, path, line)
+        self.search.sync.update(failed="" if ran else said)
         (self.remembered if ran else self.tell)(said)
 
     def forget_message(self) -> None:

@@ -77,7 +77,7 @@ def message_here(text: str, limit: int = LINE_LIMIT) -> str:
     for command, name in _actions(text).items():
         for run, press in (("Run ", "Press "), ("run ", "press "), ("", "")):
             text = text.replace(f"{run}`{command}`", f"{press}{key(name)}")
-    return inert(advice(text), limit)
+    return numbers(inert(advice(text), limit))
 
 
 def inert_lines(text: str, limit: int = LINE_LIMIT) -> list[str]:
@@ -126,14 +126,22 @@ def location(text: str, width: int) -> str:
     return path(before, max(1, width - cell_len(colon + lines))) + colon + lines
 
 
+_WORD = re.compile(r"(?<![^-_ /])[^-_ /]")
+
+
 def path(text: str, width: int) -> str:
     """A path (inert) in at most ``width`` cells: whole, else with ``…/`` for the folders that there is no
-    room for, at last the end of the name after ``…``: a bare name is that of a file in the root."""
+    room for, at last the end of the name after ``…``, from a word of it on: a bare name is that of a file in
+    the root."""
     shown, rest = text, text
     while cell_len(shown) > width and "/" in rest:
         rest = rest.partition("/")[2]
         shown = f"…/{rest}"
-    return shown if cell_len(shown) <= width else crop_left(text, width)
+    if cell_len(shown) <= width:
+        return shown
+    end = crop_left(text, width)
+    word = _WORD.search(text, len(text) - len(end) + 1)
+    return f"…{text[word.start() :]}" if word and 2 * (len(text) - word.start()) > width else end
 
 
 def left(text: str, width: int) -> str:
@@ -216,10 +224,11 @@ def setting(value: float) -> str:
 
 def numbers(text: str) -> str:
     """A sentence of the engine with its numbers as everywhere here: ``0.324`` becomes ``.324``,
-    ``-0.05`` ``−.05``, ``0.4`` ``.40``; a measure keeps its one digit."""
-    text = re.sub(r"(?<![\w./:-])-(?=0\.\d)", "−", text)
-    text = re.sub(r"(?<![\w./:-])0(\.\d)(?=[\s,;:)]|\.?$)(?! (?:s|ms|[KMG]B)\b)", r"\g<1>0", text)
-    return re.sub(r"(?<![\w./:-])0(\.\d)", r"\1", text)
+    ``-0.05`` ``−.05``, ``0.4`` ``.40``; measures, versions and commands stay."""
+    return _NUMBER.sub(lambda m: f"{'−' * len(m[1])}{m[2]:0<3}" if m[2] else m[0], text)
+
+
+_NUMBER = re.compile(r"`[^`]*`|(?<![\w./:-])(-?)0(\.\d+)(?!\w|\.\w| (?:s|ms|[KMG]B)\b)")
 
 
 def milliseconds(value: float) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rich.cells import cell_len, set_cell_size
 
 from openclaw_mem_tui.bindings import key
-from openclaw_mem_tui.render.format import crop, inert_lines, wrap_spans
+from openclaw_mem_tui.render.format import crop, inert, inert_lines, wrap_spans
 
 
 class Span(NamedTuple):
@@ -59,9 +59,25 @@ def width(spans: Iterable[Span]) -> int:
 
 
 def cut(spans: Sequence[Span], cells: int) -> Line:
-    """The first words of a text that has more, and the key that shows all of it, in at most ``cells``."""
-    end = line((" … ", "dim"), (key("messages"), "key"), (" all", "dim"))
-    return (*wrapped(spans, cells - width(end))[0], *end)
+    """The first words of a text that has more, of a long word its beginning, and the key that shows all of
+    it, in at most ``cells``."""
+    end = line(" ", (key("messages"), "key"), (" all", "dim"))
+    room = cells - width(end)
+    words = wrapped(spans, room - 2)[0]
+    return (
+        *(fit(spans, room) if 2 * width(words) < min(room, width(spans)) else (*words, Span(" …", "dim"))),
+        *end,
+    )
+
+
+def brief(spans: Sequence[Span], cells: int) -> Line:
+    """Exactly ``cells`` wide: all of a message, or its first words and the key that shows all of it."""
+    return fit(spans if width(spans) <= cells else cut(spans, cells - 1), cells)
+
+
+def told(text: str, failed: str, sign: Span, role: str = "") -> Line:
+    """What was said last, with its ``sign``; what ``failed`` has that of a failure."""
+    return line(Span(" ✗ ", "bad") if text and text == failed else sign, (inert(text), role))
 
 
 def fit(spans: Sequence[Span], cells: int) -> Line:

@@ -10,7 +10,7 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import TABS, action, key
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, cut, fit, line, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, brief, cut, fit, line, spread, told, width, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Freshness, IndexDamaged, Note, Pool
@@ -38,7 +38,7 @@ class Header:
 class Activity:
     """What runs behind the screen. ``done``/``total`` count what ``label`` says (0: not known) of a task
     that runs, ``left`` are the seconds that it still takes (None: unknown); ``said`` is the last thing
-    that happened, until something else does; ``failed`` is what was said of a sync that failed; ``adding`` is
+    that happened, until something else does; ``failed`` is what was said of what failed last; ``adding`` is
     how far a search is that adds rows to the index; ``noted`` are the notes of the last sync, until the next
     query; ``unused`` says what of the configuration the workbench does not use; ``errors`` are those that the
     doctor found last, until the index is built anew; ``damage`` is the last error that showed that the index
@@ -187,8 +187,7 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
     elif len(informative) > 2:
         informative = [informative[0], " · ".join(informative[1:])]
     for sign, texts in ((_WARNING, warnings[:3]), (_INFO, informative[:2])):
-        signed = (_signed(sign, text) for text in texts)
-        made += [cut(each, cells - 1) if width(each) > cells else fit(each, cells) for each in signed]
+        made += [brief(_signed(sign, text), cells) for text in texts]
     return made
 
 
@@ -200,7 +199,7 @@ def messages(view: View, activity: Activity, cells: int, others: Sequence[str] =
     if view.pool is not None and not any(reason(view.pool) in note.text for note in notes):
         known.append((_WARNING, reason(view.pool)))
     known += [(_WARNING if note.level == "warning" else _INFO, note.text) for note in notes]
-    known += [(_INFO, activity.noted), (_INFO, activity.said)]
+    known += [(_INFO, activity.noted), (told(activity.said, activity.failed, _INFO)[0], activity.said)]
     signs: dict[str, Span] = {}
     for sign, text in known:
         if text:
@@ -262,12 +261,8 @@ def status(view: View, activity: Activity, cells: int, frame: int = 0) -> Line:
         start, end = busy or _answered(view, activity, frame, steps=steps), _index(activity, short=short)
         if width(start) + width(end) + 2 <= cells:
             break
-    if activity.said and width(start) + width(end) + 2 > cells:
-        # What has just happened (a file was written: where?) matters more than the index, its beginning most.
-        said, room = fmt.inert(activity.said), cells - 4
-        while fmt.width_of(said) > room and " · " in said:
-            said = said.rpartition(" · ")[0]
-        return spread((start[0], Span(fmt.crop_left(said, room))), (), cells)
+    if activity.said and width(start) + width(end) + 2 > cells:  # which matters more than the index
+        return brief(start, cells)
     return spread(start, end, cells)
 
 
@@ -304,10 +299,9 @@ def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Lin
     failed = view.error or activity.damage or activity.errors
     sign = Span(" ✗ ", "bad") if failed else Span(" ● ", "warn" if degraded else "good")
     if activity.said:
-        # A good message has no sign of failure, nor a failure that of success.
+        # A good message has no sign of failure.
         calm = Span(" · ", "warn") if failed and not view.error else sign
-        sign = _FAILED if activity.said == activity.failed else calm
-        return line(sign, fmt.inert(activity.said))
+        return told(activity.said, activity.failed, calm)
     if failed:
         wrong = "index damaged" if activity.damage else "index has errors"
         return line(sign, ("no answer" if view.error else wrong, "bad"))

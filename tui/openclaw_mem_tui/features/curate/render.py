@@ -14,10 +14,11 @@ from openclaw_mem_tui.render.spans import (
     Details,
     Line,
     Span,
+    brief,
     diff_lines,
     hanging,
     line,
-    spread,
+    told,
     width,
     wrapped,
 )
@@ -106,19 +107,18 @@ def _counts(state: CurateState) -> str:
     return fmt.join((fmt.count(len(state.files), "note"), searches))
 
 
-def status(state: CurateState, position: str, cells: int, *, counted: bool = False) -> Line:
+def status(state: CurateState, position: str, cells: int, *, counted: bool = False, failed: str = "") -> Line:
     """What went wrong, was said last, or runs; else the ``position`` in the list, and where it is ``counted``
     here how much there is."""
     if state.trouble:
-        return line((fmt.crop(f" ✗ {fmt.message(state.trouble)}", cells), "bad"))
+        return brief(line((f" ✗ {fmt.message(state.trouble)}", "bad")), cells)
     measuring = "measuring the effect on a copy …" if state.measuring else ""
     runs = "reading notes …" if state.reading else measuring
-    said = fmt.join([fmt.inert(state.said), runs])
+    said = fmt.join([state.said, runs])
     there = f"{_counts(state)} " if counted and not said and state.material is not None else ""
-    room = cells - 2 - fmt.width_of(there)
-    if fmt.width_of(position) > room:
-        there, room = "", cells
-    return spread(line((fmt.crop(f" {said or position}", room), "dim")), line((there, "dim")), cells)
+    shown = told(said or position, failed, Span(" "), "dim")
+    room = cells - fmt.width_of(there)
+    return (*brief(shown, room), Span(there, "dim")) if width(shown) < room else brief(shown, cells)
 
 
 # -- rows -------------------------------------------------------------------------------------------------

@@ -109,9 +109,9 @@ class CurateScreen(ListScreen[CuratePresenter]):
         state, item = self.presenter.state, self.at.selected
         of_files = self.at is self.files
         position = self.position("note" if of_files else "proposal", self.at)
-        low = self.low
+        low, failed = self.low, self.search.activity.failed
         self.query_one("#status", Pane).show(
-            lambda cells: [render.status(state, position, cells, counted=low)]
+            lambda cells: [render.status(state, position, cells, counted=low, failed=failed)]
         )
         edits = item.edits if item is not None and not of_files else ()
         shown = item, state.material, state.effects.get(edits), state.measuring == edits, state.group

@@ -106,8 +106,8 @@ class ChunksScreen(WorkbenchScreen):
         self.pieces.show_rows(self._numbers, partial(render.piece_row, anatomy), self._words)
         if (at := self.pieces.selected) is None:
             at = 0
-        said = self.search.activity.said
-        status.show(lambda cells: [render.status(anatomy, at, cells, said)])
+        activity = self.search.activity
+        status.show(lambda cells: [render.status(anatomy, at, cells, activity)])
         self.label(self.text, "text", f"{key_hint('scroll_down', '')}{key_hint('scroll_up', 'scroll')}")
         self.text.show(lambda cells: render.text(anatomy, at, cells), first=self._top_for)
         self.label(self.facts, f"chunk {at + 1:,}" if anatomy.pieces else "chunk")

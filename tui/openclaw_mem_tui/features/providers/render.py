@@ -10,7 +10,7 @@ from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.providers.presenter import EVENTS_SEEN, ChainState, key_of
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, Span, line, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, Span, brief, line, spread, width, wrapped
 from openclaw_mem_tui.render.status import Activity
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
     active = next((link for link in chain.links if link.state == "serving"), None)
     end = line((f"{name_of(active)} active ", "dim")) if active is not None else ()
     if chain.trouble or activity.phase == "failed":
-        return spread(line((" ✗ ", "bad"), fmt.message(chain.trouble or activity.trouble)), (), cells)
+        return brief(line((" ✗ ", "bad"), fmt.message(chain.trouble or activity.trouble)), cells)
     if chain.probing:
         names = ", ".join(sorted({name for name, _, _ in chain.probing}))
         start = line((" ◐ ", "accent"), f"probing {fmt.inert(names)} ", ("esc cancel", "faint"))
@@ -278,7 +278,7 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
             (" ✗ ", "bad") if chain.said in chain.probed.values() else (" ● ", "warn" if trouble else "good")
         )
         start = line(mark, message)
-    return spread(start, end, cells)
+    return spread(start, end, cells) if width(start) + width(end) < cells else brief(start, cells)
 
 
 # -- simulated faults --------------------------------------------------------------------------------------

@@ -248,7 +248,7 @@ class NoteActions(Actions):
         if self._hits.selected is row and preview.kind == "get":
             if got.found:
                 self._screen.label(preview, f"note, lines {got.start_line}–{got.end_line}")
-            preview.show(lambda cells: render.excerpt(got, candidate, marker, cells), render.first_of_chunk)
+            preview.show(lambda cells: render.excerpt(got, candidate, row, marker, cells), render.evidence)
 
     def _bring_up_preview(self) -> None:
         """Where there is one column, show the preview instead of the waterfall or the knobs."""

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: Names of the runs on both sides of a change of knobs.
 BEFORE, AFTER = "before the change", "with the change"
+#: The name of the run before a note was edited.
+EDITED = "before the edit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What the Δ column compares with. ``by_file``: it is of another backend, which cuts files otherwise, so
+    """What the ranks are compared with. ``by_file``: it is of another backend, which cuts files otherwise, so
     that a row is compared with the best one of its file. ``ranks`` are those of what was returned, by
     ``key``. ``edited`` are the ids of chunks now, where their notes were edited since; ``pool`` is what was
     ranked."""

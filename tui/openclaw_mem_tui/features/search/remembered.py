@@ -10,7 +10,7 @@ from openclaw_mem_engine.api import Knobs, UsageError
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features import SCREENS
-from openclaw_mem_tui.features.search.baseline import AFTER, BEFORE, Pin
+from openclaw_mem_tui.features.search.baseline import AFTER, BEFORE, EDITED, Pin
 from openclaw_mem_tui.features.search.state import PROFILE, View, of_profile
 from openclaw_mem_tui.render import format as fmt
 
@@ -138,7 +138,9 @@ def to_remember(search: SearchPresenter) -> Remembered:
     kept = replace(search.remembered, queries=tuple(history.queries), query=view.query)
     if not search.service.is_open or view.backend != search.service.configured_backend:
         return kept
-    pin = view.pin if view.pin is not None and view.pin.backend == view.backend else None
+    # Of a run only the knobs are kept, which say nothing of an edit.
+    pin = view.pin
+    pin = pin if pin is not None and pin.backend == view.backend and pin.name != EDITED else None
     baseline = None if pin is None else changes(view, pin.knobs)
     kept = replace(kept, baseline=baseline, baseline_name=pin.name if pin is not None else "pinned")
     return replace(kept, knobs=changes(view, view.knobs) or None)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from openclaw_mem_engine.api import FileDay, Moment, Session, sparkline
 from openclaw_mem_tui.features.timeline.presenter import TimelineState, window
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, brief, fit, line, spread, told, wrapped
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 #: Mark, words and role by kind, or by kind and state; never distinguished by colour alone.
@@ -21,9 +21,9 @@ _MARKS: dict[str, tuple[str, str, str]] = {
     "compaction": ("▼", "compaction", "dim"),
     "compaction missed": ("✗", "MISSED", "bad"),
     "snapshot": ("◆", "snapshot", "good"),
-    "write": ("+", "write", "good"),
-    "edit": ("+", "edit", "good"),
-    "search": ("?", "search", ""),
+    "write": ("▲", "write", "good"),
+    "edit": ("▲", "edit", "good"),
+    "search": ("◇", "search", ""),
     "sync": ("·", "sync", "dim"),
     "rebuild": ("■", "rebuild", "good"),
     "fallback": ("!", "fallback", "warn"),
@@ -80,12 +80,12 @@ def facts(state: TimelineState, cells: int) -> list[Line]:
     return lines
 
 
-def status(state: TimelineState, position: str, cells: int) -> Line:
+def status(state: TimelineState, position: str, cells: int, failed: str = "") -> Line:
     """What went wrong, was said last, or runs; else the ``position`` in the events."""
     if state.trouble:
-        return line((fmt.crop(f" ✗ {fmt.message(state.trouble)}", cells), "bad"))
+        return brief(line((f" ✗ {fmt.message(state.trouble)}", "bad")), cells)
     said = state.said or ("reading transcripts …" if state.reading else position)
-    return line((fmt.crop(f" {said}", cells), "dim"))
+    return brief(told(said, failed, Span(" "), "dim"), cells)
 
 
 # -- the chart --------------------------------------------------------------------------------------------

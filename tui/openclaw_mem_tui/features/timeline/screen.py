@@ -137,8 +137,8 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
     def draw_selected(self) -> None:
         """Chart and details of the selected row; drawn anew only when that is another one."""
         state, item = self.presenter.state, self.at.selected
-        position = self.position("event", self.events)
-        self.query_one("#status", Pane).show(lambda cells: [render.status(state, position, cells)])
+        position, failed = self.position("event", self.events), self.search.activity.failed
+        self.query_one("#status", Pane).show(lambda cells: [render.status(state, position, cells, failed)])
         moment = item if isinstance(item, Moment) else None
         session = item if self.at is self.sessions else state.session_of(moment)
         chart = self.query_one("#chart", Pane)

@@ -122,4 +122,4 @@ def _others(change: Change) -> list[str]:
 
 def sentence(text: str) -> str:
     """A text of the engine with its numbers as everywhere here, safe to draw."""
-    return fmt.numbers(fmt.message(text, 2_000))
+    return fmt.message(text, 2_000)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from openclaw_mem_engine.api import Anatomy, AnatomyState, Piece, Row, never_shown
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, Span, fit, line, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, Span, brief, fit, line, spread, told, width, wrapped
+from openclaw_mem_tui.render.status import Activity
 
 _STATES: dict[AnatomyState, tuple[str, str]] = {
     "indexed": ("● the index holds this text", "good"),
@@ -136,7 +137,7 @@ def _outcome(row: Row | None) -> tuple[str, str]:
         return "not a candidate", "dim"
     if row.returned:
         return f"{fmt.ranked(row.outcome.rank)}, score {fmt.score(row.final)}", "good"
-    return f"not returned ({fmt.numbers(fmt.message(row.outcome.reason or ''))})", "bad"
+    return f"not returned ({fmt.message(row.outcome.reason or '')})", "bad"
 
 
 def text(anatomy: Anatomy, chosen: int, cells: int) -> list[Line]:
@@ -227,10 +228,10 @@ def _partial(anatomy: Anatomy, chosen: int, cells: int) -> list[Line]:
     return [*made, _ends(chosen, True, False, cells)]
 
 
-def status(anatomy: Anatomy, chosen: int, cells: int, said: str = "") -> Line:
-    """What was ``said`` last; else which chunk is selected, and how many of them can be found, and how."""
-    if said:
-        return fit(line((" ● ", "good"), fmt.inert(said, 300)), cells)
+def status(anatomy: Anatomy, chosen: int, cells: int, activity: Activity) -> Line:
+    """What was said last; else which chunk is selected, and how many of them can be found, and how."""
+    if activity.said:
+        return brief(told(activity.said, activity.failed, Span(" ● ", "good")), cells)
     pieces = anatomy.pieces
     if not pieces:
         return spread(line((" · ", "dim"), ("no chunk", "dim")), (), cells)

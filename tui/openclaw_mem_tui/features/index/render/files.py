@@ -154,7 +154,7 @@ _KINDS: dict[EventKind, tuple[str, str, str]] = {
     "denied": ("!", "denied", "warn"),
     "flush": ("●", "flush", "good"),
     "snapshot": ("◆", "snapshot", "good"),
-    "edit": ("+", "edit", "good"),
+    "edit": ("▲", "edit", "good"),
 }
 _KIND = 10
 

@@ -15,7 +15,7 @@ from openclaw_mem_engine.api import (
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, cut, line, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, brief, line, spread, told, width, wrapped
 from openclaw_mem_tui.render.status import DAMAGED, SPINNER, Activity, doing, worst_first
 
 _LABEL = 9
@@ -43,7 +43,7 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
             made.append(spread((), _agrees(overview), cells))
         return made
     sizes = _sizes(state, overview)
-    path = fmt.crop_left(fmt.inert(overview.location), max(8, cells - _LABEL - width(sizes) - 4))
+    path = fmt.path(fmt.inert(overview.location), max(8, cells - _LABEL - width(sizes) - 4))
     rows = (
         ("index", line(path), sizes),
         ("built", _built(overview), line(*_agrees(overview), " ")),
@@ -218,21 +218,17 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         shown = line(
             (" ✗ " if state.unreadable or state.trouble else " ! ", "bad"), fmt.message_here(trouble)
         )
-        if width(shown) > cells:
-            return cut(shown, cells - 1)
     elif state.overview is None and activity.damage is None:
         shown = line((" ◐ ", "accent"), ("reading the index", "dim"))
     else:
         # The last message says nothing about the present state of the index.
         errors = activity.damage or activity.errors or (state.report and state.report.errors)
         sound = not errors and state.overview is not None and state.overview.freshness.state == "fresh"
-        mark = (" ● ", "good") if sound else (" · ", "warn")
+        mark = Span(" ● ", "good") if sound else Span(" · ", "warn")
         idle = DAMAGED_HERE if activity.damage is not None else "idle"
         said = state.said or activity.said or idle
-        if said == activity.failed:
-            mark = (" ✗ ", "bad")
-        shown = line(mark, fmt.inert(DAMAGED_HERE if said == DAMAGED else said))
-    return spread(shown, (), cells)
+        shown = told(DAMAGED_HERE if said == DAMAGED else said, activity.failed, mark)
+    return brief(shown, cells)
 
 
 # -- before a rebuild --------------------------------------------------------------------------------------

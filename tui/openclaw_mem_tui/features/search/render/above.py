@@ -159,9 +159,7 @@ def overlap(seen: Compared) -> Line:
         return line((f"the same {fmt.count(same, seen.unit)}", "strong good"), f" as the baseline{moved}")
     baseline = fmt.count(same + lost, f"baseline {seen.unit}")
     returned = f"{'is' if same + lost == 1 else 'are'} returned{moved}"
+    more = f"; {new} {'is' if new == 1 else 'are'} new" if new else ""
     if lost:
-        start = line((f"{same} of {baseline}", "strong bad"), f" {returned}")
-    else:
-        whole = {1: baseline, 2: f"both{baseline[1:]}"}.get(same, f"all {baseline}")
-        start = line((whole, "strong warn"), f" {returned}")
-    return line(*start, f", and {new} new one{'s' * (new > 1)}" if new else "")
+        return line((f"{same} of {baseline}", "strong bad"), f" {returned}{more}")
+    return line((f"no baseline {seen.unit} is lost", "strong warn"), f"{moved}{more}")

@@ -56,7 +56,7 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     """Columns of the lists and stages that ran. When the pane is narrow they go in this order: the fused
     score where it is a weighted sum of the lists, those without a value in any row, how much is shown, the
     lists of an expansion, those that change scores (the first ones first), those that change the order with a
-    fused score of ranks and its bonus, the lists, Δ; rank, path with its lines and the final score always
+    fused score of ranks and its bonus, the lists, moves; rank, path with its lines and the final score always
     stay; of ranks, the last one is in the first column."""
     trace = view.trace
     assert trace is not None
@@ -66,7 +66,7 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
         numbers = [c._replace(width=max(c.width, 6)) for c in numbers]
     delta = view.compares
     most = max([0, *(len(_marks(row)) for row in trace.returned)])
-    marks = most + (1 if delta and most else 2)  # what Δ ends with is a blank
+    marks = most + (1 if delta and most else 2)  # what the column before ends with is a blank
     # Of their candidates: most rows of them are not on the screen, and are never made.
     first = [found.location for i in trace.rows.ids[:60] if (found := view.candidate(i)) is not None]
     wanted = max(map(fmt.width_of, first), default=20)
@@ -140,7 +140,7 @@ def header(plan: Layout) -> Line:
     """Titles of the columns."""
     parts = [Span(fmt.right("#", 2 + plan.rank), "dim")]
     if plan.delta:
-        parts.append(Span("  Δ  ", "dim"))
+        parts.append(Span(" move", "dim"))
     parts.append(Span(" " * plan.marks + fmt.left("chunk", plan.path), "dim"))
     if plan.text:
         parts.append(Span("  " + fmt.left("best line", plan.text), "dim"))

@@ -12,8 +12,8 @@ from openclaw_mem_tui.render.spans import Line, Span, fit, line, width, wrapped
 _NAME = 21
 _VALUE, _NUMBER = 12, 6
 _TRACK = 12
-#: Cells of " ○.35" after a scale, and those from which values and scales have full width.
-_WAS, _ROOMY = 5, 2 + _NAME + _VALUE + 1 + _TRACK + 12
+#: Cells of " was .35" after a scale, and those from which values and scales have full width.
+_WAS, _ROOMY = 9, 2 + _NAME + _VALUE + 1 + _TRACK + 12
 #: A range of more steps has no scale: other values would stand at the same place of it.
 _STEPS = 2 * _TRACK
 #: So many knobs are named that one step changes.
@@ -44,10 +44,8 @@ def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int
     room = cells - width(parts) - 1
     if changed:
         was = value_text(name, default)
-        texts = (f"was {was}", f"{'○' if number and track >= 4 else ''}{was}", "")
-        parts.append(
-            Span(next(f" {text}" for text in texts if fmt.width_of(text) <= room or not text), "dim")
-        )
+        texts = (f" was {was}", f" {was}", "")
+        parts.append(Span(next(text for text in texts if fmt.width_of(text) <= room + 1), "dim"))
     elif room >= 10 and name != PROFILE and not KNOBS[name].free:
         parts.append(Span(" retrieves", "faint"))
     return fit(parts, cells)

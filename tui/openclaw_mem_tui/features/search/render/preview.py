@@ -105,8 +105,9 @@ def _rest(text: str, seen: Iterable[str], mark: str = "…") -> str:
     return text if text.strip() else ""
 
 
-def excerpt(got: Excerpt, candidate: Candidate, marker: Marker, cells: int) -> list[Line]:
-    """Lines of the note as they are on disk now; those of the chunk are brighter than their context."""
+def excerpt(got: Excerpt, candidate: Candidate, row: Row, marker: Marker, cells: int) -> list[Line]:
+    """Lines of the note as they are on disk now; those of the chunk are brighter than their context, and the
+    best of them is marked."""
     if not got.found:
         gone = line(
             ("This file is deleted. ", "warn"),
@@ -115,14 +116,15 @@ def excerpt(got: Excerpt, candidate: Candidate, marker: Marker, cells: int) -> l
             " syncs.",
         )
         return wrapped(gone, cells)
-    chunk = range(candidate.start_line, candidate.end_line + 1)
+    chunk = range(row.start_line, row.end_line + 1)
+    best = marker.best(candidate, row.shown.best_line).number
     lines_got = (
-        _Numbered(number, text, *((_EDGE, False, "") if number in chunk else (" ", False, "faint")))
+        _Numbered(number, text, *((_EDGE, number == best, "") if number in chunk else (" ", False, "faint")))
         for number, text in enumerate(got.text.split("\n"), got.start_line)
     )
     made = _numbered(lines_got, got.end_line, marker, cells)
     shown = f"lines {got.start_line}–{got.end_line} of {got.total_lines} · chunk "
-    lines = f"{candidate.start_line}–{candidate.end_line}"
+    lines = f"{row.start_line}–{row.end_line}"
     return [*made, (), line((shown, "faint"), (_EDGE, "accent"), (lines, "faint"))]
 
 
@@ -133,11 +135,6 @@ def passage(got: Excerpt, asked: int, marker: Marker, cells: int) -> list[Line]:
         for number, text in enumerate(got.text.split("\n"), got.start_line)
     )
     return _numbered(texts, got.end_line, marker, cells)
-
-
-def first_of_chunk(lines: Sequence[Line]) -> int:
-    """The first drawn line of an excerpt that belongs to the chunk; 0 when none does."""
-    return next((n for n, row in enumerate(lines) if len(row) > 1 and row[1].text == _EDGE), 0)
 
 
 def evidence(lines: Sequence[Line]) -> int:

@@ -240,7 +240,7 @@ def _diversity(trace: Trace, row: Row, cells: int) -> list[Line]:
     if scaled := fmt.numbers(api.relevance(row, trace)):
         made += wrapped(line(" " * _LABEL, (scaled, "faint")), cells, _LABEL)
     if seen.nearest is not None and seen.similarity > 0 and row.outcome.stage != stage.name:
-        nearest = fmt.crop_left(fmt.inert(seen.nearest), cells - _LABEL - 8)
+        nearest = fmt.location(fmt.inert(seen.nearest), cells - _LABEL - 8)
         made.append(line((" " * _LABEL + "nearest ", "dim"), (nearest, "dim")))
     return made
 
