@@ -208,7 +208,7 @@ async def test_the_help_has_the_own_keys_first_and_what_to_read_beside_or_before
         await settled(pilot)
         groups = list(dict.fromkeys(row.group for row in rows._all))
         assert groups[0] == "Index" and groups[-1] == "Lists" and not legend.display
-        assert groups.index(IndexScreen.READING[0]) == len(groups) - 2
+        assert groups.index("Legend") == len(groups) - 2
 
 
 async def _shows_the_end_of_the_help(pilot: Pilot[int]) -> WrappedTable[HelpRow]:

@@ -46,8 +46,6 @@ class WorkbenchScreen(Screen[None]):
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-short"), (30, "-tall")]  # noqa: RUF012
     #: Where its actions are declared in the table of bindings.
     WHERE: ClassVar[str]
-    #: The action that opens it, which does nothing here.
-    OPENED_BY: ClassVar[str] = ""
     #: Whether it shows the configured backend, whichever answers in the search lab.
     OF_CONFIGURED: ClassVar[bool] = False
     #: What is behind the tabs at the top, of a screen that has none.
@@ -143,7 +141,7 @@ class WorkbenchScreen(Screen[None]):
     def draw_keys(self) -> None:
         where = "filter" if isinstance(self.focused, FilterLine) else self.key_place()
         bar, target = self.query_one(KeyBar), self.current_list
-        idle = {self.OPENED_BY, "filter" * (target is not None and not target.counted[1])}
+        idle = {f"show_{self.WHERE}", "filter" * (target is not None and not target.counted[1])}
         idle |= {"scroll_down" * (self.lower_pane.max_scroll_y <= 0), "messages" * (not self.hides_details)}
         bar.show(where, self.idle_keys() | idle, self.first_keys())
         clears = "clear" * (target is not None and target.wanted != "")
@@ -305,7 +303,7 @@ class WorkbenchScreen(Screen[None]):
 
         of_focused = getattr(self.focused, "about", "") or getattr(self.focused, "HELP", "")
         about = f"{self.HELP or ''} {of_focused or ''}".strip()
-        rows = [a for a in listed(self.WHERE) if a.id != self.OPENED_BY and self.check_action(a.id, ())]
+        rows = [a for a in listed(self.WHERE) if a.id != f"show_{self.WHERE}" and self.check_action(a.id, ())]
 
         async def run(chosen: str | None) -> None:
             if chosen:

@@ -23,8 +23,8 @@ class Span(NamedTuple):
 
 
 Line = tuple[Span, ...]
-#: What to read on a screen: a heading, and signs with their meaning.
-Reading = tuple[str, Sequence[tuple[str, str]]]
+#: How to read a screen: signs with their meaning.
+Reading = Sequence[tuple[str, str]]
 
 #: What a role means; the style sheets give each a colour or an attribute (``.role--NAME``).
 ROLES = (

@@ -21,16 +21,13 @@ from openclaw_mem_tui.widgets.line_view import Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 
 READING: Reading = (
-    "Legend",
-    (
-        ("↑ ↓ j k", "previous and next chunk"),
-        ("┃ │", "lines of the selected chunk; of a neighbour; both: lines that they share"),
-        ("┊", "a line that can never appear whole in a search result"),
-        ("tokens", "estimated size, by which the file is split"),
-        ("overlap", "tokens repeated from the previous chunk"),
-        ("keyword", "BM25 can find it"),
-        ("vector", "its text has an embedding"),
-    ),
+    ("↑ ↓ j k", "previous and next chunk"),
+    ("┃ │", "lines of the selected chunk; of a neighbour; both: lines that they share"),
+    ("┊", "a line that can never appear whole in a search result"),
+    ("tokens", "estimated size, by which the file is split"),
+    ("overlap", "tokens repeated from the previous chunk"),
+    ("keyword", "BM25 can find it"),
+    ("vector", "its text has an embedding"),
 )
 
 

@@ -21,7 +21,7 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line
 from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
+from openclaw_mem_tui.widgets.dialogs import confirm
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.frames import markup
 from openclaw_mem_tui.widgets.line_view import Brief, Pane
@@ -50,7 +50,7 @@ _EVENTS = "Events: syncs, rebuilds, fallbacks, failed searches (`openclaw-mem lo
 class IndexScreen(ListScreen[IndexPresenter]):
     """Drawn from the state of the presenter and the activity of the sync."""
 
-    WHERE, OPENED_BY, READING = "index", "show_index", READING
+    WHERE, READING = "index", READING
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("index")  # type: ignore[assignment]
     HELP = "Whether the index is up to date with the notes, and whether it is intact."
@@ -216,10 +216,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         if plan is not None:
             verb = "repair" if isinstance(plan, IndexDamaged) else verb
             drawer = partial(summary.rebuild_plan, plan, await self.presenter.hosts())
-            self.app.push_screen(
-                ConfirmScreen(f"{verb} the index", drawer, verb),
-                lambda sure: self.run_in(partial(self._rebuild, plan), "doctor") if sure else None,
-            )
+            rebuild = partial(self.run_in, partial(self._rebuild, plan), "doctor")
+            confirm(self, f"{verb} the index", drawer, verb, rebuild)
 
     async def _rebuild(self, plan: Plan | IndexDamaged) -> None:
         if isinstance(plan, IndexDamaged):
@@ -233,10 +231,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
             request = SyncRequest(prune=True, tails=True)
             plan = await self.presenter.plan(request, "would be removed")
             if isinstance(plan, Plan) and plan.removed:
-                self.app.push_screen(
-                    ConfirmScreen("drop from the index", partial(summary.prune_plan, plan), "drop"),
-                    lambda sure: self._sync(Job(prune=True, tails=True)) if sure else None,
-                )
+                drop = partial(self._sync, Job(prune=True, tails=True))
+                confirm(self, "drop from the index", partial(summary.prune_plan, plan), "drop", drop)
 
         if self._is_free(whole=True):
             if self.presenter.emptied is None:
@@ -276,10 +272,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
 
         async def ask() -> None:
             drawer = partial(doctor.repairs, report, await self.presenter.hosts())
-            self.app.push_screen(
-                ConfirmScreen("repair the findings", drawer, "repair"),
-                lambda sure: self.run_in(repair, "doctor") if sure else None,
-            )
+            confirm(self, "repair the findings", drawer, "repair", partial(self.run_in, repair, "doctor"))
 
         self.run_in(ask, "doctor")
 

@@ -31,18 +31,15 @@ if TYPE_CHECKING:
 _NAMES = tuple(FAULTS)
 
 READING: Reading = (
-    "Legend",
-    (
-        ("● active", "used by searches now"),
-        ("○ ready", "ready for use, or used in addition"),
-        ("✗ paused", "failed; retry at the shown time"),
-        ("· not selected", "not in use; the reason is shown"),
-        ("primary", "whose vectors are searched"),
-        ("fallback", "used when the primary fails"),
-        ("also", "its vectors are kept too, for comparison"),
-        ("BM25", "keyword search, with vectors or alone"),
-        ("backend", "the external qmd, with its own vectors"),
-    ),
+    ("● active", "used by searches now"),
+    ("○ ready", "ready for use, or used in addition"),
+    ("✗ paused", "failed; retry at the shown time"),
+    ("· not selected", "not in use; the reason is shown"),
+    ("primary", "whose vectors are searched"),
+    ("fallback", "used when the primary fails"),
+    ("also", "its vectors are kept too, for comparison"),
+    ("BM25", "keyword search, with vectors or alone"),
+    ("backend", "the external qmd, with its own vectors"),
 )
 
 
@@ -57,7 +54,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
     """Drawn from the view of the search too. Where there is one column, the list with the focus and the pane
     that goes with it are shown."""
 
-    WHERE, OPENED_BY, READING = "providers", "show_providers", READING
+    WHERE, READING = "providers", READING
     OF_CONFIGURED = False
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("providers")  # type: ignore[assignment]

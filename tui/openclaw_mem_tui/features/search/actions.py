@@ -15,6 +15,7 @@ from openclaw_mem_tui.features.search.render import preview as render
 from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, nudged
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.screen import key_hint
 
 if TYPE_CHECKING:
@@ -82,19 +83,16 @@ class QueryActions(Actions):
         history = self._search.history
         history.add(self._search.view.query)
 
-        def ask(picked: str | None) -> None:
-            if picked is not None:
-                self._screen.query_line.value = picked
-                self._hits.focus()
-
-        from openclaw_mem_tui.render.choices import Choice
-        from openclaw_mem_tui.widgets.dialogs import PickScreen
+        def ask(picked: str) -> None:
+            self._screen.query_line.value = picked
+            self._hits.focus()
 
         def find(text: str) -> list[Choice]:
             return [Choice(query, fmt.inert(query, 300)) for query in history.matching(text)]
 
-        picker = PickScreen("history", find, filtered=True, empty="no earlier query matches")
-        self._screen.app.push_screen(picker, ask)
+        from openclaw_mem_tui.widgets.dialogs import pick
+
+        pick(self._screen, "history", find, ask, filtered=True, empty="no earlier query matches")
 
     def action_start_anew(self) -> None:
         self._screen.query_line.value = ""
@@ -113,8 +111,7 @@ class QueryActions(Actions):
         if not self._search.service.is_open:
             return
         from openclaw_mem_engine.api import scope_decision
-        from openclaw_mem_tui.render.choices import Choice
-        from openclaw_mem_tui.widgets.dialogs import PickScreen
+        from openclaw_mem_tui.widgets.dialogs import pick
 
         settings, now = self._search.service.settings, self._search.view.session_key
         chats = (f"agent:{settings.agent}:{chat}" for chat in ("telegram:group:1", "discord:channel:1"))
@@ -132,11 +129,11 @@ class QueryActions(Actions):
                 )
             return made
 
-        def ask(picked: str | None) -> None:
-            if picked is not None and self._search.ask_as(picked):
+        def ask(picked: str) -> None:
+            if self._search.ask_as(picked):
                 self._screen.search_soon(0.0)
 
-        self._screen.app.push_screen(PickScreen("session key", find, filtered=True), ask)
+        pick(self._screen, "session key", find, ask, filtered=True)
 
     def action_cancel(self) -> None:
         if not self._screen.cancel_work():

@@ -42,7 +42,7 @@ _STALE_AFTER = 0.15
 class SearchScreen(WorkbenchScreen):
     """One frozen ``View`` drives everything that is drawn; ``activity`` drives the edges."""
 
-    WHERE, OPENED_BY = "search", "show_search"
+    WHERE = "search"
     #: Beside panes, the list has room for the columns that it has in one column of 80 cells.
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (118, "-wide")]  # noqa: RUF012
     BINDINGS = bindings("search")  # type: ignore[assignment]
@@ -320,7 +320,7 @@ class SearchScreen(WorkbenchScreen):
         return "knobs" if self.focused is self.knob_panel else "search"
 
     def reading(self) -> Reading:
-        return ("Legend", legend.legend(self.search.view.trace))
+        return legend.legend(self.search.view.trace)
 
     def messages(self, cells: int) -> list[Line]:
         return [*over_hits(self.search, cells, full=True), *super().messages(cells)]

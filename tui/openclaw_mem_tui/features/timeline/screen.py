@@ -20,7 +20,7 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.render.spans import Reading
 from openclaw_mem_tui.screen import key_hint
-from openclaw_mem_tui.widgets.dialogs import PickScreen
+from openclaw_mem_tui.widgets.dialogs import pick
 from openclaw_mem_tui.widgets.frames import markup
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table
@@ -29,21 +29,18 @@ if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 READING: Reading = (
-    "Legend",
-    (
-        ("▁▄▆", "tokens in the window, over the time of the session; yellow: above the flush threshold"),
-        ("█ red", "above the flush threshold, where a compaction missed its flush"),
-        ("┄", "the flush threshold: the number of tokens at which a flush is due"),
-        ("compaction", "the older part of a conversation is replaced by a summary"),
-        ("flush", "before that a model is asked what to keep, and its answer is written to a note"),
-        ("● flush", "wrote to a note"),
-        ("○ no reply", "NO_REPLY: the model stored nothing"),
-        ("! skipped", "was due and did not run; the details show the reason"),
-        ("▼", "a compaction; ✗ MISSED: without a flush before it"),
-        ("◆ + ?", "snapshot, write, the agent's own search"),
-        ("~", "estimated from the length of the transcript"),
-        ("2025-12-10", "a day of another year than the newest event; the details have the time"),
-    ),
+    ("▁▄▆", "tokens in the window, over the time of the session; yellow: above the flush threshold"),
+    ("█ red", "above the flush threshold, where a compaction missed its flush"),
+    ("┄", "the flush threshold: the number of tokens at which a flush is due"),
+    ("compaction", "the older part of a conversation is replaced by a summary"),
+    ("flush", "before that a model is asked what to keep, and its answer is written to a note"),
+    ("● flush", "wrote to a note"),
+    ("○ no reply", "NO_REPLY: the model stored nothing"),
+    ("! skipped", "was due and did not run; the details show the reason"),
+    ("▼", "a compaction; ✗ MISSED: without a flush before it"),
+    ("◆ + ?", "snapshot, write, the agent's own search"),
+    ("~", "estimated from the length of the transcript"),
+    ("2025-12-10", "a day of another year than the newest event; the details have the time"),
 )
 _SESSIONS = "The sessions, the latest first, each with its tokens against the flush threshold."
 _EVENTS = "What happened, the newest first."
@@ -66,7 +63,7 @@ _ABOUT = {
 class TimelineScreen(ListScreen[TimelinePresenter]):
     """The chart too is about the row of the list with the focus."""
 
-    WHERE, OPENED_BY, READING = "timeline", "show_timeline", READING
+    WHERE, READING = "timeline", READING
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("timeline")  # type: ignore[assignment]
     HELP = "When memory was written and read, and which compactions had a flush before them."
@@ -186,16 +183,15 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
     def action_kinds(self) -> None:
         choices = [Choice(name, name, _ABOUT[name], name[0]) for name in GROUPS]
 
-        def show(name: str | None) -> None:
-            if name is not None:
-                moment = self.events.selected
-                self.presenter.show_group(name)  # type: ignore[arg-type]
-                self.go_to(self.events)
-                if moment is not None:
-                    self.events.point_at(moment)
+        def show(name: str) -> None:
+            moment = self.events.selected
+            self.presenter.show_group(name)  # type: ignore[arg-type]
+            self.go_to(self.events)
+            if moment is not None:
+                self.events.point_at(moment)
 
         start = list(GROUPS).index(self.presenter.state.group)
-        self.app.push_screen(PickScreen("events", lambda _: choices, start=start), show)
+        pick(self, "events", lambda _: choices, show, start=start)
 
     def action_this_session(self) -> None:
         """Only the selected session, or that of the selected event; all of them when one is shown."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.choices import Choice
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Memory, Note, Row
@@ -35,8 +36,7 @@ async def toggle(search: SearchPresenter, passage: Expected) -> None:
 
 def stop_any(screen: WorkbenchScreen) -> None:
     """Let the user pick the passage that is no longer expected, of all queries."""
-    from openclaw_mem_tui.render.choices import Choice
-    from openclaw_mem_tui.widgets.dialogs import PickScreen
+    from openclaw_mem_tui.widgets.dialogs import pick
 
     search = screen.search
     by_key = {passage.location: passage for passage in search.view.expected}
@@ -45,12 +45,11 @@ def stop_any(screen: WorkbenchScreen) -> None:
         for name, query in zip(by_key, search.view.expected.values(), strict=True)
     ]
 
-    def stop(picked: str | None) -> None:
-        if picked is not None:
-            said = f"{picked} is no longer expected"
-            screen.run_in(partial(_change, search, [by_key[picked]], said), "expect")
+    def stop(picked: str) -> None:
+        said = f"{picked} is no longer expected"
+        screen.run_in(partial(_change, search, [by_key[picked]], said), "expect")
 
-    screen.app.push_screen(PickScreen("stop expecting", lambda _: rows, empty="no passage is expected"), stop)
+    pick(screen, "stop expecting", lambda _: rows, stop, empty="no passage is expected")
 
 
 async def _change(search: SearchPresenter, passages: Sequence[Expected], said: str) -> None:

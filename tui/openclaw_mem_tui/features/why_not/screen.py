@@ -28,7 +28,7 @@ from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.search.render import preview
 from openclaw_mem_tui.features.why_not import render
 from openclaw_mem_tui.features.why_not.expect import toggle
-from openclaw_mem_tui.features.why_not.picker import lines_of, picker
+from openclaw_mem_tui.features.why_not.picker import pick_passage
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import Reading, line, wrapped
 from openclaw_mem_tui.render.terms import Marker
@@ -37,16 +37,13 @@ from openclaw_mem_tui.widgets.line_view import Brief, Lines, Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
 
 READING: Reading = (
-    "Legend",
-    (
-        ("✓ ✗", "a step that the passage passed; the step that drops it"),
-        ("*", "below min score, and kept by keyword rescue"),
-        ("rank", "rank of the passage with that change alone"),
-        ("adds", "other results that the change also returns"),
-        ("removes", "results that the change no longer returns"),
-        ("works by", "what returns it though its own score does not"),
-        ("note", "a change of the text, not of a knob"),
-    ),
+    ("✓ ✗", "a step that the passage passed; the step that drops it"),
+    ("*", "below min score, and kept by keyword rescue"),
+    ("rank", "rank of the passage with that change alone"),
+    ("adds", "other results that the change also returns"),
+    ("removes", "results that the change no longer returns"),
+    ("works by", "what returns it though its own score does not"),
+    ("note", "a change of the text, not of a knob"),
 )
 
 
@@ -236,7 +233,7 @@ class WhyNotScreen(WorkbenchScreen):
         self.run_in(partial(toggle, self.search, self.passage), "expect")
 
     def action_pick_passage(self) -> None:
-        self.run_in(partial(pick, self, self._ask), "pick")
+        self.run_in(partial(pick_passage, self, self._ask), "pick")
 
     def _ask(self, passage: Expected) -> None:
         self.passage, self._chunk_id, self.answer = passage, None, None
@@ -247,15 +244,3 @@ class WhyNotScreen(WorkbenchScreen):
 
     def action_edit(self) -> None:
         self.edit_note(self.passage.path, self.passage.line)
-
-
-async def pick(screen: WorkbenchScreen, then: Callable[[Expected], None]) -> None:
-    """Let the user pick any line of the memory."""
-    try:
-        lines = await screen.search.service.read(lines_of)
-    except OpenClawMemError as error:
-        screen.search.say(str(error))
-        return
-    search = screen.search
-    dialog, passage = picker(lines, search.service.settings.workspace, search.activity.unlisted)
-    screen.app.push_screen(dialog, lambda key: None if key is None else then(passage(key)))
