@@ -311,7 +311,7 @@ async def test_files_are_not_known_while_a_folder_is_at_the_path_of_the_index(tm
         screen.presenter.update(overview=None, files=())  # as where the screen is opened only now
         await press(pilot, "c")
         assert "is a folder, not an index: move it away" in " ".join(shown(screen, "#facts").split())
-        assert "? not known" in str(screen.query_one("#files-box").border_title)
+        assert "? not known" in str(screen.query_one("#files").border_title)
         for key, said in (("R", "the index cannot be read; r tries again"), ("enter", "no file is selected")):
             await press(pilot, key)
             assert said in shown(screen, "#status")
@@ -758,7 +758,7 @@ async def test_an_index_that_cannot_be_opened_says_so_here_too(tmp_path: Path) -
         await press(pilot, "escape", "3", "c", "F", "R", "enter", "r")
         screen = index_screen(app)
         assert "locked by a test" in shown(screen, "#facts")
-        assert "chunks" not in str(screen.query_one("#files-box").border_subtitle), "there is no file"
+        assert "chunks" not in str(screen.query_one("#files").border_subtitle), "there is no file"
         assert "check" not in str(screen.doctor.border_subtitle).replace("not checked", "")
         assert "r tries again" in shown(screen, "#status")
 

@@ -105,9 +105,7 @@ async def test_every_list_is_filtered_in_the_same_way(tmp_path: Path, size: tupl
         await press(pilot, "slash", *"RUNBOOKS", "enter")
         assert 0 < screen.files.counted[0] < every and screen.files.has_focus
         assert screen.files.selected is not None and "runbooks" in screen.files.selected.path
-        assert f"filter runbooks · {screen.files.counted[0]} of {every}" in frame(
-            screen.query_one("#files-box")
-        )
+        assert f"filter runbooks · {screen.files.counted[0]} of {every}" in frame(screen.query_one("#files"))
         opened, syncs = screen.files.selected, len(screen.presenter.state.events)
         await pilot.press("f", *"run")
         await settled(pilot)

@@ -320,9 +320,10 @@ class WrappedTable(Table[T]):
         items: Sequence[T],
         rows: Callable[[T, int, bool], Sequence[Line]],
         around: Around = nothing_around,
+        head: Callable[[int], Line] | None = None,
     ) -> None:
         """As ``show_rows``, with all lines of an item."""
-        self._lines, self._around = rows, around
+        self._lines, self._around, self.head = rows, around, head
         self.take(items, None)
 
     def full_text(self, item: T) -> str:

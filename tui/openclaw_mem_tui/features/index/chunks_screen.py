@@ -45,7 +45,9 @@ class ChunksScreen(WorkbenchScreen):
     def __init__(self, search: SearchPresenter, path: str) -> None:
         super().__init__(search)
         self.path = path
-        self.pieces: Table[int] = Table("The chunks of the file in reading order.", id="pieces")
+        self.pieces: Table[int] = Table(
+            "The chunks of the file in reading order.", id="pieces", classes="listed"
+        )
         self.facts = Pane(id="piece", classes="pane")
         self.text = Pane(id="text", classes="pane")
         self.anatomy: Anatomy | None = None
@@ -57,9 +59,7 @@ class ChunksScreen(WorkbenchScreen):
         yield Pane(id="cut")
         with Container(id="chunks-body"):
             with Vertical(id="chunks-side"):
-                with Vertical(id="pieces-box", classes="listed"):
-                    yield Pane(id="pieces-head")
-                    yield self.pieces
+                yield self.pieces
                 yield self.facts
             yield self.text
         yield Pane(id="status")
@@ -88,8 +88,8 @@ class ChunksScreen(WorkbenchScreen):
     def draw_body(self) -> None:
         anatomy = self.anatomy
         cut, status = self.query_one("#cut", Pane), self.query_one("#status", Pane)
-        box = self.query_one("#pieces-box")
-        self.label(box, markup(f"chunks of {fmt.path(fmt.inert(self.path), 28)}"), named_key("↑ ↓", "chunk"))
+        title = markup(f"chunks of {fmt.path(fmt.inert(self.path), 28)}")
+        self.label(self.pieces, title, named_key("↑ ↓", "chunk"))
         if anatomy is None:
             mark, text = (" ✗ ", self.trouble) if self.trouble else (" ◐ ", "The file is being read.")
             self.pieces.show_rows((), lambda *_: ())
@@ -98,9 +98,8 @@ class ChunksScreen(WorkbenchScreen):
             status.show(nothing)
             cut.show(lambda cells: wrapped(line((mark, "bad"), fmt.inert(text)), cells, 3))
             return
-        self.query_one("#pieces-head", Pane).show(lambda cells: [render.header(cells)])
         cut.show(lambda cells: render.summary(anatomy, cells))
-        self.pieces.show_rows(self._numbers, partial(render.piece_row, anatomy), self._words)
+        self.pieces.show_rows(self._numbers, partial(render.piece_row, anatomy), self._words, render.header)
         if (at := self.pieces.selected) is None:
             at = 0
         said = self.search.activity.said

@@ -57,7 +57,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
 
     def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
         super().__init__(search, lab, IndexPresenter(search.service, search.sync.take_report))
-        self.files: Table[FileRow] = Table(_FILES, id="files")
+        self.files: Table[FileRow] = Table(_FILES, id="files", classes="listed")
         self.doctor: WrappedTable[doctor.Item] = WrappedTable(_DOCTOR, id="doctor", classes="listed")
         self.events: WrappedTable[Event] = WrappedTable(_EVENTS, id="events", classes="listed")
         self.use_lists(Pane(id="detail", classes="pane"), self.files, self.doctor, self.events)
@@ -67,9 +67,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
     def body(self) -> ComposeResult:
         yield Brief(5, id="facts")
         with Container(id="index-body"):
-            with Vertical(id="files-box", classes="listed"):
-                yield Pane(id="files-head")
-                yield self.files
+            yield self.files
             with Vertical(id="index-side"):
                 yield self.doctor
                 yield self.events
@@ -107,21 +105,18 @@ class IndexScreen(ListScreen[IndexPresenter]):
         unknown = damaged or bool(state.unreadable)
         short = self.narrow or not self.has_class("-tall")
         self.query_one("#facts", Pane).show(lambda cells: summary.facts(state, activity, cells, short))
-        self.query_one("#files-head", Pane).show(lambda cells: [files.header(cells)])
-        self.files.show_rows(
-            state.files, partial(files.file_row, state, unknown), partial(files.words, unknown)
-        )
+        row, words = partial(files.file_row, state, unknown), partial(files.words, unknown)
+        self.files.show_rows(state.files, row, words, files.header)
         unchecked = activity.phase == "failed" and not state.findings
         self.doctor.show_wrapped(
             state.findings, doctor.item_rows, doctor.around_nothing if unchecked else lambda _: ((), ())
         )
         self.events.show_wrapped(state.events, partial(files.event_row, state))
-        box = self.query_one("#files-box", Vertical)
         asked, shown = self.search.service.backend, self.search.service.configured_backend
         other = f" · index of {shown}, as configured; {asked} answers" * (asked != shown)
         opens = key_hint("chunks", "chunks") * self.search.service.draws_chunks
         hints = fmt.join((key_hint("order", f"order: {state.order}"), opens)) if state.files else ""
-        self.label(box, markup(files.title(state) + other), hints)
+        self.label(self.files, markup(files.title(state) + other), hints)
         again = f" · {key_hint('examine', 'check')}" * self.presenter.examines
         self.label(self.doctor, doctor.title(state, damaged), markup(doctor.subtitle(state)) + again)
         self.label(self.events, f"events · {len(state.events):,}" if state.events else "events")
