@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.curation.material import Material as Material
     from openclaw_mem_engine.curation.material import NoteCandidate as NoteCandidate
     from openclaw_mem_engine.curation.material import masked_diff as masked_diff
+    from openclaw_mem_engine.demo import SuggestedQuery as SuggestedQuery
     from openclaw_mem_engine.errors import Cancelled as Cancelled
     from openclaw_mem_engine.errors import ConfigError as ConfigError
     from openclaw_mem_engine.errors import IndexDamaged as IndexDamaged

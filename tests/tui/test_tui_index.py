@@ -125,7 +125,7 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) ->
         await press(pilot, "j")
         assert "memory/2025-08-01.md" in screen.detail.text
         marked = [y for y in range(6) if screen.files.render_line(y).text.startswith("▌")]
-        assert marked == [1], "the mark moves with the cursor"
+        assert marked == [2], "the mark moves with the cursor"
         await press(pilot, "tab")
         assert screen.doctor.has_focus and screen.detail.text.startswith("! warning 1 compaction ran")
         assert "finding · flush-missed" in str(screen.detail.border_title), "the name of the check"
@@ -423,7 +423,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         assert "rebuild the index" in drawn and "index matches disk" in legend and "knob" not in drawn
         await pilot.press("escape")
         await pilot.pause()
-        titles = [command.title for command in pilot.app.get_system_commands(screen)]
+        titles = [choice.title for choice in pilot.app.commands(screen)]
         assert (
             "Sync now" in titles
             and "Filter the list by words; esc clears it" in titles

@@ -340,7 +340,7 @@ async def test_knobs_are_filtered_and_found_in_the_palette(tmp_path: Path) -> No
         assert "no action of this name on this screen" in app.screen.query_one(Choices).text
         await press(pilot, "escape", "colon", *"min_score", "enter")
         assert screen.knobs_open and panel.has_focus and panel.name_at_cursor == "min_score"
-        titles = [command.title for command in app.get_system_commands(screen)]
+        titles = [choice.title for choice in app.commands(screen)]
         assert sum(title.startswith("Knob ") for title in titles) == every
 
 

@@ -133,9 +133,9 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         assert both == [["ctrl+d", "ctrl+u", "half", "a", "page", "down,", "up"]], "the keys in one line"
         await pilot.press("escape")
         await pilot.pause()
-        titles = [command.title for command in pilot.app.get_system_commands(screen)]
+        titles = [choice.title for choice in pilot.app.commands(screen)]  # type: ignore[attr-defined]
         assert "Probe the selected provider now" in titles and "Search lab" in titles
-        in_lab = [command.title for command in pilot.app.get_system_commands(lab(pilot.app))]  # type: ignore[arg-type]
+        in_lab = [choice.title for choice in pilot.app.commands(lab(pilot.app))]  # type: ignore[arg-type,attr-defined]
         assert "Providers, fallback and faults" in in_lab
         await pilot.press("q")
         await pilot.pause()

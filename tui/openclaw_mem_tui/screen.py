@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -19,7 +19,9 @@ from openclaw_mem_tui.bindings import IN_TURN, TYPED, Action, action, listed
 from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.memory_thread import Unexpected
+from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import status
+from openclaw_mem_tui.render.format import inert
 from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar, Top, tab_of
@@ -59,6 +61,8 @@ class WorkbenchScreen(Screen[None]):
         super().__init__()
         paint_less(self)
         self.search = search
+        #: Whose messages are in the status line.
+        self.presenter: Presenter[Any] = search
         self._read_for: object = None
         self._frames = Frames()
 
@@ -211,20 +215,28 @@ class WorkbenchScreen(Screen[None]):
         self.app.push_screen(screen)
 
     def open_chunks(self, path: str) -> None:
-        """Show the chunks of a file."""
+        """Show the chunks of a file; says so where it is not cut."""
         from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 
-        self.open(ChunksScreen(self.search, path))
+        if self.search.service.draws_chunks:
+            self.open(ChunksScreen(self.search, path))
+        else:
+            self.tell("qmd searches whole documents: there are no chunks to show")
 
     def edit_note(self, path: str, line: int = 1) -> None:
         """Open a file of the memory in the user's editor, and bring the index up to date afterwards."""
         said, ran = edit(self.app, self.search.service.settings, path, line)
         (self.remembered if ran else self.tell)(said)
 
+    def copy(self, text: str, name: str = "") -> None:
+        """Copy a text, and say so. Names of files may have bytes that no clipboard takes."""
+        self.app.copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))
+        self.tell(f"copied {inert(name or text, 200)}")
+
     def forget_message(self) -> None:
         """The last message is about what was done on this screen: no other one shows it."""
         self.search.say("")
-        getattr(self, "presenter", self.search).say("")
+        self.presenter.say("")
 
     # -- actions ------------------------------------------------------------------------------------------
 
@@ -277,7 +289,7 @@ class WorkbenchScreen(Screen[None]):
 
     def tell(self, text: str) -> None:
         """Say one sentence in the status line of this screen."""
-        getattr(self, "presenter", self.search).say(text)
+        self.presenter.say(text)
 
     def action_clear_faults(self) -> None:
         self.app.search_screen.switch_faults(frozenset())  # type: ignore[attr-defined]
@@ -313,8 +325,8 @@ class WorkbenchScreen(Screen[None]):
 
     def messages(self, cells: int) -> list[Line]:
         """Every message, and other text that is cut where room is short, in full."""
-        own = getattr(getattr(self, "presenter", None), "state", None)
-        others = [text for text in (getattr(own, "trouble", ""), getattr(own, "said", "")) if text]
+        state = self.presenter.state
+        others = [text for text in (getattr(state, "trouble", ""), getattr(state, "said", "")) if text]
         return status.messages(self.search.view, self.search.activity, cells, others)
 
     def action_messages(self) -> None:

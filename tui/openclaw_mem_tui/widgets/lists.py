@@ -302,24 +302,19 @@ class Table(CursorList, Generic[T]):
 Around = Callable[[int], tuple[Sequence[Line], Sequence[Line]]]
 
 
-def nothing_around(cells: int) -> tuple[Sequence[Line], Sequence[Line]]:  # noqa: ARG001 - the shape of all
-    """No lines."""
-    return (), ()
-
-
 class WrappedTable(Table[T]):
     """A table of few rows that may take several lines each: all of them are drawn."""
 
     DRAWS_ITEMS = True
     _lines: Callable[[T, int, bool], Sequence[Line]]
-    _around: Around
+    _around: Around | None
     draw = CursorList.draw
 
     def show_wrapped(
         self,
         items: Sequence[T],
         rows: Callable[[T, int, bool], Sequence[Line]],
-        around: Around = nothing_around,
+        around: Around | None = None,
         head: Callable[[int], Line] | None = None,
     ) -> None:
         """As ``show_rows``, with all lines of an item."""
@@ -335,7 +330,7 @@ class WrappedTable(Table[T]):
             self._spans = [(at, at + 1) for at in range(len(items))]
 
         def make(cells: int, cursor: int) -> Rows:
-            head, foot = around(cells)
+            head, foot = around(cells) if around is not None else ((), ())
             made = [rows(item, cells, at == cursor and self.has_focus) for at, item in enumerate(items)]
             return Rows(head, made, foot)
 

@@ -175,13 +175,10 @@ class CurateScreen(ListScreen[CuratePresenter]):
 
     @on(CursorList.Chosen)
     def action_open_note(self) -> None:
-        path = self._path()
-        if not path:
-            self.presenter.say("this row has no note")
-        elif not self.search.service.draws_chunks:
-            self.presenter.say("the backend does not say how it cuts notes")
-        else:
+        if path := self._path():
             self.open_chunks(path)
+        else:
+            self.presenter.say("this row has no note")
 
     # -- deciding -----------------------------------------------------------------------------------------
 

@@ -138,7 +138,7 @@ class ChunksScreen(WorkbenchScreen):
         self.text.scroll_to(y=self._top_for(self.text.drawn), animate=False, immediate=True)
 
     def action_copy_location(self) -> None:
-        self.app.copy(f"{self.path}:{self._start}")  # type: ignore[attr-defined]
+        self.copy(f"{self.path}:{self._start}")
 
     def action_edit(self) -> None:
         if self.anatomy is not None:

@@ -108,9 +108,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         row, words = partial(files.file_row, state, unknown), partial(files.words, unknown)
         self.files.show_rows(state.files, row, words, files.header)
         unchecked = activity.phase == "failed" and not state.findings
-        self.doctor.show_wrapped(
-            state.findings, doctor.item_rows, doctor.around_nothing if unchecked else lambda _: ((), ())
-        )
+        around = doctor.around_nothing if unchecked else None
+        self.doctor.show_wrapped(state.findings, doctor.item_rows, around)
         self.events.show_wrapped(state.events, partial(files.event_row, state))
         asked, shown = self.search.service.backend, self.search.service.configured_backend
         other = f" · index of {shown}, as configured; {asked} answers" * (asked != shown)
@@ -310,7 +309,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self._follow(self.at.selected)
         elif row is None:
             self.presenter.say(_NO_FILE)
-        elif self.presenter.can_draw_chunks():
+        else:
             self.open_chunks(row.path)
 
     def _follow(self, item: doctor.Item | Event | None) -> None:

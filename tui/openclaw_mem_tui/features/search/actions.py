@@ -279,7 +279,7 @@ class NoteActions(Actions):
         if when_answered(self._screen, self.action_copy_location):
             return
         if (passage := self._hits.passage) is not None:
-            self._screen.app.copy(passage.location)  # type: ignore[attr-defined]
+            self._screen.copy(passage.location)
         else:
             self._search.say(_NO_HIT)
 
@@ -289,7 +289,7 @@ class NoteActions(Actions):
         row = self._hits.selected
         if row is not None and (result := self._search.view.result(row.chunk_id)) is not None:
             session, mode = self._search.view.session_key, self._preview.citations or "auto"
-            self._screen.app.copy(agent_text(result, mode, session), "the snippet")  # type: ignore[attr-defined]
+            self._screen.copy(agent_text(result, mode, session), "the snippet")
         else:
             self._search.say(_NO_HIT if row is None else "nothing to copy: this chunk is not returned")
 

@@ -39,12 +39,10 @@ class HitList(CursorList):
         self,
         landing: Callable[[Suggestions, int, int], Sequence[Sequence[Any]]],
         suggested: Callable[[], Suggestions],
-        *,
-        id: str | None = None,
     ) -> None:
         """``landing`` draws what is shown before there is a query: lines above rows, the lines of each row,
         and lines below them, for a width and a height; its rows are those of ``suggested``."""
-        super().__init__(id=id, classes="listed")
+        super().__init__(id="hits", classes="listed")
         self._maker = lambda cells, _: Rows(*landing(self._suggestions(), cells, self.size.height))
         self._suggested = suggested
         self.view: View | None = None
@@ -133,7 +131,10 @@ class HitList(CursorList):
         self._total = sum(len(group.rows) for group in self._groups)
         if self.wanted:
             left = (
-                group._replace(rows=list(filter(self._is_wanted, group.rows)), of=len(group.rows))
+                group._replace(
+                    rows=[row for row in group.rows if has_words(self._text_of(row), self.wanted)],
+                    of=len(group.rows),
+                )
                 for group in self._groups
             )
             self._groups = [group for group in left if group.rows or group.hidden or not group.title]
@@ -172,9 +173,6 @@ class HitList(CursorList):
         """Path and text of its chunk, in lower case."""
         found = self.view.candidate(row.chunk_id) if self.view is not None else None
         return f"{row.path} {found.text if found is not None else ''}".lower()
-
-    def _is_wanted(self, row: Row) -> bool:
-        return has_words(self._text_of(row), self.wanted)
 
     def words_at(self, at: int) -> str:
         return " ".join(self._suggestions()[at]).lower() if self._is_start else self._text_of(self.rows[at])

@@ -99,8 +99,8 @@ class Preview(Pane):
 
     HELP = "The text of the selected chunk."
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id, classes="pane")
+    def __init__(self) -> None:
+        super().__init__(id="preview", classes="pane")
         self.kind: Kind = "snippet"
         self.citations: Citations | None = None
         #: The query and the line of a note that was asked about: its chunk opens on that line.

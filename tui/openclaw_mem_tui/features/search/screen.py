@@ -49,11 +49,11 @@ class SearchScreen(WorkbenchScreen):
 
     def __init__(self, search: SearchPresenter, initial_query: str = "") -> None:
         super().__init__(search)
-        self.query_line = QueryLine(id="query")
-        self.hits = HitList(partial(landing, search), partial(suggested, search), id="hits")
+        self.query_line = QueryLine()
+        self.hits = HitList(partial(landing, search), partial(suggested, search))
         self.waterfall = Waterfall(id="waterfall", classes="pane")
-        self.preview = Preview(id="preview")
-        self.knob_panel = KnobPanel(id="knobs")
+        self.preview = Preview()
+        self.knob_panel = KnobPanel()
         self.hint, self.verdict = Pane(id="hint"), Pane(id="verdict")
         self.lesson, self.strip, self.funnel = Pane(id="lesson"), Pane(id="strip"), Pane(id="funnel")
         self.notes, self.status_line = Brief(4, id="notes"), Pane(id="status")

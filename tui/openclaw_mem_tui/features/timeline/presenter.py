@@ -96,7 +96,7 @@ class TimelinePresenter(Presenter[TimelineState]):
             now = self.service.clock()
             skipped = sum(moment.state == "skipped" for moment in whole.moments)
             flushes = {"missed": whole.missed, "skipped": skipped}
-            self._choose(whole=whole, sessions=sessions, **flushes, chosen=chosen, at=now, trouble="")
+            self.choose(whole=whole, sessions=sessions, **flushes, chosen=chosen, at=now, trouble="")
         finally:
             self.update(reading=False)
 
@@ -132,18 +132,12 @@ class TimelinePresenter(Presenter[TimelineState]):
         if self.state.shown == shown:
             self.update(change=change)
 
-    def choose(self, session: Session | None) -> None:
-        """Show only what happened in this session; None: everything."""
-        self._choose(chosen=session, said="")
-
-    def show_group(self, group: Group) -> None:
-        self._choose(group=group, said="")
-
     def turn_zoom(self) -> None:
         zoom = ZOOMS[(ZOOMS.index(self.state.zoom) + 1) % len(ZOOMS)]
         self.update(zoom=zoom, said="")
 
-    def _choose(self, **changes: object) -> None:
+    def choose(self, **changes: object) -> None:
+        """Show another ``group`` of events, or those of another session (``chosen``; None: of all)."""
         state = replace(self.state, **changes)  # type: ignore[arg-type]
         found = (
             state.chosen.moments[::-1]

@@ -185,7 +185,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
 
         def show(name: str) -> None:
             moment = self.events.selected
-            self.presenter.show_group(name)  # type: ignore[arg-type]
+            self.presenter.choose(group=name, said="")
             self.go_to(self.events)
             if moment is not None:
                 self.events.point_at(moment)
@@ -205,7 +205,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
 
     def _choose(self, session: Session | None, moment: object = None) -> None:
         """Show a session, with the cursors of both lists on it and on the event."""
-        self.presenter.choose(session)
+        self.presenter.choose(chosen=session, said="")
         self.sessions.point_at(session)
         if isinstance(moment, Moment):
             self.events.point_at(moment)
@@ -230,7 +230,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
     def action_open_moment(self) -> None:
         path, query = self._path(), self._query()
         if self.at is self.sessions:
-            self.presenter.choose(self.sessions.selected)
+            self.presenter.choose(chosen=self.sessions.selected, said="")
             self.go_to(self.events)
             self.events.action_go(-self.events.cursor)
         elif query:

@@ -13,7 +13,6 @@ from openclaw_mem_tui.render.choices import Choice
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Memory, Note, Row
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
-    from openclaw_mem_tui.features.search.state import View
     from openclaw_mem_tui.screen import WorkbenchScreen
 
 
@@ -21,15 +20,11 @@ def holds(row: Row, passage: Expected) -> bool:
     return row.path == passage.path and row.start_line <= passage.line <= row.end_line
 
 
-def of_chunk(view: View, passage: Expected) -> list[Expected]:
-    """The expected passages that one candidate holds together with this one; itself where it is expected."""
-    rows = [row for row in (view.trace.rows if view.trace else ()) if holds(row, passage)]
-    return [one for one in view.expected if one == passage or any(holds(row, one) for row in rows)]
-
-
 async def toggle(search: SearchPresenter, passage: Expected) -> None:
     """Expect a passage in answers to the query that is shown, or no longer those of its chunk."""
-    held = of_chunk(search.view, passage)
+    view = search.view
+    rows = [row for row in (view.trace.rows if view.trace else ()) if holds(row, passage)]
+    held = [one for one in view.expected if one == passage or any(holds(row, one) for row in rows)]
     said = f"{', '.join(one.location for one in held)} is no longer expected"
     await _change(search, held or [passage], said if held else f"{passage.location} is expected now")
 

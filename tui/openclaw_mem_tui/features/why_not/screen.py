@@ -240,7 +240,7 @@ class WhyNotScreen(WorkbenchScreen):
         self.search_changed()
 
     def action_copy_location(self) -> None:
-        self.app.copy(self.passage.location)  # type: ignore[attr-defined]
+        self.copy(self.passage.location)
 
     def action_edit(self) -> None:
         self.edit_note(self.passage.path, self.passage.line)
