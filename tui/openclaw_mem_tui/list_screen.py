@@ -9,7 +9,8 @@ from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line
-from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
+from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.widgets.frames import key_hint
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane
 from openclaw_mem_tui.widgets.lists import Around, CursorList, Table, WrappedTable
 
@@ -128,7 +129,6 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
     def on_descendant_focus(self) -> None:
         self.mark(next((table for table in self.lists if table.has_focus), self.at))
         self.draw_selected()
-        self.draw_keys()
 
     def go_to(self, target: Table[Any]) -> None:
         """Focus this list."""

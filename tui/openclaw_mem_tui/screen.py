@@ -1,4 +1,4 @@
-"""The base of every screen: its edges, help and workers, and actions that live in objects of their own."""
+"""The base of every screen: its edges, help and workers."""
 
 from __future__ import annotations
 
@@ -26,18 +26,13 @@ from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar, Top, tab_of
 from openclaw_mem_tui.widgets.filter_line import FilterLine
-from openclaw_mem_tui.widgets.frames import Frames, framed, markup, named_key
+from openclaw_mem_tui.widgets.frames import Frames, frame_of, framed, key_hint, markup
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
 from openclaw_mem_tui.widgets.lists import CursorList
 from openclaw_mem_tui.widgets.painting import paint_less
 
 #: With fewer lines, the list is given those of the texts above it.
 _FEW = 22
-
-
-def key_hint(name: str, what: str) -> str:
-    """``key what`` for a frame, where a click does it too."""
-    return f"[@click=screen.do('{name}')]{named_key(action(name).key, what)}[/]"
 
 
 class WorkbenchScreen(Screen[None]):
@@ -53,7 +48,7 @@ class WorkbenchScreen(Screen[None]):
     #: What is behind the tabs at the top, of a screen that has none.
     TITLE: ClassVar[str | None] = None
     #: How to read it, for the help.
-    READING: ClassVar[Reading]
+    reading: Reading
     #: Whether the pane about the selected row has no room.
     hides_details = False
 
@@ -81,14 +76,6 @@ class WorkbenchScreen(Screen[None]):
         """What is between the top and the keys."""
         return ()
 
-    def add_actions(self, *groups: object) -> None:
-        """The ``action_*`` methods of these objects become actions of this screen: Textual looks them up by
-        name on the screen."""
-        for group in groups:
-            for name in vars(type(group)):
-                if name.startswith("action_"):
-                    setattr(self, name, getattr(group, name))
-
     def on_mount(self) -> None:
         self.search.listen(self.search_changed)
 
@@ -114,6 +101,9 @@ class WorkbenchScreen(Screen[None]):
         event.refresh_styles &= self.stack_updates > 0  # at first all was styled as it was mounted
         self._read_for = None
         self.search_changed()
+
+    def on_descendant_focus(self) -> None:
+        self.draw_keys()
 
     def on_resize(self) -> None:
         # The breakpoint's classes come with the new layout.
@@ -158,19 +148,9 @@ class WorkbenchScreen(Screen[None]):
         said = f"{words} · {key_hint('leave', 'clear')}" if words else ""
         self._frames.label(widget, title, subtitle, instead=said, one_edge=self.low)
 
-    @staticmethod
-    def frame_of(table: CursorList) -> Widget:
-        """The widget with the frame of a list: itself, or what holds it and its header."""
-        outer = table.parent
-        return outer if isinstance(outer, Widget) and outer.has_class("listed") else table
-
     def key_place(self) -> str:
         """Whose keys are shown at the bottom (``Action.where``)."""
         return self.WHERE
-
-    def reading(self) -> Reading:
-        """How to read what is drawn, for the help."""
-        return self.READING
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         if action in IN_TURN:
@@ -284,7 +264,7 @@ class WorkbenchScreen(Screen[None]):
 
     @on(CursorList.Moved)
     def _label_frames(self, event: CursorList.Moved) -> None:
-        self.label(self.frame_of(event.control))
+        self.label(frame_of(event.control))
         self.draw_keys()  # a filter may have come or gone
 
     def tell(self, text: str) -> None:
@@ -321,7 +301,7 @@ class WorkbenchScreen(Screen[None]):
             if chosen:
                 await self.run(action(chosen))
 
-        self.app.push_screen(HelpScreen(about, self.reading(), rows, (self.key_place(), self.WHERE)), run)
+        self.app.push_screen(HelpScreen(about, self.reading, rows, (self.key_place(), self.WHERE)), run)
 
     def messages(self, cells: int) -> list[Line]:
         """Every message, and other text that is cut where room is short, in full."""

@@ -20,10 +20,10 @@ from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.render.spans import Reading
-from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import confirm, pick
 from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.frames import key_hint
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
 
@@ -49,7 +49,7 @@ _QUIET_S = 0.25
 
 
 class CurateScreen(ListScreen[CuratePresenter]):
-    WHERE, READING = "curate", READING
+    WHERE, reading = "curate", READING
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("curate")  # type: ignore[assignment]
     HELP = "Proposals for changes of MEMORY.md and daily logs, each with evidence."

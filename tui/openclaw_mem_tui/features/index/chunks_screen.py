@@ -15,8 +15,8 @@ from openclaw_mem_tui.features.index.render import chunks as render
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Reading, line, wrapped
-from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
-from openclaw_mem_tui.widgets.frames import markup, named_key
+from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.widgets.frames import key_hint, markup, named_key
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 
@@ -35,7 +35,7 @@ class ChunksScreen(WorkbenchScreen):
     """The list of chunks, and the text of the selected one between its neighbours. The file is read again
     when the index has changed."""
 
-    WHERE, READING = "chunks", READING
+    WHERE, reading = "chunks", READING
     OF_CONFIGURED = True
     TITLE = "chunks"
     CSS_PATH = "styles.tcss"

@@ -19,11 +19,10 @@ from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line
-from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import confirm
-from openclaw_mem_tui.widgets.edges import KeyBar
-from openclaw_mem_tui.widgets.frames import markup
+from openclaw_mem_tui.widgets.edges import FRAME_S, KeyBar
+from openclaw_mem_tui.widgets.frames import key_hint, markup
 from openclaw_mem_tui.widgets.line_view import Brief, Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
 
@@ -38,8 +37,6 @@ _CHECKS = {"examine", "examine_deep"}
 _READING = {"rebuild", "verify", "repair", "prune"}
 #: Actions that a damaged index does not allow.
 _NOT_DAMAGED = {"sync_now", "verify", "rebuild", "prune"}
-#: Seconds between frames of the spinner while something runs.
-_FRAME = 0.12
 
 _FILES = "Lists every file: indexed, waiting or excluded."
 _DOCTOR = "The findings of the doctor, errors first, then its checks. A check changes nothing."
@@ -50,7 +47,7 @@ _EVENTS = "Events: syncs, rebuilds, fallbacks, failed searches (`openclaw-mem lo
 class IndexScreen(ListScreen[IndexPresenter]):
     """Drawn from the state of the presenter and the activity of the sync."""
 
-    WHERE, READING = "index", READING
+    WHERE, reading = "index", READING
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("index")  # type: ignore[assignment]
     HELP = "Whether the index is up to date with the notes, and whether it is intact."
@@ -77,7 +74,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
     # -- life ---------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
-        self.set_interval(_FRAME, self._tick)
+        self.set_interval(FRAME_S, self._tick)
         self.run_in(self.presenter.follow_events, "watch")
 
     def read_again(self) -> None:

@@ -19,8 +19,8 @@ from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Reading
-from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.frames import key_hint
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
 
@@ -54,7 +54,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
     """Drawn from the view of the search too. Where there is one column, the list with the focus and the pane
     that goes with it are shown."""
 
-    WHERE, READING = "providers", READING
+    WHERE, reading = "providers", READING
     OF_CONFIGURED = False
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("providers")  # type: ignore[assignment]

@@ -16,7 +16,7 @@ from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, nudged
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
-from openclaw_mem_tui.screen import key_hint
+from openclaw_mem_tui.widgets.frames import key_hint
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Candidate, Row
@@ -27,11 +27,14 @@ _NO_HIT = "no hit is selected"
 
 
 class Actions:
-    """A group: its ``action_*`` methods become actions of the screen."""
+    """A group: its ``action_*`` methods become actions of the screen, where Textual looks them up by name."""
 
     def __init__(self, screen: SearchScreen) -> None:
         self._screen, self._search = screen, screen.search
         self._hits, self._preview = screen.hits, screen.preview
+        for name in vars(type(self)):
+            if name.startswith("action_"):
+                setattr(screen, name, getattr(self, name))
 
     def _has_hits(self) -> bool:
         """Whether there is an answer; says so when there is none."""

@@ -16,8 +16,8 @@ from openclaw_mem_tui.features.search.state import Citations, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span
 from openclaw_mem_tui.render.terms import Marker
-from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
-from openclaw_mem_tui.widgets.frames import markup
+from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.widgets.frames import key_hint, markup
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
 
 if TYPE_CHECKING:

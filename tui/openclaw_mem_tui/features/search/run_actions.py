@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from openclaw_mem_tui.features.search import comparison
+from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features.search.actions import Actions, HitActions, NoteActions, QueryActions
+from openclaw_mem_tui.features.search.comparison import swaps
+from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.why_not.actions import WhyNotActions
 from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.sync_controller import Job
@@ -20,8 +22,17 @@ class RunActions(Actions):
             self._screen.search_soon(0.0)
 
     def action_swap(self) -> None:
-        if comparison.swap(self._search):
-            self._screen.search_soon(0.0)
+        view, knobs = self._search.view, self._search.view.baseline_knobs
+        if swaps(view):
+            if self._search.swap():
+                self._screen.search_soon(0.0)
+            self._search.say(f"{changed_words(view.knobs, knobs)}; {key_of('swap')} swaps back")
+        elif view.answers:
+            other = f"is of {view.other_backend}: {key_of('backend')} switches the backend"
+            same = other if view.other_backend else "has the same knobs"
+            self._search.say(f"nothing to swap: the baseline {same}")
+        else:
+            self._search.say("there is no run to swap yet")
 
     def action_guide(self) -> None:
         guide = self._search.guide

@@ -19,9 +19,8 @@ from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.render.spans import Reading
-from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.widgets.dialogs import pick
-from openclaw_mem_tui.widgets.frames import markup
+from openclaw_mem_tui.widgets.frames import key_hint, markup
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 
@@ -63,7 +62,7 @@ _ABOUT = {
 class TimelineScreen(ListScreen[TimelinePresenter]):
     """The chart too is about the row of the list with the focus."""
 
-    WHERE, READING = "timeline", READING
+    WHERE, reading = "timeline", READING
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("timeline")  # type: ignore[assignment]
     HELP = "When memory was written and read, and which compactions had a flush before them."

@@ -32,7 +32,8 @@ from openclaw_mem_tui.features.why_not.picker import pick_passage
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import Reading, line, wrapped
 from openclaw_mem_tui.render.terms import Marker
-from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
+from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.widgets.frames import key_hint
 from openclaw_mem_tui.widgets.line_view import Brief, Lines, Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
 
@@ -54,7 +55,7 @@ _EDGES = ("top", "status", "keys")
 class WhyNotScreen(WorkbenchScreen):
     """Walks again when query, knobs or index have changed."""
 
-    WHERE, READING = "why_not", READING
+    WHERE, reading = "why_not", READING
     TITLE = "why not"
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("why_not")  # type: ignore[assignment]
@@ -129,9 +130,6 @@ class WhyNotScreen(WorkbenchScreen):
 
     @on(CursorList.Moved)
     def _keys_again(self) -> None:
-        self.draw_keys()
-
-    def on_descendant_focus(self) -> None:
         self.draw_keys()
 
     def draw_body(self) -> None:
