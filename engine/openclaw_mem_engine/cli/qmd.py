@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cli.opening import warned_settings
 from openclaw_mem_engine.cli.planning import announce
 from openclaw_mem_engine.cli.progress import ProgressLine
-from openclaw_mem_engine.cli.qmd_opening import opened, printed
-from openclaw_mem_engine.cli.terminal import one_line, out, print_json, say, stoppable
+from openclaw_mem_engine.cli.qmd_opening import opened
+from openclaw_mem_engine.cli.terminal import one_line, out, print_json, printed, say, stoppable
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import IndexUnavailable, ProviderError, UsageError
 from openclaw_mem_engine.model import as_json

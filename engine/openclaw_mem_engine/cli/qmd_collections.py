@@ -10,7 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.qmd_opening import opened, printed
+from openclaw_mem_engine.cli.qmd_opening import opened
+from openclaw_mem_engine.cli.terminal import printed
 from openclaw_mem_engine.cli.text_format import duration
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import UsageError

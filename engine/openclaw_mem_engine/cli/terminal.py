@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -16,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from openclaw_mem_engine.commands import advice, advised
 from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.sanitize import inert_json, visible_line
+from openclaw_mem_engine.sanitize import inert_json, visible, visible_line
 from openclaw_mem_engine.sanitize import one_line as one_line
 
 if TYPE_CHECKING:
@@ -121,6 +122,12 @@ def show(data: Any, lines: Iterable[str], *, as_json: bool, exact: bool = False)
         return
     for line in lines:
         out(line if exact else advice(line))
+
+
+def printed(arguments: Namespace, data: object, lines: Iterable[str]) -> int:
+    """Print an answer as JSON or as lines, in which nothing acts on a terminal. The exit code 0."""
+    show(data, map(visible, lines), as_json=arguments.json, exact=True)
+    return 0
 
 
 def print_json(value: Any, *, exact: bool = False) -> None:
