@@ -280,14 +280,14 @@ async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> No
             await pilot.resize_terminal(*size)
             await settled(pilot)
             assert screen.chain.region.height > 2
-            assert ("tab" in frame(screen.frame_of(screen.chain))) == (size[0] < 100)
+            assert ("tab" in frame(screen.chain)) == (size[0] < 100)
 
 
 async def test_both_lists_are_filtered(tmp_path: Path) -> None:
     async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, screen):
         await press(pilot, "f", *"bm25", "enter")
         assert screen.selected[0].name == "keywords" and "static" not in screen.chain.text
-        assert "filter bm25 · 1 of 3" in str(screen.frame_of(screen.chain).border_subtitle)
+        assert "filter bm25 · 1 of 3" in str(screen.chain.border_subtitle)
         await press(pilot, "tab", "slash", *"no-fts", "enter", "space")
         assert screen.search.view.faults == {"no-fts5"}
         await press(pilot, "f", *"nothing has this", "enter", "space")

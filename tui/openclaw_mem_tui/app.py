@@ -83,12 +83,10 @@ class Workbench(App[int]):
         keys: Mapping[str, str] | None = None,
     ) -> None:
         """``memory_factory`` is called in a worker thread after the first frame, with the faults that the
-        memory is to simulate; an ``OpenClawMemError`` that it raises is shown on the screen. ``faults`` are
-        simulated from the start. ``theme`` is a name or a path to a TOML file; ``theme_folder`` holds the
-        user's own themes. ``session_key`` is that of the session that asks ("": a direct chat). ``clock``
-        gives epoch seconds. ``reload`` reads the configuration again, where it may be written.
-        ``memo`` holds what the last session left, and takes what this one does. ``keys`` replace those of
-        actions, by their ids; what of them cannot be used is shown."""
+        memory is to simulate; an ``OpenClawMemError`` that it raises is shown. ``theme`` is a name or a path
+        to a TOML file; ``theme_folder`` holds the user's own. ``session_key`` is that of the session that
+        asks ("": a direct chat). ``reload`` reads the configuration again, where it may be written. ``memo``
+        holds what the last session left, and takes what this one does. ``keys`` are by the ids of actions."""
         keymap, refused_keys = take_keys(keys or {})
         super().__init__()
         self.set_keymap(keymap)

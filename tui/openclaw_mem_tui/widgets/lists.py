@@ -174,12 +174,17 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
     # -- cursor and mouse ---------------------------------------------------------------------------------
 
     def follow(self) -> None:
-        """Bring the selected item into sight."""
+        """Bring the selected item into sight, with the first one the lines above it."""
         if self.cursor >= len(self._spans):
             return
-        first, stop = self._spans[self.cursor]
-        # The lines above the first item come into sight with it.
-        self.bring_into_sight(first if self.cursor else 0, stop, self.size.height - self.fixed)
+        (first, stop), height = self._spans[self.cursor], self.size.height - self.fixed
+        if self.scroll_offset.y > (first if self.cursor else 0):
+            self._scroll_to_line(first if self.cursor else 0)
+        elif 0 < height < stop - self.scroll_offset.y:
+            self._scroll_to_line(stop - height)
+
+    def _scroll_to_line(self, line: int) -> None:
+        self.scroll_to(y=line, animate=False)
 
     def on_focus(self) -> None:
         self._draw_again(self.cursor)

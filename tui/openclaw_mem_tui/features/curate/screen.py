@@ -119,7 +119,6 @@ class CurateScreen(ListScreen[CuratePresenter]):
         is_new = edits and not state.hosts and edits not in state.effects and state.measuring != edits
         if item is not None and is_new:
             self.run_in(partial(self.presenter.measure, item, _QUIET_S), "effect")
-        self.draw_keys()
 
     def draw_keys(self) -> None:
         super().draw_keys()
@@ -156,7 +155,7 @@ class CurateScreen(ListScreen[CuratePresenter]):
 
     def action_which(self) -> None:
         choices = [Choice("", "all", "everything that was not rejected", "a")]
-        choices += [Choice(kind, kind, about, letter) for kind, (letter, about) in render.KINDS.items()]
+        choices += [Choice(kind, kind, about, letter) for kind, (*_, letter, about) in render.KINDS.items()]
         choices.append(Choice(REJECTED, REJECTED, f"{key('accept')} proposes one again", "x"))
 
         def show(group: str) -> None:

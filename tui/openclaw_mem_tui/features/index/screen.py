@@ -14,11 +14,10 @@ from openclaw_mem_engine.api import Check, FileRow, Finding, IndexDamaged, Plan,
 from openclaw_mem_tui.bindings import bindings, key
 from openclaw_mem_tui.features.index.presenter import CHECKING, REPAIRING, IndexPresenter
 from openclaw_mem_tui.features.index.render import doctor, files, summary
-from openclaw_mem_tui.features.index.render.legend import READING
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line
+from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import confirm
 from openclaw_mem_tui.widgets.edges import FRAME_S, KeyBar
@@ -30,6 +29,20 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.api import Event
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
+READING: Reading = (
+    ("↑ ↓ j k", "up and down a list"),
+    ("● up to date", "index matches disk"),
+    ("◌ modified", "modified on disk; +48 B: 48 bytes longer"),
+    ("+ not indexed", "on disk, not indexed yet"),
+    ("− deleted", "deleted on disk, still in the index"),
+    ("− not included", "on disk, no longer listed by the settings, still in the index"),
+    ("⊘ excluded", "not indexed; the file pane shows the reason"),
+    ("? not known", "the index is damaged"),
+    ("= ≠", "built with the current settings; with other settings"),
+    ("✗ ! i", "error, warning, information of the doctor"),
+    ("✓", "a check without findings"),
+    ("generation", "number that grows with every change of the index"),
+)
 #: Actions that are about the file under the cursor.
 _OF_FILES = {"order", "edit"}
 _CHECKS = {"examine", "examine_deep"}

@@ -22,6 +22,7 @@ from openclaw_mem_tui.render.choices import Choice
 if TYPE_CHECKING:
     from textual.app import App
 
+    from openclaw_mem_tui.features.search.presenter import SearchPresenter
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 SUFFIX = {"json": ".json", "markdown": ".md", "svg": ".svg", "config": ".json5"}
@@ -145,6 +146,16 @@ def write(folder: Path, name: str, text: str) -> Path:
     raise OSError(f"{folder} holds too many files named {stem}.")
 
 
+def save(search: SearchPresenter, kind: str, text: str, before: str = "") -> None:
+    """Write an export of the present query, and say where it is, with what was done ``before``."""
+    name = file_name(search.view.query, time.strftime("%Y%m%d-%H%M%S"), kind)
+    try:
+        path = write(Path(search.service.settings.data_dir) / "exports", name, text)
+        search.say(f"{before}wrote {path}")
+    except OSError as error:
+        search.say(f"{before}nothing was written: {error}")
+
+
 def offer_export(lab: SearchScreen) -> None:
     """Let the user pick a kind; write a new file and say where it is."""
     from openclaw_mem_tui.widgets.dialogs import pick
@@ -165,14 +176,8 @@ def offer_export(lab: SearchScreen) -> None:
 
     def export(picked: str) -> None:
         text = svg if picked == "svg" else _MAKERS[picked](view)
-        name = file_name(view.query, time.strftime("%Y%m%d-%H%M%S"), picked)
-        try:
-            path = write(Path(search.service.settings.data_dir) / "exports", name, text)
-        except OSError as error:
-            search.say(f"nothing was written: {error}")
-        else:
-            if picked == "config":
-                app.copy_to_clipboard(text)
-            search.say(f"{'copied; wrote' if picked == 'config' else 'wrote'} {path}")
+        if picked == "config":
+            app.copy_to_clipboard(text)
+        save(search, picked, text, "copied; " * (picked == "config"))
 
     pick(lab, "export", lambda _: choices, export)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.style import Style
 from textual import events
@@ -13,7 +13,7 @@ from textual import events
 from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.baseline import same_lines
 from openclaw_mem_tui.features.search.render import funnel, groups, hits, legend
-from openclaw_mem_tui.features.search.start_page import Suggestions
+from openclaw_mem_tui.features.search.start_page import Suggestions, landing, suggested
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, text_of, width
@@ -23,6 +23,7 @@ from openclaw_mem_tui.widgets.lists import CursorList, Rows, has_words
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Row
+    from openclaw_mem_tui.features.search.presenter import SearchPresenter
 
 #: The pane from which on what is returned takes two lines, in cells and lines.
 _TWO_CELLS, _TWO_LINES = 66, 18
@@ -35,16 +36,10 @@ class HitList(CursorList):
     HELP = "Returned chunks, best first; below the rule, what is not returned, with the reason."
     CAN_FILTER, DRAWS_ITEMS = True, False
 
-    def __init__(
-        self,
-        landing: Callable[[Suggestions, int, int], Sequence[Sequence[Any]]],
-        suggested: Callable[[], Suggestions],
-    ) -> None:
-        """``landing`` draws what is shown before there is a query: lines above rows, the lines of each row,
-        and lines below them, for a width and a height; its rows are those of ``suggested``."""
+    def __init__(self, search: SearchPresenter) -> None:
         super().__init__(id="hits", classes="listed")
-        self._maker = lambda cells, _: Rows(*landing(self._suggestions(), cells, self.size.height))
-        self._suggested = suggested
+        self._maker = lambda cells, _: Rows(*landing(search, self._suggestions(), cells, self.size.height))
+        self._suggested = partial(suggested, search)
         self.view: View | None = None
         self.marker = Marker.of(None)
         self.mode: Columns = "scores"

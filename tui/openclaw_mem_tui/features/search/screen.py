@@ -23,7 +23,7 @@ from openclaw_mem_tui.features.search.query_line import QueryLine
 from openclaw_mem_tui.features.search.render import above, legend
 from openclaw_mem_tui.features.search.render.knobs import hint
 from openclaw_mem_tui.features.search.run_actions import GROUPS
-from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, landing, suggested, takes_back
+from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, takes_back
 from openclaw_mem_tui.features.search.state import View, same_rows, turned
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import Line, Reading
@@ -49,7 +49,7 @@ class SearchScreen(WorkbenchScreen):
     def __init__(self, search: SearchPresenter, initial_query: str = "") -> None:
         super().__init__(search)
         self.query_line = QueryLine()
-        self.hits = HitList(partial(landing, search), partial(suggested, search))
+        self.hits = HitList(search)
         self.waterfall = Waterfall(id="waterfall", classes="pane")
         self.preview = Preview()
         self.knob_panel = KnobPanel()

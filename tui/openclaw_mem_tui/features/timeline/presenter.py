@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
 
 from openclaw_mem_engine.api import (
     CancelToken,
@@ -27,20 +26,27 @@ from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.service import Service
 
-Zoom = Literal["session", "day", "hour"]
-Group = Literal["all", "flushes", "missed", "problems", "writes", "searches", "index"]
 _OF_INDEX = frozenset({"sync", "rebuild", "fallback", "recovered", "search-failed", "denied"})
-#: Which events each filter shows.
-GROUPS: dict[Group, Callable[[Moment], bool]] = {
-    "all": lambda _: True,
-    "flushes": lambda moment: moment.kind in ("flush", "compaction", "snapshot"),
-    "missed": lambda moment: moment.is_missed,
-    "problems": lambda moment: moment.is_missed or moment.state in ("skipped", "failed"),
-    "writes": lambda moment: bool(moment.writes),
-    "searches": lambda moment: moment.kind in ("search", "search-failed"),
-    "index": lambda moment: moment.kind in _OF_INDEX,
+#: Which events each filter shows, in words and as a test.
+GROUPS: dict[str, tuple[str, Callable[[Moment], bool]]] = {
+    "all": ("everything", lambda _: True),
+    "flushes": (
+        "flushes, compactions, snapshots",
+        lambda moment: moment.kind in ("flush", "compaction", "snapshot"),
+    ),
+    "missed": ("compactions without a flush before them", lambda moment: moment.is_missed),
+    "problems": (
+        "missed, skipped and failed ones",
+        lambda moment: moment.is_missed or moment.state in ("skipped", "failed"),
+    ),
+    "writes": ("changes of memory files", lambda moment: bool(moment.writes)),
+    "searches": (
+        "the agent's own searches, and failed ones",
+        lambda moment: moment.kind in ("search", "search-failed"),
+    ),
+    "index": ("syncs, rebuilds, fallbacks, failures", lambda moment: moment.kind in _OF_INDEX),
 }
-ZOOMS: tuple[Zoom, ...] = ("session", "day", "hour")
+ZOOMS = ("session", "day", "hour")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +61,8 @@ class TimelineState:
     missed: int = 0
     skipped: int = 0
     chosen: Session | None = None
-    group: Group = "all"
-    zoom: Zoom = "session"
+    group: str = "all"
+    zoom: str = "session"
     moments: tuple[Moment, ...] = ()
     days: tuple[FileDay, ...] = ()
     shown: Write | Moment | None = None
@@ -146,7 +152,7 @@ class TimelinePresenter(Presenter[TimelineState]):
             if state.whole is not None
             else ()
         )
-        moments = tuple(filter(GROUPS[state.group], found))
+        moments = tuple(filter(GROUPS[state.group][1], found))
         self.update(**changes, moments=moments, days=tuple(by_file_and_day(found)))
 
 

@@ -48,15 +48,6 @@ _DAYS = "Memory files by day, with the lines that were added and removed."
 _LOW, _SLIM = 20, 22
 #: Seconds of quiet before a difference is read.
 _QUIET_S = 0.08
-_ABOUT = {
-    "all": "everything",
-    "flushes": "flushes, compactions, snapshots",
-    "missed": "compactions without a flush before them",
-    "problems": "missed, skipped and failed ones",
-    "writes": "changes of memory files",
-    "searches": "the agent's own searches, and failed ones",
-    "index": "syncs, rebuilds, fallbacks, failures",
-}
 
 
 class TimelineScreen(ListScreen[TimelinePresenter]):
@@ -74,7 +65,6 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         self.days: Table[FileDay] = Table(_DAYS, id="days", classes="listed")
         self.use_lists(Pane(id="moment", classes="pane"), self.events, self.sessions, self.days)
         self._opened = False
-        self._idle: frozenset[str] = frozenset()
 
     def body(self) -> ComposeResult:
         yield Pane(id="facts")
@@ -162,9 +152,6 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         write = details.first_write(moment)
         if moment is not None and (write is not None or moment.kind == "compaction"):
             self.run_in(partial(self.presenter.read_change, moment, write, _QUIET_S), "change")
-        if (idle := self.idle_keys()) != self._idle:
-            self._idle = idle
-            self.draw_keys()
 
     def on_pane_sized(self) -> None:
         super().on_pane_sized()
@@ -180,7 +167,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         self.presenter.turn_zoom()
 
     def action_kinds(self) -> None:
-        choices = [Choice(name, name, _ABOUT[name], name[0]) for name in GROUPS]
+        choices = [Choice(name, name, about, name[0]) for name, (about, _) in GROUPS.items()]
 
         def show(name: str) -> None:
             moment = self.events.selected

@@ -3,10 +3,8 @@ in."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from textual import on
 from textual.app import ComposeResult
@@ -23,7 +21,7 @@ from openclaw_mem_engine.api import (
     fragment,
 )
 from openclaw_mem_tui.bindings import bindings, key
-from openclaw_mem_tui.features.search.export import file_name, write
+from openclaw_mem_tui.features.search.export import save
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.search.render import preview
 from openclaw_mem_tui.features.why_not import render
@@ -128,10 +126,6 @@ class WhyNotScreen(WorkbenchScreen):
         panes: tuple[Lines, ...] = (self.query_one("#passage", Pane), self.changes)
         return next((pane for pane in panes if pane.display and pane.max_scroll_y > 0), super().lower_pane)
 
-    @on(CursorList.Moved)
-    def _keys_again(self) -> None:
-        self.draw_keys()
-
     def draw_body(self) -> None:
         answer, view, activity = self.answer, self.search.view, self.search.activity
         asked, steps = self.query_one("#asked", Pane), self.query_one("#walk", Pane)
@@ -217,15 +211,8 @@ class WhyNotScreen(WorkbenchScreen):
         if (change := self._change()) is None:
             self.search.say("nothing to export: no change of a knob is selected")
             return
-        view, settings = self.search.view, self.search.service.settings
-        text = fragment(self._knobs.set(change.set).changes_from(view.defaults))
-        name = file_name(view.query, time.strftime("%Y%m%d-%H%M%S"), "config")
-        try:
-            path = write(Path(settings.data_dir) / "exports", name, text)
-        except OSError as error:
-            self.search.say(f"nothing was written: {error}")
-        else:
-            self.search.say(f"wrote {path}")
+        changes = self._knobs.set(change.set).changes_from(self.search.view.defaults)
+        save(self.search, "config", fragment(changes))
 
     def action_expect(self) -> None:
         self.run_in(partial(toggle, self.search, self.passage), "expect")
