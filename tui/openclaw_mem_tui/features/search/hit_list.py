@@ -112,11 +112,14 @@ class HitList(CursorList):
 
     @property
     def passage(self) -> Expected | None:
-        """The line of the selected row that says most about the query: what its keys are about."""
-        from openclaw_mem_tui.features.why_not.picker import passage_of  # not needed for the first frame
-
-        row, view = self.selected, self.view
-        return None if row is None or view is None else passage_of(view, row)
+        """What the keys of the selected row are about: its best line, else the one with most words of the
+        query."""
+        if (row := self.selected) is None or self.view is None:
+            return None
+        number, found = row.shown.best_line, self.view.candidate(row.chunk_id)
+        if number is None and found is not None:
+            number = self.marker.best(found).number
+        return api.Expected(row.path, number or row.start_line)
 
     def _arrange(self, chosen: Row | None) -> None:
         """Which row or rule is on which line, whatever the width; the cursor to ``chosen``, or near to where

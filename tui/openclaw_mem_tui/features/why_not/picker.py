@@ -1,5 +1,4 @@
-"""Which passage is asked about: the selected row of the search lab, or any line of the memory, found by its
-path or text."""
+"""Picking the passage that is asked about: any line of the memory, found by its path or text."""
 
 from __future__ import annotations
 
@@ -9,11 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from openclaw_mem_engine.api import Expected, OpenClawMemError, Row
-from openclaw_mem_tui.features.search.state import View
+from openclaw_mem_engine.api import Expected, OpenClawMemError
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
-from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.widgets.dialogs import pick
 
 if TYPE_CHECKING:
@@ -32,15 +29,6 @@ class MemoryLine(NamedTuple):
     passage: Expected
     text: str
     key: str
-
-
-def passage_of(view: View, row: Row) -> Expected:
-    """The line of a row that says most about the query: its best line, else the one with most words of the
-    query."""
-    number, candidate = row.shown.best_line, view.candidate(row.chunk_id)
-    if number is None and candidate is not None:
-        number = Marker.of(view.pool).best(candidate).number
-    return Expected(row.path, number or row.start_line)
 
 
 def lines_of(memory: Memory) -> list[MemoryLine]:
