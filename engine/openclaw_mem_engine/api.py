@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.curation.material import Material as Material
     from openclaw_mem_engine.curation.material import NoteCandidate as NoteCandidate
     from openclaw_mem_engine.curation.material import masked_diff as masked_diff
+    from openclaw_mem_engine.demo import SuggestedQuery as SuggestedQuery
     from openclaw_mem_engine.errors import Cancelled as Cancelled
     from openclaw_mem_engine.errors import ConfigError as ConfigError
     from openclaw_mem_engine.errors import IndexDamaged as IndexDamaged
@@ -122,6 +123,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.retrieval import examine_unopened as examine_unopened
     from openclaw_mem_engine.retrieval.fallback import ranking_knobs as ranking_knobs
     from openclaw_mem_engine.retrieval.scoped import scope_decision as scope_decision
+    from openclaw_mem_engine.sanitize import counted as counted
     from openclaw_mem_engine.sanitize import ordinal as ordinal
     from openclaw_mem_engine.sanitize import visible_line as visible_line
     from openclaw_mem_engine.sidecar.state import QmdFacts as QmdFacts

@@ -158,7 +158,7 @@ async def test_the_providers_screen_shows_the_external_qmd(tmp_path: Path) -> No
         await press(pilot, "escape", "3")
         assert isinstance(app.screen, IndexScreen) and not app.screen.presenter.state.trouble
         assert app.screen.presenter.state.files and "enter chunks" in world.frame(
-            app.screen.query_one("#files-box")
+            app.screen.query_one("#files")
         )
         await press(pilot, "2")
         screen = app.screen
@@ -294,7 +294,7 @@ async def test_with_qmd_configured_every_screen_shows_what_there_is(tmp_path: Pa
         facts = screen.query_one("#facts", Pane).text
         assert "static-minilm-256-int8 · whole documents of " in facts and "cached" not in facts
         assert "2 files · 2 chunks · 2 of 2 vectors" in facts and "state    fresh" in facts
-        assert [row.path for row in screen.presenter.state.files] == ["MEMORY.md", "memory/a.md"]  # type: ignore[attr-defined]
+        assert [row.path for row in screen.presenter.state.files] == ["MEMORY.md", "memory/a.md"]
         assert " checks passed" in screen.doctor.text
         assert "sync" in screen.events.text and not screen.presenter.state.trouble
         assert "chunks    1: the whole document" in screen.detail.text
@@ -311,7 +311,7 @@ async def test_with_qmd_configured_every_screen_shows_what_there_is(tmp_path: Pa
         assert "· builtin ·" in app.screen.query_one("#top", Pane).text
         await press(pilot, "3")
         assert "· qmd ·" in app.screen.query_one("#top", Pane).text
-        title = str(app.screen.query_one("#files-box").border_title)
+        title = str(app.screen.query_one("#files").border_title)
         assert title.endswith("index of qmd, as configured; builtin answers")
         assert "whole documents" in app.screen.query_one("#facts", Pane).text
     assert [worker.error for worker in app.workers if worker.error] == []

@@ -233,7 +233,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         await press(pilot, "p", "home", "right", "escape")
         view = screen.search.view
         assert view.answers and view.baseline is not None and view.baseline.trace.knobs == view.knobs
-        assert [command.title for command in app.get_system_commands(app.screen)].count(
+        assert [choice.title for choice in app.commands(app.screen)].count(
             "Reset all simulated faults to off"
         ) == 1
         tuned = view.knobs

@@ -125,7 +125,7 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) ->
         await press(pilot, "j")
         assert "memory/2025-08-01.md" in screen.detail.text
         marked = [y for y in range(6) if screen.files.render_line(y).text.startswith("▌")]
-        assert marked == [1], "the mark moves with the cursor"
+        assert marked == [2], "the mark moves with the cursor"
         await press(pilot, "tab")
         assert screen.doctor.has_focus and screen.detail.text.startswith("! warning 1 compaction ran")
         assert "finding · flush-missed" in str(screen.detail.border_title), "the name of the check"
@@ -311,7 +311,7 @@ async def test_files_are_not_known_while_a_folder_is_at_the_path_of_the_index(tm
         screen.presenter.update(overview=None, files=())  # as where the screen is opened only now
         await press(pilot, "c")
         assert "is a folder, not an index: move it away" in " ".join(shown(screen, "#facts").split())
-        assert "? not known" in str(screen.query_one("#files-box").border_title)
+        assert "? not known" in str(screen.query_one("#files").border_title)
         for key, said in (("R", "the index cannot be read; r tries again"), ("enter", "no file is selected")):
             await press(pilot, key)
             assert said in shown(screen, "#status")
@@ -423,7 +423,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         assert "rebuild the index" in drawn and "index matches disk" in legend and "knob" not in drawn
         await pilot.press("escape")
         await pilot.pause()
-        titles = [command.title for command in pilot.app.get_system_commands(screen)]
+        titles = [choice.title for choice in pilot.app.commands(screen)]
         assert (
             "Sync now" in titles
             and "Filter the list by words; esc clears it" in titles
@@ -758,7 +758,7 @@ async def test_an_index_that_cannot_be_opened_says_so_here_too(tmp_path: Path) -
         await press(pilot, "escape", "3", "c", "F", "R", "enter", "r")
         screen = index_screen(app)
         assert "locked by a test" in shown(screen, "#facts")
-        assert "chunks" not in str(screen.query_one("#files-box").border_subtitle), "there is no file"
+        assert "chunks" not in str(screen.query_one("#files").border_subtitle), "there is no file"
         assert "check" not in str(screen.doctor.border_subtitle).replace("not checked", "")
         assert "r tries again" in shown(screen, "#status")
 

@@ -105,9 +105,7 @@ async def test_every_list_is_filtered_in_the_same_way(tmp_path: Path, size: tupl
         await press(pilot, "slash", *"RUNBOOKS", "enter")
         assert 0 < screen.files.counted[0] < every and screen.files.has_focus
         assert screen.files.selected is not None and "runbooks" in screen.files.selected.path
-        assert f"filter runbooks · {screen.files.counted[0]} of {every}" in frame(
-            screen.query_one("#files-box")
-        )
+        assert f"filter runbooks · {screen.files.counted[0]} of {every}" in frame(screen.query_one("#files"))
         opened, syncs = screen.files.selected, len(screen.presenter.state.events)
         await pilot.press("f", *"run")
         await settled(pilot)
@@ -208,7 +206,7 @@ async def test_the_help_has_the_own_keys_first_and_what_to_read_beside_or_before
         await settled(pilot)
         groups = list(dict.fromkeys(row.group for row in rows._all))
         assert groups[0] == "Index" and groups[-1] == "Lists" and not legend.display
-        assert groups.index(IndexScreen.READING[0]) == len(groups) - 2
+        assert groups.index("Legend") == len(groups) - 2
 
 
 async def _shows_the_end_of_the_help(pilot: Pilot[int]) -> WrappedTable[HelpRow]:
@@ -342,7 +340,7 @@ async def test_knobs_are_filtered_and_found_in_the_palette(tmp_path: Path) -> No
         assert "no action of this name on this screen" in app.screen.query_one(Choices).text
         await press(pilot, "escape", "colon", *"min_score", "enter")
         assert screen.knobs_open and panel.has_focus and panel.name_at_cursor == "min_score"
-        titles = [command.title for command in app.get_system_commands(screen)]
+        titles = [choice.title for choice in app.commands(screen)]
         assert sum(title.startswith("Knob ") for title in titles) == every
 
 

@@ -145,7 +145,7 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
         await pilot.pause()
         assert pilot.app.screen is screen
 
-        titles = [command.title for command in pilot.app.get_system_commands(screen)]
+        titles = [choice.title for choice in pilot.app.commands(screen)]  # type: ignore[attr-defined]
         assert "Open the knob panel, go to it, or close it" in titles and "Theme" in titles
         assert not any("lesson" in title for title in titles)
         await press(pilot, "ctrl+p")

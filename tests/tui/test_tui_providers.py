@@ -133,9 +133,9 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         assert both == [["ctrl+d", "ctrl+u", "half", "a", "page", "down,", "up"]], "the keys in one line"
         await pilot.press("escape")
         await pilot.pause()
-        titles = [command.title for command in pilot.app.get_system_commands(screen)]
+        titles = [choice.title for choice in pilot.app.commands(screen)]  # type: ignore[attr-defined]
         assert "Probe the selected provider now" in titles and "Search lab" in titles
-        in_lab = [command.title for command in pilot.app.get_system_commands(lab(pilot.app))]  # type: ignore[arg-type]
+        in_lab = [choice.title for choice in pilot.app.commands(lab(pilot.app))]  # type: ignore[arg-type,attr-defined]
         assert "Providers, fallback and faults" in in_lab
         await pilot.press("q")
         await pilot.pause()
@@ -280,14 +280,14 @@ async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> No
             await pilot.resize_terminal(*size)
             await settled(pilot)
             assert screen.chain.region.height > 2
-            assert ("tab" in frame(screen.frame_of(screen.chain))) == (size[0] < 100)
+            assert ("tab" in frame(screen.chain)) == (size[0] < 100)
 
 
 async def test_both_lists_are_filtered(tmp_path: Path) -> None:
     async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, screen):
         await press(pilot, "f", *"bm25", "enter")
         assert screen.selected[0].name == "keywords" and "static" not in screen.chain.text
-        assert "filter bm25 · 1 of 3" in str(screen.frame_of(screen.chain).border_subtitle)
+        assert "filter bm25 · 1 of 3" in str(screen.chain.border_subtitle)
         await press(pilot, "tab", "slash", *"no-fts", "enter", "space")
         assert screen.search.view.faults == {"no-fts5"}
         await press(pilot, "f", *"nothing has this", "enter", "space")

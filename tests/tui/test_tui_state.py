@@ -255,6 +255,6 @@ def test_a_presenter_publishes_changes_and_only_those() -> None:
 def test_every_line_of_the_screen_table_is_a_folder_and_a_key(entry: ScreenEntry) -> None:
     screen = entry.load()
     action = next(action for action in ACTIONS if action.id == f"show_{entry.name}")
-    assert entry.name == screen.WHERE and action.id == screen.OPENED_BY
+    assert entry.name == screen.WHERE
     assert action.keys == entry.key and action.command == f"app.show('{entry.name}')"
     assert any(action.where == entry.name for action in ACTIONS)

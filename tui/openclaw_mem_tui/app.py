@@ -8,15 +8,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import App, SystemCommand
+from textual.app import App
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.dom import DOMNode
@@ -26,7 +25,7 @@ from textual.timer import Timer
 
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
-from openclaw_mem_tui.bindings import NOT_IN_PALETTE, Action, offered, unused
+from openclaw_mem_tui.bindings import NOT_IN_PALETTE, offered, unused
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
@@ -34,7 +33,7 @@ from openclaw_mem_tui.features.search.remembered import NOTHING, Remembered, to_
 from openclaw_mem_tui.features.search.render.knobs import meaning
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.features.search.state import KNOB_NAMES
-from openclaw_mem_tui.render.format import inert
+from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.render.spans import ROLES
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
@@ -84,12 +83,10 @@ class Workbench(App[int]):
         keys: Mapping[str, str] | None = None,
     ) -> None:
         """``memory_factory`` is called in a worker thread after the first frame, with the faults that the
-        memory is to simulate; an ``OpenClawMemError`` that it raises is shown on the screen. ``faults`` are
-        simulated from the start. ``theme`` is a name or a path to a TOML file; ``theme_folder`` holds the
-        user's own themes. ``session_key`` is that of the session that asks ("": a direct chat). ``clock``
-        gives epoch seconds. ``reload`` reads the configuration again, where it may be written.
-        ``memo`` holds what the last session left, and takes what this one does. ``keys`` replace those of
-        actions, by their ids; what of them cannot be used is shown."""
+        memory is to simulate; an ``OpenClawMemError`` that it raises is shown. ``theme`` is a name or a path
+        to a TOML file; ``theme_folder`` holds the user's own. ``session_key`` is that of the session that
+        asks ("": a direct chat). ``reload`` reads the configuration again, where it may be written. ``memo``
+        holds what the last session left, and takes what this one does. ``keys`` are by the ids of actions."""
         keymap, refused_keys = take_keys(keys or {})
         super().__init__()
         self.set_keymap(keymap)
@@ -216,20 +213,20 @@ class Workbench(App[int]):
             screen=self._at,
         )
 
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Every action of the screen by name, then the themes."""
+    def commands(self, screen: Screen[Any]) -> dict[Choice, str]:
+        """What the palette offers on a screen, with the action that each runs: those of the screen by name,
+        then its knobs and the themes."""
         where = getattr(screen, "WHERE", "search")
-        for action in offered(where):
-            if action.id not in NOT_IN_PALETTE and screen.check_action(action.id, ()):
-                yield SystemCommand(
-                    _title(action),
-                    action.shown,
-                    lambda command=action.command: self.call_later(self.run_action, command),
-                )
-        for title, name in _knobs(where).items():
-            command = f"screen.knob('{name}')"
-            yield SystemCommand(title, "", partial(self.call_later, self.run_action, command))
-        yield SystemCommand("Theme", "", self.action_change_theme)
+        titles = {a.help[:1].upper() + a.help[1:]: a for a in offered(where) if a.id not in NOT_IN_PALETTE}
+        found = {
+            Choice(title, title, action.shown, section=action.group): action.command
+            for title, action in titles.items()
+            if screen.check_action(action.id, ())
+        }
+        for name in KNOB_NAMES if where == SCREENS[0].name else ():
+            title = f"Knob {name.replace('_', ' ')}: {meaning(name)}"
+            found[Choice(title, title, section="Knobs")] = f"screen.knob('{name}')"
+        return found | {Choice("Theme", "Theme", section="More"): "app.change_theme"}
 
     def action_show(self, name: str) -> None:
         """Show a screen of the table over the search lab, which keeps its state; built when first asked
@@ -275,26 +272,10 @@ class Workbench(App[int]):
             if said := unused(event.key, sign or event.key, here, acts):
                 screen.tell(said)
 
-    def copy(self, text: str, name: str = "") -> None:
-        """Copy a text, and say so. Names of files may have bytes that no clipboard takes."""
-        self.copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))
-        if isinstance(self.screen, WorkbenchScreen):
-            self.screen.tell(f"copied {inert(name or text, 200)}")
-
     def action_help_quit(self) -> None:
         """What ctrl+c runs where nothing is selected: a slip of the finger does not end the session."""
         if isinstance(self.screen, WorkbenchScreen):
             self.screen.tell("ctrl+q quits; ctrl+c copies selected text")
-
-    @contextmanager
-    def suspend(self) -> Iterator[None]:
-        """As Textual's, which leaves screen and keys suspended where the body raises."""
-        suspended = ExitStack()
-        suspended.enter_context(super().suspend())
-        try:
-            yield
-        finally:
-            suspended.close()
 
     def action_suspend_process(self) -> None:
         """Stop the job of the shell: this process and what started it in its group (``uv run``), as the
@@ -307,7 +288,6 @@ class Workbench(App[int]):
             self.screen.tell("not suspended: no shell is there to resume it; ctrl+q quits")
 
     def action_change_theme(self) -> None:
-        from openclaw_mem_tui.render.choices import Choice
         from openclaw_mem_tui.widgets.dialogs import PickScreen
 
         def choose(picked: str | None) -> None:
@@ -318,33 +298,16 @@ class Workbench(App[int]):
         self.push_screen(PickScreen("theme", lambda _: themes, start=at), choose)
 
     def action_command_palette(self) -> None:
-        from openclaw_mem_tui.render.choices import Choice
         from openclaw_mem_tui.widgets.dialogs import Palette  # loaded when first shown
 
         if isinstance(self.screen, Palette):
             return
-        commands = {command.title: command for command in self.get_system_commands(self.screen)}
-        where = getattr(self.screen, "WHERE", "search")
-        groups = {_title(action): action.group for action in offered(where)}
-        groups |= dict.fromkeys(_knobs(where), "Knobs")
-        choices = [
-            Choice(title, title, command.help, section=groups.get(title, "More"))
-            for title, command in commands.items()
-        ]
+        commands = self.commands(self.screen)
+        actions = {choice.key: action for choice, action in commands.items()}
 
         def run(picked: str | None) -> None:
             if picked is not None:
                 self._recent = (picked, *(title for title in self._recent if title != picked))[:5]
-                commands[picked].callback()
+                self.call_later(self.run_action, actions[picked])
 
-        self.push_screen(Palette(choices, self._recent), run)
-
-
-def _title(action: Action) -> str:
-    return action.help[:1].upper() + action.help[1:]
-
-
-def _knobs(where: str) -> dict[str, str]:
-    """The knobs of a screen, by their titles in the palette."""
-    names = KNOB_NAMES if where == SCREENS[0].name else ()
-    return {f"Knob {name.replace('_', ' ')}: {meaning(name)}": name for name in names}
+        self.push_screen(Palette([*commands], self._recent), run)

@@ -219,7 +219,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("read_notes", "r", "r", "read notes and searches again", "Curate", "curate", "reload", 10),
     *(
         Action(f"show_{name}", key, key, help, "Screens", "everywhere", tab)
-        for name, key, _, help, tab in SCREENS
+        for name, key, help, tab in SCREENS
     ),
     Action("guide", "T", "T", "the demo lessons", "More", footer="lessons", rank=5),
     Action("next_lesson", "right_square_bracket", "]", _NEXT_LESSON, "More", footer="next lesson", rank=6),

@@ -74,8 +74,14 @@ def edit(app: App[int], settings: Settings, path: str, line: int) -> tuple[str, 
     try:
         before = _content(on_disk)
         command, at_line = editor_command(settings.editor, os.environ, str(on_disk), line)
-        with app.suspend():
-            code = subprocess.run(command, check=False).returncode
+        failure: OSError | None = None
+        with app.suspend():  # which leaves the terminal suspended where its body raises
+            try:
+                code = subprocess.run(command, check=False).returncode
+            except OSError as error:
+                failure = error
+        if failure is not None:
+            raise failure
     except SuspendNotSupported:
         return "this terminal cannot run an editor", False
     except (OSError, ValueError) as error:

@@ -9,9 +9,10 @@ from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line
-from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
+from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.widgets.frames import key_hint
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane
-from openclaw_mem_tui.widgets.lists import Around, CursorList, Table, WrappedTable, nothing_around
+from openclaw_mem_tui.widgets.lists import Around, CursorList, Table, WrappedTable
 
 if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.screen import SearchScreen
@@ -28,7 +29,8 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
 
     def __init__(self, search: SearchPresenter, lab: SearchScreen, presenter: PresenterT) -> None:
         super().__init__(search)
-        self.lab, self.presenter = lab, presenter
+        self.lab = lab
+        self.presenter: PresenterT = presenter
         self.lists: tuple[Table[Any], ...] = ()
         self.at: Table[Any]
         self.detail: Pane
@@ -58,7 +60,7 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
         row: Callable[..., Any],
         words: Callable[[Any], str] | None = None,
         head: Callable[[int], Line] | None = None,
-        around: Around = nothing_around,
+        around: Around | None = None,
     ) -> None:
         """Draw the rows of a list when they are others: all that are in sight are painted for that. The title
         counts them, but not a first one that is None. ``head`` draws the titles of the columns, ``around``
@@ -127,7 +129,6 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
     def on_descendant_focus(self) -> None:
         self.mark(next((table for table in self.lists if table.has_focus), self.at))
         self.draw_selected()
-        self.draw_keys()
 
     def go_to(self, target: Table[Any]) -> None:
         """Focus this list."""

@@ -1,11 +1,11 @@
-"""The base of every screen: its edges, help and workers, and actions that live in objects of their own."""
+"""The base of every screen: its edges, help and workers."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -19,23 +19,20 @@ from openclaw_mem_tui.bindings import IN_TURN, TYPED, Action, action, listed
 from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.memory_thread import Unexpected
+from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import status
+from openclaw_mem_tui.render.format import inert
 from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar, Top, tab_of
 from openclaw_mem_tui.widgets.filter_line import FilterLine
-from openclaw_mem_tui.widgets.frames import Frames, framed, markup, named_key
+from openclaw_mem_tui.widgets.frames import Frames, frame_of, framed, key_hint, markup
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
 from openclaw_mem_tui.widgets.lists import CursorList
 from openclaw_mem_tui.widgets.painting import paint_less
 
 #: With fewer lines, the list is given those of the texts above it.
 _FEW = 22
-
-
-def key_hint(name: str, what: str) -> str:
-    """``key what`` for a frame, where a click does it too."""
-    return f"[@click=screen.do('{name}')]{named_key(action(name).key, what)}[/]"
 
 
 class WorkbenchScreen(Screen[None]):
@@ -46,14 +43,12 @@ class WorkbenchScreen(Screen[None]):
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-short"), (30, "-tall")]  # noqa: RUF012
     #: Where its actions are declared in the table of bindings.
     WHERE: ClassVar[str]
-    #: The action that opens it, which does nothing here.
-    OPENED_BY: ClassVar[str] = ""
     #: Whether it shows the configured backend, whichever answers in the search lab.
     OF_CONFIGURED: ClassVar[bool] = False
     #: What is behind the tabs at the top, of a screen that has none.
     TITLE: ClassVar[str | None] = None
     #: How to read it, for the help.
-    READING: ClassVar[Reading]
+    reading: Reading
     #: Whether the pane about the selected row has no room.
     hides_details = False
 
@@ -61,6 +56,8 @@ class WorkbenchScreen(Screen[None]):
         super().__init__()
         paint_less(self)
         self.search = search
+        #: Whose messages are in the status line.
+        self.presenter: Presenter[Any] = search
         self._read_for: object = None
         self._frames = Frames()
 
@@ -78,14 +75,6 @@ class WorkbenchScreen(Screen[None]):
     def body(self) -> Iterable[Widget]:
         """What is between the top and the keys."""
         return ()
-
-    def add_actions(self, *groups: object) -> None:
-        """The ``action_*`` methods of these objects become actions of this screen: Textual looks them up by
-        name on the screen."""
-        for group in groups:
-            for name in vars(type(group)):
-                if name.startswith("action_"):
-                    setattr(self, name, getattr(group, name))
 
     def on_mount(self) -> None:
         self.search.listen(self.search_changed)
@@ -112,6 +101,9 @@ class WorkbenchScreen(Screen[None]):
         event.refresh_styles &= self.stack_updates > 0  # at first all was styled as it was mounted
         self._read_for = None
         self.search_changed()
+
+    def on_descendant_focus(self) -> None:
+        self.draw_keys()
 
     def on_resize(self) -> None:
         # The breakpoint's classes come with the new layout.
@@ -143,7 +135,7 @@ class WorkbenchScreen(Screen[None]):
     def draw_keys(self) -> None:
         where = "filter" if isinstance(self.focused, FilterLine) else self.key_place()
         bar, target = self.query_one(KeyBar), self.current_list
-        idle = {self.OPENED_BY, "filter" * (target is not None and not target.counted[1])}
+        idle = {f"show_{self.WHERE}", "filter" * (target is not None and not target.counted[1])}
         idle |= {"scroll_down" * (self.lower_pane.max_scroll_y <= 0), "messages" * (not self.hides_details)}
         bar.show(where, self.idle_keys() | idle, self.first_keys())
         clears = "clear" * (target is not None and target.wanted != "")
@@ -156,19 +148,9 @@ class WorkbenchScreen(Screen[None]):
         said = f"{words} · {key_hint('leave', 'clear')}" if words else ""
         self._frames.label(widget, title, subtitle, instead=said, one_edge=self.low)
 
-    @staticmethod
-    def frame_of(table: CursorList) -> Widget:
-        """The widget with the frame of a list: itself, or what holds it and its header."""
-        outer = table.parent
-        return outer if isinstance(outer, Widget) and outer.has_class("listed") else table
-
     def key_place(self) -> str:
         """Whose keys are shown at the bottom (``Action.where``)."""
         return self.WHERE
-
-    def reading(self) -> Reading:
-        """How to read what is drawn, for the help."""
-        return self.READING
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         if action in IN_TURN:
@@ -213,10 +195,13 @@ class WorkbenchScreen(Screen[None]):
         self.app.push_screen(screen)
 
     def open_chunks(self, path: str) -> None:
-        """Show the chunks of a file."""
+        """Show the chunks of a file; says so where it is not cut."""
         from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 
-        self.open(ChunksScreen(self.search, path))
+        if self.search.service.draws_chunks:
+            self.open(ChunksScreen(self.search, path))
+        else:
+            self.tell("qmd searches whole documents: there are no chunks to show")
 
     def edit_note(self, path: str, line: int = 1) -> None:
         """Open a file of the memory in the user's editor, and bring the index up to date afterwards."""
@@ -224,10 +209,15 @@ class WorkbenchScreen(Screen[None]):
         self.search.sync.update(failed="" if ran else said)
         (self.remembered if ran else self.tell)(said)
 
+    def copy(self, text: str, name: str = "") -> None:
+        """Copy a text, and say so. Names of files may have bytes that no clipboard takes."""
+        self.app.copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))
+        self.tell(f"copied {inert(name or text, 200)}")
+
     def forget_message(self) -> None:
         """The last message is about what was done on this screen: no other one shows it."""
         self.search.say("")
-        getattr(self, "presenter", self.search).say("")
+        self.presenter.say("")
 
     # -- actions ------------------------------------------------------------------------------------------
 
@@ -275,12 +265,12 @@ class WorkbenchScreen(Screen[None]):
 
     @on(CursorList.Moved)
     def _label_frames(self, event: CursorList.Moved) -> None:
-        self.label(self.frame_of(event.control))
+        self.label(frame_of(event.control))
         self.draw_keys()  # a filter may have come or gone
 
     def tell(self, text: str) -> None:
         """Say one sentence in the status line of this screen."""
-        getattr(self, "presenter", self.search).say(text)
+        self.presenter.say(text)
 
     def action_clear_faults(self) -> None:
         self.app.search_screen.switch_faults(frozenset())  # type: ignore[attr-defined]
@@ -306,18 +296,18 @@ class WorkbenchScreen(Screen[None]):
 
         of_focused = getattr(self.focused, "about", "") or getattr(self.focused, "HELP", "")
         about = f"{self.HELP or ''} {of_focused or ''}".strip()
-        rows = [a for a in listed(self.WHERE) if a.id != self.OPENED_BY and self.check_action(a.id, ())]
+        rows = [a for a in listed(self.WHERE) if a.id != f"show_{self.WHERE}" and self.check_action(a.id, ())]
 
         async def run(chosen: str | None) -> None:
             if chosen:
                 await self.run(action(chosen))
 
-        self.app.push_screen(HelpScreen(about, self.reading(), rows, (self.key_place(), self.WHERE)), run)
+        self.app.push_screen(HelpScreen(about, self.reading, rows, (self.key_place(), self.WHERE)), run)
 
     def messages(self, cells: int) -> list[Line]:
         """Every message, and other text that is cut where room is short, in full."""
-        own = getattr(getattr(self, "presenter", None), "state", None)
-        others = [text for text in (getattr(own, "trouble", ""), getattr(own, "said", "")) if text]
+        state = self.presenter.state
+        others = [text for text in (getattr(state, "trouble", ""), getattr(state, "said", "")) if text]
         return status.messages(self.search.view, self.search.activity, cells, others)
 
     def action_messages(self) -> None:

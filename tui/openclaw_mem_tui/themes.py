@@ -18,7 +18,7 @@ def textual_theme(theme: Theme) -> TextualTheme:
         name=theme.name,
         primary=colors.pop("primary"),
         dark=theme.dark,
-        variables={**_SHARED, **theme.variables},
+        variables=dict(theme.variables),
         **colors,  # type: ignore[arg-type]
     )
 
@@ -31,10 +31,6 @@ def theme_trouble(name: str, folder: Path) -> str:
     except ThemeError as error:
         return str(error)
     return ""
-
-
-#: Parts of Textual's own widgets that would bring a second accent.
-_SHARED = {"block-cursor-text-style": "bold", "footer-key-foreground": "$accent"}
 
 
 #: Of the text colour in the mixture.

@@ -37,12 +37,10 @@ _SIGNS = {
 _NAMES = {sign: name for name, sign in _SIGNS.items()}
 
 
-def take_keys(
-    keys: Mapping[str, str], origin: str = "[keys] of config.toml"
-) -> tuple[dict[str, str], tuple[str, ...]]:
+def take_keys(keys: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """Use these keys, by the id of an action (several with commas), and the declared ones for the others; the
     keymap for Textual, and what ``with_keys`` refuses."""
-    made, keymap, refused = with_keys(keys, origin)
+    made, keymap, refused = with_keys(keys, "[keys] of config.toml")
     use(made)
     return keymap, refused
 

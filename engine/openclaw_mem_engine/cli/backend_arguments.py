@@ -74,7 +74,7 @@ qmd ls (qmd_documents:ls): list the collections, or the documents of one
 qmd collection: add, list, change or remove the folders that are indexed
   $ qmd collection add ~/notes --name notes
 
-qmd collection add (qmd_collections:add): index a folder under a name
+qmd collection add (qmd:add): index a folder under a name
   $ qmd collection add ~/notes --name notes --mask '**/*.md'
   path:FOLDER          `.` is the current one
   --name NAME          default: the name of the folder

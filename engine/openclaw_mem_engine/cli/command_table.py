@@ -1,19 +1,24 @@
-"""Reads the commands and their options from a text, one block for each command, with a blank line between::
+"""Reads the commands and their options from a text, one block for each, with a blank line between::
 
-    search (search:run): search the notes, best results first
+    @common                   options with a name: those that all commands have
+      --json         the answer as JSON
+
+    == search and explain     a section of the help
+
+    search: search the notes, best results first
       $ search backup --limit 3
       Sentences that say more.
-      words:QUERY*  a positional argument and its name in the help; + at least one, ? at most one
-      --limit N     an option with a value; N... may be repeated, [N] may be left out, {a,b} is one of these
-      --explain     one without a value
+      words:QUERY*   a positional argument and its name in the help; + at least one, ? at most one
+      --limit N      an option with a value; N... may be repeated, [N] may be left out, {a,b} is one of these
+      --explain      one without a value
+      start:--from N =1 !  the attribute where it is not the option's name; a default; required
       --no-sync
-      @ranking      the options of the block ``@ranking``
-      start:--from N =1  the attribute where it is not the option's name; a default; ``!`` if it is required
-          and its text goes on in lines that are indented by six blanks
+      @ranking
 
-An option that stands alone is that of the block ``@shared``. Before the summary stands what runs the command,
-a function of a module of ``cli`` (default: ``NAME:run``), or what runs when none of its own commands is named
-(``config -> show``). ``== title`` begins a section of the help.
+``@ranking`` alone stands for all options of that block, ``--no-sync`` alone for the one of ``@shared``. A
+text goes on in lines indented by six blanks. ``get (search:run_get): ...`` names what runs a command,
+a function of a module of ``cli`` (default: ``NAME:run``). ``config set`` is a command of ``config``;
+``config -> show: ...`` says which of these runs when none is named.
 """
 
 from __future__ import annotations
@@ -44,17 +49,18 @@ def read(text: str) -> tuple[dict[str, list[Command]], dict[str, list[Option]]]:
     """The commands by section, and the groups of options by name."""
     sections: dict[str, list[Command]] = {}
     groups: dict[str, list[Option]] = {}
-    known: dict[str, list[Command]] = {}
+    #: By the words before its last one: where a command is added, "" for the present section.
+    places: dict[str, list[Command]] = {}
     for block in text.strip().split("\n\n"):
         head, *lines = block.replace(f"\n{_FURTHER}", " ").split("\n")
         if head.startswith("== "):
-            known[""] = sections[head[3:]] = []
+            places[""] = sections[head[3:]] = []
             continue
-        calls, details, options = [], [], []
+        examples, details, options = [], [], []
         for line in map(str.strip, lines):
             spec, _, help = line.partition("  ")
             if line.startswith("$ "):
-                calls.append(line[2:])
+                examples.append(line[2:])
             elif line.startswith("@"):
                 options += groups[line[1:]]
             elif help:
@@ -70,11 +76,11 @@ def read(text: str) -> tuple[dict[str, list[Command]], dict[str, list[Option]]]:
         names, _, runner = names.removesuffix(")").partition(" (")
         names, _, default = names.partition(" -> ")
         above, _, name = names.rpartition(" ")
-        example = "\n  openclaw-mem ".join(calls)
+        example = "\n  openclaw-mem ".join(examples)
         runner = runner or f"{name}:run"
         made = Command(name, summary, runner, default, example, " ".join(details), options, [])
-        known[above].append(made)
-        known[names] = made.commands
+        places[above].append(made)
+        places[names] = made.commands
     return sections, groups
 
 

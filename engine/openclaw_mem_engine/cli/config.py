@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.terminal import (
-    aligned,
     dim,
+    facts,
     hanging,
     knob_text,
     one_line,
@@ -208,7 +208,7 @@ def _lines(rows: Sequence[Row], *, verbose: bool) -> Iterator[str]:
 
 def _files(settings: Settings) -> Iterator[str]:
     """Which files were read, and what of them has no effect."""
-    facts = settings.openclaw
+    openclaw = settings.openclaw
     yield ""
     files = [
         ("index", visible(settings.index_name)),
@@ -216,12 +216,11 @@ def _files(settings: Settings) -> Iterator[str]:
             "our file",
             visible(str(settings.own_file)) + ("" if is_there(settings.own_file) else " (none yet)"),
         ),
-        ("OpenClaw's file", visible(str(facts.config_file or "none found"))),
-        ("OpenClaw's agents", ", ".join(facts.agents) or "none configured"),
-        *(("not used" if key.known else "not known", key.text) for key in facts.ignored),
+        ("OpenClaw's file", visible(str(openclaw.config_file or "none found"))),
+        ("OpenClaw's agents", ", ".join(openclaw.agents) or "none configured"),
+        *(("not used" if key.known else "not known", key.text) for key in openclaw.ignored),
     ]
-    for line in aligned(files):
-        yield from hanging(line, 19)
+    yield from facts(files)
 
 
 def _with_knob(settings: Settings, row: Row, knobs: Mapping[str, KnobValue]) -> Row:

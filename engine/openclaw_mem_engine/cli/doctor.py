@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import open_memory, settings_of, warned_settings
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import (
@@ -158,8 +158,7 @@ def run_cache(arguments: Namespace) -> int:
     made."""
     prune = arguments.action == "prune"
     most = whole_number(arguments.max, "--max", 0) if prune else None
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     kept = settings.cache.max_entries if settings.cache.enabled else 0
     most = kept if most is None else most
     if settings.qmd_in_process:

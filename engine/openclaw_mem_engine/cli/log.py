@@ -6,7 +6,7 @@ import time
 from argparse import Namespace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from openclaw_mem_engine.cli.opening import warned_settings
 from openclaw_mem_engine.cli.parser import whole_number
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.state.events import Event, EventKind
 
+Kind = TypeVar("Kind", bound=str)
 _LIMIT = 50
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _POLL_S = 0.3
@@ -40,7 +41,7 @@ _POLL_S = 0.3
 
 def run(arguments: Namespace) -> int:
     """Print what is in the log, oldest first; with ``--follow`` also what comes. Makes no log."""
-    kinds = _kinds_of(arguments.kind)
+    kinds = kinds_of(arguments.kind, KINDS)
     limit = whole_number(arguments.limit, "--limit", 1) or _LIMIT
     since = moment_of(arguments.since, time.time()) if arguments.since is not None else None
     settings = warned_settings(arguments)
@@ -74,19 +75,13 @@ def _none(settings: Settings, everyone: bool, filters: Sequence[str]) -> str:
     return f"{what} {of}. {advice}"
 
 
-def _kinds_of(named: Sequence[str]) -> tuple[EventKind, ...]:
-    """The kinds that are asked for; none for all. Raises UsageError."""
+def kinds_of(named: Sequence[str], known: Sequence[Kind]) -> tuple[Kind, ...]:
+    """Those of the ``known`` kinds that ``--kind`` asks for; none for all. Raises UsageError."""
     wanted = {name.strip() for part in named for name in part.split(",")}
-    unknown = sorted(wanted - set(KINDS))
-    if unknown:
-        raise unknown_kind(unknown[0], KINDS)
-    return tuple(kind for kind in KINDS if kind in wanted)
-
-
-def unknown_kind(name: str, kinds: Sequence[str]) -> UsageError:
-    """The error for a ``--kind`` that is none."""
-    shown, hint = repr(visible(name)[:60]), did_you_mean(name, kinds)
-    return UsageError(f"--kind is {shown}; allowed: {', '.join(kinds)}.{hint}")
+    for name in sorted(wanted.difference(known)):
+        shown, hint = repr(visible(name)[:60]), did_you_mean(name, known)
+        raise UsageError(f"--kind is {shown}; allowed: {', '.join(known)}.{hint}")
+    return tuple(kind for kind in known if kind in wanted)
 
 
 def moment_of(text: str, now: float) -> float:

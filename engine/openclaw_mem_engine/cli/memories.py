@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import zip_longest
@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import settings_of, warned_settings
 from openclaw_mem_engine.cli.parser import whole_number
-from openclaw_mem_engine.cli.terminal import crop, one_line, say, show, table, width
+from openclaw_mem_engine.cli.terminal import crop, one_line, printed, say, show, table, width
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.redact import credential_warning
-from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.plugin.memories import Memories, Stored
@@ -46,16 +45,14 @@ def _opened(arguments: Namespace, switch: str = "") -> Iterator[Memories]:
 
 def listed(arguments: Namespace) -> int:
     with _opened(arguments) as memories:
-        _print(memories.all(), arguments, "no memories are stored")
-    return 0
+        return _print(memories.all(), arguments, "no memories are stored")
 
 
 def search(arguments: Namespace) -> int:
     """The nearest, whatever their score is."""
     limit = whole_number(arguments.limit, "--limit", 1) or 5
     with _opened(arguments) as memories:
-        _print(memories.search(" ".join(arguments.words), limit, 0.0), arguments, "nothing found")
-    return 0
+        return _print(memories.search(" ".join(arguments.words), limit, 0.0), arguments, "nothing found")
 
 
 def stats(arguments: Namespace) -> int:
@@ -64,8 +61,7 @@ def stats(arguments: Namespace) -> int:
     total = sum(counts.values())
     lines = [f"{total} memor{'y' if total == 1 else 'ies'}"]
     lines += [f"  {name}  {number}" for name, number in counts.most_common()]
-    _show({"total": total, "categories": dict(counts)}, lines, arguments)
-    return 0
+    return printed(arguments, {"total": total, "categories": dict(counts)}, lines)
 
 
 def store(arguments: Namespace) -> int:
@@ -78,12 +74,8 @@ def store(arguments: Namespace) -> int:
     if is_new and (warning := credential_warning(found.text)):
         say(warning)
     said = "stored as" if is_new else "not stored, the same is there as"
-    _show(
-        found.to_dict() | {"action": "created" if is_new else "duplicate"},
-        [f"{said} {found.id}: {one_line(found.text)}"],
-        arguments,
-    )
-    return 0
+    data = found.to_dict() | {"action": "created" if is_new else "duplicate"}
+    return printed(arguments, data, [f"{said} {found.id}: {one_line(found.text)}"])
 
 
 def forget(arguments: Namespace) -> int:
@@ -103,8 +95,7 @@ def forget(arguments: Namespace) -> int:
         raise UsageError(
             f"There is no memory {one_line(arguments.id)}: `openclaw-mem memories list` lists them."
         )
-    _show({"id": wanted, "action": "deleted"}, [f"forgotten: {wanted}"], arguments)
-    return 0
+    return printed(arguments, {"id": wanted, "action": "deleted"}, [f"forgotten: {wanted}"])
 
 
 def capture(arguments: Namespace) -> int:
@@ -128,8 +119,7 @@ def capture(arguments: Namespace) -> int:
         lines.append(crop(f"          {one_line(text)}", width()) if at else f"          {one_line(text)}")
     if any(not item.decision.captured for item in found):
         lines.append(advice("A refused text is kept with `openclaw-mem memories store TEXT`."))
-    _show(data, lines, arguments)
-    return 0
+    return printed(arguments, data, lines)
 
 
 def _said(arguments: Namespace) -> tuple[list[int], list[str]]:
@@ -150,19 +140,11 @@ def _said(arguments: Namespace) -> tuple[list[int], list[str]]:
 def recall(arguments: Namespace) -> int:
     with _opened(arguments, "auto_recall") as memories:
         found = memories.recall_for(" ".join(arguments.words))
-    _show(
-        {"prependContext": found},
-        (found or "nothing is put in front of this prompt").splitlines(),
-        arguments,
-    )
-    return 0
+    lines = (found or "nothing is put in front of this prompt").splitlines()
+    return printed(arguments, {"prependContext": found}, lines)
 
 
-def _show(data: object, lines: Iterable[str], arguments: Namespace) -> None:
-    show(data, map(visible, lines), as_json=arguments.json, exact=True)
-
-
-def _print(found: Sequence[Stored], arguments: Namespace, nothing: str) -> None:
+def _print(found: Sequence[Stored], arguments: Namespace, nothing: str) -> int:
     rows = [("id", "when", "category", "importance", "score", "text")]
     for item in found:
         when = datetime.fromtimestamp(item.created_at).strftime("%Y-%m-%d %H:%M")
@@ -172,3 +154,4 @@ def _print(found: Sequence[Stored], arguments: Namespace, nothing: str) -> None:
     head, *texts = table(rows)
     lines = (head, *(crop(text, width()) for text in texts)) if found else (nothing,)
     show([item.to_dict() for item in found], lines, as_json=arguments.json, exact=True)
+    return 0

@@ -1,4 +1,4 @@
-"""``openclaw-mem qmd``: keeping the index up to date, its state, and warming up the external program."""
+"""``openclaw-mem qmd``: keeping the index up to date, its state, warming up the external program."""
 
 from __future__ import annotations
 
@@ -12,17 +12,36 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cli.opening import warned_settings
 from openclaw_mem_engine.cli.planning import announce
 from openclaw_mem_engine.cli.progress import ProgressLine
-from openclaw_mem_engine.cli.qmd_opening import opened, printed
-from openclaw_mem_engine.cli.terminal import one_line, out, print_json, say, stoppable
+from openclaw_mem_engine.cli.qmd_collections import ago, collection_facts
+from openclaw_mem_engine.cli.qmd_opening import opened
+from openclaw_mem_engine.cli.terminal import one_line, out, print_json, printed, say, stoppable
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import IndexUnavailable, ProviderError, UsageError
 from openclaw_mem_engine.model import as_json
+from openclaw_mem_engine.qmd.collections import Collection
+from openclaw_mem_engine.qmd.documents import VirtualPath
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.qmd.collections import Collection
     from openclaw_mem_engine.retrieval.qmd import QmdBackend
     from openclaw_mem_engine.sidecar.upkeep import Step
+    from openclaw_mem_engine.stores.qmd.maintenance import Status
+
+
+def add(arguments: Namespace) -> int:
+    """Add a folder and index it. Raises UsageError for what is no folder, and a name that is taken."""
+    root = Path(arguments.path).expanduser().resolve()
+    if not root.is_dir():
+        what = "is not a directory" if root.exists() else "does not exist"
+        raise UsageError(f"The path of a collection is a folder; {root} {what}.")
+    new = Collection(arguments.name or root.name, root, arguments.mask or "**/*.md", tuple(arguments.ignore))
+    with opened(arguments) as (_, backend):
+        with backend.writing() as store:
+            store.add_collection(new)
+        lines = list(_update_lines(backend, arguments, new.name))
+        facts = collection_facts(backend.store, new.name)
+    created = f"Collection '{new.name}' created successfully"
+    return printed(arguments, facts, (f"Creating collection '{new.name}'...", *lines, created))
 
 
 def update(arguments: Namespace) -> int:
@@ -41,7 +60,7 @@ def update(arguments: Namespace) -> int:
             )
             return 0
         out(f"Updating {number} collection(s)...")
-        for line in update_lines(backend, arguments, arguments.collection, of=number):
+        for line in _update_lines(backend, arguments, arguments.collection, of=number):
             out(visible(line))
     return 0
 
@@ -83,7 +102,7 @@ def _updated(backend: QmdBackend, arguments: Namespace, name: str | None) -> Ite
             }
 
 
-def update_lines(
+def _update_lines(
     backend: QmdBackend, arguments: Namespace, name: str | None, *, of: int = 0
 ) -> Iterator[str]:
     """Update, and what was done in words; ``of`` collections are counted."""
@@ -137,7 +156,6 @@ def embed(arguments: Namespace) -> int:
 
 def status(arguments: Namespace) -> int:
     """Print what the index holds."""
-    from openclaw_mem_engine.cli.qmd_collections import status_lines
     from openclaw_mem_engine.stores.qmd.searching import VectorSpace
 
     with opened(arguments) as (memory, backend):
@@ -156,9 +174,22 @@ def status(arguments: Namespace) -> int:
         (fresh.changed_count, advice("Stale:    {} changed on disk (run `openclaw-mem qmd update`)")),
     ):
         lines += [f"  {what.format(number)}"] if number else []
-    lines += ["", *status_lines(found, collections)] if collections else ["", "No collections."]
+    lines += ["", *_collection_lines(found, collections)] if collections else ["", "No collections."]
     model = f"{embedder.id} {embedder.model}".strip() if embedder else "none, by choice"
     return printed(arguments, facts, [*lines, "\nModels", f"  Embedding:   {model}"])
+
+
+def _collection_lines(status: Status, collections: tuple[Collection, ...]) -> Iterator[str]:
+    """The collections of an index."""
+    yield "Collections"
+    for one, held in zip(collections, status.collections, strict=True):
+        yield f"  {one.name} ({VirtualPath(one.name, '')})"
+        yield f"    Pattern:  {one.pattern}"
+        yield f"    Files:    {held.files} (updated {ago(held)})"
+        if one.contexts:
+            yield f"    Contexts: {len(one.contexts)}"
+        for prefix, text in one.contexts.items():
+            yield f"      /{prefix.strip('/')}: {text}"
 
 
 def cleanup(arguments: Namespace) -> int:

@@ -10,7 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.qmd_opening import opened, printed
+from openclaw_mem_engine.cli.qmd_opening import opened
+from openclaw_mem_engine.cli.terminal import printed
 from openclaw_mem_engine.cli.text_format import duration
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import UsageError
@@ -20,33 +21,15 @@ from openclaw_mem_engine.qmd.documents import VirtualPath
 from openclaw_mem_engine.sanitize import counted
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.stores.qmd.maintenance import CollectionStatus, Status
+    from openclaw_mem_engine.stores.qmd.maintenance import CollectionStatus
     from openclaw_mem_engine.stores.qmd.store import QmdStore
-
-
-def add(arguments: Namespace) -> int:
-    """Add a folder and index it. Raises UsageError for what is no folder, and a name that is taken."""
-    from openclaw_mem_engine.cli.qmd import update_lines
-
-    root = Path(arguments.path).expanduser().resolve()
-    if not root.is_dir():
-        what = "is not a directory" if root.exists() else "does not exist"
-        raise UsageError(f"The path of a collection is a folder; {root} {what}.")
-    new = Collection(arguments.name or root.name, root, arguments.mask or "**/*.md", tuple(arguments.ignore))
-    with opened(arguments) as (_, backend):
-        with backend.writing() as store:
-            store.add_collection(new)
-        lines = list(update_lines(backend, arguments, new.name))
-        facts = _facts(backend.store, new.name)
-    created = f"Collection '{new.name}' created successfully"
-    return printed(arguments, facts, (f"Creating collection '{new.name}'...", *lines, created))
 
 
 def show_all(arguments: Namespace) -> int:
     """Print every collection."""
     with opened(arguments) as (_, backend):
         status, collections = backend.store.status(), backend.store.collections()
-        facts = [_facts(backend.store, one.name) for one in collections]
+        facts = [collection_facts(backend.store, one.name) for one in collections]
     lines = [f"Collections ({len(collections)}):\n"]
     for one, held in zip(collections, status.collections, strict=True):
         marks = " [excluded]" * (not one.included) + " [from the settings of memory.qmd]" * one.configured
@@ -60,14 +43,15 @@ def show_one(arguments: Namespace) -> int:
     """Print one collection."""
     with opened(arguments) as (_, backend):
         one = backend.store.collection(arguments.name)
-        facts = _facts(backend.store, one.name)
+        facts = collection_facts(backend.store, one.name)
     lines = [f"Collection: {one.name}\n  Path:     {one.root}\n  Pattern:  {one.pattern}"]
     lines.append(f"  Include:  {'yes (default)' if one.included else 'no'}")
     lines += [f"  Update:   {one.update_command}"] if one.update_command else []
     return printed(arguments, facts, lines)
 
 
-def _facts(store: QmdStore, name: str) -> dict[str, object]:
+def collection_facts(store: QmdStore, name: str) -> dict[str, object]:
+    """A collection for JSON."""
     one = store.collection(name)
     held = next(found for found in store.status().collections if found.name == name)
     return as_json(one, root="", source="") | {
@@ -93,7 +77,7 @@ def rename(arguments: Namespace) -> int:
     with opened(arguments) as (_, backend), backend.writing() as store:
         _changeable(store, arguments.name, "rename it there")
         store.rename_collection(arguments.name, arguments.new)
-        facts = _facts(store, arguments.new)
+        facts = collection_facts(store, arguments.new)
     old, new = VirtualPath(arguments.name, ""), VirtualPath(arguments.new, "")
     said = f"Renamed collection '{arguments.name}' to '{arguments.new}'"
     return printed(arguments, facts, (said, f"  Virtual paths updated: {old} → {new}"))
@@ -113,7 +97,7 @@ def include(arguments: Namespace) -> int:
     included = arguments.action == "include"
     with opened(arguments) as (_, backend), backend.writing() as store:
         store.add_collection(replace(store.collection(arguments.name), included=included), replaces=True)
-        facts = _facts(store, arguments.name)
+        facts = collection_facts(store, arguments.name)
     words = "included in" if included else "excluded from"
     return printed(arguments, facts, [f"Collection '{arguments.name}' {words} default queries"])
 
@@ -124,7 +108,7 @@ def update_command(arguments: Namespace) -> int:
     with opened(arguments) as (_, backend), backend.writing() as store:
         one = replace(store.collection(arguments.name), update_command=command)
         store.add_collection(one, replaces=True)
-        facts = _facts(store, one.name)
+        facts = collection_facts(store, one.name)
     done = f"Set update command for '{one.name}': {command}" if command else ""
     return printed(arguments, facts, [done or f"Cleared update command for '{one.name}'"])
 
@@ -195,25 +179,9 @@ def _place(store: QmdStore, text: str | None) -> tuple[str, str]:
     return one.name, folder.relative_to(one.root).as_posix().removeprefix(".")
 
 
-# -- for the status -----------------------------------------------------------------------------------------
-
-
 def ago(held: CollectionStatus) -> str:
     """When the latest document was modified."""
     if not held.updated_at:
         return "never"
     then = datetime.fromisoformat(held.updated_at)
     return f"{duration((datetime.now(then.tzinfo) - then).total_seconds())} ago"
-
-
-def status_lines(status: Status, collections: tuple[Collection, ...]) -> Iterator[str]:
-    """The collections of an index."""
-    yield "Collections"
-    for one, held in zip(collections, status.collections, strict=True):
-        yield f"  {one.name} ({VirtualPath(one.name, '')})"
-        yield f"    Pattern:  {one.pattern}"
-        yield f"    Files:    {held.files} (updated {ago(held)})"
-        if one.contexts:
-            yield f"    Contexts: {len(one.contexts)}"
-        for prefix, text in one.contexts.items():
-            yield f"      /{prefix.strip('/')}: {text}"

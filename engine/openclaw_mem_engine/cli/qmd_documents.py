@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.qmd_formats import DocumentRow, documents_text
-from openclaw_mem_engine.cli.qmd_opening import Contexts, format_of, opened, out_formatted, printed
-from openclaw_mem_engine.cli.terminal import out, say
+from openclaw_mem_engine.cli.qmd_opening import Contexts, format_of, opened, out_formatted
+from openclaw_mem_engine.cli.terminal import out, printed, say
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.qmd.documents import VirtualPath, split_masks
 from openclaw_mem_engine.qmd.globs import is_glob

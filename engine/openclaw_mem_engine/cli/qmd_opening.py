@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import open_memory, warned_settings
 from openclaw_mem_engine.cli.qmd_formats import FORMATS
-from openclaw_mem_engine.cli.terminal import out, say, show
+from openclaw_mem_engine.cli.terminal import out, say
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.sanitize import visible
 
@@ -38,12 +38,6 @@ def opened(arguments: Namespace) -> Iterator[tuple[Memory, QmdBackend]]:
 
         assert isinstance(memory.backend, QmdBackend)
         yield memory, memory.backend
-
-
-def printed(arguments: Namespace, data: object, lines: Iterable[str]) -> int:
-    """Print an answer as JSON or as lines, in which nothing acts on a terminal. The exit code 0."""
-    show(data, map(visible, lines), as_json=arguments.json, exact=True)
-    return 0
 
 
 class Contexts:

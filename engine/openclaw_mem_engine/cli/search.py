@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from openclaw_mem_engine.cancellation import FIRST_INDEX_S, GRACE_S, INDEXING_S
-from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import open_memory, warned_settings
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.terminal import (
     is_terminal,
@@ -51,8 +51,7 @@ def run(arguments: Namespace) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     kind = format_of(arguments)
     query = query_of(arguments)
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     # A failure from here on leaves the search without an answer, and is logged as such.
     with open_memory(settings) as memory, memory.searching(), stoppable() as token:
         knobs = knobs_of(memory, arguments)
@@ -254,8 +253,7 @@ def run_get(arguments: Namespace) -> int:
 
     start = whole_number(arguments.start, "--from", 1)
     lines = whole_number(arguments.lines, "--lines", 1)
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     where = parse_location(arguments.location)
     if start is None and where.start_line is not None:
         start = where.start_line

@@ -8,7 +8,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.opening import check_workspace, looking, say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import check_workspace, looking, settings_of, warned_settings
 from openclaw_mem_engine.cli.terminal import (
     aligned,
     dim,
@@ -211,8 +211,7 @@ def _changes(status: Status) -> str:
 
 def run_files(arguments: Namespace) -> int:
     """Print the state of each file. Changes nothing, makes nothing."""
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     with looking(settings) as memory:
         overview, notes = memory.overview(), memory.notes
     state = index_state(overview.freshness, _checked(settings, notes))
@@ -261,8 +260,7 @@ def run_chunks(arguments: Namespace) -> int:
     from openclaw_mem_engine.workspace.reading import checked_path, parse_location
 
     path = parse_location(checked_path(arguments.path)).path  # a line is as good as its file
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     with looking(settings) as memory:
         anatomy, notes = memory.anatomy(path), _checked(settings, memory.notes)
     damage = [one_line(note.text) for note in notes if says_damage((note,))]

@@ -57,17 +57,7 @@ _WAITED_S = 0.05
 _INDENT = " " * 11
 #: A spreadsheet takes a cell that begins so for a formula, and runs it.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-_CSV_COLUMNS = (
-    "rank",
-    "score",
-    "path",
-    "start_line",
-    "end_line",
-    "source",
-    "rescued",
-    "truncated",
-    "snippet",
-)
+_CSV_COLUMNS = "rank score path start_line end_line source rescued truncated snippet".split()
 _WORD = re.compile(r"[^\W_]")
 
 

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -16,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from openclaw_mem_engine.commands import advice, advised
 from openclaw_mem_engine.errors import OpenClawMemError
-from openclaw_mem_engine.sanitize import inert_json, visible_line
+from openclaw_mem_engine.sanitize import inert_json, visible, visible_line
 from openclaw_mem_engine.sanitize import one_line as one_line
 
 if TYPE_CHECKING:
@@ -123,6 +124,12 @@ def show(data: Any, lines: Iterable[str], *, as_json: bool, exact: bool = False)
         out(line if exact else advice(line))
 
 
+def printed(arguments: Namespace, data: object, lines: Iterable[str]) -> int:
+    """Print an answer as JSON or as lines, in which nothing acts on a terminal. The exit code 0."""
+    show(data, map(visible, lines), as_json=arguments.json, exact=True)
+    return 0
+
+
 def print_json(value: Any, *, exact: bool = False) -> None:
     out(json_text(value, indent=2, exact=exact))
 
@@ -226,27 +233,22 @@ def hanging(text: str, indent: int) -> list[str]:
     return wrap(text, columns, subsequent_indent=blanks, break_long_words=False, break_on_hyphens=False)
 
 
-def facts(rows: Sequence[tuple[str, str]], indent: int = 0) -> list[str]:
-    """Names and texts in two columns, each text going on below itself; all of it that many blanks to the
-    right."""
-    below = indent + max((_cells(name) for name, _ in rows), default=0) + 2
-    lines = (" " * indent + advice(line) for line in aligned(rows))
-    return [part for line in lines for part in hanging(line, below)]
+def facts(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Names and texts in two columns, each text going on below itself."""
+    below = max((_cells(name) for name, _ in rows), default=0) + 2
+    return [part for line in aligned(rows) for part in hanging(advice(line), below)]
 
 
 def indented(lines: Iterable[str]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
-def setting_text(value: object) -> str:
-    """A knob's value as ``--set`` takes it: on and off, numbers without superfluous digits."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def knob_text(name: str, value: KnobValue) -> str:
-    """The same; of a 0 that is no number its other name: ``none``."""
+    """A knob's value as ``--set`` takes it: on and off, numbers without superfluous digits; of a 0 that is no
+    number its other name: ``none``."""
     from openclaw_mem_engine.ranking.knobs import KNOBS
 
-    return (KNOBS[name].meaning(value) if name in KNOBS else "") or setting_text(value)
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    shown = f"{value:g}" if isinstance(value, float) else str(value)
+    return (KNOBS[name].meaning(value) if name in KNOBS else "") or shown

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import Fallback, SkippedFile
     from openclaw_mem_engine.sync.report import SyncReport
 
-STAYS = "local only"
 _DAY_S = 86_400
 
 
@@ -104,4 +103,4 @@ def destination(provider: str, host: str) -> str:
         return one_line(host)
     from openclaw_mem_engine.providers.prices import IN_PROCESS
 
-    return STAYS if provider in IN_PROCESS else "a server on this machine"
+    return "local only" if provider in IN_PROCESS else "a server on this machine"

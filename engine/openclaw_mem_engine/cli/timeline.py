@@ -8,7 +8,7 @@ from functools import partial
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.log import moment_of, unknown_kind
+from openclaw_mem_engine.cli.log import kinds_of, moment_of
 from openclaw_mem_engine.cli.opening import warned_settings
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.terminal import crop, dim, indented, marked, one_line, pad, show, strong, width
@@ -32,9 +32,7 @@ def run(arguments: Namespace) -> int:
     from openclaw_mem_engine.timeline.model import ASKED_KINDS
     from openclaw_mem_engine.timeline.writes import by_file_and_day
 
-    kinds = {name.strip() for part in arguments.kind for name in part.split(",")}
-    if unknown := sorted(kinds - set(ASKED_KINDS)):
-        raise unknown_kind(unknown[0], ASKED_KINDS)
+    kinds = kinds_of(arguments.kind, ASKED_KINDS)
     since = moment_of(arguments.since, time.time()) if arguments.since is not None else None
     limit = whole_number(arguments.limit, "--limit", 1) or _LIMIT
     settings = warned_settings(arguments)

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.opening import open_memory, say_warnings, settings_of
+from openclaw_mem_engine.cli.opening import open_memory, warned_settings
 from openclaw_mem_engine.cli.search import brought_up_to_date, knobs_of, query_of, refused
 from openclaw_mem_engine.cli.terminal import hanging, knob_text, one_line, show, stoppable, strong, width
 from openclaw_mem_engine.commands import advice
@@ -28,8 +28,7 @@ def run(arguments: Namespace) -> int:
     from openclaw_mem_engine.workspace.rules import NOTE_SUFFIX
 
     query, where = query_of(arguments), parse_location(arguments.location)
-    settings = settings_of(arguments)
-    say_warnings(settings)
+    settings = warned_settings(arguments)
     with open_memory(settings) as memory, stoppable() as token:
         knobs = knobs_of(memory, arguments)
         brought_up_to_date(memory, arguments, token)

@@ -11,27 +11,26 @@ if TYPE_CHECKING:
 
 
 class ScreenEntry(NamedTuple):
-    """``name`` is the folder under ``features``; ``key`` opens the screen; ``help`` is its text in the
-    palette, the help and docs/keys.md, ``tab`` that of the tab at the top."""
+    """``name`` is the folder under ``features`` and begins the name of the class, ``key`` opens the screen;
+    ``help`` is its text in the palette, the help and docs/keys.md, ``tab`` that of the tab at the top."""
 
     name: str
     key: str
-    class_name: str
     help: str
     tab: str
 
     def load(self) -> type[WorkbenchScreen]:
         """The screen's class; its module is imported when it is first shown."""
         module = import_module(f"openclaw_mem_tui.features.{self.name}.screen")
-        loaded: type[WorkbenchScreen] = getattr(module, self.class_name)
+        loaded: type[WorkbenchScreen] = getattr(module, f"{self.name.title()}Screen")
         return loaded
 
 
 #: The first is the search lab, over which the others open.
 SCREENS: tuple[ScreenEntry, ...] = (
-    ScreenEntry("search", "1", "SearchScreen", "search lab", "lab"),
-    ScreenEntry("providers", "2", "ProvidersScreen", "providers, fallback and faults", "providers"),
-    ScreenEntry("index", "3", "IndexScreen", "index health: files, doctor, events", "index"),
-    ScreenEntry("timeline", "4", "TimelineScreen", "timeline: flushes, writes, searches", "timeline"),
-    ScreenEntry("curate", "5", "CurateScreen", "curate MEMORY.md, with evidence", "curate"),
+    ScreenEntry("search", "1", "search lab", "lab"),
+    ScreenEntry("providers", "2", "providers, fallback and faults", "providers"),
+    ScreenEntry("index", "3", "index health: files, doctor, events", "index"),
+    ScreenEntry("timeline", "4", "timeline: flushes, writes, searches", "timeline"),
+    ScreenEntry("curate", "5", "curate MEMORY.md, with evidence", "curate"),
 )

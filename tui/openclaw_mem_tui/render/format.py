@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
-from openclaw_mem_engine.api import DOCTOR, FIX, INDEX, PRUNE, REBUILD, VERIFY, advice, visible_line
+from openclaw_mem_engine.api import DOCTOR, FIX, INDEX, PRUNE, REBUILD, VERIFY, advice, counted, visible_line
 from openclaw_mem_tui.bindings import key
 
 #: No more characters than this of one line are ever looked at for display.
@@ -238,9 +238,8 @@ def milliseconds(value: float) -> str:
     return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
 
 
-def count(number: int, noun: str, plural: str | None = None) -> str:
-    """``1 file``, ``1,904 chunks``."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+#: ``1 file``, ``1,904 chunks``.
+count = counted
 
 
 def age(seconds: float) -> str:
@@ -300,11 +299,6 @@ def dollars(amount: float) -> str:
     if amount >= 0.1:
         return f"${amount:,.2f}"
     return f"${amount:.4f}" if amount >= 0.0001 else "less than $0.0001"
-
-
-def days(value: float) -> str:
-    """An age in days as the decay stage sees it: ``0.4 d``, ``12 d``."""
-    return f"{value:.1f} d" if value < 3 else f"{value:.0f} d"
 
 
 def arrow(before: int | None, now: int | None) -> str:

@@ -23,8 +23,8 @@ class Span(NamedTuple):
 
 
 Line = tuple[Span, ...]
-#: What to read on a screen: a heading, and signs with their meaning.
-Reading = tuple[str, Sequence[tuple[str, str]]]
+#: How to read a screen: signs with their meaning.
+Reading = Sequence[tuple[str, str]]
 
 #: What a role means; the style sheets give each a colour or an attribute (``.role--NAME``).
 ROLES = (
@@ -174,17 +174,16 @@ def diff_lines(diff: str, cells: int, most: int) -> list[Line]:
 class Details:
     """All about one thing: lines of a label and a text that is wrapped beside it."""
 
-    def __init__(self, cells: int, label_cells: int = 9) -> None:
+    def __init__(self, cells: int) -> None:
         self.lines: list[Line] = []
         self._cells = cells - 1  # the scroll bar touches no text
-        self._label_cells = label_cells
 
     def say(self, label: str | Span, *parts: Span | tuple[str, str] | str) -> None:
         text, role, _ = label if isinstance(label, Span) else Span(label, "dim")
-        head = Span(set_cell_size(text, self._label_cells) + " ", role)
-        for piece in wrapped(line(*parts), max(8, self._cells - self._label_cells - 1)):
+        head = Span(set_cell_size(text, 9) + " ", role)
+        for piece in wrapped(line(*parts), max(8, self._cells - 10)):
             self.lines.append((head, *piece))
-            head = Span(" " * (self._label_cells + 1))
+            head = Span(" " * 10)
 
 
 def slice_of(spans: Sequence[Span], start: int, stop: int) -> Line:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
@@ -154,6 +154,32 @@ class ConfirmScreen(Dialog[bool]):
     def __init__(self, title: str, drawer: Drawer, verb: str) -> None:
         """``verb`` is what enter does, like ``rebuild``."""
         super().__init__(Vertical(Pane(drawer, classes="said")), title, hints(enter=verb, esc="cancel"))
+
+
+def pick(
+    screen: Screen[Any],
+    title: str,
+    find: Callable[[str], Sequence[Choice]],
+    then: Callable[[str], object],
+    **options: Any,
+) -> None:
+    """Show a ``PickScreen``; ``then`` is given the key of the chosen row."""
+
+    def chosen(key: str | None) -> None:
+        if key is not None:
+            then(key)
+
+    screen.app.push_screen(PickScreen(title, find, **options), chosen)
+
+
+def confirm(screen: Screen[Any], title: str, drawer: Drawer, verb: str, then: Callable[[], object]) -> None:
+    """Show what is about to be done, and do it after a yes."""
+
+    def decided(sure: bool | None) -> None:
+        if sure:
+            then()
+
+    screen.app.push_screen(ConfirmScreen(title, drawer, verb), decided)
 
 
 class Palette(PickScreen):

@@ -13,6 +13,8 @@ from openclaw_mem_tui.render.spans import Line, Span, spread, width
 from openclaw_mem_tui.render.status import Header, fault_banner, top
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
 
+#: Seconds between frames of the spinner, while something runs.
+FRAME_S = 0.12
 #: The keys of lines that are typed in.
 _OF_QUERY = (("↑", "previous query"), ("ctrl+r", "history"), ("ctrl+p", "palette"))
 #: The query line: over hits, over the suggestions of the start page, and over neither.

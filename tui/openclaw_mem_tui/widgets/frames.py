@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textual.widget import Widget
 
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.render.format import join
 from openclaw_mem_tui.widgets.lists import CursorList
 from openclaw_mem_tui.widgets.painting import set_frame
@@ -17,6 +18,11 @@ def markup(text: str) -> str:
 def named_key(sign: str, what: str) -> str:
     """``key what`` for a frame, the key in the style of the bottom line; ``what`` is markup."""
     return f"[bold $accent]{markup(sign)}[/] {what}"
+
+
+def key_hint(name: str, what: str) -> str:
+    """``key what`` for a frame, where a click does it too; ``name`` is the id of the action."""
+    return f"[@click=screen.do('{name}')]{named_key(key(name), what)}[/]"
 
 
 class Frames:
@@ -52,6 +58,12 @@ def framed(widget: Widget) -> list[CursorList]:
     """The lists that have this frame: the widget itself, or those that it holds."""
     held = widget.children if widget.has_class("listed") else ()
     return [found for found in (widget, *held) if isinstance(found, CursorList)]
+
+
+def frame_of(table: CursorList) -> Widget:
+    """The widget with the frame of a list: itself, or what holds it with others."""
+    outer = table.parent
+    return outer if isinstance(outer, Widget) and outer.has_class("listed") else table
 
 
 _EDGES = ("border_title", "border_subtitle")

@@ -71,7 +71,7 @@ _PAIRS = {
 _BESIDE = 100
 
 
-def _help_rows(actions: Sequence[Action], places: Sequence[str], reading: Reading | None) -> list[HelpRow]:
+def _help_rows(actions: Sequence[Action], places: Sequence[str], reading: Reading) -> list[HelpRow]:
     """The groups with keys of the first of these places and of the next ones, those that they share, those of
     every screen, what to read, the keys of lists."""
     by_id = {action.id: action for action in actions}
@@ -86,7 +86,7 @@ def _help_rows(actions: Sequence[Action], places: Sequence[str], reading: Readin
         return part(action), GROUPS.index(action.group), places[0] not in action.parts
 
     backs = {back for back, _ in _PAIRS.values() if back in by_id}
-    made = [HelpRow(*sign, reading[0]) for sign in reading[1]] if reading else []
+    made = [HelpRow(*sign, "Legend") for sign in reading]
     before, after = list[HelpRow](), list[HelpRow]()
     for one in sorted(actions, key=order):
         back, text = _PAIRS.get(one.id, ("", one.help))
@@ -130,8 +130,7 @@ class HelpScreen(Dialog[str | None]):
 
     def _signs(self, cells: int) -> list[Line]:
         """How to read the screen: the signs that the filter finds."""
-        signs = self._reading[1]
-        rows = [sign for sign in signs if has_words(" ".join(sign).lower(), self._rows.wanted)]
+        rows = [sign for sign in self._reading if has_words(" ".join(sign).lower(), self._rows.wanted)]
         wide = max((fmt.width_of(sign) for sign, _ in rows), default=0)
         made = [line(("How to read this screen", "strong"))] if rows else []
         for sign, text in rows:
@@ -146,7 +145,7 @@ class HelpScreen(Dialog[str | None]):
         beside = self.size.width >= _BESIDE
         if beside != self._beside:
             self._beside = self._legend.display = beside
-            rows = _help_rows(self._actions, self._places, None if beside else self._reading)
+            rows = _help_rows(self._actions, self._places, () if beside else self._reading)
             groups = max(fmt.width_of(row.group) for row in rows) + 2
             self._rows.show_wrapped(rows, partial(_help_row, groups, _key_width(rows)))
         self.call_after_refresh(self._label)

@@ -142,18 +142,6 @@ class Lines(ScrollView, can_focus=False):
             self.vertical_scrollbar.window_virtual_size = lines
         self.scroll_y = self.validate_scroll_y(self.scroll_y)
 
-    def bring_into_sight(self, first: int, stop: int, height: int | None = None) -> None:
-        """Scroll as little as needed for the lines ``first`` to ``stop`` (exclusive) to be seen in ``height``
-        lines (of the widget, when not given)."""
-        height = self.size.height if height is None else height
-        if first < self.scroll_offset.y:
-            self._scroll_to_line(first)
-        elif height > 0 and stop > self.scroll_offset.y + height:
-            self._scroll_to_line(stop - height)
-
-    def _scroll_to_line(self, line: int) -> None:
-        self.scroll_to(y=line, animate=False)
-
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002
         # Textual's ``width`` includes a scroll bar that is always there; the lines are drawn beside it.
         bar = self.styles.scrollbar_size_vertical if self.styles.overflow_y == "scroll" else 0

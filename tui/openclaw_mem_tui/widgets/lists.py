@@ -174,12 +174,17 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
     # -- cursor and mouse ---------------------------------------------------------------------------------
 
     def follow(self) -> None:
-        """Bring the selected item into sight."""
+        """Bring the selected item into sight, with the first one the lines above it."""
         if self.cursor >= len(self._spans):
             return
-        first, stop = self._spans[self.cursor]
-        # The lines above the first item come into sight with it.
-        self.bring_into_sight(first if self.cursor else 0, stop, self.size.height - self.fixed)
+        (first, stop), height = self._spans[self.cursor], self.size.height - self.fixed
+        if self.scroll_offset.y > (first if self.cursor else 0):
+            self._scroll_to_line(first if self.cursor else 0)
+        elif 0 < height < stop - self.scroll_offset.y:
+            self._scroll_to_line(stop - height)
+
+    def _scroll_to_line(self, line: int) -> None:
+        self.scroll_to(y=line, animate=False)
 
     def on_focus(self) -> None:
         self._draw_again(self.cursor)
@@ -302,27 +307,23 @@ class Table(CursorList, Generic[T]):
 Around = Callable[[int], tuple[Sequence[Line], Sequence[Line]]]
 
 
-def nothing_around(cells: int) -> tuple[Sequence[Line], Sequence[Line]]:  # noqa: ARG001 - the shape of all
-    """No lines."""
-    return (), ()
-
-
 class WrappedTable(Table[T]):
     """A table of few rows that may take several lines each: all of them are drawn."""
 
     DRAWS_ITEMS = True
     _lines: Callable[[T, int, bool], Sequence[Line]]
-    _around: Around
+    _around: Around | None
     draw = CursorList.draw
 
     def show_wrapped(
         self,
         items: Sequence[T],
         rows: Callable[[T, int, bool], Sequence[Line]],
-        around: Around = nothing_around,
+        around: Around | None = None,
+        head: Callable[[int], Line] | None = None,
     ) -> None:
         """As ``show_rows``, with all lines of an item."""
-        self._lines, self._around = rows, around
+        self._lines, self._around, self.head = rows, around, head
         self.take(items, None)
 
     def full_text(self, item: T) -> str:
@@ -334,7 +335,7 @@ class WrappedTable(Table[T]):
             self._spans = [(at, at + 1) for at in range(len(items))]
 
         def make(cells: int, cursor: int) -> Rows:
-            head, foot = around(cells)
+            head, foot = around(cells) if around is not None else ((), ())
             made = [rows(item, cells, at == cursor and self.has_focus) for at, item in enumerate(items)]
             return Rows(head, made, foot)
 

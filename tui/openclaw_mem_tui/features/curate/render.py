@@ -28,25 +28,16 @@ if TYPE_CHECKING:
 
     from openclaw_mem_engine.api import Budget, FileUse, NoteCandidate, NoteEdit
 
-#: Mark and role by kind; the mark alone tells urgent ones from advice.
-_MARKS: dict[str, tuple[str, str]] = {
-    "secret": ("✗", "bad"),
-    "outdated": ("!", "warn"),
-    "duplicate": ("=", "warn"),
-    "over-budget": ("▼", "warn"),
-    "recalled": ("+", "good"),
-    "repeated": ("+", "good"),
-    "hidden": ("i", "dim"),
-}
-#: Letter and meaning of each kind, for the filter.
-KINDS: dict[str, tuple[str, str]] = {
-    "secret": ("s", "lines that look like credentials"),
-    "outdated": ("o", "a later dated note gives another value"),
-    "duplicate": ("d", "entries that repeat another one"),
-    "over-budget": ("b", "sections to move out of a MEMORY.md that is too long"),
-    "recalled": ("c", "entries of old logs that are retrieved often"),
-    "repeated": ("r", "what several daily logs say"),
-    "hidden": ("h", "text that can never appear in a search result"),
+#: Mark and role by kind, and for the filter its letter and meaning; the mark alone tells urgent ones from
+#: advice.
+KINDS = {
+    "secret": ("✗", "bad", "s", "lines that look like credentials"),
+    "outdated": ("!", "warn", "o", "a later dated note gives another value"),
+    "duplicate": ("=", "warn", "d", "entries that repeat another one"),
+    "over-budget": ("▼", "warn", "b", "sections to move out of a MEMORY.md that is too long"),
+    "recalled": ("+", "good", "c", "entries of old logs that are retrieved often"),
+    "repeated": ("+", "good", "r", "what several daily logs say"),
+    "hidden": ("i", "dim", "h", "text that can never appear in a search result"),
 }
 _KIND, _SEARCHES = 12, 9
 #: Most cells past the mark of a gauge.
@@ -126,7 +117,7 @@ def status(state: CurateState, position: str, cells: int, *, counted: bool = Fal
 
 def candidate_row(candidate: NoteCandidate, cells: int, selected: bool) -> list[Line]:
     """Kind and title, which is wrapped."""
-    mark, role = _MARKS.get(candidate.kind, ("·", "dim"))
+    mark, role, *_ = KINDS[candidate.kind]
     row = line(
         ("▌ " if selected else "  ", "accent"),
         (f"{mark} ", role),

@@ -20,10 +20,10 @@ from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.render.spans import Reading
-from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, PickScreen
+from openclaw_mem_tui.widgets.dialogs import confirm, pick
 from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.frames import key_hint
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
 
@@ -32,18 +32,15 @@ if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 READING: Reading = (
-    "Legend",
-    (
-        ("✗ secret", "looks like a credential; shown masked"),
-        ("! outdated", "a later daily log gives another value"),
-        ("= duplicate", "another entry says the same"),
-        ("▼ over-budget", "MEMORY.md is too long: a section to move"),
-        ("+", "from daily logs: retrieved or repeated often"),
-        ("━━─┃", "share of the advised length of MEMORY.md; past the mark: over it"),
-        ("searches", "how many searches of the agent returned a part of the note"),
-        ("evergreen", "its name is not just a date: it does not decay"),
-        ("MRR", "mean of 1 / rank of the first judged answer"),
-    ),
+    ("✗ secret", "looks like a credential; shown masked"),
+    ("! outdated", "a later daily log gives another value"),
+    ("= duplicate", "another entry says the same"),
+    ("▼ over-budget", "MEMORY.md is too long: a section to move"),
+    ("+", "from daily logs: retrieved or repeated often"),
+    ("━━─┃", "share of the advised length of MEMORY.md; past the mark: over it"),
+    ("searches", "how many searches of the agent returned a part of the note"),
+    ("evergreen", "its name is not just a date: it does not decay"),
+    ("MRR", "mean of 1 / rank of the first judged answer"),
 )
 _CANDIDATES = "Each proposal is a change of notes. Nothing is written without confirmation."
 _FILES = "The notes with size, date, decay, and the number of the agent's searches that returned them."
@@ -52,7 +49,7 @@ _QUIET_S = 0.25
 
 
 class CurateScreen(ListScreen[CuratePresenter]):
-    WHERE, OPENED_BY, READING = "curate", "show_curate", READING
+    WHERE, reading = "curate", READING
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("curate")  # type: ignore[assignment]
     HELP = "Proposals for changes of MEMORY.md and daily logs, each with evidence."
@@ -122,7 +119,6 @@ class CurateScreen(ListScreen[CuratePresenter]):
         is_new = edits and not state.hosts and edits not in state.effects and state.measuring != edits
         if item is not None and is_new:
             self.run_in(partial(self.presenter.measure, item, _QUIET_S), "effect")
-        self.draw_keys()
 
     def draw_keys(self) -> None:
         super().draw_keys()
@@ -159,16 +155,15 @@ class CurateScreen(ListScreen[CuratePresenter]):
 
     def action_which(self) -> None:
         choices = [Choice("", "all", "everything that was not rejected", "a")]
-        choices += [Choice(kind, kind, about, letter) for kind, (letter, about) in render.KINDS.items()]
+        choices += [Choice(kind, kind, about, letter) for kind, (*_, letter, about) in render.KINDS.items()]
         choices.append(Choice(REJECTED, REJECTED, f"{key('accept')} proposes one again", "x"))
 
-        def show(group: str | None) -> None:
-            if group is not None:
-                self.presenter.choose(group)
-                self.action_read_notes()
+        def show(group: str) -> None:
+            self.presenter.choose(group)
+            self.action_read_notes()
 
         start = [choice.key for choice in choices].index(self.presenter.state.group)
-        self.app.push_screen(PickScreen("proposals", lambda _: choices, start=start), show)
+        pick(self, "proposals", lambda _: choices, show, start=start)
 
     def action_measure(self) -> None:
         candidate = self._candidate()
@@ -179,13 +174,10 @@ class CurateScreen(ListScreen[CuratePresenter]):
 
     @on(CursorList.Chosen)
     def action_open_note(self) -> None:
-        path = self._path()
-        if not path:
-            self.presenter.say("this row has no note")
-        elif not self.search.service.draws_chunks:
-            self.presenter.say("the backend does not say how it cuts notes")
-        else:
+        if path := self._path():
             self.open_chunks(path)
+        else:
+            self.presenter.say("this row has no note")
 
     # -- deciding -----------------------------------------------------------------------------------------
 
@@ -198,14 +190,13 @@ class CurateScreen(ListScreen[CuratePresenter]):
         elif not candidate.edits:
             self.presenter.say("advice only: there is nothing to write")
         else:
-            ask = ConfirmScreen("write this", partial(render.question, state, candidate), "write")
-            self.app.push_screen(
-                ask, lambda sure: self.run_in(partial(self._accept, candidate), "write") if sure else None
-            )
 
-    async def _accept(self, candidate: NoteCandidate) -> None:
-        if await self.presenter.accept(candidate):
-            await self._changed()
+            async def accept() -> None:
+                if await self.presenter.accept(candidate):
+                    await self._changed()
+
+            question = partial(render.question, state, candidate)
+            confirm(self, "write this", question, "write", partial(self.run_in, accept, "write"))
 
     async def _changed(self) -> None:
         """A note was written: read it again, and bring the index up to date."""
@@ -231,12 +222,9 @@ class CurateScreen(ListScreen[CuratePresenter]):
                     if candidate.id == name:
                         self.candidates.point_at(candidate)
                 return
-            edits = await self.presenter.propose_undo()
-            if edits:
-                self.app.push_screen(
-                    ConfirmScreen("undo", partial(render.undoing, edits), "undo"),
-                    lambda sure: self.run_in(self._undo, "write") if sure else None,
-                )
+            if edits := await self.presenter.propose_undo():
+                undo = partial(self.run_in, self._undo, "write")
+                confirm(self, "undo", partial(render.undoing, edits), "undo", undo)
 
         self.run_in(ask, "write")
 

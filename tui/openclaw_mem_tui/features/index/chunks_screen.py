@@ -15,22 +15,19 @@ from openclaw_mem_tui.features.index.render import chunks as render
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Reading, line, wrapped
-from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
-from openclaw_mem_tui.widgets.frames import markup, named_key
+from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.widgets.frames import key_hint, markup, named_key
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 
 READING: Reading = (
-    "Legend",
-    (
-        ("↑ ↓ j k", "previous and next chunk"),
-        ("┃ │", "lines of the selected chunk; of a neighbour; both: lines that they share"),
-        ("┊", "a line that can never appear whole in a search result"),
-        ("tokens", "estimated size, by which the file is split"),
-        ("overlap", "tokens repeated from the previous chunk"),
-        ("keyword", "BM25 can find it"),
-        ("vector", "its text has an embedding"),
-    ),
+    ("↑ ↓ j k", "previous and next chunk"),
+    ("┃ │", "lines of the selected chunk; of a neighbour; both: lines that they share"),
+    ("┊", "a line that can never appear whole in a search result"),
+    ("tokens", "estimated size, by which the file is split"),
+    ("overlap", "tokens repeated from the previous chunk"),
+    ("keyword", "BM25 can find it"),
+    ("vector", "its text has an embedding"),
 )
 
 
@@ -38,7 +35,7 @@ class ChunksScreen(WorkbenchScreen):
     """The list of chunks, and the text of the selected one between its neighbours. The file is read again
     when the index has changed."""
 
-    WHERE, READING = "chunks", READING
+    WHERE, reading = "chunks", READING
     OF_CONFIGURED = True
     TITLE = "chunks"
     CSS_PATH = "styles.tcss"
@@ -48,7 +45,9 @@ class ChunksScreen(WorkbenchScreen):
     def __init__(self, search: SearchPresenter, path: str) -> None:
         super().__init__(search)
         self.path = path
-        self.pieces: Table[int] = Table("The chunks of the file in reading order.", id="pieces")
+        self.pieces: Table[int] = Table(
+            "The chunks of the file in reading order.", id="pieces", classes="listed"
+        )
         self.facts = Pane(id="piece", classes="pane")
         self.text = Pane(id="text", classes="pane")
         self.anatomy: Anatomy | None = None
@@ -60,9 +59,7 @@ class ChunksScreen(WorkbenchScreen):
         yield Pane(id="cut")
         with Container(id="chunks-body"):
             with Vertical(id="chunks-side"):
-                with Vertical(id="pieces-box", classes="listed"):
-                    yield Pane(id="pieces-head")
-                    yield self.pieces
+                yield self.pieces
                 yield self.facts
             yield self.text
         yield Pane(id="status")
@@ -91,8 +88,8 @@ class ChunksScreen(WorkbenchScreen):
     def draw_body(self) -> None:
         anatomy = self.anatomy
         cut, status = self.query_one("#cut", Pane), self.query_one("#status", Pane)
-        box = self.query_one("#pieces-box")
-        self.label(box, markup(f"chunks of {fmt.path(fmt.inert(self.path), 28)}"), named_key("↑ ↓", "chunk"))
+        title = markup(f"chunks of {fmt.path(fmt.inert(self.path), 28)}")
+        self.label(self.pieces, title, named_key("↑ ↓", "chunk"))
         if anatomy is None:
             mark, text = (" ✗ ", self.trouble) if self.trouble else (" ◐ ", "The file is being read.")
             self.pieces.show_rows((), lambda *_: ())
@@ -101,9 +98,8 @@ class ChunksScreen(WorkbenchScreen):
             status.show(nothing)
             cut.show(lambda cells: wrapped(line((mark, "bad"), fmt.inert(text)), cells, 3))
             return
-        self.query_one("#pieces-head", Pane).show(lambda cells: [render.header(cells)])
         cut.show(lambda cells: render.summary(anatomy, cells))
-        self.pieces.show_rows(self._numbers, partial(render.piece_row, anatomy), self._words)
+        self.pieces.show_rows(self._numbers, partial(render.piece_row, anatomy), self._words, render.header)
         if (at := self.pieces.selected) is None:
             at = 0
         activity = self.search.activity
@@ -142,7 +138,7 @@ class ChunksScreen(WorkbenchScreen):
         self.text.scroll_to(y=self._top_for(self.text.drawn), animate=False, immediate=True)
 
     def action_copy_location(self) -> None:
-        self.app.copy(f"{self.path}:{self._start}")  # type: ignore[attr-defined]
+        self.copy(f"{self.path}:{self._start}")
 
     def action_edit(self) -> None:
         if self.anatomy is not None:

@@ -155,12 +155,6 @@ class IndexPresenter(Presenter[IndexState]):
             return len(self.state.files) <= FEW_FILES
         return self.state.seconds < QUICK_S and not report.deep
 
-    def can_draw_chunks(self) -> bool:
-        """Whether the index has files that are cut; says so when it has not."""
-        if not self.service.draws_chunks:
-            self.say("qmd searches whole documents: there are no chunks to show")
-        return self.service.draws_chunks
-
     def turn_order(self) -> None:
         """The next order of the files."""
         orders = tuple(_KEYS)

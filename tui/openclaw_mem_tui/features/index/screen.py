@@ -14,16 +14,14 @@ from openclaw_mem_engine.api import Check, FileRow, Finding, IndexDamaged, Plan,
 from openclaw_mem_tui.bindings import bindings, key
 from openclaw_mem_tui.features.index.presenter import CHECKING, REPAIRING, IndexPresenter
 from openclaw_mem_tui.features.index.render import doctor, files, summary
-from openclaw_mem_tui.features.index.render.legend import READING
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line
-from openclaw_mem_tui.screen import key_hint
+from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
-from openclaw_mem_tui.widgets.edges import KeyBar
-from openclaw_mem_tui.widgets.frames import markup
+from openclaw_mem_tui.widgets.dialogs import confirm
+from openclaw_mem_tui.widgets.edges import FRAME_S, KeyBar
+from openclaw_mem_tui.widgets.frames import key_hint, markup
 from openclaw_mem_tui.widgets.line_view import Brief, Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
 
@@ -31,6 +29,20 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.api import Event
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
+READING: Reading = (
+    ("↑ ↓ j k", "up and down a list"),
+    ("● up to date", "index matches disk"),
+    ("◌ modified", "modified on disk; +48 B: 48 bytes longer"),
+    ("+ not indexed", "on disk, not indexed yet"),
+    ("− deleted", "deleted on disk, still in the index"),
+    ("− not included", "on disk, no longer listed by the settings, still in the index"),
+    ("⊘ excluded", "not indexed; the file pane shows the reason"),
+    ("? not known", "the index is damaged"),
+    ("= ≠", "built with the current settings; with other settings"),
+    ("✗ ! i", "error, warning, information of the doctor"),
+    ("✓", "a check without findings"),
+    ("generation", "number that grows with every change of the index"),
+)
 #: Actions that are about the file under the cursor.
 _OF_FILES = {"order", "edit"}
 _CHECKS = {"examine", "examine_deep"}
@@ -38,8 +50,6 @@ _CHECKS = {"examine", "examine_deep"}
 _READING = {"rebuild", "verify", "repair", "prune"}
 #: Actions that a damaged index does not allow.
 _NOT_DAMAGED = {"sync_now", "verify", "rebuild", "prune"}
-#: Seconds between frames of the spinner while something runs.
-_FRAME = 0.12
 
 _FILES = "Lists every file: indexed, waiting or excluded."
 _DOCTOR = "The findings of the doctor, errors first, then its checks. A check changes nothing."
@@ -50,14 +60,14 @@ _EVENTS = "Events: syncs, rebuilds, fallbacks, failed searches (`openclaw-mem lo
 class IndexScreen(ListScreen[IndexPresenter]):
     """Drawn from the state of the presenter and the activity of the sync."""
 
-    WHERE, OPENED_BY, READING = "index", "show_index", READING
+    WHERE, reading = "index", READING
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("index")  # type: ignore[assignment]
     HELP = "Whether the index is up to date with the notes, and whether it is intact."
 
     def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
         super().__init__(search, lab, IndexPresenter(search.service, search.sync.take_report))
-        self.files: Table[FileRow] = Table(_FILES, id="files")
+        self.files: Table[FileRow] = Table(_FILES, id="files", classes="listed")
         self.doctor: WrappedTable[doctor.Item] = WrappedTable(_DOCTOR, id="doctor", classes="listed")
         self.events: WrappedTable[Event] = WrappedTable(_EVENTS, id="events", classes="listed")
         self.use_lists(Pane(id="detail", classes="pane"), self.files, self.doctor, self.events)
@@ -67,9 +77,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
     def body(self) -> ComposeResult:
         yield Brief(5, id="facts")
         with Container(id="index-body"):
-            with Vertical(id="files-box", classes="listed"):
-                yield Pane(id="files-head")
-                yield self.files
+            yield self.files
             with Vertical(id="index-side"):
                 yield self.doctor
                 yield self.events
@@ -79,7 +87,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
     # -- life ---------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
-        self.set_interval(_FRAME, self._tick)
+        self.set_interval(FRAME_S, self._tick)
         self.run_in(self.presenter.follow_events, "watch")
 
     def read_again(self) -> None:
@@ -107,21 +115,17 @@ class IndexScreen(ListScreen[IndexPresenter]):
         unknown = damaged or bool(state.unreadable)
         short = self.narrow or not self.has_class("-tall")
         self.query_one("#facts", Pane).show(lambda cells: summary.facts(state, activity, cells, short))
-        self.query_one("#files-head", Pane).show(lambda cells: [files.header(cells)])
-        self.files.show_rows(
-            state.files, partial(files.file_row, state, unknown), partial(files.words, unknown)
-        )
+        row, words = partial(files.file_row, state, unknown), partial(files.words, unknown)
+        self.files.show_rows(state.files, row, words, files.header)
         unchecked = activity.phase == "failed" and not state.findings
-        self.doctor.show_wrapped(
-            state.findings, doctor.item_rows, doctor.around_nothing if unchecked else lambda _: ((), ())
-        )
+        around = doctor.around_nothing if unchecked else None
+        self.doctor.show_wrapped(state.findings, doctor.item_rows, around)
         self.events.show_wrapped(state.events, partial(files.event_row, state))
-        box = self.query_one("#files-box", Vertical)
         asked, shown = self.search.service.backend, self.search.service.configured_backend
         other = f" · index of {shown}, as configured; {asked} answers" * (asked != shown)
         opens = key_hint("chunks", "chunks") * self.search.service.draws_chunks
         hints = fmt.join((key_hint("order", f"order: {state.order}"), opens)) if state.files else ""
-        self.label(box, markup(files.title(state) + other), hints)
+        self.label(self.files, markup(files.title(state) + other), hints)
         again = f" · {key_hint('examine', 'check')}" * self.presenter.examines
         self.label(self.doctor, doctor.title(state, damaged), markup(doctor.subtitle(state)) + again)
         self.label(self.events, f"events · {len(state.events):,}" if state.events else "events")
@@ -216,10 +220,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         if plan is not None:
             verb = "repair" if isinstance(plan, IndexDamaged) else verb
             drawer = partial(summary.rebuild_plan, plan, await self.presenter.hosts())
-            self.app.push_screen(
-                ConfirmScreen(f"{verb} the index", drawer, verb),
-                lambda sure: self.run_in(partial(self._rebuild, plan), "doctor") if sure else None,
-            )
+            rebuild = partial(self.run_in, partial(self._rebuild, plan), "doctor")
+            confirm(self, f"{verb} the index", drawer, verb, rebuild)
 
     async def _rebuild(self, plan: Plan | IndexDamaged) -> None:
         if isinstance(plan, IndexDamaged):
@@ -233,10 +235,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
             request = SyncRequest(prune=True, tails=True)
             plan = await self.presenter.plan(request, "would be removed")
             if isinstance(plan, Plan) and plan.removed:
-                self.app.push_screen(
-                    ConfirmScreen("drop from the index", partial(summary.prune_plan, plan), "drop"),
-                    lambda sure: self._sync(Job(prune=True, tails=True)) if sure else None,
-                )
+                drop = partial(self._sync, Job(prune=True, tails=True))
+                confirm(self, "drop from the index", partial(summary.prune_plan, plan), "drop", drop)
 
         if self._is_free(whole=True):
             if self.presenter.emptied is None:
@@ -276,10 +276,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
 
         async def ask() -> None:
             drawer = partial(doctor.repairs, report, await self.presenter.hosts())
-            self.app.push_screen(
-                ConfirmScreen("repair the findings", drawer, "repair"),
-                lambda sure: self.run_in(repair, "doctor") if sure else None,
-            )
+            confirm(self, "repair the findings", drawer, "repair", partial(self.run_in, repair, "doctor"))
 
         self.run_in(ask, "doctor")
 
@@ -322,7 +319,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self._follow(self.at.selected)
         elif row is None:
             self.presenter.say(_NO_FILE)
-        elif self.presenter.can_draw_chunks():
+        else:
             self.open_chunks(row.path)
 
     def _follow(self, item: doctor.Item | Event | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.api import CacheSize, OpenClawMemError, Spent, known_of, prospects, summed
 from openclaw_mem_engine.dataclass import dataclass
@@ -59,16 +59,15 @@ def key_of(link: ProviderState) -> LinkKey:
     return link.name, link.role, link.model
 
 
-def _qmd(memory: Memory) -> tuple[QmdFacts | None, Fallback | None]:
-    return known_of(memory.settings), memory.fallback()
-
-
-def _last_fallback(memory: Memory) -> Event | None:
-    return next((event for event in memory.events(EVENTS_SEEN) if event.kind == "fallback"), None)
-
-
-def _caches(memory: Memory) -> tuple[CacheSize, ...] | None:
-    return tuple(memory.cache_sizes()) if memory.capabilities.cache else None
+def _records(memory: Memory) -> dict[str, Any]:
+    """What is kept of earlier requests."""
+    return {
+        "usage": tuple(memory.usage(30)),
+        "caches": tuple(memory.cache_sizes()) if memory.capabilities.cache else None,
+        "last_fallback": next(
+            (event for event in memory.events(EVENTS_SEEN) if event.kind == "fallback"), None
+        ),
+    }
 
 
 def _qmd_link(fallback: Fallback | None) -> ProviderState:
@@ -100,11 +99,11 @@ class ProvidersPresenter(Presenter[ChainState]):
         try:
             links = await service.read(lambda memory: memory.chain(), answering=True)
             # No usage is recorded under a simulated fault.
-            usage, caches, last = await service.read_sound(
-                lambda memory: (memory.usage(30), _caches(memory), _last_fallback(memory))
-            )
+            records = await service.read_sound(_records)
             known = await service.read(lambda memory: prospects(memory.settings))
-            qmd, fallback = await service.read(_qmd, answering=True)
+            qmd, fallback = await service.read(
+                lambda memory: (known_of(memory.settings), memory.fallback()), answering=True
+            )
         except OpenClawMemError as error:
             self.update(trouble=str(error))
             return
@@ -113,15 +112,13 @@ class ProvidersPresenter(Presenter[ChainState]):
         elif qmd is not None:
             links = (_qmd_link(None), *links)
         self.update(
+            **records,
             links=links,
-            usage=tuple(usage),
-            caches=caches,
             at=service.clock(),
             trouble="",
             qmd=qmd,
             qmd_command=service.settings.qmd.command or "",
             prospects=known,
-            last_fallback=last,
             fallback=None if fallback is not None and fallback.origin == "qmd" else fallback,
             simulated=bool(service.faults),
         )

@@ -19,8 +19,8 @@ from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Reading
-from openclaw_mem_tui.screen import key_hint
 from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.frames import key_hint
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
 
@@ -31,18 +31,15 @@ if TYPE_CHECKING:
 _NAMES = tuple(FAULTS)
 
 READING: Reading = (
-    "Legend",
-    (
-        ("● active", "used by searches now"),
-        ("○ ready", "ready for use, or used in addition"),
-        ("✗ paused", "failed; retry at the shown time"),
-        ("· not selected", "not in use; the reason is shown"),
-        ("primary", "whose vectors are searched"),
-        ("fallback", "used when the primary fails"),
-        ("also", "its vectors are kept too, for comparison"),
-        ("BM25", "keyword search, with vectors or alone"),
-        ("backend", "the external qmd, with its own vectors"),
-    ),
+    ("● active", "used by searches now"),
+    ("○ ready", "ready for use, or used in addition"),
+    ("✗ paused", "failed; retry at the shown time"),
+    ("· not selected", "not in use; the reason is shown"),
+    ("primary", "whose vectors are searched"),
+    ("fallback", "used when the primary fails"),
+    ("also", "its vectors are kept too, for comparison"),
+    ("BM25", "keyword search, with vectors or alone"),
+    ("backend", "the external qmd, with its own vectors"),
 )
 
 
@@ -57,7 +54,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
     """Drawn from the view of the search too. Where there is one column, the list with the focus and the pane
     that goes with it are shown."""
 
-    WHERE, OPENED_BY, READING = "providers", "show_providers", READING
+    WHERE, reading = "providers", READING
     OF_CONFIGURED = False
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("providers")  # type: ignore[assignment]
@@ -65,7 +62,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
 
     def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
         super().__init__(search, lab, ProvidersPresenter(search.service))
-        self.chain: WrappedTable[Sequence[ProviderState]] = WrappedTable(_CHAIN, id="chain")
+        self.chain: WrappedTable[Sequence[ProviderState]] = WrappedTable(_CHAIN, id="chain", classes="listed")
         self.faults: WrappedTable[str] = WrappedTable(_FAULTS, id="faults", classes="listed")
         self.link_pane, self.last = Pane(id="link", classes="pane"), Pane(id="last", classes="pane")
         self.use_lists(self.link_pane, self.chain, self.faults)
@@ -76,9 +73,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
     def body(self) -> ComposeResult:
         with Container(id="providers-body"):
             with Vertical(id="providers"):
-                with Vertical(id="chain-box", classes="listed"):
-                    yield Pane(id="chain-head")
-                    yield self.chain
+                yield self.chain
                 yield self.link_pane
             with Vertical(id="trials"):
                 yield self.faults
@@ -105,9 +100,8 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
     def draw_body(self) -> None:
         view, activity, state = self.search.view, self.search.activity, self.presenter.state
         rows = render.grouped(state.links)
-        self.query_one("#chain-head", Pane).show(lambda cells: [render.header(cells)])
         alone = self.has_class("-tiny") or self.has_class("-flat")
-        self.chain.show_wrapped(rows, partial(render.link_row, state, alone))
+        self.chain.show_wrapped(rows, partial(render.link_row, state, alone), head=render.header)
         self.faults.show_wrapped(_NAMES, partial(render.fault_rows, view.faults))
         self.label(self.last, "last query with this fault" if view.shown_faults else "last query")
         height = 0 if self.narrow else self.size.height
@@ -119,8 +113,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
             wanted = ("backend", "primary")
             self.chain.point_at(next((row for row in rows if row[0].role in wanted), ()))
         other = (f" · {key_hint('next_list', name)}" * self.narrow for name in ("faults", "providers"))
-        box = self.query_one("#chain-box")
-        self.label(box, "providers", key_hint("probe", "probe") + next(other))
+        self.label(self.chain, "providers", key_hint("probe", "probe") + next(other))
         clears = key_hint("clear_faults", "reset all") if view.shown_faults else ""
         faults = fmt.join((key_hint("toggle_fault", "on/off"), clears))
         self.label(self.faults, "simulated faults", faults + next(other))

@@ -15,7 +15,8 @@ from openclaw_mem_tui.features.search.render import preview as render
 from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, nudged
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.screen import key_hint
+from openclaw_mem_tui.render.choices import Choice
+from openclaw_mem_tui.widgets.frames import key_hint
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Candidate, Row
@@ -26,11 +27,14 @@ _NO_HIT = "no hit is selected"
 
 
 class Actions:
-    """A group: its ``action_*`` methods become actions of the screen."""
+    """A group: its ``action_*`` methods become actions of the screen, where Textual looks them up by name."""
 
     def __init__(self, screen: SearchScreen) -> None:
         self._screen, self._search = screen, screen.search
         self._hits, self._preview = screen.hits, screen.preview
+        for name in vars(type(self)):
+            if name.startswith("action_"):
+                setattr(screen, name, getattr(self, name))
 
     def _has_hits(self) -> bool:
         """Whether there is an answer; says so when there is none."""
@@ -82,19 +86,16 @@ class QueryActions(Actions):
         history = self._search.history
         history.add(self._search.view.query)
 
-        def ask(picked: str | None) -> None:
-            if picked is not None:
-                self._screen.query_line.value = picked
-                self._hits.focus()
-
-        from openclaw_mem_tui.render.choices import Choice
-        from openclaw_mem_tui.widgets.dialogs import PickScreen
+        def ask(picked: str) -> None:
+            self._screen.query_line.value = picked
+            self._hits.focus()
 
         def find(text: str) -> list[Choice]:
             return [Choice(query, fmt.inert(query, 300)) for query in history.matching(text)]
 
-        picker = PickScreen("history", find, filtered=True, empty="no earlier query matches")
-        self._screen.app.push_screen(picker, ask)
+        from openclaw_mem_tui.widgets.dialogs import pick
+
+        pick(self._screen, "history", find, ask, filtered=True, empty="no earlier query matches")
 
     def action_start_anew(self) -> None:
         self._screen.query_line.value = ""
@@ -113,8 +114,7 @@ class QueryActions(Actions):
         if not self._search.service.is_open:
             return
         from openclaw_mem_engine.api import scope_decision
-        from openclaw_mem_tui.render.choices import Choice
-        from openclaw_mem_tui.widgets.dialogs import PickScreen
+        from openclaw_mem_tui.widgets.dialogs import pick
 
         settings, now = self._search.service.settings, self._search.view.session_key
         chats = (f"agent:{settings.agent}:{chat}" for chat in ("telegram:group:1", "discord:channel:1"))
@@ -132,11 +132,11 @@ class QueryActions(Actions):
                 )
             return made
 
-        def ask(picked: str | None) -> None:
-            if picked is not None and self._search.ask_as(picked):
+        def ask(picked: str) -> None:
+            if self._search.ask_as(picked):
                 self._screen.search_soon(0.0)
 
-        self._screen.app.push_screen(PickScreen("session key", find, filtered=True), ask)
+        pick(self._screen, "session key", find, ask, filtered=True)
 
     def action_cancel(self) -> None:
         if not self._screen.cancel_work():
@@ -282,7 +282,7 @@ class NoteActions(Actions):
         if when_answered(self._screen, self.action_copy_location):
             return
         if (passage := self._hits.passage) is not None:
-            self._screen.app.copy(passage.location)  # type: ignore[attr-defined]
+            self._screen.copy(passage.location)
         else:
             self._search.say(_NO_HIT)
 
@@ -292,7 +292,7 @@ class NoteActions(Actions):
         row = self._hits.selected
         if row is not None and (result := self._search.view.result(row.chunk_id)) is not None:
             session, mode = self._search.view.session_key, self._preview.citations or "auto"
-            self._screen.app.copy(agent_text(result, mode, session), "the snippet")  # type: ignore[attr-defined]
+            self._screen.copy(agent_text(result, mode, session), "the snippet")
         else:
             self._search.say(_NO_HIT if row is None else "nothing to copy: this chunk is not returned")
 

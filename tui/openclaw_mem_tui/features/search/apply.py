@@ -23,7 +23,7 @@ from openclaw_mem_engine.api import (
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, diff_lines, line, wrapped
-from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
+from openclaw_mem_tui.widgets.dialogs import confirm
 
 if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.screen import SearchScreen
@@ -56,11 +56,8 @@ async def offer(screen: SearchScreen) -> None:
         search.say(f"no knob differs from the configuration; ours is {fmt.inert(str(settings.own_file))}")
         return
 
-    def decided(sure: bool | None) -> None:
-        if sure:
-            screen.run_in(partial(_write, screen, settings, edit), "apply")
-
-    screen.app.push_screen(ConfirmScreen(_TITLES[edit.kind], partial(_shown, edit), edit.kind), decided)
+    write = partial(screen.run_in, partial(_write, screen, settings, edit), "apply")
+    confirm(screen, _TITLES[edit.kind], partial(_shown, edit), edit.kind, write)
 
 
 def _proposed(

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine import api
-from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features.search.baseline import Baseline
-from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import View
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Pool, Row, Trace
-    from openclaw_mem_tui.features.search.presenter import SearchPresenter
 
 #: Stage of a row that the baseline returned and the shown run did not even find.
 GONE = "gone"
@@ -82,19 +79,6 @@ def swaps(view: View) -> bool:
         and not view.other_backend
         and view.baseline_knobs != view.knobs
     )
-
-
-def swap(search: SearchPresenter) -> bool:
-    """Show the baseline's knobs, and make the shown run the baseline. True when a search is needed."""
-    view, knobs = search.view, search.view.baseline_knobs
-    if not swaps(view):
-        other = f"is of {view.other_backend}: {key_of('backend')} switches the backend"
-        same = other if view.other_backend else "has the same knobs"
-        search.say(f"nothing to swap: the baseline {same}" if view.answers else "there is no run to swap yet")
-        return False
-    searches = search.swap()
-    search.say(f"{changed_words(view.knobs, knobs)}; {key_of('swap')} swaps back")
-    return searches
 
 
 def answered_by(pool: Pool) -> str:

@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len, get_character_cell_size
 
 from openclaw_mem_engine.api import Answer, fragment, private_folder, redacted, trace_markdown
-from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.choices import Choice
 
 if TYPE_CHECKING:
     from textual.app import App
+
+    from openclaw_mem_tui.features.search.presenter import SearchPresenter
+    from openclaw_mem_tui.features.search.screen import SearchScreen
 
 SUFFIX = {"json": ".json", "markdown": ".md", "svg": ".svg", "config": ".json5"}
 
@@ -143,12 +146,21 @@ def write(folder: Path, name: str, text: str) -> Path:
     raise OSError(f"{folder} holds too many files named {stem}.")
 
 
-def offer_export(app: App[int], search: SearchPresenter) -> None:
-    """Let the user pick a kind; write a new file and say where it is."""
-    from openclaw_mem_tui.render.choices import Choice
-    from openclaw_mem_tui.widgets.dialogs import PickScreen
+def save(search: SearchPresenter, kind: str, text: str, before: str = "") -> None:
+    """Write an export of the present query, and say where it is, with what was done ``before``."""
+    name = file_name(search.view.query, time.strftime("%Y%m%d-%H%M%S"), kind)
+    try:
+        path = write(Path(search.service.settings.data_dir) / "exports", name, text)
+        search.say(f"{before}wrote {path}")
+    except OSError as error:
+        search.say(f"{before}nothing was written: {error}")
 
-    view = search.view
+
+def offer_export(lab: SearchScreen) -> None:
+    """Let the user pick a kind; write a new file and say where it is."""
+    from openclaw_mem_tui.widgets.dialogs import pick
+
+    search, view, app = lab.search, lab.search.view, lab.app
     if view.trace is None or not view.answers:
         search.say("there is no result to export yet")
         return
@@ -162,18 +174,10 @@ def offer_export(app: App[int], search: SearchPresenter) -> None:
         Choice("config", "Configuration", f"knobs to paste into openclaw.json, also copied ({changes})", "c"),
     ]
 
-    def export(picked: str | None) -> None:
-        if picked is None:
-            return
+    def export(picked: str) -> None:
         text = svg if picked == "svg" else _MAKERS[picked](view)
-        name = file_name(view.query, time.strftime("%Y%m%d-%H%M%S"), picked)
-        try:
-            path = write(Path(search.service.settings.data_dir) / "exports", name, text)
-        except OSError as error:
-            search.say(f"nothing was written: {error}")
-        else:
-            if picked == "config":
-                app.copy_to_clipboard(text)
-            search.say(f"{'copied; wrote' if picked == 'config' else 'wrote'} {path}")
+        if picked == "config":
+            app.copy_to_clipboard(text)
+        save(search, picked, text, "copied; " * (picked == "config"))
 
-    app.push_screen(PickScreen("export", lambda _: choices), export)
+    pick(lab, "export", lambda _: choices, export)

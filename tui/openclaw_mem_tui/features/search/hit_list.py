@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.style import Style
 from textual import events
@@ -13,7 +13,7 @@ from textual import events
 from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.baseline import same_lines
 from openclaw_mem_tui.features.search.render import funnel, groups, hits, legend
-from openclaw_mem_tui.features.search.start_page import Suggestions
+from openclaw_mem_tui.features.search.start_page import Suggestions, landing, suggested
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, text_of, width
@@ -23,6 +23,7 @@ from openclaw_mem_tui.widgets.lists import CursorList, Rows, has_words
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Row
+    from openclaw_mem_tui.features.search.presenter import SearchPresenter
 
 #: The pane from which on what is returned takes two lines, in cells and lines.
 _TWO_CELLS, _TWO_LINES = 66, 18
@@ -35,18 +36,10 @@ class HitList(CursorList):
     HELP = "Returned chunks, best first; below the rule, what is not returned, with the reason."
     CAN_FILTER, DRAWS_ITEMS = True, False
 
-    def __init__(
-        self,
-        landing: Callable[[Suggestions, int, int], Sequence[Sequence[Any]]],
-        suggested: Callable[[], Suggestions],
-        *,
-        id: str | None = None,
-    ) -> None:
-        """``landing`` draws what is shown before there is a query: lines above rows, the lines of each row,
-        and lines below them, for a width and a height; its rows are those of ``suggested``."""
-        super().__init__(id=id, classes="listed")
-        self._maker = lambda cells, _: Rows(*landing(self._suggestions(), cells, self.size.height))
-        self._suggested = suggested
+    def __init__(self, search: SearchPresenter) -> None:
+        super().__init__(id="hits", classes="listed")
+        self._maker = lambda cells, _: Rows(*landing(search, self._suggestions(), cells, self.size.height))
+        self._suggested = partial(suggested, search)
         self.view: View | None = None
         self.marker = Marker.of(None)
         self.mode: Columns = "scores"
@@ -119,11 +112,14 @@ class HitList(CursorList):
 
     @property
     def passage(self) -> Expected | None:
-        """The line of the selected row that says most about the query: what its keys are about."""
-        from openclaw_mem_tui.features.why_not.picker import passage_of  # not needed for the first frame
-
-        row, view = self.selected, self.view
-        return None if row is None or view is None else passage_of(view, row)
+        """What the keys of the selected row are about: its best line, else the one with most words of the
+        query."""
+        if (row := self.selected) is None or self.view is None:
+            return None
+        number, found = row.shown.best_line, self.view.candidate(row.chunk_id)
+        if number is None and found is not None:
+            number = self.marker.best(found).number
+        return api.Expected(row.path, number or row.start_line)
 
     def _arrange(self, chosen: Row | None) -> None:
         """Which row or rule is on which line, whatever the width; the cursor to ``chosen``, or near to where
@@ -133,7 +129,10 @@ class HitList(CursorList):
         self._total = sum(len(group.rows) for group in self._groups)
         if self.wanted:
             left = (
-                group._replace(rows=list(filter(self._is_wanted, group.rows)), of=len(group.rows))
+                group._replace(
+                    rows=[row for row in group.rows if has_words(self._text_of(row), self.wanted)],
+                    of=len(group.rows),
+                )
                 for group in self._groups
             )
             self._groups = [group for group in left if group.rows or group.hidden or not group.title]
@@ -172,9 +171,6 @@ class HitList(CursorList):
         """Path and text of its chunk, in lower case."""
         found = self.view.candidate(row.chunk_id) if self.view is not None else None
         return f"{row.path} {found.text if found is not None else ''}".lower()
-
-    def _is_wanted(self, row: Row) -> bool:
-        return has_words(self._text_of(row), self.wanted)
 
     def words_at(self, at: int) -> str:
         return " ".join(self._suggestions()[at]).lower() if self._is_start else self._text_of(self.rows[at])

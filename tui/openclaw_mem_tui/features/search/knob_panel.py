@@ -30,8 +30,8 @@ class KnobPanel(Table[str]):
         direction: int
         large: bool = False
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__(id="knobs")
         self.cursor = KNOB_NAMES.index("min_score")
         # The cursor moves also before the panel is drawn for the first time.
         self._items = KNOB_NAMES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import Knobs, parse_settings
 from openclaw_mem_tui.bindings import key
@@ -17,39 +17,18 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, balanced, cut, fit, line, width
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Row
+    from openclaw_mem_engine.api import Row, SuggestedQuery
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
     from openclaw_mem_tui.features.search.screen import SearchScreen
-
-
-class Lesson(Protocol):
-    """A suggested query of the demo (``SuggestedQuery``): ``settings`` are the knobs of the shown run,
-    ``against`` those of its baseline, both as ``knob=value``; ``backend`` is asked ("": the configured
-    one); ``quote`` is of the passage that it is about ("": the best one that only the baseline returns)."""
-
-    @property
-    def query(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def lesson(self) -> str: ...
-    @property
-    def settings(self) -> Sequence[str]: ...
-    @property
-    def against(self) -> Sequence[str]: ...
-    @property
-    def backend(self) -> str: ...
-    @property
-    def quote(self) -> str: ...
 
 
 #: Lines that the screen has for a lesson.
 MOST_LINES = 4
 #: The lessons in their order.
-Guide = Sequence[Lesson]
+Guide = Sequence["SuggestedQuery"]
 
 
-def with_lesson(view: View, lesson: Lesson) -> View:
+def with_lesson(view: View, lesson: SuggestedQuery) -> View:
     """The view that asks a lesson's query with its knobs, against its baseline. Raises UsageError."""
     knobs = _with_settings(view.defaults, lesson.settings)
     against = _with_settings(view.defaults, lesson.against)
@@ -57,14 +36,14 @@ def with_lesson(view: View, lesson: Lesson) -> View:
     return asked(view, lesson.query)
 
 
-def left_lesson(view: View, lesson: Lesson) -> View:
+def left_lesson(view: View, lesson: SuggestedQuery) -> View:
     """Another query was asked: the lesson's baseline is removed, and its knobs too unless they were
     changed."""
     knobs = view.defaults if _is_taught(view, lesson) else view.knobs
     return replace(view, knobs=knobs, against=None, baseline=None)
 
 
-def _is_taught(view: View, lesson: Lesson) -> bool:
+def _is_taught(view: View, lesson: SuggestedQuery) -> bool:
     """Whether the knobs are those of the lesson, or of its baseline."""
     return view.knobs in [_with_settings(view.defaults, made) for made in (lesson.settings, lesson.against)]
 
@@ -135,7 +114,7 @@ def lesson_lines(guide: Guide, number: int, view: View, cells: int) -> list[Line
     return [lesson_title(guide, number, view, cells), *shown]
 
 
-def lesson_text(lesson: Lesson, cells: int) -> list[Line]:
+def lesson_text(lesson: SuggestedQuery, cells: int) -> list[Line]:
     """What it says, in full."""
     return balanced(line("   ", fmt.numbers(fmt.inert(lesson.lesson))), cells, 3)
 

@@ -266,13 +266,13 @@ class SearchPresenter(Presenter[View]):
     async def switch_backend(self) -> None:
         """Let the other one of ``BACKENDS`` answer; the shown answer becomes the baseline."""
         name, before = next(known for known in BACKENDS if known != self.view.backend), self.view.backend
-        if await self._use_backend(name):
+        if await self.use_backend(name):
             if self.view.query.strip():
                 await self.search(0.0)
             compared = f"; the run of {before} is the baseline" if self.view.other_backend else ""
             self.say(f"backend: {name}{compared}")
 
-    async def _use_backend(self, name: str) -> bool:
+    async def use_backend(self, name: str) -> bool:
         """Let a backend answer from now on; its index is synced first. The configuration stays as it is.
         False, with the reason on the screen, when it cannot be opened."""
         if not self.service.is_open:
@@ -296,16 +296,8 @@ class SearchPresenter(Presenter[View]):
         await self.sync.read_status()
         return True
 
-    async def use_backend_of_lesson(self, number: int) -> bool:
-        """Let the backend of a lesson answer. False as for ``_use_backend``."""
-        wanted = self._backend_of(number)
-        return wanted == self.view.backend or await self._use_backend(wanted)
-
-    def needs_backend(self, number: int) -> bool:
-        """Whether a lesson asks another backend than the one that answers."""
-        return self.guide is not None and self._backend_of(number) != self.view.backend
-
-    def _backend_of(self, number: int) -> str:
+    def backend_of(self, number: int) -> str:
+        """The backend that a lesson asks."""
         return (self.guide[number].backend if self.guide else "") or self.service.configured_backend
 
     # -- simulated faults ---------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from openclaw_mem_tui.features.search.state import Citations, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span
 from openclaw_mem_tui.render.terms import Marker
-from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
-from openclaw_mem_tui.widgets.frames import markup
+from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.widgets.frames import key_hint, markup
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ class Preview(Pane):
 
     HELP = "The text of the selected chunk."
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id, classes="pane")
+    def __init__(self) -> None:
+        super().__init__(id="preview", classes="pane")
         self.kind: Kind = "snippet"
         self.citations: Citations | None = None
         #: The query and the line of a note that was asked about: its chunk opens on that line.

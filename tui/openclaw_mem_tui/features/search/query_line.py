@@ -37,9 +37,9 @@ class QueryLine(Input):
         Binding("ctrl+r", "screen.history", "query history", show=False),
     ]
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__(
-            placeholder="search the memory", id=id, compact=True, select_on_focus=False, max_length=2_000
+            placeholder="search the memory", id="query", compact=True, select_on_focus=False, max_length=2_000
         )
         self.cursor_blink = False
         #: Whether its key was pressed while it was empty.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from openclaw_mem_tui.features.search import comparison
+from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features.search.actions import Actions, HitActions, NoteActions, QueryActions
+from openclaw_mem_tui.features.search.comparison import swaps
+from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.why_not.actions import WhyNotActions
+from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.sync_controller import Job
 
 
@@ -19,15 +22,23 @@ class RunActions(Actions):
             self._screen.search_soon(0.0)
 
     def action_swap(self) -> None:
-        if comparison.swap(self._search):
-            self._screen.search_soon(0.0)
+        view, knobs = self._search.view, self._search.view.baseline_knobs
+        if swaps(view):
+            if self._search.swap():
+                self._screen.search_soon(0.0)
+            self._search.say(f"{changed_words(view.knobs, knobs)}; {key_of('swap')} swaps back")
+        elif view.answers:
+            other = f"is of {view.other_backend}: {key_of('backend')} switches the backend"
+            same = other if view.other_backend else "has the same knobs"
+            self._search.say(f"nothing to swap: the baseline {same}")
+        else:
+            self._search.say("there is no run to swap yet")
 
     def action_guide(self) -> None:
         guide = self._search.guide
         if guide is None:
             return
-        from openclaw_mem_tui.render.choices import Choice
-        from openclaw_mem_tui.widgets.dialogs import PickScreen
+        from openclaw_mem_tui.widgets.dialogs import pick
 
         titles = [(f"{number:2}  {lesson.title}", lesson.query) for number, lesson in enumerate(guide, 1)]
         # Half of a narrow screen is too little for a title: there the query gives way to it.
@@ -35,13 +46,12 @@ class RunActions(Actions):
             titles = [(" · ".join(texts), "") for texts in titles]
         choices = [Choice(str(at), title, query) for at, (title, query) in enumerate(titles)]
 
-        def load(picked: str | None) -> None:
-            if picked is not None:
-                self._ask_lesson(int(picked))
-                self._hits.focus()
+        def load(picked: str) -> None:
+            self._ask_lesson(int(picked))
+            self._hits.focus()
 
         start = self._search.lesson_at or 0
-        self._screen.app.push_screen(PickScreen("demo lessons", lambda _: choices, start=start), load)
+        pick(self._screen, "demo lessons", lambda _: choices, load, start=start)
 
     def _ask_lesson(self, number: int) -> None:
         self._search.say("")  # what was said is of the view before
@@ -56,7 +66,7 @@ class RunActions(Actions):
     def action_export(self) -> None:
         from openclaw_mem_tui.features.search.export import offer_export
 
-        offer_export(self._screen.app, self._search)
+        offer_export(self._screen)
 
     def action_sync(self) -> None:
         self._screen.resync(Job(tails=True))

@@ -23,18 +23,17 @@ from openclaw_mem_tui.features.search.query_line import QueryLine
 from openclaw_mem_tui.features.search.render import above, legend
 from openclaw_mem_tui.features.search.render.knobs import hint
 from openclaw_mem_tui.features.search.run_actions import GROUPS
-from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, landing, suggested, takes_back
+from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, takes_back
 from openclaw_mem_tui.features.search.state import View, same_rows, turned
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import Line, Reading
-from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
+from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.edges import FRAME_S, KeyBar
+from openclaw_mem_tui.widgets.frames import frame_of, key_hint
 from openclaw_mem_tui.widgets.line_view import Brief, Pane
 from openclaw_mem_tui.widgets.lists import CursorList
 
-#: Seconds between frames of the spinner, while something runs.
-_FRAME = 0.12
 #: Seconds of waiting after which rows of an older query are dimmed; sooner would flicker at every key.
 _STALE_AFTER = 0.15
 
@@ -42,23 +41,24 @@ _STALE_AFTER = 0.15
 class SearchScreen(WorkbenchScreen):
     """One frozen ``View`` drives everything that is drawn; ``activity`` drives the edges."""
 
-    WHERE, OPENED_BY = "search", "show_search"
+    WHERE = "search"
     #: Beside panes, the list has room for the columns that it has in one column of 80 cells.
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (118, "-wide")]  # noqa: RUF012
     BINDINGS = bindings("search")  # type: ignore[assignment]
 
     def __init__(self, search: SearchPresenter, initial_query: str = "") -> None:
         super().__init__(search)
-        self.query_line = QueryLine(id="query")
-        self.hits = HitList(partial(landing, search), partial(suggested, search), id="hits")
+        self.query_line = QueryLine()
+        self.hits = HitList(search)
         self.waterfall = Waterfall(id="waterfall", classes="pane")
-        self.preview = Preview(id="preview")
-        self.knob_panel = KnobPanel(id="knobs")
+        self.preview = Preview()
+        self.knob_panel = KnobPanel()
         self.hint, self.verdict = Pane(id="hint"), Pane(id="verdict")
         self.lesson, self.strip, self.funnel = Pane(id="lesson"), Pane(id="strip"), Pane(id="funnel")
         self.notes, self.status_line = Brief(4, id="notes"), Pane(id="status")
         self.status_line.show(lambda cells: [status.status(search.view, search.activity, cells, self._frame)])
-        self.add_actions(*(group(self) for group in GROUPS))
+        for group in GROUPS:
+            group(self)
         self._looks = bool(initial_query)  # at hits, before typing
         self._initial_query, self._frame = initial_query or search.remembered.query, 0
         self._clock: Timer | None = None
@@ -80,7 +80,7 @@ class SearchScreen(WorkbenchScreen):
 
     def on_mount(self) -> None:
         self.watch(self.hits, "scroll_y", self.label_hits, init=False)
-        self._clock = self.set_interval(_FRAME, self._tick)
+        self._clock = self.set_interval(FRAME_S, self._tick)
         if self._initial_query:
             self.query_line.put(self._initial_query)
             self.search.ask(self._initial_query)
@@ -154,16 +154,18 @@ class SearchScreen(WorkbenchScreen):
 
     def load_lesson(self, number: int) -> None:
         """Ask a lesson's query with its knobs, against its baseline; of its backend, once that is there."""
-        if self.search.needs_backend(number):
-            self.run_in(partial(self._load_with_backend, number), "backend")
+        backend = self.search.backend_of(number)
+
+        async def switch() -> None:
+            if await self.search.use_backend(backend):
+                self.load_lesson(number)
+
+        if backend != self.search.view.backend:
+            self.run_in(switch, "backend")
         elif self.search.load_lesson(number):
             self._lesson_opens = True
             self.query_line.put(self.search.view.query)
             self.search_soon(0.0)
-
-    async def _load_with_backend(self, number: int) -> None:
-        if await self.search.use_backend_of_lesson(number):
-            self.load_lesson(number)
 
     # -- state to screen ----------------------------------------------------------------------------------
 
@@ -243,7 +245,7 @@ class SearchScreen(WorkbenchScreen):
         bar.rename("ask" if is_blank(self.search) else "snippet" if self.preview.kind == "get" else "", "get")
         bar.rename("hide" if self.hits.dropped else "show", "dropped")
         does = "close" if self.focused is self.knob_panel else "go here"
-        self.label(self.frame_of(self.knob_panel), "knobs", key_hint("knobs", does))
+        self.label(frame_of(self.knob_panel), "knobs", key_hint("knobs", does))
 
     def label_hits(self) -> None:
         said = " · ".join((*self.hits.said, key_hint("columns", f"columns: {self.hits.mode}")))
@@ -319,8 +321,9 @@ class SearchScreen(WorkbenchScreen):
             return ("start" if self.hits.asks else "blank") if is_blank(self.search) else "query"
         return "knobs" if self.focused is self.knob_panel else "search"
 
-    def reading(self) -> Reading:
-        return ("Legend", legend.legend(self.search.view.trace))
+    @property
+    def reading(self) -> Reading:  # type: ignore[override]
+        return legend.legend(self.search.view.trace)
 
     def messages(self, cells: int) -> list[Line]:
         return [*over_hits(self.search, cells, full=True), *super().messages(cells)]
@@ -342,9 +345,5 @@ class SearchScreen(WorkbenchScreen):
     async def _chosen(self) -> None:
         await self.run_action("get")
 
-    @on(KnobPanel.Turned)
-    def _turned(self, event: KnobPanel.Turned) -> None:
+    def on_knob_panel_turned(self, event: KnobPanel.Turned) -> None:
         self.tune(turned(self.search.view, event.name, event.direction, event.large))
-
-    def on_descendant_focus(self) -> None:
-        self.draw_keys()

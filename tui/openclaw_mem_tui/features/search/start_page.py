@@ -70,10 +70,8 @@ class StartPage(NamedTuple):
 
 def read(memory: Memory, now: float) -> StartPage:
     """Headings of the most recent daily notes and of others, of a note without one of several words its first
-    line. Lines that
-    other notes have too, as those of a template, come last; of lines that differ in numbers there is the
-    first. And the last examination of the log, unless the index was rebuilt since. Reads a few notes; raises
-    OpenClawMemError."""
+    line. Lines that other notes have too, as those of a template, come last; of lines that differ in numbers
+    there is the first. And the last examination of the log, unless the index was rebuilt since."""
     paths = memory.paths()
     dated = sorted((path for path in paths if re.search(r"\d{4}-\d\d-\d\d", path)), reverse=True)
     recent, older = dated[: _MOST // 2], dated[_MOST // 2 : _MOST]

@@ -41,11 +41,9 @@ class View:
     the memory without faults; else ``other_pool`` is that of the baseline's knobs, where they need their own.
     ``expected`` passages are reported in every answer to the query of each ("": to any); ``earlier`` is the
     answer to the same query before. ``backend`` answers; ``scoring``: rerank scores of the shown rows are on
-    their way. ``settings`` decide
-    how an answer of the built-in index is ranked when another backend is configured (None: as any), and which
-    values stay with another profile (None: none).
-    ``session_key`` is that of the session that asks, which scope and citations depend on ("": a direct chat).
-    """
+    their way. ``settings`` decide how an answer of the built-in index is ranked when another backend is
+    configured (None: as any), and which values stay with another profile (None: none). ``session_key`` is
+    that of the session that asks, which scope and citations depend on ("": a direct chat)."""
 
     defaults: Knobs
     knobs: Knobs

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
 
 from openclaw_mem_engine.api import (
     CancelToken,
@@ -27,20 +26,27 @@ from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.service import Service
 
-Zoom = Literal["session", "day", "hour"]
-Group = Literal["all", "flushes", "missed", "problems", "writes", "searches", "index"]
 _OF_INDEX = frozenset({"sync", "rebuild", "fallback", "recovered", "search-failed", "denied"})
-#: Which events each filter shows.
-GROUPS: dict[Group, Callable[[Moment], bool]] = {
-    "all": lambda _: True,
-    "flushes": lambda moment: moment.kind in ("flush", "compaction", "snapshot"),
-    "missed": lambda moment: moment.is_missed,
-    "problems": lambda moment: moment.is_missed or moment.state in ("skipped", "failed", "killed"),
-    "writes": lambda moment: bool(moment.writes),
-    "searches": lambda moment: moment.kind in ("search", "search-failed"),
-    "index": lambda moment: moment.kind in _OF_INDEX,
+#: Which events each filter shows, in words and as a test.
+GROUPS: dict[str, tuple[str, Callable[[Moment], bool]]] = {
+    "all": ("everything", lambda _: True),
+    "flushes": (
+        "flushes, compactions, snapshots",
+        lambda moment: moment.kind in ("flush", "compaction", "snapshot"),
+    ),
+    "missed": ("compactions without a flush before them", lambda moment: moment.is_missed),
+    "problems": (
+        "missed, skipped and failed ones",
+        lambda moment: moment.is_missed or moment.state in ("skipped", "failed", "killed"),
+    ),
+    "writes": ("changes of memory files", lambda moment: bool(moment.writes)),
+    "searches": (
+        "the agent's own searches, and failed ones",
+        lambda moment: moment.kind in ("search", "search-failed"),
+    ),
+    "index": ("syncs, rebuilds, fallbacks, failures", lambda moment: moment.kind in _OF_INDEX),
 }
-ZOOMS: tuple[Zoom, ...] = ("session", "day", "hour")
+ZOOMS = ("session", "day", "hour")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +61,8 @@ class TimelineState:
     missed: int = 0
     skipped: int = 0
     chosen: Session | None = None
-    group: Group = "all"
-    zoom: Zoom = "session"
+    group: str = "all"
+    zoom: str = "session"
     moments: tuple[Moment, ...] = ()
     days: tuple[FileDay, ...] = ()
     shown: Write | Moment | None = None
@@ -96,7 +102,7 @@ class TimelinePresenter(Presenter[TimelineState]):
             now = self.service.clock()
             skipped = sum(moment.state == "skipped" for moment in whole.moments)
             flushes = {"missed": whole.missed, "skipped": skipped}
-            self._choose(whole=whole, sessions=sessions, **flushes, chosen=chosen, at=now, trouble="")
+            self.choose(whole=whole, sessions=sessions, **flushes, chosen=chosen, at=now, trouble="")
         finally:
             self.update(reading=False)
 
@@ -132,18 +138,12 @@ class TimelinePresenter(Presenter[TimelineState]):
         if self.state.shown == shown:
             self.update(change=change)
 
-    def choose(self, session: Session | None) -> None:
-        """Show only what happened in this session; None: everything."""
-        self._choose(chosen=session, said="")
-
-    def show_group(self, group: Group) -> None:
-        self._choose(group=group, said="")
-
     def turn_zoom(self) -> None:
         zoom = ZOOMS[(ZOOMS.index(self.state.zoom) + 1) % len(ZOOMS)]
         self.update(zoom=zoom, said="")
 
-    def _choose(self, **changes: object) -> None:
+    def choose(self, **changes: object) -> None:
+        """Show another ``group`` of events, or those of another session (``chosen``; None: of all)."""
         state = replace(self.state, **changes)  # type: ignore[arg-type]
         found = (
             state.chosen.moments[::-1]
@@ -152,7 +152,7 @@ class TimelinePresenter(Presenter[TimelineState]):
             if state.whole is not None
             else ()
         )
-        moments = tuple(filter(GROUPS[state.group], found))
+        moments = tuple(filter(GROUPS[state.group][1], found))
         self.update(**changes, moments=moments, days=tuple(by_file_and_day(found)))
 
 

@@ -42,7 +42,6 @@ _KIND, _PEAK, _MISSED = 11, 6, 7
 _DAYS = 19
 #: Phrases of what happened end before these; a row has as many whole ones as there is room for.
 _ENDS = re.compile(r"[,;:] | \(")
-_CHART_ROWS = 5
 
 
 def mark_of(moment: Moment) -> tuple[str, str, str]:

@@ -19,9 +19,8 @@ from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.render.spans import Reading
-from openclaw_mem_tui.screen import key_hint
-from openclaw_mem_tui.widgets.dialogs import PickScreen
-from openclaw_mem_tui.widgets.frames import markup
+from openclaw_mem_tui.widgets.dialogs import pick
+from openclaw_mem_tui.widgets.frames import key_hint, markup
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 
@@ -29,21 +28,18 @@ if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 READING: Reading = (
-    "Legend",
-    (
-        ("▁▄▆", "tokens in the window, over the time of the session; yellow: above the flush threshold"),
-        ("█ red", "above the flush threshold, where a compaction missed its flush"),
-        ("┄", "the flush threshold: the number of tokens at which a flush is due"),
-        ("compaction", "the older part of a conversation is replaced by a summary"),
-        ("flush", "before that a model is asked what to keep, and its answer is written to a note"),
-        ("● flush", "wrote to a note"),
-        ("○ no reply", "NO_REPLY: the model stored nothing"),
-        ("! skipped", "was due and did not run; the details show the reason"),
-        ("▼", "a compaction; ✗ MISSED: without a flush before it"),
-        ("◆ + ?", "snapshot, write, the agent's own search"),
-        ("~", "estimated from the length of the transcript"),
-        ("2025-12-10", "a day of another year than the newest event; the details have the time"),
-    ),
+    ("▁▄▆", "tokens in the window, over the time of the session; yellow: above the flush threshold"),
+    ("█ red", "above the flush threshold, where a compaction missed its flush"),
+    ("┄", "the flush threshold: the number of tokens at which a flush is due"),
+    ("compaction", "the older part of a conversation is replaced by a summary"),
+    ("flush", "before that a model is asked what to keep, and its answer is written to a note"),
+    ("● flush", "wrote to a note"),
+    ("○ no reply", "NO_REPLY: the model stored nothing"),
+    ("! skipped", "was due and did not run; the details show the reason"),
+    ("▼", "a compaction; ✗ MISSED: without a flush before it"),
+    ("◆ + ?", "snapshot, write, the agent's own search"),
+    ("~", "estimated from the length of the transcript"),
+    ("2025-12-10", "a day of another year than the newest event; the details have the time"),
 )
 _SESSIONS = "The sessions, the latest first, each with its tokens against the flush threshold."
 _EVENTS = "What happened, the newest first."
@@ -52,21 +48,12 @@ _DAYS = "Memory files by day, with the lines that were added and removed."
 _LOW, _SLIM = 20, 22
 #: Seconds of quiet before a difference is read.
 _QUIET_S = 0.08
-_ABOUT = {
-    "all": "everything",
-    "flushes": "flushes, compactions, snapshots",
-    "missed": "compactions without a flush before them",
-    "problems": "missed, skipped and failed ones",
-    "writes": "changes of memory files",
-    "searches": "the agent's own searches, and failed ones",
-    "index": "syncs, rebuilds, fallbacks, failures",
-}
 
 
 class TimelineScreen(ListScreen[TimelinePresenter]):
     """The chart too is about the row of the list with the focus."""
 
-    WHERE, OPENED_BY, READING = "timeline", "show_timeline", READING
+    WHERE, reading = "timeline", READING
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("timeline")  # type: ignore[assignment]
     HELP = "When memory was written and read, and which compactions had a flush before them."
@@ -78,7 +65,6 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         self.days: Table[FileDay] = Table(_DAYS, id="days", classes="listed")
         self.use_lists(Pane(id="moment", classes="pane"), self.events, self.sessions, self.days)
         self._opened = False
-        self._idle: frozenset[str] = frozenset()
 
     def body(self) -> ComposeResult:
         yield Pane(id="facts")
@@ -166,9 +152,6 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         write = details.first_write(moment)
         if moment is not None and (write is not None or moment.kind == "compaction"):
             self.run_in(partial(self.presenter.read_change, moment, write, _QUIET_S), "change")
-        if (idle := self.idle_keys()) != self._idle:
-            self._idle = idle
-            self.draw_keys()
 
     def on_pane_sized(self) -> None:
         super().on_pane_sized()
@@ -184,18 +167,17 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         self.presenter.turn_zoom()
 
     def action_kinds(self) -> None:
-        choices = [Choice(name, name, _ABOUT[name], name[0]) for name in GROUPS]
+        choices = [Choice(name, name, about, name[0]) for name, (about, _) in GROUPS.items()]
 
-        def show(name: str | None) -> None:
-            if name is not None:
-                moment = self.events.selected
-                self.presenter.show_group(name)  # type: ignore[arg-type]
-                self.go_to(self.events)
-                if moment is not None:
-                    self.events.point_at(moment)
+        def show(name: str) -> None:
+            moment = self.events.selected
+            self.presenter.choose(group=name, said="")
+            self.go_to(self.events)
+            if moment is not None:
+                self.events.point_at(moment)
 
         start = list(GROUPS).index(self.presenter.state.group)
-        self.app.push_screen(PickScreen("events", lambda _: choices, start=start), show)
+        pick(self, "events", lambda _: choices, show, start=start)
 
     def action_this_session(self) -> None:
         """Only the selected session, or that of the selected event; all of them when one is shown."""
@@ -209,7 +191,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
 
     def _choose(self, session: Session | None, moment: object = None) -> None:
         """Show a session, with the cursors of both lists on it and on the event."""
-        self.presenter.choose(session)
+        self.presenter.choose(chosen=session, said="")
         self.sessions.point_at(session)
         if isinstance(moment, Moment):
             self.events.point_at(moment)
@@ -234,7 +216,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
     def action_open_moment(self) -> None:
         path, query = self._path(), self._query()
         if self.at is self.sessions:
-            self.presenter.choose(self.sessions.selected)
+            self.presenter.choose(chosen=self.sessions.selected, said="")
             self.go_to(self.events)
             self.events.action_go(-self.events.cursor)
         elif query:

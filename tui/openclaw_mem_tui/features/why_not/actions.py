@@ -6,61 +6,56 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_tui.bindings import key
-from openclaw_mem_tui.features.search.actions import when_answered
+from openclaw_mem_tui.features.search.actions import Actions, when_answered
 from openclaw_mem_tui.features.search.baseline import BEFORE
 from openclaw_mem_tui.features.why_not.expect import holds, stop_any, toggle
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Knobs
-    from openclaw_mem_tui.features.search.screen import SearchScreen
 
 
-class WhyNotActions:
+class WhyNotActions(Actions):
     """The screen and the picker are loaded when they are first shown."""
-
-    def __init__(self, screen: SearchScreen) -> None:
-        self._screen = screen
 
     def action_why_not(self) -> None:
         """For the selected row; without one, for a line that is picked."""
         if when_answered(self._screen, self.action_why_not):
             return
-        hits = self._screen.hits
-        if (passage := hits.passage) is None or not self._screen.search.service.is_open:
+        hits = self._hits
+        if (passage := hits.passage) is None or not self._search.service.is_open:
             self.action_why_not_any()
         else:
             self._open(passage, hits.selected.chunk_id if hits.selected is not None else None)
 
     def action_why_not_any(self) -> None:
-        if not self._screen.search.view.query.strip():
-            self._screen.search.say("search first: why not needs a query")
-        elif self._screen.search.service.is_open:
-            from openclaw_mem_tui.features.why_not.screen import pick
+        if not self._search.view.query.strip():
+            self._search.say("search first: why not needs a query")
+        elif self._search.service.is_open:
+            from openclaw_mem_tui.features.why_not.picker import pick_passage
 
-            self._screen.run_in(partial(pick, self._screen, self._open), "pick")
+            self._screen.run_in(partial(pick_passage, self._screen, self._open), "pick")
 
     def action_expect(self) -> None:
-        search = self._screen.search
         if when_answered(self._screen, self.action_expect):
             return
-        if (passage := self._screen.hits.passage) is None:
-            search.say(f"no passage is selected: {key('why_not_any')} finds any line")
+        if (passage := self._hits.passage) is None:
+            self._search.say(f"no passage is selected: {key('why_not_any')} finds any line")
             return
-        self._screen.run_in(partial(toggle, search, passage), "expect")
+        self._screen.run_in(partial(toggle, self._search, passage), "expect")
 
     def action_expected(self) -> None:
-        if self._screen.search.service.is_open:
+        if self._search.service.is_open:
             stop_any(self._screen)
 
     def _open(self, passage: Expected, chunk_id: str | None = None) -> None:
         from openclaw_mem_tui.features.why_not.screen import WhyNotScreen
 
-        self._screen.open(WhyNotScreen(self._screen.search, passage, self._tune, chunk_id))
+        self._screen.open(WhyNotScreen(self._search, passage, self._tune, chunk_id))
 
     def _tune(self, knobs: Knobs, passage: Expected) -> None:
         """Other knobs for the same query, compared with the run before them; their answer opens on the
         passage, where it is returned."""
-        search, query = self._screen.search, self._screen.search.view.query
+        search, query = self._search, self._search.view.query
 
         def point() -> None:
             view = search.view
@@ -69,7 +64,7 @@ class WhyNotActions:
             elif view.answers and view.trace is not None:
                 search.unlisten(point)
                 self._screen.preview.asked = (query, passage)
-                self._screen.hits.point_at([row for row in view.trace.returned if holds(row, passage)])
+                self._hits.point_at([row for row in view.trace.returned if holds(row, passage)])
                 self._screen.show_row()
 
         search.pin_run(BEFORE, knobs)  # whatever it was compared with says nothing of this change

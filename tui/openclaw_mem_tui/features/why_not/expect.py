@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.choices import Choice
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Memory, Note, Row
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
-    from openclaw_mem_tui.features.search.state import View
     from openclaw_mem_tui.screen import WorkbenchScreen
 
 
@@ -20,23 +20,18 @@ def holds(row: Row, passage: Expected) -> bool:
     return row.path == passage.path and row.start_line <= passage.line <= row.end_line
 
 
-def of_chunk(view: View, passage: Expected) -> list[Expected]:
-    """The expected passages that one candidate holds together with this one; itself where it is expected."""
-    rows = [row for row in (view.trace.rows if view.trace else ()) if holds(row, passage)]
-    return [one for one in view.expected if one == passage or any(holds(row, one) for row in rows)]
-
-
 async def toggle(search: SearchPresenter, passage: Expected) -> None:
     """Expect a passage in answers to the query that is shown, or no longer those of its chunk."""
-    held = of_chunk(search.view, passage)
+    view = search.view
+    rows = [row for row in (view.trace.rows if view.trace else ()) if holds(row, passage)]
+    held = [one for one in view.expected if one == passage or any(holds(row, one) for row in rows)]
     said = f"{', '.join(one.location for one in held)} is no longer expected"
     await _change(search, held or [passage], said if held else f"{passage.location} is expected now")
 
 
 def stop_any(screen: WorkbenchScreen) -> None:
     """Let the user pick the passage that is no longer expected, of all queries."""
-    from openclaw_mem_tui.render.choices import Choice
-    from openclaw_mem_tui.widgets.dialogs import PickScreen
+    from openclaw_mem_tui.widgets.dialogs import pick
 
     search = screen.search
     by_key = {passage.location: passage for passage in search.view.expected}
@@ -45,12 +40,11 @@ def stop_any(screen: WorkbenchScreen) -> None:
         for name, query in zip(by_key, search.view.expected.values(), strict=True)
     ]
 
-    def stop(picked: str | None) -> None:
-        if picked is not None:
-            said = f"{picked} is no longer expected"
-            screen.run_in(partial(_change, search, [by_key[picked]], said), "expect")
+    def stop(picked: str) -> None:
+        said = f"{picked} is no longer expected"
+        screen.run_in(partial(_change, search, [by_key[picked]], said), "expect")
 
-    screen.app.push_screen(PickScreen("stop expecting", lambda _: rows, empty="no passage is expected"), stop)
+    pick(screen, "stop expecting", lambda _: rows, stop, empty="no passage is expected")
 
 
 async def _change(search: SearchPresenter, passages: Sequence[Expected], said: str) -> None:

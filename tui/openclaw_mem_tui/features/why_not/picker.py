@@ -1,5 +1,4 @@
-"""Which passage is asked about: the selected row of the search lab, or any line of the memory, found by its
-path or text."""
+"""Picking the passage that is asked about: any line of the memory, found by its path or text."""
 
 from __future__ import annotations
 
@@ -9,15 +8,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from openclaw_mem_engine.api import Expected, OpenClawMemError, Row
-from openclaw_mem_tui.features.search.state import View
+from openclaw_mem_engine.api import Expected, OpenClawMemError
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
-from openclaw_mem_tui.render.terms import Marker
-from openclaw_mem_tui.widgets.dialogs import PickScreen
+from openclaw_mem_tui.widgets.dialogs import pick
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Memory
+    from openclaw_mem_tui.screen import WorkbenchScreen
 
 #: Rows of the picker; a longer list is narrowed by typing.
 _SHOWN = 200
@@ -31,15 +29,6 @@ class MemoryLine(NamedTuple):
     passage: Expected
     text: str
     key: str
-
-
-def passage_of(view: View, row: Row) -> Expected:
-    """The line of a row that says most about the query: its best line, else the one with most words of the
-    query."""
-    number, candidate = row.shown.best_line, view.candidate(row.chunk_id)
-    if number is None and candidate is not None:
-        number = Marker.of(view.pool).best(candidate).number
-    return Expected(row.path, number or row.start_line)
 
 
 def lines_of(memory: Memory) -> list[MemoryLine]:
@@ -94,12 +83,15 @@ def _near(words: Sequence[str], lines: Sequence[MemoryLine]) -> list[MemoryLine]
     return [left[at] for at in best]
 
 
-def picker(
-    lines: Sequence[MemoryLine], workspace: Path, unlisted: str
-) -> tuple[PickScreen, Callable[[str], Expected]]:
-    """The dialog, which says what of the workspace is ``unlisted``, and the passage of a key that it
-    returns."""
-    found: list[MemoryLine] = []
+async def pick_passage(screen: WorkbenchScreen, then: Callable[[Expected], None]) -> None:
+    """Let the user pick any line of the memory; the dialog says what of the workspace is none."""
+    search = screen.search
+    try:
+        lines = await search.service.read(lines_of)
+    except OpenClawMemError as error:
+        search.say(str(error))
+        return
+    workspace, found = search.service.settings.workspace, list[MemoryLine]()
 
     def find(typed: str) -> list[Choice]:
         found[:] = matching(typed, lines)
@@ -110,12 +102,13 @@ def picker(
             for at, line in enumerate(found[:_SHOWN])
         ]
 
-    screen = PickScreen(
+    pick(
+        screen,
         "a line of the memory",
         find,
+        lambda key: then(found[int(key)].passage),
         filtered=True,
         empty="no line of the memory contains this; path:line names a line of any file of the workspace",
-        about=unlisted,
+        about=search.activity.unlisted,
         count=lambda: len(found),
     )
-    return screen, lambda key: found[int(key)].passage

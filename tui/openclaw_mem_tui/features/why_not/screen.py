@@ -3,10 +3,8 @@ in."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from textual import on
 from textual.app import ComposeResult
@@ -23,30 +21,28 @@ from openclaw_mem_engine.api import (
     fragment,
 )
 from openclaw_mem_tui.bindings import bindings, key
-from openclaw_mem_tui.features.search.export import file_name, write
+from openclaw_mem_tui.features.search.export import save
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.search.render import preview
 from openclaw_mem_tui.features.why_not import render
 from openclaw_mem_tui.features.why_not.expect import toggle
-from openclaw_mem_tui.features.why_not.picker import lines_of, picker
+from openclaw_mem_tui.features.why_not.picker import pick_passage
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import Reading, line, wrapped
 from openclaw_mem_tui.render.terms import Marker
-from openclaw_mem_tui.screen import WorkbenchScreen, key_hint
+from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.widgets.frames import key_hint
 from openclaw_mem_tui.widgets.line_view import Brief, Lines, Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
 
 READING: Reading = (
-    "Legend",
-    (
-        ("✓ ✗", "a step that the passage passed; the step that drops it"),
-        ("*", "below min score, and kept by keyword rescue"),
-        ("rank", "rank of the passage with that change alone"),
-        ("adds", "other results that the change also returns"),
-        ("removes", "results that the change no longer returns"),
-        ("works by", "what returns it though its own score does not"),
-        ("note", "a change of the text, not of a knob"),
-    ),
+    ("✓ ✗", "a step that the passage passed; the step that drops it"),
+    ("*", "below min score, and kept by keyword rescue"),
+    ("rank", "rank of the passage with that change alone"),
+    ("adds", "other results that the change also returns"),
+    ("removes", "results that the change no longer returns"),
+    ("works by", "what returns it though its own score does not"),
+    ("note", "a change of the text, not of a knob"),
 )
 
 
@@ -57,7 +53,7 @@ _EDGES = ("top", "status", "keys")
 class WhyNotScreen(WorkbenchScreen):
     """Walks again when query, knobs or index have changed."""
 
-    WHERE, READING = "why_not", READING
+    WHERE, reading = "why_not", READING
     TITLE = "why not"
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("why_not")  # type: ignore[assignment]
@@ -129,13 +125,6 @@ class WhyNotScreen(WorkbenchScreen):
     def lower_pane(self) -> Lines:
         panes: tuple[Lines, ...] = (self.query_one("#passage", Pane), self.changes)
         return next((pane for pane in panes if pane.display and pane.max_scroll_y > 0), super().lower_pane)
-
-    @on(CursorList.Moved)
-    def _keys_again(self) -> None:
-        self.draw_keys()
-
-    def on_descendant_focus(self) -> None:
-        self.draw_keys()
 
     def draw_body(self) -> None:
         answer, view, activity = self.answer, self.search.view, self.search.activity
@@ -222,40 +211,21 @@ class WhyNotScreen(WorkbenchScreen):
         if (change := self._change()) is None:
             self.search.say("nothing to export: no change of a knob is selected")
             return
-        view, settings = self.search.view, self.search.service.settings
-        text = fragment(self._knobs.set(change.set).changes_from(view.defaults))
-        name = file_name(view.query, time.strftime("%Y%m%d-%H%M%S"), "config")
-        try:
-            path = write(Path(settings.data_dir) / "exports", name, text)
-        except OSError as error:
-            self.search.say(f"nothing was written: {error}")
-        else:
-            self.search.say(f"wrote {path}")
+        changes = self._knobs.set(change.set).changes_from(self.search.view.defaults)
+        save(self.search, "config", fragment(changes))
 
     def action_expect(self) -> None:
         self.run_in(partial(toggle, self.search, self.passage), "expect")
 
     def action_pick_passage(self) -> None:
-        self.run_in(partial(pick, self, self._ask), "pick")
+        self.run_in(partial(pick_passage, self, self._ask), "pick")
 
     def _ask(self, passage: Expected) -> None:
         self.passage, self._chunk_id, self.answer = passage, None, None
         self.search_changed()
 
     def action_copy_location(self) -> None:
-        self.app.copy(self.passage.location)  # type: ignore[attr-defined]
+        self.copy(self.passage.location)
 
     def action_edit(self) -> None:
         self.edit_note(self.passage.path, self.passage.line)
-
-
-async def pick(screen: WorkbenchScreen, then: Callable[[Expected], None]) -> None:
-    """Let the user pick any line of the memory."""
-    try:
-        lines = await screen.search.service.read(lines_of)
-    except OpenClawMemError as error:
-        screen.search.say(str(error))
-        return
-    search = screen.search
-    dialog, passage = picker(lines, search.service.settings.workspace, search.activity.unlisted)
-    screen.app.push_screen(dialog, lambda key: None if key is None else then(passage(key)))

@@ -12,30 +12,23 @@ from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Event, EventKind
 
-_MARKS: dict[FileState, str] = {
-    "changed": "◌",
-    "new": "+",
-    "gone": "−",
-    "unlisted": "−",
-    "refused": "⊘",
-    "excluded": "⊘",
-    "indexed": "●",
+#: Mark of each state, and what it means for a search.
+_MEANING: dict[FileState, tuple[str, str]] = {
+    "changed": ("◌", "searches find the old text until the next sync"),
+    "new": ("+", "no search finds it until the next sync"),
+    "gone": ("−", "searches still find it until the next sync"),
+    "unlisted": ("−", "the settings no longer list it; searches find it until the next sync"),
+    "refused": ("⊘", "no search finds it"),
+    "excluded": ("⊘", "no search finds it"),
+    "indexed": ("●", "index matches disk"),
 }
 #: Mark, words and role of each state: never distinguished by colour alone.
 STATES = {
-    state: (_MARKS[state], words, "" if state == "indexed" else "warn") for state, words in FILE_WORDS.items()
+    state: (_MEANING[state][0], words, "" if state == "indexed" else "warn")
+    for state, words in FILE_WORDS.items()
 }
 #: The same where the index is damaged or cannot be read.
 UNKNOWN = "?", "not known", "warn"
-_MEANING: dict[FileState, str] = {
-    "changed": "searches find the old text until the next sync",
-    "new": "no search finds it until the next sync",
-    "gone": "searches still find it until the next sync",
-    "unlisted": "the settings no longer list it; searches find it until the next sync",
-    "refused": "no search finds it",
-    "excluded": "no search finds it",
-    "indexed": "index matches disk",
-}
 _CHUNKS, _SIZE, _STATE, _TIME = 6, 8, 18, 10
 
 
@@ -130,7 +123,7 @@ def _meaning(row: FileRow, unknown: bool) -> str:
     """What the state means for a search; a line of its own says it of a file that is found by older text."""
     if unknown:
         return ": the index is damaged or cannot be read; the lines below are of before"
-    return "" if row.state == "excluded" and row.chunks else f": {_MEANING[row.state]}"
+    return "" if row.state == "excluded" and row.chunks else f": {_MEANING[row.state][1]}"
 
 
 def _chunks(row: FileRow, state: IndexState) -> tuple[str, tuple[str, str]]:

@@ -125,10 +125,6 @@ def _stage(stage: Stage, compact: bool) -> Line:
     return line((label + limit, "dim"), (f" drops {lost}", "bad"))
 
 
-def _in_pool(trace: Trace) -> int:
-    return sum(stage.left for stage in trace.of_kind("fusion"))
-
-
 def strip(
     knobs: Knobs,
     defaults: Knobs,
@@ -224,8 +220,8 @@ def nothing(view: View) -> list[Line]:
         return [line(("The index is damaged: notes that match may be missing.", "strong")), RESCUE]
     if not trace.rows:
         return [line(("Nothing matches.", "strong")), line((_unmatched(trace), "dim"))]
-    cut, total = trace.cut, _in_pool(trace)
-    if not total:
+    cut = trace.cut
+    if not any(stage.left for stage in trace.of_kind("fusion")):
         return [
             line(("Nothing is returned: ", "strong"), f"the list of mode {trace.knobs.mode} is empty."),
             line((key_of("mode"), "key"), (" changes the mode; below are rows of the other list.", "dim")),

@@ -166,7 +166,7 @@ def refusal(message: str, cells: int) -> list[Line]:
 def _numbered(lines: Iterable[_Numbered], last: int, marker: Marker, cells: int) -> list[Line]:
     """Lines with their numbers, which are at most ``last``, and an edge where one is due."""
     made: list[Line] = []
-    gutter = _gutter(last)
+    gutter = max(3, len(str(last))) + 2
     for number, raw, sign, best, role in lines:
         text = fmt.inert(raw.removesuffix("\r"))
         edge = Span(sign, "warn" if sign == _CUT else "accent")
@@ -176,10 +176,6 @@ def _numbered(lines: Iterable[_Numbered], last: int, marker: Marker, cells: int)
             made.append((head, first, Span(" "), *row))
             head, first = Span(" " * (gutter - 1)), edge
     return made
-
-
-def _gutter(last: int) -> int:
-    return max(3, len(str(last))) + 2
 
 
 class _Numbered(NamedTuple):
