@@ -277,7 +277,7 @@ def test_a_memory_md_that_may_not_be_read_is_not_taken_for_none() -> None:
     with unprivileged_folder() as folder:
         settings = settings_for(write_notes(folder / "ws", NOTES), folder / "home")
         (settings.workspace / "MEMORY.md").chmod(0)
-        with closing(Curator.of(settings)) as curator:
+        with closing(Curator(settings)) as curator:
             budget = curator.material().budget
         assert (budget.path, budget.sentence) == ("", f"MEMORY.md was not read: {UNREADABLE}")
         (root,) = [check for check in looked(settings).checks if check.name == "root files"]
