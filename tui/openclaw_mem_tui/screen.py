@@ -274,8 +274,9 @@ class WorkbenchScreen(Screen[None]):
 
     @on(CursorList.Moved)
     def _label_frames(self, event: CursorList.Moved) -> None:
-        self.label(self.frame_of(event.control))
-        self.draw_keys()  # a filter may have come or gone
+        if self.is_attached:
+            self.label(self.frame_of(event.control))
+            self.draw_keys()  # a filter may have come or gone
 
     def tell(self, text: str) -> None:
         """Say one sentence in the status line of this screen."""

@@ -130,12 +130,9 @@ class WhyNotScreen(WorkbenchScreen):
         panes: tuple[Lines, ...] = (self.query_one("#passage", Pane), self.changes)
         return next((pane for pane in panes if pane.display and pane.max_scroll_y > 0), super().lower_pane)
 
-    @on(CursorList.Moved)
-    def _keys_again(self) -> None:
-        self.draw_keys()
-
     def on_descendant_focus(self) -> None:
-        self.draw_keys()
+        if self.is_attached:  # else it was closed meanwhile
+            self.draw_keys()
 
     def draw_body(self) -> None:
         answer, view, activity = self.answer, self.search.view, self.search.activity
