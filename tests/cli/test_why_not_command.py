@@ -20,7 +20,7 @@ def test_the_verdict_comes_first_and_lines_fit(
     said = call("why-not", "router VLAN", "memory/n39.md:3")
     assert said.code == 0
     first, *rest = said.out.splitlines()
-    assert first.startswith("memory/n39.md:1-4 is not returned: ")
+    assert first.startswith("memory/n39.md:1-4 is not returned (step pool): ")
     assert any(line.startswith("ok  retrieval") for line in rest)
     assert sum(line.startswith("no  ") for line in rest) == 1
     # A pipe gets each entry in one line, as from a search; a terminal what fits it.
@@ -61,6 +61,23 @@ def test_a_change_that_the_agent_has_no_key_for_says_so(call: Call) -> None:
         assert line.endswith(("; OpenClaw has no such setting", " does this")) is change["onlyHere"]
     rescued = {name for change in changes if "by keyword rescue" in change["how"] for name in change["set"]}
     assert rescued == {"keyword_rescue"}
+
+
+def test_how_the_first_change_is_applied_for_one_search_here_and_in_the_agent(call: Call) -> None:
+    """The settings of the question are not those of all searches: then only the first can be said."""
+    asked = ("why-not", "router VLAN", "memory/2026-02-25.md")
+    once = call(*asked, "--max-results", "1", "--set", "mode=bm25").out
+    assert "  one search: add --set max_results=2\n" in once and "config set" not in once
+    options = ("--yes", "query.max_results=1", "query.mode=bm25")
+    assert call("config", "set", *options).code == 0
+    out = call(*asked).out.split("to apply the first\n")[1].splitlines()
+    assert out[1].startswith("  all searches here: `openclaw-mem ")
+    assert out[1].endswith(" config set query.max_results=2`")
+    assert out[2] == "  the agent: agents.defaults.memorySearch.query.maxResults: 2 in openclaw.json"
+    assert (
+        call("search", "router VLAN", "--json", "--set", "max_results=2").json["results"][1]["path"]
+        == asked[2]
+    )
 
 
 def test_a_note_that_is_not_there_is_refused_with_suggestions(call: Call) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from openclaw_mem_engine.cli import tui
-from support.commands import Call, World
+from support.commands import ARGV, Call, World
 from support.terminals import on_a_terminal, on_a_terminal_that_goes
 
 Opened = list[dict[str, Any]]
@@ -105,10 +106,19 @@ def test_a_signal_leaves_the_alternate_screen(world: World, name: str) -> None:
 def test_the_workbench_ends_with_its_terminal(world: World) -> None:
     """Its output is taken by nothing then, and Textual waits until it is."""
     argv = ["tui", "--provider", "none", "--workspace", str(world.workspace)]
-    soon = "import openclaw_mem_tui.app as app; app._END_WITHIN = 1.0\n"
+    soon = "import openclaw_mem_tui.ending as ending; ending._END_WITHIN = 1.0\n"
     soon += "from openclaw_mem_engine.cli.__main__ import run; run()"
     command = [sys.executable, "-c", soon]
     assert on_a_terminal_that_goes(world, argv, "\x1b[?1049h", "31" * 30, command) == 129
+
+
+@pytest.mark.skipif(not hasattr(select, "poll"), reason="terminals of POSIX")
+def test_the_workbench_ends_with_a_terminal_that_does_not_control_it(world: World) -> None:
+    argv = ["tui", "--provider", "none", "--workspace", str(world.workspace)]
+    alone = "import fcntl, os, signal, sys, termios; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+    alone += "fcntl.ioctl(0, termios.TIOCNOTTY); os.execvp(sys.argv[1], sys.argv[1:])"
+    command = [sys.executable, "-c", alone, *ARGV]
+    assert on_a_terminal_that_goes(world, argv, "\x1b[?1049h", "31", command) == 129
 
 
 def test_what_is_opened_is_said_before_the_first_frame_and_erased(world: World) -> None:

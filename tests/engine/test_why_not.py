@@ -152,10 +152,11 @@ def smaller(knobs: Knobs, change: Mapping[str, KnobValue]) -> Iterator[dict[str,
         yield {**change, name: int(near) if spec.kind == "int" else round(near, 6)}
 
 
-def size(knobs: Knobs, found: Change) -> tuple[bool, bool, bool, bool, bool, int, int, float]:
+def size(knobs: Knobs, found: Change) -> tuple[bool, bool, bool, bool, bool, bool, int, int, float]:
     """What changes are ordered by: those that do not work by the score last, before them those that make the
-    pool smaller, before these those that the agent cannot be configured with, then those that remove results,
-    then those that ask for more, then by the results that are lost, by rank, by the part of the ranges."""
+    pool smaller, before these those that the agent cannot be configured with, then those of the mode, then
+    those that remove results, then those that ask for more, then by the results that are lost, by rank, by
+    the part of the ranges."""
     then = knobs.set(found.set)
     fewer = then.candidates < knobs.candidates
     fewer |= (then.candidate_limit or 10_000) < (knobs.candidate_limit or 10_000)
@@ -176,7 +177,8 @@ def size(knobs: Knobs, found: Change) -> tuple[bool, bool, bool, bool, bool, int
     }
     asks = bool({*change} & more)
     lost = len(found.lost)
-    return bool(found.how), fewer, found.only_here, lost > 0, asks, lost, found.rank, sum(parts)
+    no_own_score, mode = bool(found.how), "mode" in change
+    return no_own_score, fewer, found.only_here, mode, lost > 0, asks, lost, found.rank, sum(parts)
 
 
 def true_how(trace: Trace, rank: int, chunks: set[str], before: Trace) -> str:
@@ -330,7 +332,7 @@ def test_a_rank_beyond_the_pool_is_exact(large: Memory) -> None:
     assert f"BM25 ranks it {bm25['rank']} of {bm25['matched']} keyword matches" in found.steps[-3].text
     (note,) = (note for note in found.notes if note.code == "no-change")
     # No knob brings it into the pool, so there is nothing to pair.
-    assert re.fullmatch(r"\d+ changes were tried, alone \(.+\): none returns it with .+ whole\.", note.text)
+    assert re.fullmatch(r"No change returns it with .+ whole: \d+ were tried, alone \(.+\)\.", note.text)
     assert "(max results up to 20, up to 80 rows of each list)" in note.text
     named = found.to_dict()["tried"].removeprefix("values of ").split(", ")
     assert not found.changes
@@ -521,7 +523,7 @@ def test_a_line_that_is_shown_in_part_is_not_returned(tmp_path: Path) -> None:
         found = memory.why_not("pump", "MEMORY.md", 2, knobs)
         assert (found.stage, found.returned) == ("snippet", True)
         assert found.verdict.endswith(
-            "the agent gets only a part of line 2: the snippet shows lines 1–2, and only a part of line 2."
+            "part of line 2 (step snippet): the snippet shows lines 1–2, and only a part of line 2."
         )
         for change in found.changes:
             hits = memory.search("pump", knobs.set(change.set)).trace.results

@@ -65,6 +65,19 @@ def test_no_higher_minimum_score_and_no_space_that_is_not_there_is_proposed() ->
     assert {"vector_space": "second"} in [dict(change.set) for change in changes]
 
 
+def test_a_mode_comes_after_a_change_that_leaves_every_list_in_use() -> None:
+    lists = (vector_list([("a", 0.9), ("b", 0.8)]), bm25_list([("c", 3.0), ("a", 2.0)]))
+    pool = pool_of_lists(*lists)
+    same, other = "the red pump hums in the cellar", "Thursday: cheese, a ferry and new strings"
+    texts = {"a": same, "b": same, "c": other}
+    pool = replace(pool, candidates={i: pool.candidates[i]._replace(text=texts[i]) for i in texts})
+    knobs = profile("documented").set({"mmr": True, "mmr_lambda": 0.3, "min_score": 0, "max_results": 2})
+    search = Search(ranked(pool, knobs), {"b"}, None, "mmr", OnePool(pool), lambda: None)
+    changes = {name: change for change in search.changes() for name in change.set}
+    assert changes["mmr"].lost == changes["mode"].lost and changes["mmr"].rank == changes["mode"].rank
+    assert [*changes].index("mmr") < [*changes].index("mode")
+
+
 def test_a_minimum_is_lowered_to_the_score_in_hundredths() -> None:
     lists = (vector_list([("a", 0.6), ("b", 0.343 / 0.7), ("c", 0.31 / 0.7)]),)
     changes = searched(lists)[0].changes()
@@ -184,7 +197,7 @@ def test_a_pair_of_what_brings_the_chunk_in_and_what_shows_the_line_is_found() -
     assert {"min_score", "snippet_chars"} in pairs
     how, of_what = search.tried
     assert (
-        how.endswith("changes were tried, alone and in some pairs (max results up to 20)")
+        how.endswith(" were tried, alone and in some pairs (max results up to 20)")
         and "; pairs of " in of_what
     )
 
@@ -299,6 +312,20 @@ def test_a_line_counts_in_whichever_chunk_shows_it(overlapping: Memory) -> None:
     assert "max_results" in [name for change in one.changes for name in change.set]
     about = f"; the next steps are about lines {second.start_line}–{second.end_line}"
     assert next(step.text for step in found.steps if step.name == "chunk").endswith(about)
+
+
+def test_changes_for_a_chunk_show_the_line_that_was_cut_off(tmp_path: Path) -> None:
+    lines = ["a red pump is in the house on the hill", *["entry of the log"] * 20, "vpn vpn vpn"]
+    notes = {"MEMORY.md": "\n".join(lines)}
+    with open_memory(write_notes(tmp_path / "workspace", notes), tmp_path / "home") as memory:
+        memory.sync()
+        knobs = memory.knobs.set({"profile": "documented", "min_score": 0, "snippet_chars": 100})
+        found = memory.why_not("vpn on a hill", "MEMORY.md", None, knobs)
+        assert (found.stage, found.steps[-1].facts["bestLine"]) == ("snippet", len(lines))
+        assert found.changes
+        for change in found.changes:
+            (hit,) = memory.search("vpn on a hill", knobs.set(change.set)).hits
+            assert lines[-1] in hit.snippet, "not another line that is then the best"
 
 
 def test_of_chunks_that_hold_a_line_one_can_be_named(overlapping: Memory) -> None:

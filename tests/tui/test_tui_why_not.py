@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import lab_world as world
 import pytest
 from lab_world import LARGE, SMALL, frame, lab, press, settled, until
 from test_tui_lab import DRILL, running
+from textual.events import DescendantFocus
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.api import KNOBS, Change, Expected, Knobs, Passage, WhyNot
@@ -21,6 +24,7 @@ from openclaw_mem_tui.widgets.dialogs import PickScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.help import HelpScreen
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
+from openclaw_mem_tui.widgets.lists import CursorList
 
 
 def opened(pilot: Pilot[int]) -> WhyNotScreen:
@@ -379,15 +383,40 @@ def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
     assert below == "    nothing else changes"
 
 
-async def test_keys_right_behind_a_query_are_about_its_own_hits(tmp_path: Path) -> None:
+async def test_keys_right_behind_a_query_are_about_its_own_hits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with running(tmp_path, initial_query=DRILL) as (pilot, search):
+        found, retrieve = asyncio.Event(), search.search.service.retrieve
+
+        async def held(*asked: Any, **options: Any) -> Any:
+            await found.wait()
+            return await retrieve(*asked, **options)
+
+        monkeypatch.setattr(search.search.service, "retrieve", held)
         await press(pilot, "slash")
         await pilot.press(*"vlan", "enter", "w", "w")
+        assert pilot.app.screen is search, "it is not answered yet"
+        found.set()
         await settled(pilot)
         screen = opened(pilot)
         assert screen.answer is not None and search.search.view.query == "vlan"
         assert screen.passage == search.hits.passage and screen.answer.returned
         assert pilot.app.screen_stack.count(screen) == 1 and len(pilot.app.screen_stack) == 2
+
+
+@pytest.mark.parametrize("opening", [("w",), ("3", "enter")])
+async def test_a_screen_that_is_closed_draws_nothing_for_late_events(
+    tmp_path: Path, opening: tuple[str, ...]
+) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, _):
+        await press(pilot, *opening)
+        screen = pilot.app.screen
+        moved = CursorList.Moved(screen.query(CursorList).first())
+        await press(pilot, "escape")
+        assert not screen.is_attached
+        await screen._on_message(DescendantFocus(screen))
+        await screen._on_message(moved)
 
 
 async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,6 +23,7 @@ from textual.timer import Timer
 
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
+from openclaw_mem_tui import ending
 from openclaw_mem_tui.bindings import NOT_IN_PALETTE, offered, unused
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.lessons import Guide
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
 
 #: Seconds after a change until it is saved, with those that follow it: what a killed process loses.
 _SAVED_AFTER = 1.0
-#: Seconds after a signal until the process ends in any case; what it was about is saved before.
-_END_WITHIN = 10.0
 #: A message lasts until the next action, but for these: they show it in full, or lead to what does.
 _KEEP = frozenset({"messages", "help", "palette", "command_palette", "do"})
 
@@ -150,19 +147,8 @@ class Workbench(App[int]):
 
     def on_load(self) -> None:
         """A signal that ends the process leaves the alternate screen first; exit code 128 + its number."""
-        if self.is_headless or sys.platform == "win32":  # no loop takes handlers there, and SIGHUP is missing
-            return
-        loop = asyncio.get_running_loop()
-
-        def end(number: int, _: object) -> None:
-            late = threading.Timer(_END_WITHIN, os._exit, (128 + number,))
-            late.daemon = True
-            late.start()
-            loop.call_soon_threadsafe(self.exit, 128 + number)
-
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            # Not a handler of the loop: that waits for ever when a terminal that is gone takes no output.
-            signal.signal(number, end)
+        if not self.is_headless:
+            ending.listen(self.exit)
 
     async def on_mount(self) -> None:
         # Keys that were typed before the first frame are in the queue of this application: without a focus

@@ -103,7 +103,8 @@ class WorkbenchScreen(Screen[None]):
         self.search_changed()
 
     def on_descendant_focus(self) -> None:
-        self.draw_keys()
+        if self.is_attached:  # else it was closed meanwhile
+            self.draw_keys()
 
     def on_resize(self) -> None:
         # The breakpoint's classes come with the new layout.
@@ -265,8 +266,9 @@ class WorkbenchScreen(Screen[None]):
 
     @on(CursorList.Moved)
     def _label_frames(self, event: CursorList.Moved) -> None:
-        self.label(frame_of(event.control))
-        self.draw_keys()  # a filter may have come or gone
+        if self.is_attached:
+            self.label(frame_of(event.control))
+            self.draw_keys()  # a filter may have come or gone
 
     def tell(self, text: str) -> None:
         """Say one sentence in the status line of this screen."""

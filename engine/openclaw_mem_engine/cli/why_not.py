@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import open_memory, warned_settings
 from openclaw_mem_engine.cli.search import brought_up_to_date, knobs_of, query_of, refused
-from openclaw_mem_engine.cli.terminal import hanging, knob_text, one_line, show, stoppable, strong, width
+from openclaw_mem_engine.cli.terminal import (
+    hanging,
+    knob_text,
+    one_line,
+    setting_text,
+    show,
+    stoppable,
+    strong,
+    width,
+)
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import PathRefused
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.ranking.knobs import KnobValue
     from openclaw_mem_engine.why_not import Change, WhyNot
 
 #: Other passages that a change costs, named; the rest is counted.
@@ -31,6 +42,7 @@ def run(arguments: Namespace) -> int:
     settings = warned_settings(arguments)
     with open_memory(settings) as memory, stoppable() as token:
         knobs = knobs_of(memory, arguments)
+        configured = knobs == memory.knobs
         brought_up_to_date(memory, arguments, token)
         try:
             with ProgressLine() as progress:
@@ -42,11 +54,11 @@ def run(arguments: Namespace) -> int:
             if NOTE_SUFFIX not in where.path:  # words of the passage, perhaps
                 said = PathRefused(f"{said} Name the passage as PATH:LINE, for example MEMORY.md:12.")
             raise said from refusal
-    show(answer.to_dict(), _lines(answer), as_json=arguments.json)
+    show(answer.to_dict(), _lines(answer, configured=configured), as_json=arguments.json)
     return 0
 
 
-def _lines(answer: WhyNot) -> Iterator[str]:
+def _lines(answer: WhyNot, *, configured: bool) -> Iterator[str]:
     yield from map(strong, hanging(one_line(answer.verdict), 0))
     yield ""
     for step in answer.steps:
@@ -57,6 +69,8 @@ def _lines(answer: WhyNot) -> Iterator[str]:
         for change in answer.changes:
             settings = " ".join(f"{name}={knob_text(name, value)}" for name, value in change.set.items())
             yield from _entry(f"  {settings}:", _effect(change))
+        yield from ("", strong("to apply the first"))
+        yield from _applied(answer.changes[0].set, configured=configured)
     if answer.text_changes:
         yield from ("", strong("in the notes"))
         for text_change in answer.text_changes:
@@ -78,6 +92,22 @@ def _effect(change: Change) -> str:
         f"; {change.place}" if change.place else "",
     ]
     return "".join(parts)
+
+
+def _applied(change: Mapping[str, KnobValue], *, configured: bool) -> Iterator[str]:
+    """How a change is made for one search; if the question had the ``configured`` ranking, also for good."""
+    from openclaw_mem_engine.config.knob_settings import openclaw_key, openclaw_value
+
+    given = [f"{name}={setting_text(value)}" for name, value in change.items()]
+    yield from _entry("  one search:", f"add {' '.join(f'--set {one}' for one in given)}")
+    if not configured:
+        return
+    ours = " ".join(f"query.{one}" for one in given)
+    yield from _entry("  all searches here:", f"`openclaw-mem config set {ours}`")
+    keys = [(openclaw_key(name, value), openclaw_value(name, value)) for name, value in change.items()]
+    if all(key for key, _ in keys):
+        theirs = ", ".join(f"agents.defaults.memorySearch.{key}: {json.dumps(value)}" for key, value in keys)
+        yield from _entry("  the agent:", f"{theirs} in openclaw.json")
 
 
 def _entry(name: str, text: str) -> list[str]:

@@ -72,3 +72,8 @@ def openclaw_key(name: str, value: object) -> str | None:
     if known is None or not known.openclaw or not known.openclaw_rule.fits(value):
         return None
     return known.openclaw
+
+
+def openclaw_value(name: str, value: object) -> object:
+    """What stands at that key."""
+    return value == "hybrid" if name == "mode" else value

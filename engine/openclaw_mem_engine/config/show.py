@@ -8,7 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS, openclaw_key
+from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS, openclaw_key, openclaw_value
 from openclaw_mem_engine.config.secret import Secret, printable, without_credentials
 from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, SETTINGS, Origin, Settings
 
@@ -91,7 +91,7 @@ def fragment(overrides: Mapping[str, object]) -> str:
         table = tree
         for part in path:
             table = table.setdefault(part, {})
-        table[last] = value == "hybrid" if name == "mode" else value
+        table[last] = openclaw_value(name, value)
     lines: list[str] = []
     if tree:
         import json5  # only for an export

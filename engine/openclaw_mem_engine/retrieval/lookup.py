@@ -138,6 +138,8 @@ class Lookup(ABC, Generic[F, C]):
         self._notes += trace.notes
         changes, texts = list[Change](), list[TextChange]()
         if walked.stage != RETURNED:
+            if self._line is None:  # the line that the snippet cuts off, not one that another ranking prefers
+                self._line = walked.fate.best_line
             changes, texts = self._changes(state, trace, wanted, walked.stage, lists, chunk.chunk_id)
         return WhyNot(
             self._query,
@@ -184,7 +186,7 @@ class Lookup(ABC, Generic[F, C]):
         if not changes:
             settings, self._tried = search.tried
             whole = f"line {self._line}" if self._line else "its best line"
-            self._notes.insert(0, Note(NO_CHANGE, f"{settings}: none returns it with {whole} whole."))
+            self._notes.insert(0, Note(NO_CHANGE, f"No change returns it with {whole} whole: {settings}."))
         return changes, texts
 
     @abstractmethod
@@ -253,7 +255,7 @@ class Lookup(ABC, Generic[F, C]):
             False,
             None,
             name,
-            f"{self._path}{f':{line}' if line else ''} is not returned: {text}.",
+            self._steps[-1].verdict(f"{self._path}{f':{line}' if line else ''} is not returned"),
             tuple(self._steps),
             (),
             changes,

@@ -55,6 +55,10 @@ class Step:
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name, "ok": self.ok, "text": self.text, **self.facts}
 
+    def verdict(self, what: str) -> str:
+        """``what`` the agent does not get, the step that drops it, and why."""
+        return f"{what} (step {self.name.replace('_', ' ')}): {self.text}."
+
 
 @dataclass(frozen=True, slots=True)
 class Change:

@@ -15,7 +15,7 @@ from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue
 from openclaw_mem_engine.ranking.pipeline import READS, ranked
 from openclaw_mem_engine.ranking.profiles import PROFILES
 from openclaw_mem_engine.ranking.state import RankingState
-from openclaw_mem_engine.sanitize import counted, figure
+from openclaw_mem_engine.sanitize import figure
 from openclaw_mem_engine.why_not import Change
 from openclaw_mem_engine.why_not.means import means
 from openclaw_mem_engine.why_not.steps import Pools, first_that, hundredths, returned, steps_of, ways
@@ -87,10 +87,10 @@ class Search(Tries):
         """For every knob alone the smallest change that helps; where the agent can be configured with none
         of these, also pairs with which it can; where nothing helps, any pairs. Those where another score
         than its own returns the passage, and those with a smaller pool, are left out where there are
-        others. First are those that the agent can be configured with, then those that remove no other
-        result, then those that do not only ask for more, then what costs the fewest other results, the
-        best rank, and the smallest part of a knob's range (a switch or another choice is the whole
-        range)."""
+        others. First are those that the agent can be configured with, then those that leave every list in
+        use, then those that remove no other result, then those that do not only ask for more, then what
+        costs the fewest other results, the best rank, and the smallest part of a knob's range (a switch or
+        another choice is the whole range)."""
         found = self.singles()
         if all(change.only_here for change in found):
             found += self._pairs(configurable=True)
@@ -152,7 +152,7 @@ class Search(Tries):
             limits.append(f"up to {max(MOST_ROWS, self._knobs.candidates)} rows of each list")
         most = f" ({', '.join(limits)})" if limits else ""
         were = "was" if len(self._tried) == 1 else "were"
-        made = f"{counted(len(self._tried), 'change')} {were} tried"
+        made = f"{len(self._tried):,} {were} tried"
         how = f"{made}, alone{' and in some pairs' if paired else ''}"
         return how + most, f"values of {knobs}{pairs}"
 
@@ -206,7 +206,7 @@ class Search(Tries):
                 yield name, value
                 return
 
-    def _cost(self, change: Change) -> tuple[bool, bool, bool, bool, bool, int, int, float]:
+    def _cost(self, change: Change) -> tuple[bool, bool, bool, bool, bool, bool, int, int, float]:
         sizes = []
         for name, value in change.set.items():
             if name == _MIRRORED:
@@ -217,7 +217,7 @@ class Search(Tries):
         more = any(name in _MORE for name in change.set)
         tricks = self._tricks(change)
         lost = len(change.lost)
-        return *tricks, change.only_here, lost > 0, more, lost, change.rank, sum(sizes)
+        return *tricks, change.only_here, "mode" in change.set, lost > 0, more, lost, change.rank, sum(sizes)
 
     def _tricks(self, change: Change) -> tuple[bool, bool]:
         """Whether another score than its own returns the passage, and whether the pool gets smaller: fewer

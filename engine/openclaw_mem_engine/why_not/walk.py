@@ -141,8 +141,8 @@ def _verdict(passage: Passage, line: int | None, step: Step, fate: Fate) -> str:
         what = f"line {line}" if line is not None else f"its best line, {fate.best_line}"
         part = touches(fate.lines, fate.best_line if line is None else line)
         got = "gets only a part of" if part else "does not get"
-        return f"{passage.location} is in result {fate.rank}, but the agent {got} {what}: {step.text}."
-    return f"{passage.location} is not returned: {step.text}."
+        return step.verdict(f"{passage.location} is in result {fate.rank}, but the agent {got} {what}")
+    return step.verdict(f"{passage.location} is not returned")
 
 
 def _steps(

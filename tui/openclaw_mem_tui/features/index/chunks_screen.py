@@ -86,6 +86,8 @@ class ChunksScreen(WorkbenchScreen):
 
     @on(CursorList.Moved)
     def draw_body(self) -> None:
+        if not self.is_attached:
+            return  # closed meanwhile
         anatomy = self.anatomy
         cut, status = self.query_one("#cut", Pane), self.query_one("#status", Pane)
         title = markup(f"chunks of {fmt.path(fmt.inert(self.path), 28)}")
