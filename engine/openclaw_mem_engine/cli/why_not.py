@@ -13,7 +13,6 @@ from openclaw_mem_engine.cli.terminal import (
     hanging,
     knob_text,
     one_line,
-    setting_text,
     show,
     stoppable,
     strong,
@@ -98,7 +97,7 @@ def _applied(change: Mapping[str, KnobValue], *, configured: bool) -> Iterator[s
     """How a change is made for one search; if the question had the ``configured`` ranking, also for good."""
     from openclaw_mem_engine.config.knob_settings import openclaw_key, openclaw_value
 
-    given = [f"{name}={setting_text(value)}" for name, value in change.items()]
+    given = [f"{name}={knob_text(name, value)}" for name, value in change.items()]
     yield from _entry("  one search:", f"add {' '.join(f'--set {one}' for one in given)}")
     if not configured:
         return
