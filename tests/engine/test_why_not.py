@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from openclaw_mem_engine.demo.workspace import write_demo
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue
+from openclaw_mem_engine.ranking.pipeline import READS
 from openclaw_mem_engine.ranking.profiles import PROFILES, profile
 from openclaw_mem_engine.ranking.trace import Row, Trace
 from openclaw_mem_engine.retrieval.keywords import keyword_query
@@ -147,11 +148,13 @@ def smaller(knobs: Knobs, change: Mapping[str, KnobValue]) -> Iterator[dict[str,
         yield {**change, name: int(near) if spec.kind == "int" else round(near, 6)}
 
 
-def size(knobs: Knobs, found: Change) -> tuple[bool, bool, bool, bool, bool, bool, int, int, float]:
+def size(
+    knobs: Knobs, found: Change, stage: str = ""
+) -> tuple[bool, bool, bool, bool, bool, bool, int, bool, int, float]:
     """What changes are ordered by: those that do not work by the score last, before them those that make the
     pool smaller, before these those that the agent cannot be configured with, then those of the mode, then
-    those that remove results, then those that ask for more, then by the results that are lost, by rank, by
-    the part of the ranges."""
+    those that remove results, then those that ask for more, then by the results that are lost, those of the
+    stage first, by rank, by the part of the ranges."""
     then = knobs.set(found.set)
     fewer = then.candidates < knobs.candidates
     fewer |= (then.candidate_limit or 10_000) < (knobs.candidate_limit or 10_000)
@@ -173,7 +176,8 @@ def size(knobs: Knobs, found: Change) -> tuple[bool, bool, bool, bool, bool, boo
     asks = bool({*change} & more)
     lost = len(found.lost)
     no_own_score, mode = bool(found.how), "mode" in change
-    return no_own_score, fewer, found.only_here, mode, lost > 0, asks, lost, found.rank, sum(parts)
+    other = not {*change} & READS.get(stage, frozenset())
+    return no_own_score, fewer, found.only_here, mode, lost > 0, asks, lost, other, found.rank, sum(parts)
 
 
 def true_how(trace: Trace, rank: int, chunks: set[str], before: Trace) -> str:
@@ -276,7 +280,7 @@ def check(memory: Memory, seed: int) -> WhyNot:
     assert {kind: rank for kind, rank in ranks.items() if rank is not None} == exact
     assert all(change.set.get("min_score", 0) <= knobs.min_score for change in found.changes)  # type: ignore[operator]
     assert not any("vector_space" in change.set for change in found.changes)  # the index has one
-    sizes = [size(knobs, change) for change in found.changes]
+    sizes = [size(knobs, change, found.stage) for change in found.changes]
     assert sizes == sorted(sizes)
     for change in found.changes:
         assert ("vector_weight" in change.set) == ("text_weight" in change.set), "one alone is another share"
