@@ -80,6 +80,14 @@ def test_how_the_first_change_is_applied_for_one_search_here_and_in_the_agent(ca
     )
 
 
+def test_a_note_that_is_not_indexed_yet_needs_a_command_and_no_change(call: Call, world: World) -> None:
+    assert call("index").code == 0
+    world.write("memory/new.md", "The router is new.\n")
+    out = call("why-not", "router", "memory/new.md", "--no-sync").out
+    assert out.startswith("memory/new.md is not returned (step indexed): it is not indexed yet.\n")
+    assert "\nnext\n  Run `openclaw-mem " in out and "in the notes" not in out
+
+
 def test_a_note_that_is_not_there_is_refused_with_suggestions(call: Call) -> None:
     said = call("why-not", "router", "memory/projects/grenhouse.md")
     assert said.code == 4 and not said.out

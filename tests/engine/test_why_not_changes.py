@@ -78,6 +78,13 @@ def test_a_mode_comes_after_a_change_that_leaves_every_list_in_use() -> None:
     assert [*changes].index("mmr") < [*changes].index("mode")
 
 
+def test_a_change_of_the_step_that_drops_it_comes_before_one_with_a_better_rank() -> None:
+    lists = (vector_list([("a", 0.6), ("b", 0.45), ("c", 0.25)]), bm25_list([("c", 3.0)]))
+    changes = [(change.set, change.rank, change.lost) for change in searched(lists)[0].changes()]
+    assert changes[0] == ({"min_score": 0.31}, 3, ())
+    assert ({"vector_weight": 0.8, "text_weight": 0.2}, 2, ()) in changes
+
+
 def test_a_minimum_is_lowered_to_the_score_in_hundredths() -> None:
     lists = (vector_list([("a", 0.6), ("b", 0.343 / 0.7), ("c", 0.31 / 0.7)]),)
     changes = searched(lists)[0].changes()

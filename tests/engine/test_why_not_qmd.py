@@ -169,7 +169,7 @@ def check(memory: Memory, seed: int) -> WhyNot:
             if advice.kind == "word":
                 named = parts["excluded"] or parts["missing"]
                 assert not facts[0]["rank"] and all(f"“{word}”" in advice.text.lower() for word in named)
-    sizes = [size(knobs, change) for change in found.changes]
+    sizes = [size(knobs, change, found.stage) for change in found.changes]
     assert sizes == sorted(sizes)
     for change in found.changes:
         trace = memory.search(query, knobs.set(change.set)).trace

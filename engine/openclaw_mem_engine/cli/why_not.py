@@ -71,7 +71,8 @@ def _lines(answer: WhyNot, *, configured: bool) -> Iterator[str]:
         yield from ("", strong("to apply the first"))
         yield from _applied(answer.changes[0].set, configured=configured)
     if answer.text_changes:
-        yield from ("", strong("in the notes"))
+        of_notes = answer.text_changes[0].kind != "index"
+        yield from ("", strong("in the notes" if of_notes else "next"))
         for text_change in answer.text_changes:
             yield from _entry(" ", text_change.text)
     if answer.notes:

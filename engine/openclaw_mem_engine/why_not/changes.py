@@ -63,7 +63,7 @@ class Search(Tries):
         only_here: Callable[[Mapping[str, KnobValue]], bool] = lambda _: False,
     ) -> None:
         super().__init__(state.knobs, wanted, line, pools, stop, made_with, is_known)
-        self._stage = _STAGE_OF.get(stage, stage)
+        self._stage, self._own = _STAGE_OF.get(stage, stage), READS.get(stage, frozenset())
         self._all_returned = self._wanted <= state.shown.keys()
         self._spaces = {lst.space_number for lst in state.pool.lists}
         kinds = [(lst.kind, lst.space_number) for lst in state.pool.lists]
@@ -89,8 +89,8 @@ class Search(Tries):
         than its own returns the passage, and those with a smaller pool, are left out where there are
         others. First are those that the agent can be configured with, then those that leave every list in
         use, then those that remove no other result, then those that do not only ask for more, then what
-        costs the fewest other results, the best rank, and the smallest part of a knob's range (a switch or
-        another choice is the whole range)."""
+        costs the fewest other results, then those of the step that keeps it out, the best rank, and the
+        smallest part of a knob's range (a switch or another choice is the whole range)."""
         found = self.singles()
         if all(change.only_here for change in found):
             found += self._pairs(configurable=True)
@@ -206,7 +206,7 @@ class Search(Tries):
                 yield name, value
                 return
 
-    def _cost(self, change: Change) -> tuple[bool, bool, bool, bool, bool, bool, int, int, float]:
+    def _cost(self, change: Change) -> tuple[bool, bool, bool, bool, bool, bool, int, bool, int, float]:
         sizes = []
         for name, value in change.set.items():
             if name == _MIRRORED:
@@ -216,8 +216,9 @@ class Search(Tries):
             sizes.append(abs(float(value) - self._start(name)) / (spec.high - spec.low) if number else 1.0)
         more = any(name in _MORE for name in change.set)
         tricks = self._tricks(change)
-        lost = len(change.lost)
-        return *tricks, change.only_here, "mode" in change.set, lost > 0, more, lost, change.rank, sum(sizes)
+        lost, other = len(change.lost), self._own.isdisjoint(change.set)
+        first = *tricks, change.only_here, "mode" in change.set
+        return *first, lost > 0, more, lost, other, change.rank, sum(sizes)
 
     def _tricks(self, change: Change) -> tuple[bool, bool]:
         """Whether another score than its own returns the passage, and whether the pool gets smaller: fewer

@@ -1,0 +1,224 @@
+"""The search lab over the demo: its lessons."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any, cast
+
+import lab_world as world
+import pytest
+from lab_world import LARGE, SMALL, frame, lab, press, settled
+from test_tui_lab import running
+from textual.css.stylesheet import Stylesheet
+
+from openclaw_mem_engine.memory import Memory
+from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.features.search.render import preview as preview_lines
+from openclaw_mem_tui.features.search.screen import SearchScreen
+from openclaw_mem_tui.widgets.dialogs import Choices, PickScreen
+from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.lists import CursorList
+
+
+async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
+    async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, screen):
+        assert "lesson 1 of 15" in screen.lesson.text
+        assert screen.search.view.knobs.decay and screen.search.view.baseline_name == "of the lesson"
+        assert "lessons" in screen.query_one(KeyBar).text
+        await press(pilot, "right_square_bracket")
+        assert "lesson 2 of 15" in screen.lesson.text
+        assert "Nothing reaches min score .35" in screen.verdict.text
+        await press(pilot, "left_square_bracket", "left_square_bracket")
+        assert "lesson 15 of 15" in screen.lesson.text
+
+        await press(pilot, "right_square_bracket")
+        await pilot.press("T")
+        await pilot.pause()
+        assert isinstance(pilot.app.screen, PickScreen)
+        await settled(pilot)
+        assert world.plain(pilot.app.screen._box.border_subtitle) == "enter pick · esc close", (
+            "all rows are in sight"
+        )
+        rows = pilot.app.screen.query_one(CursorList)
+        for key, at in (("G", 14), ("ctrl+u", 4), ("g", 0), ("ctrl+d", 10), ("home", 0)):
+            await pilot.press(key)
+            assert rows.cursor == at, key
+        await pilot.press("down", "down")
+        await pilot.resize_terminal(60, 20)
+        await settled(pilot)
+        assert world.plain(pilot.app.screen._box.border_subtitle) == "3 of 15 · enter pick · esc close"
+        picker = pilot.app.screen.query_one("Choices")
+        said = " ".join(picker.text.split())  # type: ignore[attr-defined]
+        assert pilot.app.screen._box.content_region.contains_region(picker.region), "each row can be seen"
+        assert "Eight times the same morning" in said and "morning status disks backup builds" in said
+        await pilot.resize_terminal(*LARGE)
+        await pilot.press("enter")
+        await settled(pilot)
+        assert "lesson 3 of 15" in screen.lesson.text and screen.search.view.knobs.mmr
+        await press(pilot, "slash", "ctrl+u", *"heron")
+        assert not screen.lesson.display
+        assert screen.search.view.knobs == screen.search.view.defaults and not screen.search.view.compares
+
+
+@pytest.mark.parametrize(("keys", "query"), [("heron", "heron"), ("/heron", "heron"), ("/", ""), ("", "")])
+async def test_what_is_typed_while_the_demo_opens_is_the_query(tmp_path: Path, keys: str, query: str) -> None:
+    may_open, factory = threading.Event(), world.make.demo_memory(tmp_path)
+
+    def opens(faults: frozenset[str]) -> Memory:
+        assert may_open.wait(60)
+        return cast("Memory", factory(faults))
+
+    app = Workbench(opens, demo=world.make.demo_guide())
+    async with app.run_test(size=SMALL) as pilot:
+        assert "You can type already" in lab(app).hits.text
+        await pilot.press(*("slash" if key == "/" else key for key in keys))
+        may_open.set()
+        await settled(pilot)
+        screen, lesson = lab(app), world.make.demo_guide()[0].query
+        assert screen.query_line.value == screen.search.view.query == (query or lesson)
+        assert (screen.search.lesson_at is None) == bool(query)
+        assert screen.focused is (screen.query_line if keys else screen.hits)
+        if keys == "/":
+            await press(pilot, *"heron")
+            assert screen.search.view.query == "heron", "it replaces the query of the lesson"
+
+
+async def test_one_key_swaps_the_run_and_its_baseline(tmp_path: Path) -> None:
+    async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, screen):
+        lost = screen.hits.selected
+        assert lost is not None and not lost.returned and screen.search.view.knobs.decay
+        assert "lesson 1 of 15 · now: decay on · space: decay off · ] next lesson" in screen.lesson.text
+        assert "space swap" in screen.query_one(KeyBar).text
+        await press(pilot, "space")
+        view, found = screen.search.view, screen.hits.selected
+        assert found is not None and (found.chunk_id, found.outcome.rank) == (lost.chunk_id, 1)
+        assert not view.knobs.decay and view.baseline_knobs.decay and view.baseline_name == "of the lesson"
+        assert "decay off · space: decay on" in screen.lesson.text
+        assert "decay off; space swaps back" in screen.status_line.text
+        await press(pilot, "space")
+        assert screen.search.view.knobs.decay and not screen.search.view.baseline_knobs.decay
+        await press(pilot, "z")
+        assert not screen.search.view.knobs.decay, "a step that is undone as any"
+        await press(pilot, "i", *" x")
+        assert screen.search.view.knobs == screen.search.view.defaults, "of a lesson, whichever was shown"
+
+        await press(pilot, "escape", "space")
+        assert "nothing to swap: the baseline has the same knobs" in screen.status_line.text
+        assert "space swap" not in screen.query_one(KeyBar).text
+        await press(pilot, "s", "space")  # without a lesson the other run is pinned, and may need a search
+        view = screen.search.view
+        assert view.knobs == view.defaults and view.baseline is not None and view.baseline.name == "pinned"
+        assert view.baseline.trace.knobs.mode == "bm25" == view.baseline_knobs.mode
+        await press(pilot, "space")
+        assert screen.search.view.knobs.mode == "bm25" and screen.search.view.answers
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL])
+async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_or_says_why(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    async with running(tmp_path, size, demo=world.make.demo_guide()) as (pilot, screen):
+        row = screen.hits.selected
+        assert row is not None and screen.search.view.baseline is not None
+        assert not row.returned and screen.search.view.baseline.ranks[row.chunk_id] == 1
+        assert (
+            "rank is 28" in screen.waterfall.text if size == LARGE else "rank 28" in frame(screen.waterfall)
+        )
+        if size == LARGE:
+            assert screen.waterfall.size.height == len(screen.waterfall.drawn) == 10
+        seen = [screen.hits.render_line(y).text for y in range(screen.hits.size.height)]
+        assert sum(line.startswith("▌") for line in seen) == 1 and screen.hits.scroll_offset.y == 0
+        await press(pilot, "G")
+        above = sum(stop <= screen.hits.scroll_offset.y for _, stop in screen.hits._spans)
+        assert above > 1 and f"{above} rows above" in frame(screen.hits)
+        await press(pilot, "g")
+        assert "above" not in frame(screen.hits)
+
+        for _ in range(12):
+            await press(pilot, "right_square_bracket")
+            view = screen.search.view
+            assert view.answers and view.trace is not None
+            assert view.compares, view.query
+            guide, number, row = screen.search.guide, screen.search.lesson_at, screen.hits.selected
+            assert guide is not None and number is not None
+            if quote := guide[number].quote:
+                found = view.candidate(row.chunk_id) if row is not None and not row.returned else None
+                assert found is not None and quote in found.text
+            assert view.trace.returned or "Nothing" in screen.verdict.text
+
+
+@pytest.mark.parametrize("size", [SMALL, (60, 20)])
+async def test_a_low_screen_shows_a_lesson_with_its_hits_their_scores_and_the_text_of_one(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    async with running(tmp_path, size, demo=world.make.demo_guide()) as (pilot, screen):
+        seen = [screen.hits.render_line(y).text for y in range(screen.hits.size.height)]
+        ranks = [line.split()[0] for line in seen[1:7]]
+        assert ranks == [*"123456"] and "by the baseline" in seen[7] and seen[8].split()[:2] == ["▌", "28"]
+        assert not any("…" in line for line in seen[7:8]), "a key that has no room is not shown"
+        pane = [screen.waterfall.render_line(y).text for y in range(screen.waterfall.size.height)]
+        assert pane[0].startswith("▸ ") and "signing key" in pane[0]
+        assert size != SMALL or [line.split()[0] for line in pane[1:]] == ["vector", "BM25", "decay", "final"]
+        keys = screen.query_one(KeyBar).text
+        assert "space swap   ] next lesson" in keys and len(keys) <= size[0]
+        assert ("one percent of its score" in screen.lesson.text) == (size == SMALL)
+        await press(pilot, "T")
+        picks = pilot.app.screen.query_one(Choices).text
+        assert "11  An error string, letter by letter: BM25 · E" in picks, "a title whole, its query cut"
+        await press(pilot, "escape")
+
+        await press(pilot, "g")
+        row, pane_text = screen.hits.selected, screen.waterfall.text
+        assert row is not None and row.shown.best_line is not None and row.shown.truncated
+        assert "#1 at" in frame(screen.waterfall)
+        await press(pilot, "tab")
+        (best,) = (line for line in screen.preview.text.splitlines() if "▸" in line)
+        assert pane_text.splitlines()[0].split("▸ ")[1][:20] in best, "the line that answers best"
+        await press(pilot, "G", "slash", "ctrl+u", *"heron", "enter")
+        assert screen.hits.cursor == screen.hits.scroll_offset.y == 0, "an answer begins with hit 1"
+
+
+async def test_the_snippet_opens_on_its_best_line(tmp_path: Path) -> None:
+    async with running(tmp_path, SMALL, initial_query="studio network") as (pilot, screen):
+        await press(pilot, "tab")
+        for _ in range(4):
+            top, height = screen.preview.scroll_offset.y, screen.preview.size.height
+            at = preview_lines.evidence(screen.preview.drawn)
+            assert top <= at < top + height
+            await press(pilot, "j")
+
+
+async def test_a_pane_that_shrinks_keeps_the_match_in_sight(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query="防水ケースの納期は") as (pilot, screen):
+        for size in (LARGE, (120, 32), SMALL, LARGE):
+            await pilot.resize_terminal(*size)
+            await settled(pilot)
+            screen.add_class("-pane-preview")
+            await settled(pilot)
+            top, height = screen.preview.scroll_offset.y, screen.preview.size.height
+            assert top <= preview_lines.evidence(screen.preview.drawn) < top + height
+        await press(pilot, *"KKKKKK")
+        await pilot.resize_terminal(120, 32)
+        await settled(pilot)
+        assert screen.preview.scroll_offset.y == 0
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+async def test_the_first_layout_is_that_of_the_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    seen: list[int] = []
+    lay_out = SearchScreen._refresh_layout
+
+    def record(screen: SearchScreen, *size: Any, **options: Any) -> None:
+        lay_out(screen, *size, **options)
+        seen.append(screen.query_one("#side").region.x)
+
+    def parsed_again(_sheet: Stylesheet) -> None:
+        raise AssertionError("the styles are parsed once, when the first widget needs them")
+
+    monkeypatch.setattr(SearchScreen, "_refresh_layout", record)
+    monkeypatch.setattr(Stylesheet, "reparse", parsed_again)
+    async with world.workbench(tmp_path).run_test(size=(columns, 24)):
+        assert seen and set(seen) == {0}, "below the hits, never beside them"

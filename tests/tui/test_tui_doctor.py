@@ -1,0 +1,165 @@
+"""The doctor on the index screen."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import apsw
+import pytest
+from lab_world import lab, make, press, until
+from test_tui_index import notes, opened, shown, unwatched
+
+from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.model import Progress
+from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
+from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpText
+from openclaw_mem_tui.widgets.edges import KeyBar
+
+
+async def test_damage_is_found_shown_and_mended_after_a_look(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        index = next((tmp_path / "data").glob("indexes/*/main.sqlite"))
+        with apsw.Connection(str(index)) as connection:
+            connection.execute("DELETE FROM chunks_fts_stemmed WHERE rowid < 10")
+        await press(pilot, "c")
+        assert "error" in str(screen.doctor.border_title)
+        await press(pilot, "tab")
+        drawn = " ".join(screen.detail.text.split())
+        assert (
+            "✗ error" in drawn
+            and "repair F repairs this locally" in drawn
+            and "table chunks_fts_stemmed" in drawn
+            and "openclaw-mem doctor --fix" in drawn
+        )
+        await press(pilot, "F")
+        assert isinstance(pilot.app.screen, ConfirmScreen)
+        assert "Notes are not changed" in pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]
+        await press(pilot, "escape")
+        assert "error" in str(screen.doctor.border_title), "nothing is mended without a yes"
+        await press(pilot, "tab", "tab", "enter")
+        chunks = pilot.app.screen
+        assert isinstance(chunks, ChunksScreen) and "✗ no" in chunks.pieces.text
+        assert "keyword 0 of 7 · vector 7 of 7" in chunks.query_one("#status").text
+        await press(pilot, "escape", "F", "enter")
+        assert "doctor · [$warning]2 warnings" in str(screen.doctor.border_title)
+        assert "repaired:" in shown(screen, "#status")
+        assert "doctor" in screen.events.text.splitlines()[0]
+        await press(pilot, "F")
+        assert "nothing to repair" in shown(screen, "#status")
+
+
+async def test_a_repair_that_drops_vectors_is_followed_by_a_sync_that_makes_them(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        index = next((tmp_path / "data").glob("indexes/*/main.sqlite"))
+        with apsw.Connection(str(index)) as connection:
+            connection.execute("UPDATE embedding_cache SET embedding = zeroblob(4) WHERE id < 5")
+        await press(pilot, "c", "F", "enter")
+        assert "4 vectors made; repaired:" in shown(screen, "#status")
+        assert "fresh" in shown(screen, "#facts") and "vector (r)" not in shown(screen, "#facts")
+        with apsw.Connection(str(index)) as connection:
+            connection.execute("DELETE FROM embedding_cache WHERE id < 7")
+        await press(pilot, "c")
+        await until(pilot, lambda: "partial" in shown(screen, "#facts"))
+        facts = shown(screen, "#facts")
+        assert "chunks without vector (r)" in facts and "fresh" not in facts
+        await press(pilot, "r")
+        await until(pilot, lambda: "fresh" in shown(screen, "#facts"))
+        assert "vectors made" in shown(screen, "#status")
+
+
+@pytest.mark.parametrize("pressed", ["r", "F"])
+async def test_an_index_that_is_removed_meanwhile_is_empty_until_a_sync(tmp_path: Path, pressed: str) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        index = next((tmp_path / "data").glob("indexes/*/main.sqlite"))
+        await press(pilot, "c")
+        for part in index.parent.glob("main.sqlite*"):
+            part.unlink()
+        await until(pilot, lambda: "empty" in shown(screen, "#facts"))
+        assert "fresh" not in shown(screen, "#facts") and "nothing" in shown(screen, "#facts")
+        fresh = screen.search.activity.freshness
+        assert fresh is not None and fresh.state == "empty", "the other screens say so too"
+        await press(pilot, "c")
+        assert "no index yet" in " ".join(screen.doctor.text.split())
+        assert "no index" in (title := str(screen.doctor.border_title)) and "healthy" not in title
+        assert "not indexed" in screen.files.text and "up to date" not in screen.files.text
+        await press(pilot, pressed)
+        await until(pilot, lambda: "fresh" in shown(screen, "#facts") and index.exists())
+        await until(pilot, lambda: "no index yet" not in screen.doctor.text)
+
+
+async def test_files_are_not_known_while_a_folder_is_at_the_path_of_the_index(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        index = next((tmp_path / "data").glob("indexes/*/main.sqlite"))
+        assert "● up to date" in screen.files.text
+        aside = index.rename(index.with_name("aside"))
+        index.mkdir()
+        await until(pilot, lambda: "? not known" in screen.files.text)
+        screen.presenter.update(at=0.0)
+        await press(pilot, "r")
+        assert screen.presenter.state.at, "the events are of today also where the index cannot be read"
+        failed = [row for row in screen.events.text.splitlines() if "sync failed" in row]
+        assert failed and all("✗" in row and "●" not in row for row in failed)
+        with pytest.raises(IndexUnavailable, match="is a folder"):
+            await screen.search.service.read(lambda memory: memory.anatomy("MEMORY.md"))
+        await press(pilot, "c")
+        assert "up to date" not in screen.files.text and "matches disk" not in screen.detail.text
+        keys = screen.query_one(KeyBar).text
+        assert "R rebuild" not in keys and "V verify" not in keys and "r sync" in keys, "those need an index"
+        facts = shown(screen, "#facts")
+        assert "what can be read is not known" in facts and "vectors" not in facts and "fresh" not in facts
+        await press(pilot, "exclamation_mark")
+        assert "! shows why" in facts and "is a folder" in pilot.app.screen.query_one(HelpText).text
+        await press(pilot, "escape")
+        assert "✗ The path of the index is a folder" in screen.doctor.text
+        screen.presenter.update(overview=None, files=())  # as where the screen is opened only now
+        await press(pilot, "c")
+        assert "is a folder, not an index: move it away" in " ".join(shown(screen, "#facts").split())
+        assert "? not known" in str(screen.query_one("#files").border_title)
+        for key, said in (("R", "the index cannot be read; r tries again"), ("enter", "no file is selected")):
+            await press(pilot, key)
+            assert said in shown(screen, "#status")
+        index.rmdir()
+        aside.rename(index)
+        await press(pilot, "r")
+        await until(pilot, lambda: "● up to date" in screen.files.text)
+
+
+async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
+    class Slow(make.SteadyMemory):  # type: ignore[misc, name-defined]
+        held = False
+
+        def sync(
+            self,
+            request: SyncRequest = DEFAULT_REQUEST,
+            progress: Progress | None = None,
+            cancel: CancelToken | None = None,
+        ) -> SyncReport:
+            end = time.monotonic() + make.HANGS_S
+            while type(self).held and time.monotonic() < end:
+                if progress is not None:
+                    progress(3, 12, "memory/x.md")
+                if cancel is not None and cancel.is_set():
+                    break
+                time.sleep(0.005)
+            report: SyncReport = super().sync(request, progress, cancel)
+            return report
+
+    async with opened(unwatched(tmp_path, Slow)) as (pilot, screen):
+        Slow.held = True
+        (notes(tmp_path) / "MEMORY.md").write_text("Other.\n")
+        await pilot.press("r")
+        await until(pilot, lambda: "sync 3 of 12" in shown(screen, "#status"))
+        status = shown(screen, "#status")
+        assert "sync 3 of 12" in status and "esc stops" in status
+        await pilot.press("c")
+        await pilot.pause(0.05)
+        assert "esc stops" in shown(screen, "#status"), "the doctor waits for no sync, and does not join in"
+        await press(pilot, "escape")
+        assert "Indexing was stopped; the index holds" in shown(screen, "#status")
+        Slow.held = False
+        assert pilot.app.screen is screen
+        await press(pilot, "escape")
+        assert pilot.app.screen is lab(pilot.app)  # type: ignore[arg-type]
