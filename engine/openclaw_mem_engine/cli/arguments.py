@@ -201,7 +201,7 @@ curate: propose changes of MEMORY.md, with evidence and diffs
 flush: ask a model what to keep from a conversation, and append it
   $ flush --session main --dry-run
   $ flush --session main
-  The answer goes to the daily log. This is what OpenClaw does before it compacts a conversation, with its
+  The answer goes to the daily log at once. This is what OpenClaw does before it compacts a conversation, with its
   threshold and prompts. The chat model is that of flush.provider and flush.model. Nothing is overwritten;
   `openclaw-mem undo` undoes it.
   --session
@@ -212,7 +212,7 @@ snapshot: save the last messages of a conversation as a note
   $ snapshot --session main --dry-run
   OpenClaw does this on /new and /reset. Commands, tool calls and errors are not kept. The note is
   memory/DATE-NAME.md. The chat model of flush.model chooses the name; without one, the name is the time.
-  An existing note is never replaced.
+  It is written at once. An existing note is never replaced.
   --session
   --dry-run
 
@@ -263,7 +263,7 @@ config set (config:change): change settings in our config.toml
 
 config undo (config:change): undo the last change of our config.toml
   $ config undo --dry-run
-  The same again restores it.
+  Run it again to restore the change.
   --dry-run  show the change and write nothing
   --yes
 

@@ -100,7 +100,7 @@ class SyncReport:
     @property
     def taken_out(self) -> list[str]:
         """How many files left the index without being excluded, in words: a part for each reason."""
-        reasons = {"deleted": self.gone, "taken out of the index (not included now)": self.unlisted}
+        reasons = {"deleted": self.gone, "removed from the index (no longer included)": self.unlisted}
         return [f"{len(paths):,} {reason}" for reason, paths in reasons.items() if paths]
 
     def forget(self) -> None:
