@@ -88,8 +88,9 @@ class Score:
 def passages_of(query: JudgedQuery, workspace: Path) -> list[Passage]:
     found = []
     for grade in query.grades:
-        lines = grade.lines_in((workspace / grade.path).read_text("utf-8"))
-        found.append(Passage(grade.path, *lines, grade.grade))
+        text = (workspace / grade.path).read_text("utf-8")
+        first = text.count("\n", 0, text.index(grade.quote)) + 1
+        found.append(Passage(grade.path, first, first + grade.quote.count("\n"), grade.grade))
     return found
 
 

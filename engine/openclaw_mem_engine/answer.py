@@ -17,6 +17,7 @@ from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.profiles import PROFILES, selected
 from openclaw_mem_engine.ranking.trace import Lines, Trace
 from openclaw_mem_engine.retrieval import IndexStatus
+from openclaw_mem_engine.retrieval.knobs import process_knobs
 from openclaw_mem_engine.sanitize import CJK
 from openclaw_mem_engine.verdict import verdict
 
@@ -38,8 +39,6 @@ def configured_knobs(settings: Settings) -> Knobs:
     try:
         knobs = selected(settings.query.profile).set(settings.query.overrides)
         if settings.openclaw.backend == "qmd" and settings.origins["query.profile"].kind == "default":
-            from openclaw_mem_engine.retrieval.fallback import process_knobs
-
             return process_knobs(settings)
         return knobs
     except UsageError:

@@ -121,7 +121,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.unshown import never_shown as never_shown
     from openclaw_mem_engine.redact import redacted as redacted
     from openclaw_mem_engine.retrieval import examine_unopened as examine_unopened
-    from openclaw_mem_engine.retrieval.fallback import ranking_knobs as ranking_knobs
+    from openclaw_mem_engine.retrieval.knobs import ranking_knobs as ranking_knobs
     from openclaw_mem_engine.retrieval.scoped import scope_decision as scope_decision
     from openclaw_mem_engine.sanitize import counted as counted
     from openclaw_mem_engine.sanitize import ordinal as ordinal

@@ -27,8 +27,8 @@ from openclaw_mem_engine.retrieval import (
     open_backend,
     scoped,
 )
-from openclaw_mem_engine.retrieval.fallback import ranking_knobs
 from openclaw_mem_engine.retrieval.freshness import chain_of
+from openclaw_mem_engine.retrieval.knobs import ranking_knobs
 from openclaw_mem_engine.state.expected import ExpectedPassages
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest

@@ -306,14 +306,7 @@ def test_every_judged_quote_stands_exactly_once_in_its_file(tmp_path: Path, toda
         for grade in judged.grades:
             assert grade.grade in (1, 2, 3)
             text = (workspace / grade.path).read_text("utf-8")
-            first, last = grade.lines_in(text)
-            assert grade.quote in "\n".join(text.split("\n")[first - 1 : last])
-
-
-def test_an_ambiguous_quote_is_not_turned_into_lines() -> None:
-    grade = load_queries(0).judged[0].grades[0]
-    with pytest.raises(ValueError, match="expected once"):
-        grade.lines_in(grade.quote + "\n" + grade.quote)
+            assert text.count(grade.quote) == 1
 
 
 def test_suggested_queries_are_short_and_their_knobs_exist() -> None:

@@ -91,8 +91,6 @@ def test_names_are_checked() -> None:
     assert check_faults([]) == frozenset()
     with pytest.raises(UsageError, match=r"embeddings-402.*embeddings-401.*no-fts5"):
         check_faults(["no-fts5", "embeddings-402"])
-    with pytest.raises(UsageError):
-        FaultyEmbedder(StaticEmbedder(), {"everything"})
 
 
 @pytest.mark.parametrize(
@@ -192,16 +190,6 @@ def test_a_wrong_dimension_is_a_unit_vector_of_another_length() -> None:
 def test_of_several_faults_the_first_in_the_list_shows() -> None:
     with pytest.raises(RequestFailed, match="429"):
         FaultyEmbedder(Remote(), ["zero-vector", "no-fts5", "embeddings-429"]).embed_query("router")
-
-
-def test_a_fault_of_sqlite_changes_nothing_here() -> None:
-    inner = StaticEmbedder()
-    embedder = FaultyEmbedder(inner, STORE_FAULTS)
-    for name in ("id", "model", "key", "dims", "languages", "lines"):
-        assert getattr(embedder, name) == getattr(inner, name)
-    assert np.array_equal(embedder.embed_query("router"), inner.embed_query("router"))  # type: ignore[arg-type]
-    assert embedder.embed_documents(["router"])[0] is not None
-    embedder.close()
 
 
 def test_it_stops_when_asked() -> None:

@@ -13,7 +13,7 @@ from openclaw_mem_engine.qmd.queries import QueryDocument
 from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.retrieval.qmd_lists import ListBuilder
 from openclaw_mem_engine.stores.qmd.store import QmdStore
-from support.qmd import ScriptedEmbedder, new_store
+from support.qmd import ScriptedEmbedder, guarded, new_store
 from support.stores import Vector
 
 
@@ -36,7 +36,8 @@ def searched(
     store: QmdStore, embedder: ScriptedEmbedder, instead: ScriptedEmbedder | None = None
 ) -> ListBuilder:
     knobs = profile("qmd-2.8").set({"expansion": "off"})
-    builder = ListBuilder(store, embedder, knobs, threading.Event(), instead=instead)
+    other = guarded(instead) if instead is not None else None
+    builder = ListBuilder(store, guarded(embedder), knobs, threading.Event(), instead=other)
     builder.build(QueryDocument("pump"), None)
     return builder
 
@@ -94,6 +95,6 @@ def test_the_fallback_answers_when_the_stored_vectors_are_its_own(store: QmdStor
 
 
 def test_a_failure_between_two_texts_leaves_no_half_of_the_lists(store: QmdStore) -> None:
-    builder = ListBuilder(store, Failing(), profile("qmd-2.8"), threading.Event())
+    builder = ListBuilder(store, guarded(Failing()), profile("qmd-2.8"), threading.Event())
     builder.build(QueryDocument.parse("vec: pump\nvec: pond"), None)
     assert builder.lists == [] and [note.text for note in builder.notes] == ["BM25 only: no route to host."]

@@ -14,7 +14,7 @@ from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.retrieval.qmd_lists import ListBuilder
 from openclaw_mem_engine.retrieval.qmd_sync import prompt_of
 from openclaw_mem_engine.stores.qmd.store import QmdStore
-from support.qmd import ScriptedEmbedder
+from support.qmd import ScriptedEmbedder, guarded
 
 BODY = "Port 8443.\n"
 
@@ -38,7 +38,7 @@ def test_a_local_model_gets_title_and_query_in_its_prompt(
     store.add_collection(Collection("notes", notes))
     store.update()
     store.embed(embedder, prompt=prompt_of(embedder))
-    ListBuilder(store, embedder, profile("qmd-2.8"), threading.Event()).build(
+    ListBuilder(store, guarded(embedder), profile("qmd-2.8"), threading.Event()).build(
         QueryDocument("which port"), None
     )
     store.close()

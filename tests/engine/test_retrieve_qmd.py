@@ -31,7 +31,7 @@ from support.commands import until
 from support.embed_server import hang, running_server
 from support.memories import settings_for, write_notes
 from support.providers import make_world
-from support.qmd import ScriptedEmbedder
+from support.qmd import ScriptedEmbedder, guarded
 from support.transcripts import messages
 
 NOTES = {
@@ -203,7 +203,7 @@ def test_embeddings_are_kept_for_the_next_embed(memory: Memory) -> None:
 def test_the_fallback_provider_answers_with_the_stored_vectors(memory: Memory) -> None:
     backend = memory.backend
     assert isinstance(backend, QmdBackend)
-    embedders = Embedders(ScriptedEmbedder(), fallback=backend.embedder)
+    embedders = Embedders(guarded(ScriptedEmbedder()), fallback=backend.embedder)
     backend._context = replace(backend._context, embedders=embedders)
     pool = memory.retrieve("router", SHIPPED)
     assert "fallback-vectors" in codes(pool) and pool.provider == "static"
@@ -236,7 +236,7 @@ def test_vectors_alone_find_each_document_by_its_nearest_variant(tmp_path: Path)
     with Memory.open(qmd_settings(tmp_path, notes)) as memory:
         backend = memory.backend
         assert isinstance(backend, QmdBackend)
-        embedders = Embedders(ScriptedEmbedder(7, vectors))
+        embedders = Embedders(guarded(ScriptedEmbedder(7, vectors)))
         backend._context = replace(backend._context, embedders=embedders, expander=Scripted())
         memory.sync()
         answer = memory.search("q", knobs)

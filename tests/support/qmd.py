@@ -18,13 +18,15 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
+from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
+from openclaw_mem_engine.providers.records import ProviderRecords
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.stores.qmd.store import QmdStore
 from support.goldens import qmd_golden
 from support.stores import Vector, unit
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.base import Keep
+    from openclaw_mem_engine.providers.base import Embedder, Keep
 
 #: The version whose behaviour was recorded.
 #: Set to "install" to let the tests fetch the real program.
@@ -60,6 +62,11 @@ def corpus_store(folder: Path) -> QmdStore:
         store.add_collection(Collection(name, write_files(folder / name, texts), pattern))
     store.update()
     return store
+
+
+def guarded(embedder: Embedder) -> GuardedEmbedder:
+    """The embedder as a search has it; nothing is stored."""
+    return GuardedEmbedder(embedder, ProviderRecords(None))
 
 
 class ScriptedEmbedder:

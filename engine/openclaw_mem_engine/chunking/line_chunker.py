@@ -9,7 +9,7 @@ embedded.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, count
 from operator import add
 from typing import ClassVar
@@ -41,7 +41,7 @@ class LineChunker:
 
     def chunks(self, text: str) -> list[ChunkSpan]:
         """The chunks that are worth storing: those which hold more than white space."""
-        return [span for span in _spans(text, self.tokens, self.overlap) if not is_blank(span.text)]
+        return [span for span in chunk_lines(text, self.tokens, self.overlap) if not is_blank(span.text)]
 
 
 def chunk_lines(text: str, tokens: int = DEFAULT_TOKENS, overlap: int = DEFAULT_OVERLAP) -> list[ChunkSpan]:
@@ -56,7 +56,20 @@ def chunk_lines(text: str, tokens: int = DEFAULT_TOKENS, overlap: int = DEFAULT_
     are joined by ``\\n`` when two share a chunk. Raises ``UsageError`` when ``tokens`` is below 1 or when
     either number is not an integer.
     """
-    return list(_spans(text, tokens, overlap))
+    limit, repeat = limits_of(tokens, overlap)
+    pieces = _pieces(text, limit)
+    offsets, numbers = pieces.offsets, pieces.numbers
+    total = len(pieces.texts)
+    found: list[ChunkSpan] = []
+    first = fresh = 0  # first piece of the chunk; first piece of it that no chunk held before
+    while fresh < total:
+        fitting = bisect_right(offsets, offsets[first] + limit) - 1
+        after = max(fresh + 1, fitting)
+        found.append(ChunkSpan(pieces.joined(first, after), numbers[first], numbers[after - 1]))
+        # A repeat of 0 gives `after` itself; otherwise the piece that crosses the limit is kept whole.
+        first = max(first, bisect_right(offsets, offsets[after] - repeat) - 1)
+        fresh = after
+    return found
 
 
 def is_blank(text: str) -> bool:
@@ -80,21 +93,6 @@ class _Pieces:
         if self.whole is not None:
             return self.whole[self.offsets[first] : self.offsets[after] - 1]
         return "\n".join(self.texts[first:after])
-
-
-def _spans(text: str, tokens: int, overlap: int) -> Iterator[ChunkSpan]:
-    limit, repeat = limits_of(tokens, overlap)
-    pieces = _pieces(text, limit)
-    offsets, numbers = pieces.offsets, pieces.numbers
-    total = len(pieces.texts)
-    first = fresh = 0  # first piece of the chunk; first piece of it that no chunk held before
-    while fresh < total:
-        fitting = bisect_right(offsets, offsets[first] + limit) - 1
-        after = max(fresh + 1, fitting)
-        yield ChunkSpan(pieces.joined(first, after), numbers[first], numbers[after - 1])
-        # A repeat of 0 gives `after` itself; otherwise the piece that crosses the limit is kept whole.
-        first = max(first, bisect_right(offsets, offsets[after] - repeat) - 1)
-        fresh = after
 
 
 def limits_of(tokens: int, overlap: int) -> tuple[int, int]:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.opening import looking, open_memory, warned_settings
+from openclaw_mem_engine.cli.opening import check_file, looking, open_memory, replacing, warned_settings
 from openclaw_mem_engine.cli.planning import announce, plan_lines
 from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import one_line, say, show, stoppable
 from openclaw_mem_engine.cli.text_format import duration, excluded_lines
 from openclaw_mem_engine.errors import IndexDamaged, ProviderError, UsageError
-from openclaw_mem_engine.model import WHOLE, Note
+from openclaw_mem_engine.model import WHOLE
 from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.sync.report import SyncRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.sync.plan import Plan
     from openclaw_mem_engine.sync.report import SyncReport
@@ -75,38 +72,6 @@ def sync(settings: Settings, request: SyncRequest) -> SyncReport:
                 return memory.sync(request, progress, token)
 
     return replacing(settings, request, once)
-
-
-def replacing(
-    settings: Settings, request: SyncRequest, once: Callable[[SyncRequest], SyncReport]
-) -> SyncReport:
-    """The report of ``once``, which does a sync. An index file that is damaged is renamed first, and replaced
-    by one that holds its embeddings; then the report has a note."""
-    try:
-        check_file(settings)
-        return once(request)
-    except IndexDamaged as error:
-        if settings.store.location:  # a server repairs its own files
-            raise
-        from openclaw_mem_engine.stores.damage import kept
-        from openclaw_mem_engine.sync.coordinator import set_aside
-
-        damaged, saved = set_aside(settings, error)
-        say("The index file is damaged: a new one is built from your notes.")
-    report = once(replace(request, force=False))  # all of it is new
-    report.rebuilt = True
-    text = f"The index was damaged. {kept(damaged, saved)}"
-    report.notes.append(Note("damaged-replaced", text, "warning"))
-    return report
-
-
-def check_file(settings: Settings) -> None:
-    """Raise IndexDamaged for an index file with a damaged page: a sync with little to do does not read it."""
-    from openclaw_mem_engine.stores.damage import file_damage
-
-    with stoppable() as token:
-        if (damage := file_damage(settings, token)) is not None:
-            raise damage
 
 
 def report_lines(report: SyncReport, *, chunks: bool = True) -> list[str]:

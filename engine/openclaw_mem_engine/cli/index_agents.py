@@ -11,8 +11,7 @@ from pathlib import Path
 from threading import Event, Lock, RLock
 from typing import Any, NamedTuple
 
-from openclaw_mem_engine.cli.index import replacing
-from openclaw_mem_engine.cli.opening import open_memory, settings_of
+from openclaw_mem_engine.cli.opening import open_memory, replacing, settings_of
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.planning import announce
 from openclaw_mem_engine.cli.progress import ProgressLine

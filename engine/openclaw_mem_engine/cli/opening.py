@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cli.terminal import say
-from openclaw_mem_engine.errors import ConfigError, UsageError, WorkspaceError
+from openclaw_mem_engine.cli.terminal import say, stoppable
+from openclaw_mem_engine.errors import ConfigError, IndexDamaged, UsageError, WorkspaceError
 from openclaw_mem_engine.stores import is_there
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.memory import Memory
     from openclaw_mem_engine.providers.base import Chat
+    from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 
 
 def settings_of(arguments: Namespace, variables: Mapping[str, str] | None = None) -> Settings:
@@ -138,3 +140,31 @@ def say_warnings(settings: Settings) -> None:
     for note in settings.warnings:
         if note.level == "warning":
             say(note.text)
+
+
+def replacing(
+    settings: Settings, request: SyncRequest, once: Callable[[SyncRequest], SyncReport]
+) -> SyncReport:
+    """The report of ``once``, which does a sync. An index file that is damaged is renamed first, and replaced
+    by one that holds its embeddings; then the report has a note."""
+    try:
+        check_file(settings)
+        return once(request)
+    except IndexDamaged as error:
+        from openclaw_mem_engine.sync.coordinator import replaced
+
+        note = replaced(settings, error)
+        say("The index file is damaged: a new one is built from your notes.")
+    report = once(replace(request, force=False))  # all of it is new
+    report.rebuilt = True
+    report.notes.append(note)
+    return report
+
+
+def check_file(settings: Settings) -> None:
+    """Raise IndexDamaged for an index file with a damaged page: a sync with little to do does not read it."""
+    from openclaw_mem_engine.stores.damage import file_damage
+
+    with stoppable() as token:
+        if (damage := file_damage(settings, token)) is not None:
+            raise damage

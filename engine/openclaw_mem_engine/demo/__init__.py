@@ -23,18 +23,6 @@ class Grade:
     quote: str
     grade: int
 
-    def lines_in(self, text: str) -> tuple[int, int]:
-        """First and last line (from 1) of the quote in the text of its file.
-
-        Raises ValueError when the quote is not there exactly once.
-        """
-        if text.count(self.quote) != 1:
-            raise ValueError(
-                f"{self.path} holds {text.count(self.quote)} times: {self.quote!r}; expected once"
-            )
-        first = text[: text.index(self.quote)].count("\n") + 1
-        return first, first + self.quote.count("\n")
-
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuery:

@@ -28,7 +28,6 @@ from openclaw_mem_engine.errors import (
 )
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of
-from openclaw_mem_engine.providers.circuit_breaker import trouble_of
 from openclaw_mem_engine.ranking.unshown import Unshown
 from openclaw_mem_engine.stores.damage import kept
 from openclaw_mem_engine.stores.findings import (
@@ -78,7 +77,7 @@ def examine(
     examination.run()
     findings = sorted(examination.findings, key=lambda finding: SEVERITIES.index(finding.severity))
     blocking = next((finding.repair for finding in findings if finding.code in _REBUILD_ONLY), None)
-    failing = trouble_of(embedders.primary) if embedders.primary is not None else None
+    failing = embedders.primary.trouble if embedders.primary is not None else None
     # What can do nothing without notes, or as long as nothing can be written, is not offered.
     idle = (
         (INDEX, FIX) if examination.found(*UNWRITABLE) else (INDEX,) if examination.found("workspace") else ()

@@ -25,7 +25,7 @@ from openclaw_mem_engine.plugin.capture import CATEGORIES, Decision, decide_all
 from openclaw_mem_engine.ranking.pool import OVERFETCH
 from openclaw_mem_engine.state import private_folder
 from openclaw_mem_engine.state.disk import held, refused, replace_file, sync_folder
-from openclaw_mem_engine.sync.coordinator import set_aside
+from openclaw_mem_engine.sync.coordinator import replaced
 from openclaw_mem_engine.sync.report import SyncRequest
 
 #: Scores from which a memory is recalled by the tool and before a prompt; is a duplicate; can be forgotten by
@@ -203,8 +203,7 @@ class Memories:
         except IndexDamaged as error:
             if self._memory is not None:
                 self._memory.close()
-            kept, _ = set_aside(self._settings, error)
-            self._said.add(f"The index of the memories was damaged and rebuilt; the old one is {kept}.")
+            self._said.add(replaced(self._settings, error).text)
             self._memory = memory = Memory.open(self._settings)
             memory.sync(cancel=cancel)
         return memory

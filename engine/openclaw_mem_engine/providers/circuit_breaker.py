@@ -80,6 +80,21 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         with self._lock:
             return self._recorded()
 
+    @property
+    def trouble(self) -> Unavailable | None:
+        """Why it does not answer, as far as that is known without a request."""
+        missing, health = self.why_not(), self.health
+        if missing is not None:
+            return Unavailable(missing, since=None, next_retry=None)
+        if not health.failures:
+            return None
+        return Unavailable(health.reason, since=health.failing_since, next_retry=health.next_retry)
+
+    def is_slower(self, seconds: float) -> bool:
+        """Whether the last query that it answered took longer than this."""
+        known = self.health.last_ms
+        return known is not None and known > seconds * 1000
+
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Floats | None:
         """As the provider does; raises Unavailable for every failure of the provider, and at once while the
         circuit is open. A refusal of this text and the end of a child process are raised as they are, and
@@ -225,41 +240,6 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
 
 def _is_about_the_text(error: ProviderError) -> bool:
     return isinstance(error, RequestFailed) and error.status in _ABOUT_THE_TEXTS
-
-
-def trouble_of(embedder: Embedder) -> Unavailable | None:
-    """Why an embedder does not answer, as far as that is known without a request."""
-    if not isinstance(embedder, GuardedEmbedder):
-        return None
-    missing, health = embedder.why_not(), embedder.health
-    if missing is not None:
-        return Unavailable(missing, since=None, next_retry=None)
-    if not health.failures:
-        return None
-    return Unavailable(health.reason, since=health.failing_since, next_retry=health.next_retry)
-
-
-def expect_dims(embedder: Embedder, dims: int | None) -> None:
-    """From now on an embedder whose vectors have another length fails."""
-    if isinstance(embedder, GuardedEmbedder):
-        embedder.expected_dims = dims
-
-
-def no_answer(embedder: Embedder, seconds: float) -> None:
-    """Open the circuit of an embedder that did not answer for so long."""
-    if isinstance(embedder, GuardedEmbedder):
-        embedder.no_answer(seconds)
-
-
-def health_of(embedder: Embedder) -> Health:
-    """How an embedder did lately, as far as that is recorded."""
-    return embedder.health if isinstance(embedder, GuardedEmbedder) else Health()
-
-
-def is_slower(embedder: Embedder, seconds: float) -> bool:
-    """Whether the last query that an embedder answered took longer than this."""
-    known = health_of(embedder).last_ms
-    return known is not None and known > seconds * 1000
 
 
 def _is_open(health: Health, now: float) -> bool:

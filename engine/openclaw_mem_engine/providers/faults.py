@@ -60,21 +60,18 @@ def check_faults(names: Iterable[str]) -> frozenset[str]:
 
 
 class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
-    """Another embedder with simulated faults; those of SQLite have no effect here. Of several, the first in
-    the order of ``FAULTS`` counts. A query is said to have waited ``timeout_s``. Raises UsageError for an
-    unknown name."""
+    """Another embedder with one or more of ``PROVIDER_FAULTS``: the first in the order of ``FAULTS`` counts,
+    and other faults have no effect here. A query is said to have waited ``timeout_s``."""
 
     def __init__(self, inner: Embedder, faults: Iterable[str], *, timeout_s: float = QUERY_TIMEOUT_S) -> None:
         super().__init__(inner)
         self._timeout_s = timeout_s
-        active = check_faults(faults) & PROVIDER_FAULTS
-        self.fault = next((name for name in FAULTS if name in active), "")
-        self.simulated = f" {ON_PURPOSE}" if self.fault else ""
+        active = PROVIDER_FAULTS.intersection(faults)
+        self.fault = next(name for name in FAULTS if name in active)
+        self.simulated = f" {ON_PURPOSE}"
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Floats | None:
         """The result of the fault for a query. Blank text is never sent, so it meets no fault."""
-        if not self.fault:
-            return self._inner.embed_query(text, cancel)
         vector = self._faulty([text], _QUERY_TRIES)[0]
         if vector is None and text.strip():
             raise zero_answer(self)
@@ -88,8 +85,6 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
         keep: Keep | None = None,
     ) -> list[Vector | None]:
         """The result of the fault for documents. Raises as the provider would, and Cancelled."""
-        if not self.fault:
-            return self._inner.embed_documents(texts, cancel, progress, keep)
         stop_if_cancelled(cancel)
         vectors = self._faulty(texts, _DOCUMENT_TRIES)
         if keep is not None and vectors:

@@ -6,18 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import LinkedToken
-from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
-from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.profiles import QMD_DOCUMENTED, QMD_PROCESS, profile
+from openclaw_mem_engine.ranking.profiles import QMD_PROCESS
 from openclaw_mem_engine.retrieval import BackendContext, IndexStatus, PassageQuestion
+from openclaw_mem_engine.retrieval.external_passages import ExternalLookup
 from openclaw_mem_engine.retrieval.freshness import note_staleness
+from openclaw_mem_engine.retrieval.knobs import builtin_knobs, ranking_knobs
+from openclaw_mem_engine.retrieval.lookup import checked
 from openclaw_mem_engine.retrieval.scoped import denial
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
+    from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.ranking.pool import Pool
     from openclaw_mem_engine.ranking.unshown import Unshown
     from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
@@ -30,33 +32,6 @@ _OLDER = Note(
     "The index of qmd may be older than your notes, deleted ones included: run `openclaw-mem index`.",
     "warning",
 )
-
-
-def process_knobs(settings: Settings, base: Knobs | None = None) -> Knobs:
-    """The ranking of the QMD backend, within ``memory.qmd.limits``: of the external program's answers their
-    own order, in process the documented pipeline. ``base`` replaces either."""
-    limits, own = settings.qmd.limits, settings.query.overrides
-    # What OpenClaw's file says of memorySearch is for the built-in index; ours is for every backend.
-    ours = {name: own[name] for name in own if settings.origins[f"query.{name}"].kind != "openclaw"}
-    wanted = {
-        "max_results": min(200, limits.max_results),
-        "snippet_chars": min(20_000, max(40, limits.max_snippet_chars)),
-        **ours,
-    }
-    return (base or (QMD_PROCESS if settings.qmd_process else QMD_DOCUMENTED)).set(wanted)
-
-
-def ranking_knobs(settings: Settings, pool: Pool, knobs: Knobs) -> Knobs:
-    """``knobs``, but never the external program's ranking for a pool of the built-in index: that is ranked by
-    its own configured profile, with the same explicit changes."""
-    if knobs.profile != QMD_PROCESS.profile or any(lst.kind == "external" for lst in pool.lists):
-        return knobs
-    return _builtin_knobs(settings, knobs)
-
-
-def _builtin_knobs(settings: Settings, knobs: Knobs) -> Knobs:
-    changes = knobs.changes_from(process_knobs(settings))
-    return profile(settings.query.profile).set({**settings.query.overrides, **changes})
 
 
 class FallbackBackend:
@@ -123,7 +98,7 @@ class FallbackBackend:
                 self._journal.answered(None, self.primary.name)
                 return self._dated(pool)
         self._journal.answered(fallback, None)
-        own = _builtin_knobs(self.settings, knobs) if knobs.profile == QMD_PROCESS.profile else knobs
+        own = builtin_knobs(self.settings, knobs) if knobs.profile == QMD_PROCESS.profile else knobs
         pool = self.builtin.retrieve(query, own, cancel, compare=compare)
         return replace(pool, fallback=fallback, notes=(_note(fallback), *pool.notes))
 
@@ -196,14 +171,11 @@ class FallbackBackend:
         return report
 
     def unshown(self, knobs: Knobs) -> dict[str, Unshown]:
-        return self.builtin.unshown(_builtin_knobs(self.settings, knobs))
+        return self.builtin.unshown(builtin_knobs(self.settings, knobs))
 
     def why_not(self, question: PassageQuestion, cancel: CancelToken | None = None) -> WhyNot:
         """Of what answers: of the program files, collections, scope and its own answer; all steps of the
         built-in index."""
-        from openclaw_mem_engine.retrieval.external_passages import ExternalLookup
-        from openclaw_mem_engine.retrieval.lookup import checked
-
         query, knobs = checked(question.query, question.path), question.knobs
         # A search that the scope denies is not made.
         pool = None if denial(self.settings, question.session_key) else self.retrieve(query, knobs, cancel)

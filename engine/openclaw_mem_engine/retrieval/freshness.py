@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.model import WHOLE, Freshness, Note, SkippedFile, says_damage
 from openclaw_mem_engine.providers.base import space_of
-from openclaw_mem_engine.providers.circuit_breaker import trouble_of
 from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, machine_folder
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.providers.base import Embedder, Embedders
+    from openclaw_mem_engine.providers.base import Embedders
+    from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
     from openclaw_mem_engine.providers.factory import ProviderSet, ProviderState
     from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.ranking.pool import Candidate
@@ -153,7 +153,7 @@ class FreshnessTracker:
         )
 
 
-def notes_of(store: IndexStore, primary: Embedder | None) -> list[Note]:
+def notes_of(store: IndexStore, primary: GuardedEmbedder | None) -> list[Note]:
     """The notes of an index. That of awaited vectors says what makes them, and is left out where the settings
     ask for other ones: those are never made."""
     notes = list[Note]()
@@ -162,7 +162,7 @@ def notes_of(store: IndexStore, primary: Embedder | None) -> list[Note]:
             notes.append(note)
         elif (known := store.fingerprint()) is not None and known.space == space_of(primary):
             # Of a provider that fails another note, or the status, says what helps first.
-            made = "" if primary and trouble_of(primary) else f" {who_makes(store.path)}"
+            made = "" if primary and primary.trouble else f" {who_makes(store.path)}"
             notes.append(replace(note, text=f"{note.text}{made}"))
     return notes
 

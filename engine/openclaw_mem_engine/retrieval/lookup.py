@@ -18,7 +18,7 @@ from openclaw_mem_engine.ranking.pipeline import ranked
 from openclaw_mem_engine.ranking.pool import CHUNKS, Candidate, CandidateList, Pool
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import NOT_SHOWN, Trace
-from openclaw_mem_engine.retrieval.fallback import ranking_knobs
+from openclaw_mem_engine.retrieval.knobs import ranking_knobs
 from openclaw_mem_engine.retrieval.scoped import checked_query, denial, scope_decision
 from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.why_not import RETURNED, Change, Passage, Step, TextChange, WhyNot

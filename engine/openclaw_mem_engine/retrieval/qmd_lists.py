@@ -22,6 +22,7 @@ from openclaw_mem_engine.retrieval.expansion import BY_WORDS, Expanded, Expander
 from openclaw_mem_engine.stores.qmd.searching import DocumentRow, Rows, VectorSpace
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
     from openclaw_mem_engine.stores.qmd.store import QmdStore
 
 #: Which retriever searches a line of an expanded query, as QMD 2.8.3 does.
@@ -47,11 +48,11 @@ class ListBuilder:
     full text were made of, by id; ``numbers`` those of the variants, from 1, by their text."""
 
     store: QmdStore
-    embedder: Embedder | None
+    embedder: GuardedEmbedder | None
     knobs: Knobs
     cancel: CancelToken
     collections: Sequence[str] | None = None
-    instead: Embedder | None = None
+    instead: GuardedEmbedder | None = None
     answered: Embedder | None = None
     lists: list[CandidateList] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
@@ -143,17 +144,17 @@ class ListBuilder:
             self.fallback = fallback
         self.notes.append(Note(failure.code, f"BM25 only: {fallback.reason}{also}", "warning"))
 
-    def _search_vectors(self, embedder: Embedder, texts: Sequence[tuple[str, Role]]) -> _Failure | None:
+    def _search_vectors(
+        self, embedder: GuardedEmbedder, texts: Sequence[tuple[str, Role]]
+    ) -> _Failure | None:
         """Add the lists of all texts, or none and give the reason."""
-        from openclaw_mem_engine.providers.circuit_breaker import health_of  # loads SQLite
-
         space, notes = VectorSpace.of(embedder), list[Note]()
         found: list[_Found] = []
         try:
             searched = bool(texts) and (*space, texts[0][0]) in self.searched
             if not searched and self.store.vector_dims(space) is None:
                 label = space_of(embedder).label
-                if (health := health_of(embedder)).failures:
+                if (health := embedder.health).failures:
                     reason = f"{health.reason} The index holds no vectors of {label} yet."
                     times = health.failing_since, health.next_retry
                     return _Failure(Fallback(embedder.id, reason, "keywords", *times))

@@ -22,6 +22,7 @@ from openclaw_mem_engine.sync.waiting import waiting_for
 from openclaw_mem_engine.workspace.rules import open_workspace
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
     from openclaw_mem_engine.qmd.collections import Collection
     from openclaw_mem_engine.stores.qmd.embedding import EmbedReport, Prompt
     from openclaw_mem_engine.stores.qmd.store import QmdStore
@@ -73,7 +74,7 @@ class KeepingUp(Limited):
         self._known: Freshness | None = None
 
     @property
-    def embedder(self) -> Embedder | None:
+    def embedder(self) -> GuardedEmbedder | None:
         return self._context.embedders.primary
 
     def sync(

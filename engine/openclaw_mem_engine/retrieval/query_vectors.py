@@ -18,12 +18,12 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.model import Fallback, Note, Space
 from openclaw_mem_engine.providers.base import Embedder, Embedders, Unavailable, space_of
-from openclaw_mem_engine.providers.circuit_breaker import expect_dims, trouble_of
 from openclaw_mem_engine.retrieval.freshness import who_makes
 from openclaw_mem_engine.stores.base import IndexStore
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Floats, Lines
+    from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
 
 #: Texts whose packed lines are kept between queries of a long-lived process: some 0.7 kB each.
 _TEXTS_KEPT = 4_000
@@ -142,7 +142,13 @@ class QueryVectors:
         return found
 
     def _primary(
-        self, embedder: Embedder, query: str, notes: list[Note], cancel: CancelToken | None, *, quiet: bool
+        self,
+        embedder: GuardedEmbedder,
+        query: str,
+        notes: list[Note],
+        cancel: CancelToken | None,
+        *,
+        quiet: bool,
     ) -> Floats | _Failure | None:
         """The vector; None, with the reason in notes unless ``quiet``, when the text has none."""
         present, space = self._store.fingerprint(), space_of(embedder)
@@ -155,7 +161,7 @@ class QueryVectors:
             elif present.space.label == space.label:
                 reason = f"the index holds vectors of {space.label} at another endpoint or with other headers"
             fallback = Fallback(embedder.id, f"{reason}. {who_makes(self._store.path)}")
-            failing = trouble_of(embedder)
+            failing = embedder.trouble
             if failing is not None:  # why the index could not be made for it
                 fallback = Fallback(
                     embedder.id,
@@ -164,7 +170,7 @@ class QueryVectors:
                     next_retry=failing.next_retry,
                 )
             return _Failure(fallback, "other-vectors")
-        expect_dims(embedder, self._store.vector_dims(space))
+        embedder.expected_dims = self._store.vector_dims(space)
         try:
             vector = embedder.embed_query(query, cancel)
         except Unavailable as error:
@@ -198,7 +204,7 @@ class QueryVectors:
         return vector
 
     def _other(
-        self, embedder: Embedder, query: str, number: int, cancel: CancelToken | None
+        self, embedder: GuardedEmbedder, query: str, number: int, cancel: CancelToken | None
     ) -> AskedSpace | _Absent:
         """The vector of an embedder that is not the primary."""
         space = space_of(embedder)

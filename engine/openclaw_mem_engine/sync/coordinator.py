@@ -236,3 +236,14 @@ def set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
                 damaged, saved = replace_damaged(settings.index_path)
             journal.set_aside(damaged.name, error)
     return damaged, saved
+
+
+def replaced(settings: Settings, error: IndexDamaged) -> Note:
+    """Replace the damaged index as ``set_aside`` does: the note of it. Raises ``error`` for an index on a
+    server, which repairs its own files."""
+    from openclaw_mem_engine.stores.damage import kept
+
+    if settings.store.location:
+        raise error
+    text = f"The index was damaged. {kept(*set_aside(settings, error))}"
+    return Note("damaged-replaced", text, "warning")

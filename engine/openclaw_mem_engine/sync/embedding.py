@@ -22,6 +22,7 @@ from openclaw_mem_engine.sync.waiting import waiting_for
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Embedder
+    from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
     from openclaw_mem_engine.stores.base import Vector
 
 #: Chunks that are embedded and written together: enough for several requests, few enough to stop soon.
@@ -59,7 +60,7 @@ class Embedding:
     def __init__(
         self,
         store: IndexStore,
-        embedder: Embedder | None,
+        embedder: GuardedEmbedder | None,
         space: Space,
         progress: Progress,
         cancel: CancelToken,
@@ -143,7 +144,7 @@ class Embedding:
             self.cache_hits += len(known)
         return known
 
-    def _admit(self, embedder: Embedder) -> None:
+    def _admit(self, embedder: GuardedEmbedder) -> None:
         """See ``admit``. Raises ProviderError."""
         budget_s = self.budget_s or 0.0
         if self._deadline.left_s < budget_s * _LEAST_SHARE:
@@ -281,20 +282,18 @@ class Embedding:
         self._held += len(ready)
 
 
-def admit(embedder: Embedder, given_s: float, cancel: LinkedToken) -> None:
+def admit(embedder: GuardedEmbedder, given_s: float, cancel: LinkedToken) -> None:
     """Ask once as a query does, before ``cancel`` is set after ``given_s`` seconds: an embedder whose circuit
     is open refuses, that of one that does not answer is opened, and one that is known to be slower is not
     asked, which would only delay the query. Raises ProviderError, Cancelled."""
-    from openclaw_mem_engine.providers.circuit_breaker import is_slower, no_answer  # loads SQLite
-
-    if is_slower(embedder, given_s):
+    if embedder.is_slower(given_s):
         raise too_slow(embedder)
     try:
         embedder.embed_query(_PROBE_TEXT, cancel)
     except Cancelled:
         # A local model may have to be read from disk first, which takes longer and is no failure.
         if not cancel.is_cancelled and embedder.id != "local":
-            no_answer(embedder, given_s)
+            embedder.no_answer(given_s)
         raise
 
 

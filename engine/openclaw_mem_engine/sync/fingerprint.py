@@ -15,6 +15,7 @@ from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
 from openclaw_mem_engine.stores.base import Derived, Fingerprint
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
     from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.stores.base import IndexStore
 
@@ -40,7 +41,7 @@ def needs_rebuild(present: Fingerprint, wanted: Fingerprint) -> bool:
     return present != wanted
 
 
-def beside_of(embedders: Embedders, *, primary_failed: bool = False) -> list[Embedder]:
+def beside_of(embedders: Embedders, *, primary_failed: bool = False) -> list[GuardedEmbedder]:
     """The embedders whose vectors are made besides the primary's: those to be compared, and the fallback: at
     once when it costs nothing, else when it is needed."""
     found = {space_of(embedder): embedder for embedder in embedders.also}

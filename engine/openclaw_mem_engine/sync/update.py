@@ -12,7 +12,8 @@ from openclaw_mem_engine.config.settings import ChunkingSettings, Settings
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import VECTORS, WAITING, Note, Progress, Space
-from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
+from openclaw_mem_engine.providers.base import Embedders, space_of
+from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, Generation, IndexStore
 from openclaw_mem_engine.sync.changes import keeping, unreadable_now
 from openclaw_mem_engine.sync.embedding import GROUP_CHUNKS, JOB_CHUNKS, NO_LIMIT, Embedding, OutOfTime, probe
@@ -244,7 +245,7 @@ class _Update:
         return change_of(state, chunks, fresh.cached_vectors(hashes), lines)
 
     def _index_update(
-        self, settings: Settings, target: IndexStore, space: Space, embedder: Embedder | None
+        self, settings: Settings, target: IndexStore, space: Space, embedder: GuardedEmbedder | None
     ) -> IndexUpdate:
         """An update of the index, or of the one that is built aside, which has then what searches read."""
         if self.request.knobs is not None:
@@ -264,7 +265,7 @@ class _Update:
         rest = self.progress, self.cancel, self.report, self.clock, self.limit
         return IndexUpdate(settings, target, embedding, most, *rest)
 
-    def _fill_beside(self, embedder: Embedder) -> None:
+    def _fill_beside(self, embedder: GuardedEmbedder) -> None:
         """Bring the vectors of another than the primary space up to date. A failure is a note: nothing but
         this space suffers from it."""
         space = space_of(embedder)
