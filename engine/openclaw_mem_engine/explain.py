@@ -126,6 +126,8 @@ def made_of(inputs: Mapping[str, float], knobs: Knobs) -> str:
     mixes = share and raw != line  # a chunk without line vectors has its own cosine as that of its best line
     mixed = f"{1 - share:g} × {figure(raw, 4)} + {share:g} × {figure(line, 4)}" if mixes else figure(raw, 4)
     if "min" in inputs:
+        if inputs["min"] == inputs["max"]:
+            return "no candidate is closer than another"
         low = _minus(inputs["min"], 4)
         return f"({mixed}{low}) / ({inputs['max']:.4f}{low})"
     return mixed if mixes else ""

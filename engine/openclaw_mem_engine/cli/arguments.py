@@ -201,9 +201,9 @@ curate: propose changes of MEMORY.md, with evidence and diffs
 flush: ask a model what to keep from a conversation, and append it
   $ flush --session main --dry-run
   $ flush --session main
-  The answer goes to the daily log at once. This is what OpenClaw does before it compacts a conversation, with its
-  threshold and prompts. The chat model is that of flush.provider and flush.model. Nothing is overwritten;
-  `openclaw-mem undo` undoes it.
+  The answer goes to the daily log at once. This is what OpenClaw does before it compacts a
+  conversation, with its threshold and prompts. The chat model is that of flush.provider and
+  flush.model. Nothing is overwritten; `openclaw-mem undo` undoes it.
   --session
   --dry-run  show the decision and what would be sent; send and write nothing
   --force    flush regardless of tokens and earlier flushes

@@ -70,7 +70,9 @@ def change(arguments: Namespace) -> int:
     outcome = "nothing written" + (" (dry run)" if arguments.dry_run else "")
     if written:
         outcome = "written" if values else "undone"
-        outcome += ". `openclaw-mem config undo` undoes it." if values else ". Run it again to restore the change."
+        outcome += (
+            ". `openclaw-mem config undo` undoes it." if values else ". Run it again to restore the change."
+        )
     elif not changes:
         outcome = "it contains that already: nothing to write"
     data = {"path": str(edit.path), "diff": edit.diff(), "written": written}

@@ -72,6 +72,7 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Floats | None:
         """The result of the fault for a query. Blank text is never sent, so it meets no fault."""
+        stop_if_cancelled(cancel)
         vector = self._faulty([text], _QUERY_TRIES)[0]
         if vector is None and text.strip():
             raise zero_answer(self)

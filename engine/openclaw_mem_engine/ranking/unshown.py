@@ -55,8 +55,8 @@ class Unshown:
 
     @property
     def text(self) -> str:
-        """``38 % of the text can never appear in a search result, 41 % of the lines are never shown in full``"""
-        return f"{never_shown(self.share, 'the text')}, {percent(self.line_share)} of the lines are never shown in full"
+        """``38 % of the text can never appear in a search result, 41 % of the lines never in full``"""
+        return f"{never_shown(self.share, 'the text')}, {percent(self.line_share)} of the lines never in full"
 
     def to_dict(self) -> dict[str, Any]:
         return as_json(self) | {"share": round(self.share, 4), "lineShare": round(self.line_share, 4)}

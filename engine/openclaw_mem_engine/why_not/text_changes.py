@@ -26,9 +26,10 @@ def text_changes(
     missing = tuple(dict.fromkeys(word for fact in lists for word in fact.missing))
     if missing and stage != "snippet" and not any(fact.excluded for fact in lists):
         ranks = [fact.rank for fact in lists if fact.lexical and fact.rank is not None]
-        every = not ranks and any(fact.words or fact.named for fact in lists)
+        held = any(fact.words or fact.named for fact in lists)
+        every = not ranks and (held or trace.knobs.lexical_form == "and")
         words = (" and " if every else " or ").join(f"“{word}”" for word in missing)
-        also = "also " if ranks or every else ""
+        also = "also " if ranks or held else ""
         if not ranks:
             yield TextChange("word", f"If the chunk {also}held {words}, BM25 would find it.")
         elif max(ranks) > 1:

@@ -91,9 +91,9 @@ def _note_missing(state: RankingState) -> None:
     text = ""
     if knobs.takes("vector") and knobs.space_number and spaces and knobs.space_number not in spaces:
         text = (
-            f"The {knobs.vector_space} vector space was not searched, and vector_space counts no other: no "
+            f"vector_space={knobs.vector_space} counts only the {knobs.vector_space} vector space, which was "
         )
-        text += "vectors count. The setting provider.also names its embedder."
+        text += "not searched. The setting provider.also names its embedder."
     elif (
         knobs.mode != "hybrid"
         and not state.lists
