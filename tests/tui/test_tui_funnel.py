@@ -41,9 +41,13 @@ def test_why_a_list_added_nothing_is_whole() -> None:
     assert "…" not in drawn and view.trace.returned[0].operands[1].note in drawn
 
 
-def test_the_sentence_begins_with_what_the_baseline_has_more() -> None:
+def test_what_the_baseline_has_more_is_said_behind_the_count() -> None:
     view = state.tuned(world.view(), Knobs().set({"max_results": 1}))
-    assert texts(above.above(view, 120)).split(maxsplit=1)[1].startswith("1 baseline result is missing; 1 ")
+    assert (
+        texts(above.above(view, 120))
+        .split(maxsplit=1)[1]
+        .startswith("1 result; 1 baseline result is missing; 1 ")
+    )
 
 
 def test_knobs_without_effect_are_no_difference() -> None:

@@ -105,12 +105,11 @@ def continued(view: View, remembered: Remembered) -> tuple[View, str]:
     )
     if many := len(knobs.changed_names(view.defaults)):
         said.append(f"{fmt.count(many, 'knob')} changed")
-    pin, compared = view.last_pin, changed(view, remembered.baseline)
-    # Equal knobs leave nothing to compare: the results of that run are not kept.
-    if remembered.baseline is not None and pin is None and compared != knobs:
+    pin = view.last_pin
+    if remembered.baseline is not None and pin is None:
         name = remembered.baseline_name
         made = knobs if name in (BEFORE, AFTER) else None
-        pin = Pin("", compared, None, None, view.backend, name, made)
+        pin = Pin("", changed(view, remembered.baseline), None, None, view.backend, name, made)
         said.append(f"baseline {fmt.inert(pin.knobs_name)}")
     leave = key("cancel")
     shown = [f"continued: {fmt.join(said)} ({leave} {key('start_anew')} starts over)"] if said else []

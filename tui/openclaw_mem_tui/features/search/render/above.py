@@ -38,7 +38,8 @@ def above(view: View, cells: int, most: int = 2) -> list[Line]:
     if view.pool is None or view.trace is None:
         return []
     trace = view.trace
-    clauses = [part for part in (_lost(view), *api.found(view.pool, trace)) if part]
+    many, *rest = api.found(view.pool, trace)
+    clauses = [part for part in (many, _lost(view), *rest) if part]
     role = "" if trace.results else "warn"
     made = _beside("answer", cells, lambda room: _sentence(clauses, role, room, most)) if most else []
     if here := [passage for passage, query in view.expected.items() if query in ("", view.query.strip())]:
