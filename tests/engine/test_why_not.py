@@ -97,6 +97,31 @@ def _shows(memory: Memory, trace: Trace, row: Row, line: int | None) -> bool:
     return any(a <= line <= b for a, b in row.shown.lines) and text in result.snippet.split("\n")
 
 
+def meets(memory: Memory, trace: Trace, found: WhyNot, line: int | None, chunks: set[str]) -> bool:
+    """Whether an answer has what is asked for: the line, of a chunk that is not returned anything."""
+    if line is None and not found.returned:
+        return any(row.chunk_id in chunks for row in trace.returned)
+    return shows(memory, trace, chunks, line)
+
+
+def parts_of(found: WhyNot) -> list[tuple[int | None, list[Change]]]:
+    """The changes in their two orders: those that return a chunk, and behind them, where all of these cut its
+    best line, those that show that line, each with the line."""
+    cut = [change for change in found.changes if change.best_line_cut]
+    if tuple(cut) != found.changes[: len(cut)] or len({change.best_line_cut for change in cut}) != 1:
+        return [(None, [*found.changes])]
+    return [(None, cut), (cut[0].best_line_cut, [*found.changes[len(cut) :]])]
+
+
+def in_order(knobs: Knobs, found: WhyNot) -> bool:
+    whole = [(None, [*found.changes])]
+    sizes = [
+        [[size(knobs, change, found.stage) for change in part] for _, part in parts]
+        for parts in (whole, parts_of(found))
+    ]
+    return any(all(part == sorted(part) for part in parts) for parts in sizes)
+
+
 def exact_ranks(memory: Memory, query: str, knobs: Knobs, chunk_id: str) -> dict[str, int]:
     """The rank of a chunk in each list, all of it counted."""
     backend = backend_of(memory)
@@ -199,7 +224,7 @@ def moved(before: Trace, after: Trace, without: set[str]) -> tuple[tuple[str, ..
     """The results that are lost, and those that come; a result of packed lines is a file."""
 
     def places(trace: Trace, *, own: bool) -> dict[str, None]:
-        packed = "packed" in (before.knobs.snippet, after.knobs.snippet)
+        packed = before.knobs.snippet == after.knobs.snippet == "packed"
         rows = (row for row in trace.returned if (row.chunk_id in without) or not own)
         return dict.fromkeys(row.path if packed else f"{row.path}:{row.start_line}" for row in rows)
 
@@ -255,7 +280,7 @@ def others_tried(
     for name in draw.sample(names, 3):
         (value,) = draw.sample(few_values(knobs, name), 1)
         trace = memory.search(found.query, knobs.set({name: value})).trace
-        if shows(memory, trace, chunks, line):
+        if meets(memory, trace, found, line, chunks):
             # What works by another score, or by a smaller pool, is left out where something else helps.
             number = next(n for n, r in enumerate(trace.results, 1) if chunks & {*r.chunk_ids})
             is_trick = size(knobs, Change({name: value}, 1))[1] or true_how(trace, number, chunks, before)
@@ -280,12 +305,12 @@ def check(memory: Memory, seed: int) -> WhyNot:
     assert {kind: rank for kind, rank in ranks.items() if rank is not None} == exact
     assert all(change.set.get("min_score", 0) <= knobs.min_score for change in found.changes)  # type: ignore[operator]
     assert not any("vector_space" in change.set for change in found.changes)  # the index has one
-    sizes = [size(knobs, change, found.stage) for change in found.changes]
-    assert sizes == sorted(sizes)
-    for change in found.changes:
+    assert in_order(knobs, found)
+    asked = [(best or line, change) for best, part in parts_of(found) for change in part]
+    for own, change in asked:
         assert ("vector_weight" in change.set) == ("text_weight" in change.set), "one alone is another share"
         answer = memory.search(query, knobs.set(change.set))
-        assert shows(memory, answer.trace, chunks, line), change
+        assert meets(memory, answer.trace, found, own, chunks), change
         numbers = [n for n, r in enumerate(answer.trace.results, 1) if chunks & {*r.chunk_ids}]
         assert change.rank in numbers
         assert (change.lost, change.gained) == moved(trace, answer.trace, chunks)
@@ -293,7 +318,7 @@ def check(memory: Memory, seed: int) -> WhyNot:
         assert how in change.how and bool(how) == bool(change.how), change
         for less in smaller(knobs, change.set):
             nearer = memory.search(query, knobs.set(less)).trace
-            assert not shows(memory, nearer, chunks, line), (change, less)
+            assert not meets(memory, nearer, found, own, chunks), (change, less)
     if found.stage != RETURNED:
         others_tried(memory, found, line, knobs, seed, chunks)
     return found

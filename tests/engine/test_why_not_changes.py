@@ -25,6 +25,7 @@ from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder
 from openclaw_mem_engine.stores.query import LexicalQuery
 from openclaw_mem_engine.why_not import RETURNED, Change
 from openclaw_mem_engine.why_not.changes import Search
+from openclaw_mem_engine.why_not.others import others
 from openclaw_mem_engine.why_not.steps import hundredths
 from openclaw_mem_engine.why_not.text_changes import text_changes
 from openclaw_mem_engine.why_not.walk import Fate, ListFact, fate_of
@@ -220,7 +221,8 @@ def dropped(pool: Pool, knobs: Knobs, data: st.DataObject) -> tuple[RankingState
     row = data.draw(st.sampled_from(rows))
     lines = pool.candidates[row.chunk_id].text.count("\n") + 1
     line = data.draw(st.none() | st.integers(1, lines))
-    assume(not fate_of(state, {row.chunk_id}, line).shown)
+    fate = fate_of(state, {row.chunk_id}, line)
+    assume(not fate.shown and (line is not None or fate.rank is None))
     return state, row.chunk_id, line, row.outcome.stage or "snippet"
 
 
@@ -231,7 +233,8 @@ def test_no_knob_that_helps_is_missed(pool: Pool, knobs: Knobs, data: st.DataObj
 
     def helps(name: str, value: KnobValue) -> bool:
         after = ranked(pool, knobs.set({name: value}), explained=False)
-        return fate_of(after, {chunk_id}, line).shown
+        fate = fate_of(after, {chunk_id}, line)
+        return fate.shown if line is not None else fate.rank is not None
 
     found: dict[str, KnobValue] = {}
     for change in Search(state, {chunk_id}, line, stage, OnePool(pool), lambda: None).singles():
@@ -257,10 +260,12 @@ def test_what_is_wanted_alone_gets_the_same_answer(pool: Pool, knobs: Knobs, dat
     chunk_id = data.draw(st.sampled_from([*pool.candidates]))
     lines = pool.candidates[chunk_id].text.count("\n") + 1
     line = data.draw(st.none() | st.integers(1, lines))
-    whole = fate_of(ranked(pool, knobs), {chunk_id}, line).shown
+    whole = fate_of(ranked(pool, knobs), {chunk_id}, line)
     bare, wanted = replace(pool, signals={}, memo={}), Wanted(frozenset({chunk_id}), line)
     alone = ranked(bare, knobs, explained=False, wanted=wanted, complete=lambda: pool)
-    assert fate_of(alone, {chunk_id}, line).shown == whole
+    fate = fate_of(alone, {chunk_id}, line)
+    assert fate.shown == whole.shown
+    assert line is not None or (fate.rank is None) == (whole.rank is None)
 
 
 class Reading:
@@ -333,6 +338,38 @@ def test_changes_for_a_chunk_show_the_line_that_was_cut_off(tmp_path: Path) -> N
         for change in found.changes:
             (hit,) = memory.search("vpn on a hill", knobs.set(change.set)).hits
             assert lines[-1] in hit.snippet, "not another line that is then the best"
+
+
+def test_a_chunk_is_returned_by_a_change_though_its_best_line_is_still_cut(tmp_path: Path) -> None:
+    lines = ["a red pump is in the house on the hill", *["entry of the log"] * 20, "vpn vpn vpn"]
+    notes = {"MEMORY.md": "\n".join(lines), "memory/a.md": "vpn on a hill", "memory/b.md": "ferry"}
+    with open_memory(write_notes(tmp_path / "workspace", notes), tmp_path / "home") as memory:
+        memory.sync()
+        knobs = memory.knobs.set({"profile": "documented", "snippet_chars": 100, "keyword_rescue": "off"})
+        found = memory.why_not("vpn on a hill", "MEMORY.md", None, knobs.set({"min_score": 1.0}))
+        assert found.stage == "min_score"
+        alone = next(change for change in found.changes if {*change.set} == {"min_score"})
+        assert alone.best_line_cut == alone.to_dict()["bestLineCut"] == len(lines)
+        assert f"its best line ({len(lines)}) is still cut" in alone.effect
+        shows = [change for change in found.changes if change.best_line_cut is None]
+        assert shows and found.changes.index(alone) < found.changes.index(shows[0])
+        assert all(len(change.set.keys() - {"text_weight"}) == 2 for change in shows)
+
+
+def test_results_are_compared_as_they_are_returned(overlapping: Memory) -> None:
+    knobs = overlapping.knobs.set({"profile": "workbench", "snippet_chars": 60})
+    pool = overlapping.retrieve("pump", knobs)
+    packed, head = (ranked(pool, knobs.set({"snippet": form})) for form in ("packed", "head"))
+    assert len(packed.results) == 1 < len(head.results)
+    before = {i for i, shown in packed.shown.items() if not shown.truncated}
+    newly = [i for i in before if head.shown[i].truncated]
+    found = others(packed, head, ())
+    assert found.results == (1, len(head.results)) and found.cuts == len(newly) > 0
+    many = "result" if found.cuts == 1 else "results"
+    effect = Change({"snippet": "head"}, 1, **found._asdict()).effect
+    assert effect.startswith(f"1 result becomes {len(head.results)}")
+    assert effect.endswith(f"cuts the best line of {found.cuts} other {many}")
+    assert others(head, packed, ()).results == (len(head.results), 1)
 
 
 def test_of_chunks_that_hold_a_line_one_can_be_named(overlapping: Memory) -> None:

@@ -14,7 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_retrieve_qmd import qmd_settings
-from test_why_not import WORDS, moved, others_tried, shows, size, smaller, true_stage
+from test_why_not import (
+    WORDS,
+    in_order,
+    meets,
+    moved,
+    others_tried,
+    parts_of,
+    shows,
+    smaller,
+    true_stage,
+)
 
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.memory import Memory
@@ -169,15 +179,16 @@ def check(memory: Memory, seed: int) -> WhyNot:
             if advice.kind == "word":
                 named = parts["excluded"] or parts["missing"]
                 assert not facts[0]["rank"] and all(f"“{word}”" in advice.text.lower() for word in named)
-    sizes = [size(knobs, change, found.stage) for change in found.changes]
-    assert sizes == sorted(sizes)
-    for change in found.changes:
+    assert in_order(knobs, found)
+    asked = [(best or line, change) for best, part in parts_of(found) for change in part]
+    for own, change in asked:
         trace = memory.search(query, knobs.set(change.set)).trace
-        assert shows(memory, trace, documents, line), change
+        assert meets(memory, trace, found, own, documents), change
         assert change.rank in [n for n, r in enumerate(trace.results, 1) if documents & {*r.chunk_ids}]
         assert (change.lost, change.gained) == moved(answer.trace, trace, documents)
         for less in smaller(knobs, change.set):
-            assert not shows(memory, memory.search(query, knobs.set(less)).trace, documents, line), less
+            nearer = memory.search(query, knobs.set(less)).trace
+            assert not meets(memory, nearer, found, own, documents), less
     if found.stage != RETURNED:
         others_tried(memory, found, line, knobs, seed, documents, "rerank")
     return found

@@ -177,10 +177,11 @@ class Lookup(ABC, Generic[F, C]):
     ) -> tuple[list[Change], list[TextChange]]:
         """What would bring the chunks in; a note when no setting does."""
         stop = partial(stop_if_cancelled, self._cancel, SEARCH_STOPPED)
-        search = Search(
-            state, wanted, self._line, stage, self, stop, self.made_with, self.is_known, _only_here
-        )
+        asked = stage, self, stop, self.made_with, self.is_known, _only_here
+        search = Search(state, wanted, self._line, *asked)
         changes = search.changes()
+        if changes and all(change.best_line_cut for change in changes):
+            changes += Search(state, wanted, search.best_line, *asked).changes()
         candidate = self._first.candidates.get(chunk_id)
         texts = [*self._text_changes(search, candidate, trace, stage, lists)]
         if not changes:

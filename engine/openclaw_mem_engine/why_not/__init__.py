@@ -68,7 +68,10 @@ class Change:
     passages (``path:line``) that are returned no more, and now. ``how``: what returns it where its own score
     does not (keyword rescue, a tie), empty where that does: such a change is fragile. ``only_here``:
     ``openclaw.json`` has no key for one of the knobs, so the agent cannot be configured so. ``score`` says
-    what the score of the passage is then, empty where that is the same or it had none."""
+    what the score of the passage is then, empty where that is the same or it had none. ``best_line_cut``: its
+    best line, where a chunk is asked about and that line is not returned whole; ``cuts``: of how many other
+    results the best line is newly cut; ``results``: how many there were and are, where they are lines packed
+    by file before or after, and chunks otherwise."""
 
     set: Mapping[str, KnobValue]
     rank: int
@@ -77,6 +80,9 @@ class Change:
     how: str = ""
     only_here: bool = False
     score: str = ""
+    best_line_cut: int | None = None
+    cuts: int = 0
+    results: tuple[int, int] | None = None
 
     @property
     def place(self) -> str:
@@ -87,18 +93,24 @@ class Change:
 
     @property
     def effect(self) -> str:
-        """Its score then, and how many other results the change adds and removes."""
-        return f"{self.score}, {self._others}" if self.score else self._others
+        """Its score then, its best line if that is still cut, and what the change does to other results."""
+        cut = f"its best line ({self.best_line_cut}) is still cut" if self.best_line_cut else ""
+        return ", ".join(filter(None, (self.score, cut, self._others)))
 
     @property
     def _others(self) -> str:
         both = (("adds", len(self.gained)), ("removes", len(self.lost)))
         parts = [f"{does} {counted(many, 'other result')}" for does, many in both if many]
+        parts += [f"cuts the best line of {counted(self.cuts, 'other result')}"] * bool(self.cuts)
+        if self.results:
+            before, now = self.results
+            parts.insert(0, f"{counted(before, 'result')} become{'s' * (before == 1)} {now}")
         return ", ".join(parts) or "nothing else changes"
 
     def to_dict(self) -> dict[str, Any]:
         of = {"set": dict(self.set), "rank": self.rank, "lost": list(self.lost)}
-        return {**of, "how": self.how, "onlyHere": self.only_here}
+        cut = {"bestLineCut": self.best_line_cut} if self.best_line_cut else {}
+        return {**of, "how": self.how, "onlyHere": self.only_here, **cut}
 
 
 #: ``undated``: an evergreen file instead of a dated one; ``word``: words of the query that the passage lacks;

@@ -18,7 +18,8 @@ from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.sanitize import figure
 from openclaw_mem_engine.why_not import Change
 from openclaw_mem_engine.why_not.means import means
-from openclaw_mem_engine.why_not.steps import Pools, first_that, hundredths, returned, steps_of, ways
+from openclaw_mem_engine.why_not.others import others
+from openclaw_mem_engine.why_not.steps import Pools, first_that, hundredths, steps_of, ways
 from openclaw_mem_engine.why_not.tries import MADE_WITH, SIZES, Tries
 from openclaw_mem_engine.why_not.walk import fate_of
 
@@ -46,9 +47,10 @@ _SHOWING = ("snippet", "snippet_chars", "snippet_budget")
 
 class Search(Tries):
     """Looks for changes that bring in one passage, which the step ``stage`` of the walk keeps out: the chunks
-    ``wanted``, of which each holds the ``line``, or without a line one. ``stop`` is called before each try,
-    and may raise; ``made_with`` are knobs that the lists are made with; what settings would find that are not
-    ``is_known`` cannot be said; ``only_here`` says of which settings the agent has no key."""
+    ``wanted``, of which each holds the ``line``, or without a line one, of which any part is enough. ``stop``
+    is called before each try, and may raise; ``made_with`` are knobs that the lists are made with; what
+    settings would find that are not ``is_known`` cannot be said; ``only_here`` says of which settings the
+    agent has no key."""
 
     def __init__(
         self,
@@ -80,6 +82,8 @@ class Search(Tries):
         self._only_here = only_here
         self._brought: dict[tuple[str, KnobValue], bool] = {}
         self._before = state
+        # The best line as the first change shows it: all changes are judged by the same.
+        self.best_line = line
         self._score = self._score_in(state)
         self._rescued = any(item.rescued and item.chunk_id in self._wanted for item in state.ranked)
 
@@ -137,7 +141,7 @@ class Search(Tries):
 
     def helps_undated(self) -> bool:
         """Whether the passage would be in the answer in a note without a date."""
-        return self._fate(self._knobs, undated=True).shown
+        return self._is_met(self._fate(self._knobs, undated=True))
 
     # -- trying -----------------------------------------------------------------------------------------
 
@@ -307,22 +311,20 @@ class Search(Tries):
 
     def _change(self, settings: Mapping[str, KnobValue]) -> Change:
         knobs = self._knobs.set(settings)
-        complete = partial(self._pools.complete, knobs)
-        after = ranked(self._pools.pool(knobs), knobs, complete=complete)
-        # A result of packed lines is a file.
-        by_file = "packed" in (self._knobs.snippet, knobs.snippet)
-        then, now = (returned(state, by_file=by_file) for state in (self._before, after))
-        own = {at for i, at in (*then.items(), *now.items()) if i in self._wanted}
-        lost = dict.fromkeys(at for at in then.values() if at not in {*now.values(), *own})
-        gained = dict.fromkeys(at for at in now.values() if at not in {*then.values(), *own})
-        rank_now = fate_of(after, self._wanted, self._line).rank or 0
+        after = ranked(self._pools.complete(knobs), knobs)  # with the signals of its best lines
+        fate = fate_of(after, self._wanted, self._line)
+        rank_now = fate.rank or 0
+        self.best_line = self.best_line or fate.best_line
         # What is kept by keyword rescue already has no score to lose.
         how = "" if self._rescued else means(after.trace(), self._wanted, rank_now)
         only_here = self._only_here(settings)
         # One weight alone means another share in openclaw.json than here.
         both = {_MIRRORED: knobs.text_weight} if "vector_weight" in settings else {}
         score = self._score_then(after)
-        return Change({**settings, **both}, rank_now, tuple(lost), tuple(gained), how, only_here, score)
+        cut = None if fate_of(after, self._wanted, self.best_line).shown else self.best_line
+        rest = others(self._before, after, self._wanted)._asdict()
+        of = {**settings, **both}
+        return Change(of, rank_now, how=how, only_here=only_here, score=score, best_line_cut=cut, **rest)
 
     def _score_in(self, state: RankingState) -> str:
         """The best score of what is wanted; empty where nothing scored it."""

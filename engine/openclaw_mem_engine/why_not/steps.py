@@ -12,7 +12,6 @@ from typing import Protocol
 from openclaw_mem_engine.ranking.knobs import Knobs, KnobSpec, KnobValue
 from openclaw_mem_engine.ranking.pipeline import to_rerank
 from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.ranking.state import RankingState
 
 #: Values before the first that helps, which are tried to see that none of them does.
 _CHECKED = 5
@@ -82,12 +81,6 @@ def is_scored(pool: Pool, knobs: Knobs) -> bool:
     if pool.rerank_missing and not pool.rerank_scores:
         return True  # that search would get none either
     return all(chunk_id in pool.rerank_scores for chunk_id in to_rerank(pool, knobs))
-
-
-def returned(state: RankingState, *, by_file: bool) -> dict[str, str]:
-    """Where the returned passages are (``path:line``, or ``by_file``), by chunk id."""
-    chunks = (state.pool.candidates[item.chunk_id] for item in state.ranked)
-    return {one.chunk_id: one.path if by_file else f"{one.path}:{one.start_line}" for one in chunks}
 
 
 def ways(name: str) -> Sequence[int]:

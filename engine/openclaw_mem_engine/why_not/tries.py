@@ -76,12 +76,16 @@ class Tries:
             rescue = "off" if positive else knobs.keyword_rescue
             sized = _OTHERS(knobs), rescue, knobs.candidates
             if sized not in self._answers:
-                self._answers[sized] = self._holds(knobs) and self._fate(knobs).shown
+                self._answers[sized] = self._holds(knobs) and self._is_met(self._fate(knobs))
             if self._answers[sized] and not is_scored(self._pools.complete(knobs), knobs):
                 self._unknown.add(key)
             else:
                 self._tried[key] = self._answers[sized]
         return self._tried.get(key, False)
+
+    def _is_met(self, fate: Fate) -> bool:
+        """The line is shown whole; of a chunk, any part of it."""
+        return fate.shown if self._line is not None else fate.rank is not None
 
     def _holds(self, knobs: Knobs) -> bool:
         """Whether the pool of these knobs has the passage: a list that they fuse has it in its first rows."""
