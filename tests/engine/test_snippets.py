@@ -21,6 +21,7 @@ from openclaw_mem_engine.ranking.pool import Candidate, Pool, Signal
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, OPENCLAW_2026_2, WORKBENCH
 from openclaw_mem_engine.ranking.stages.packing import GAP, _File
 from openclaw_mem_engine.ranking.trace import Trace
+from openclaw_mem_engine.verdict import verdict
 from support.pools import NOW, bm25_list, candidate
 
 WORD = "pump"
@@ -154,6 +155,15 @@ def test_a_cut_at_a_line_end_shows_nothing_of_the_next_line() -> None:
     ).returned
     assert (row.shown.lines, row.shown.cut, row.shown.best_line) == (((1, 1),), (), 2)
     assert row.shown.truncated and row.shortened
+
+
+@pytest.mark.parametrize("snippet", ["head", "best-line", "window", "packed"])
+def test_blank_lines_at_the_end_of_a_chunk_are_not_missed(snippet: str) -> None:
+    pool = pool_of_notes({"MEMORY.md": f"- tea\n- {WORD}\n\n \n"}, tokens=400)
+    trace = rank(pool, DOCUMENTED.set({"snippet": snippet}))
+    (row,) = trace.returned
+    assert (row.end_line, row.sent, row.shortened) == (5, (2, 2), False)
+    assert "shortened" not in verdict(pool, trace)
 
 
 def long_note() -> dict[str, str]:

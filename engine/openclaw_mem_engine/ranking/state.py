@@ -265,7 +265,9 @@ class RankingState:
         if item is not None:
             scores |= {**item.scores, "final": item.score}
             ranks |= {**item.ranks, "final": item.rank}
-        at = self.pool.candidates[chunk_id]
+        at, shown = self.pool.candidates[chunk_id], self.shown.get(chunk_id, NOT_SHOWN)
+        end = at.end_line - at.text.count("\n", len(at.text.rstrip()))
+        sent = sum(max(0, min(last, end) - first + 1) for first, last in shown.lines)
         return Row(
             chunk_id,
             at.path,
@@ -277,8 +279,9 @@ class RankingState:
             (*self.fused(chunk_id), *item.operands) if item is not None else (),
             outcome,
             item.diversity if item is not None else None,
-            self.shown.get(chunk_id, NOT_SHOWN),
+            shown,
             weak,
+            (sent, end - at.start_line + 1),
         )
 
     def _weak(self, returned: Sequence[str]) -> set[str]:

@@ -146,7 +146,8 @@ class Row(NamedTuple):
     """One candidate. ``scores`` and ``ranks`` (from 1) are keyed by list and stage: a list's key has its raw
     score and rank, its term the value that entered the fusion (where that is another number), a stage the
     score after it (an ``order`` stage its selection value), ``final`` the last; absent if there is none.
-    ``weak``: returned, though no word matches and its cosine is below the floor."""
+    ``weak``: returned, though no keyword match and its cosine is below the floor. ``sent``: how many of its
+    lines the agent receives, and how many there are, both without blank ones at its end."""
 
     chunk_id: str
     path: str
@@ -160,6 +161,7 @@ class Row(NamedTuple):
     diversity: Diversity | None = None
     shown: Shown = NOT_SHOWN
     weak: bool = False
+    sent: tuple[int, int] = (0, 0)
 
     @property
     def returned(self) -> bool:
@@ -172,8 +174,7 @@ class Row(NamedTuple):
     @property
     def shortened(self) -> bool:
         """Whether the agent receives a part of a returned chunk only."""
-        lines = sum(last - first + 1 for first, last in self.shown.lines)
-        return self.returned and bool(self.shown.cut or lines <= self.end_line - self.start_line)
+        return self.returned and (bool(self.shown.cut) or self.sent[0] < self.sent[1])
 
     @property
     def location(self) -> str:

@@ -132,8 +132,7 @@ def _numbers(trace: Trace, mode: Columns) -> list[Column]:
 
 def shown(row: Row) -> str:
     """``9/18``: how many of the chunk's lines the agent gets, one that is cut included."""
-    lines = sum(last - first + 1 for first, last in row.shown.lines)
-    return f"{lines}/{row.end_line - row.start_line + 1}"
+    return "{}/{}".format(*row.sent)
 
 
 def header(plan: Layout) -> Line:

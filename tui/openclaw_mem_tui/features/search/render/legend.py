@@ -23,7 +23,7 @@ _MARKS = (
     ("mmr", "λ × rel − (1 − λ) × sim: score scaled to 0–1, similarity to a result chosen before"),
     ("┊", "a line of the chunk that is not sent; lengths are in UTF-16 units"),
     ("│", "waterfall: min score, on every bar"),
-    ("9/18", "shortened: the agent gets 9 of its 18 lines or a part of them"),
+    ("9/18", "shortened: the agent gets 9 of 18 lines or a part of them (blank ones at its end not counted)"),
 )
 
 
