@@ -174,7 +174,7 @@ def _say_how_sound(answer: Answer, kind: str) -> None:
     if not answer.hits:
         say(verdict)
     elif not answer.found_something:
-        say("All results are weak: no word matches, and every cosine is low.")
+        say("All results are weak: none is a keyword match, and every cosine is low.")
     for warning in answer.warnings:
         if answer.hits or warning != verdict:
             say(warning)
