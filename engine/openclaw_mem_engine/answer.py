@@ -95,8 +95,8 @@ class Hit:
     """One result; ``rank`` counts from 1. ``snippet`` is what the agent receives: the lines ``shown`` (first
     and last, 1-based) of the file, out of ``chunk_id`` and, when lines are packed, of others. ``text`` is the
     whole chunk. ``truncated``: the best line of one of its chunks, ``best_line``, is not shown (``Shown``).
-    ``weak``: no keyword match, and no cosine reaches the floor. ``band`` names the range of its score, empty in
-    a profile without bands. ``context`` is what the user says of its collection."""
+    ``weak``: no keyword match, and no cosine reaches the floor. ``band`` names the range of its score, empty
+    in a profile without bands. ``context`` is what the user says of its collection."""
 
     rank: int
     chunk_id: str
