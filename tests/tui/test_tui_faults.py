@@ -175,8 +175,8 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         drawn = screen.last.text
         assert "same 6 chunks as the baseline" in drawn and "BM25 only" in drawn
         assert "static-minilm" in drawn
-        told = "simulated: embeddings-401; enter compares with the baseline"
-        assert told in first_status(app), "the same where the fault was on from the start"
+        said = "simulated: embeddings-401; enter compares with the baseline"
+        assert said in first_status(app), "the same where the fault was on from the start"
         assert screen.last.border_title == "last query with this fault"
         chain = screen.chain.text.splitlines()
         assert any("static" in row and "✗ paused" in row for row in chain)

@@ -75,7 +75,7 @@ def brief(spans: Sequence[Span], cells: int) -> Line:
     return fit(spans if width(spans) <= cells else cut(spans, cells - 1), cells)
 
 
-def told(text: str, failed: str, sign: Span, role: str = "") -> Line:
+def reported(text: str, failed: str, sign: Span, role: str = "") -> Line:
     """What was said last, with its ``sign``; what ``failed`` has that of a failure."""
     return line(Span(" ✗ ", "bad") if text and text == failed else sign, (inert(text), role))
 

@@ -10,7 +10,7 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import TABS, action, key
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, brief, cut, fit, line, spread, told, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, brief, cut, fit, line, reported, spread, width, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Freshness, IndexDamaged, Note, Pool
@@ -199,7 +199,7 @@ def messages(view: View, activity: Activity, cells: int, others: Sequence[str] =
     if view.pool is not None and not any(reason(view.pool) in note.text for note in notes):
         known.append((_WARNING, reason(view.pool)))
     known += [(_WARNING if note.level == "warning" else _INFO, note.text) for note in notes]
-    known += [(_INFO, activity.noted), (told(activity.said, activity.failed, _INFO)[0], activity.said)]
+    known += [(_INFO, activity.noted), (reported(activity.said, activity.failed, _INFO)[0], activity.said)]
     signs: dict[str, Span] = {}
     for sign, text in known:
         if text:
@@ -301,7 +301,7 @@ def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Lin
     if activity.said:
         # A good message has no sign of failure.
         calm = Span(" · ", "warn") if failed and not view.error else sign
-        return told(activity.said, activity.failed, calm)
+        return reported(activity.said, activity.failed, calm)
     if failed:
         wrong = "index damaged" if activity.damage else "index has errors"
         return line(sign, ("no answer" if view.error else wrong, "bad"))

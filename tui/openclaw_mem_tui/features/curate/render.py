@@ -18,7 +18,7 @@ from openclaw_mem_tui.render.spans import (
     diff_lines,
     hanging,
     line,
-    told,
+    reported,
     width,
     wrapped,
 )
@@ -107,7 +107,7 @@ def status(state: CurateState, position: str, cells: int, *, counted: bool = Fal
     runs = "reading notes …" if state.reading else measuring
     said = fmt.join([state.said, runs])
     there = f"{_counts(state)} " if counted and not said and state.material is not None else ""
-    shown = told(said or position, failed, Span(" "), "dim")
+    shown = reported(said or position, failed, Span(" "), "dim")
     room = cells - fmt.width_of(there)
     return (*brief(shown, room), Span(there, "dim")) if width(shown) < room else brief(shown, cells)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from openclaw_mem_engine.api import FileDay, Moment, Session, sparkline
 from openclaw_mem_tui.features.timeline.presenter import TimelineState, window
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, brief, fit, line, spread, told, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, brief, fit, line, reported, spread, wrapped
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 #: Mark, words and role by kind, or by kind and state; never distinguished by colour alone.
@@ -84,7 +84,7 @@ def status(state: TimelineState, position: str, cells: int, failed: str = "") ->
     if state.trouble:
         return brief(line((f" ✗ {fmt.message(state.trouble)}", "bad")), cells)
     said = state.said or ("reading transcripts …" if state.reading else position)
-    return brief(told(said, failed, Span(" "), "dim"), cells)
+    return brief(reported(said, failed, Span(" "), "dim"), cells)
 
 
 # -- the chart --------------------------------------------------------------------------------------------

@@ -6,7 +6,18 @@ from collections.abc import Sequence
 
 from openclaw_mem_engine.api import Anatomy, AnatomyState, Piece, Row, never_shown
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, Span, brief, fit, line, spread, told, width, wrapped
+from openclaw_mem_tui.render.spans import (
+    Details,
+    Line,
+    Span,
+    brief,
+    fit,
+    line,
+    reported,
+    spread,
+    width,
+    wrapped,
+)
 from openclaw_mem_tui.render.status import Activity
 
 _STATES: dict[AnatomyState, tuple[str, str]] = {
@@ -231,7 +242,7 @@ def _partial(anatomy: Anatomy, chosen: int, cells: int) -> list[Line]:
 def status(anatomy: Anatomy, chosen: int, cells: int, activity: Activity) -> Line:
     """What was said last; else which chunk is selected, and how many of them can be found, and how."""
     if activity.said:
-        return brief(told(activity.said, activity.failed, Span(" ● ", "good")), cells)
+        return brief(reported(activity.said, activity.failed, Span(" ● ", "good")), cells)
     pieces = anatomy.pieces
     if not pieces:
         return spread(line((" · ", "dim"), ("no chunk", "dim")), (), cells)

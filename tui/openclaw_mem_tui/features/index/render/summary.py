@@ -15,7 +15,7 @@ from openclaw_mem_engine.api import (
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, brief, line, spread, told, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, brief, line, reported, spread, width, wrapped
 from openclaw_mem_tui.render.status import DAMAGED, SPINNER, Activity, doing, worst_first
 
 _LABEL = 9
@@ -227,7 +227,7 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         mark = Span(" ● ", "good") if sound else Span(" · ", "warn")
         idle = DAMAGED_HERE if activity.damage is not None else "idle"
         said = state.said or activity.said or idle
-        shown = told(DAMAGED_HERE if said == DAMAGED else said, activity.failed, mark)
+        shown = reported(DAMAGED_HERE if said == DAMAGED else said, activity.failed, mark)
     return brief(shown, cells)
 
 
