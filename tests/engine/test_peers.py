@@ -69,3 +69,18 @@ def test_every_row_is_one_of_its_benchmark() -> None:
         text = (BENCHMARKS / f"{peers.RUNS[row.run][0]}.py").read_text("utf-8")
         for name in filter(None, (row.ours, row.peer)):
             assert all(part in text for part in name.split(", ")), name
+
+
+def test_the_page_shows_a_whole_run_with_the_limits_of_today() -> None:
+    peers = import_module("peers")
+
+    page = (BENCHMARKS / "README.md").read_text("utf-8").partition("### Ours and peers")[2]
+    table = page.partition("\n\n")[2].partition("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    measured: dict[str, dict[str, float]] = {run: {} for run in peers.RUNS}
+    for row, shown in zip(peers.ROWS, cells, strict=False):
+        measured[row.run] |= {row.ours: float(shown[1])} | ({row.peer: float(shown[3])} if row.peer else {})
+    printed = [list(row) for row in peers.lines(measured, {})]
+    assert [row[0] for row in cells[:-1]] == [row[0] for row in printed]
+    assert [(row[4], row[6]) for row in cells[:-1]] == [(row[4], row[6]) for row in printed]
+    assert cells[-1][0] == peers.GROWTH and cells[-1][4] == f"≤ {peers._MOST_EXPONENT}"
