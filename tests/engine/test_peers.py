@@ -28,7 +28,7 @@ def test_limits_are_ratios_to_the_peer_or_numbers() -> None:
     floor = 'python -c "import numpy, apsw"'
     name = "search, whole process, 2,000 notes"
     assert shown[name, floor] == ("150.0", floor, "100.0", "≤ 1.6 ×", "1.50", "met")
-    assert shown["the same", "qmd search"][-2:] == ("1.50", "MISSED")
+    assert shown["the same, beside qmd", "qmd search"][-2:] == ("1.50", "MISSED")
     assert shown["state of 20,000 notes", ""] == ("500.0", "", "", "≤ 400", "1.25", "MISSED")
     assert shown["search, 2,000 → 20,000 notes: exponent", ""][0] == "1.00"
     quick = {row[0]: row[1:] for row in lines(measured, {}, quick=True)}
@@ -42,7 +42,7 @@ def test_a_row_without_numbers_says_why() -> None:
     rows = list(lines(measured, {"scan": "rescan.py ended with 1"}, "npm is not installed"))
     ends = ["met", "no peer", "no such row", *["the run failed"] * 2, "no such row"]
     assert [row[-1] for row in rows] == ends
-    assert rows[1][:3] == ("the same", "150.0", "qmd search")
+    assert rows[1][:3] == ("the same, beside qmd", "150.0", "qmd search")
     assert lines({}, {}) == [], "what was not asked for has no row"
 
 
