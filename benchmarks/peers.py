@@ -40,12 +40,12 @@ RUNS: dict[str, tuple[str, str, str]] = {
     "common": ("common_words", "", "--chunks 4200 --rounds 3"),
     "vectors": ("vector_query", "", "--chunks 10000 --rounds 5"),
     "first": ("first_index", "", "--files 200 --megabytes .9 --rounds 1"),
-    "workbench": (
+    "keys, documented": (
         "workbench",
         "--files 2000 --profiles documented",
         "--files 200 --profiles documented --rounds 3",
     ),
-    "workbench, its profile": (
+    "keys, workbench": (
         "workbench",
         "--files 2000 --profiles workbench",
         "--files 200 --profiles workbench --rounds 3",
@@ -75,8 +75,8 @@ _KEYS = {
 }
 ROWS = (
     Row("search, whole process, 2,000 notes", "cold", "openclaw-mem search", _FLOOR, 1.6),
-    Row("the same", "cold", "openclaw-mem search", "qmd search", 1.2),
-    Row("the same, --no-sync", "cold", "openclaw-mem search --no-sync", "qmd search", 1.0),
+    Row("the same, beside qmd", "cold", "openclaw-mem search", "qmd search", 1.2),
+    Row("the same with --no-sync, beside qmd", "cold", "openclaw-mem search --no-sync", "qmd search", 1.0),
     Row("state of 20,000 notes", "large", "status()", most=400),
     Row("one changed file of 20,000", "large", "sync(), one changed file", most=500),
     Row("six common words, 84,000 chunks", "common", f"skip, {_COMMON}", f"all, {_COMMON}", most=60),
@@ -89,7 +89,7 @@ ROWS = (
     Row("index of 2,000 notes, MB", "cold", "index, MB", "qmd index, MB", most=30),
     *(
         Row(f"{run}: a {key}", run, row, most=most)
-        for run in ("workbench", "workbench, its profile")
+        for run in ("keys, documented", "keys, workbench")
         for key, (row, most) in _KEYS.items()
     ),
     *(

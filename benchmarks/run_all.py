@@ -1,4 +1,4 @@
-"""Run every benchmark and print all tables, as Markdown.
+"""Run most of the benchmarks and print their tables, as Markdown.
 
     uv run python benchmarks/run_all.py [--quick] [> benchmarks.md]
 
@@ -39,7 +39,7 @@ QUICK = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="All benchmarks, one after the other.")
+    parser = argparse.ArgumentParser(description="Most benchmarks, one after the other.")
     parser.add_argument("--quick", action="store_true", help="few rounds")
     options = parser.parse_args()
     versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "apsw", "sqlite-vec"))

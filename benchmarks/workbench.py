@@ -80,9 +80,9 @@ BEFORE = {
     "to the next list in curate": ("5",),
 }
 GOALS = {
-    "a move of the selection": Goal("CPU", 15),
-    "a knob step": Goal("CPU", 20),
-    "a letter of the query": Goal("CPU", 30),
+    "a move of the selection": Goal("CPU", 12),
+    "a knob step": Goal("CPU", 15),
+    "a letter of the query": Goal("CPU", 25),
     "a move in the table of files": Goal("CPU", 15),
     "a move over the chunks of a file": Goal("CPU", 15),
     "a move over the notes in curate": Goal("CPU", 15),

@@ -41,7 +41,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: Pages whose text and links are checked, without blocks that are run.
 TEXTS = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md"]
-LANGUAGES = {"sh", "python", "toml", "json", "json5", "sql", "text"}
+LANGUAGES = {"sh", "python", "toml", "json", "json5", "text"}
 JSON_PAGE = ROOT / "docs" / "json.md"
 #: Commands that would not come back, or need a terminal.
 ENDLESS = {"watch", "tui"}
@@ -153,11 +153,6 @@ def test_every_block_does_what_it_shows(
             load_with(home, "openclaw.json", block.text)
         elif block.language == "python":
             exec(compile(block.text, at, "exec"), names)
-        elif block.language == "sql" and not block.reason:
-            import psycopg
-
-            with psycopg.connect(postgres.owner_address()) as owner:
-                assert owner.execute(block.text.encode()).fetchall(), at
         elif block.language == "sh":
             run_shell(block, at, environ, capsys)
 

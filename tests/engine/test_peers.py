@@ -28,7 +28,7 @@ def test_limits_are_ratios_to_the_peer_or_numbers() -> None:
     floor = 'python -c "import numpy, apsw"'
     name = "search, whole process, 2,000 notes"
     assert shown[name, floor] == ("150.0", floor, "100.0", "≤ 1.6 ×", "1.50", "met")
-    assert shown["the same", "qmd search"][-2:] == ("1.50", "MISSED")
+    assert shown["the same, beside qmd", "qmd search"][-2:] == ("1.50", "MISSED")
     assert shown["state of 20,000 notes", ""] == ("500.0", "", "", "≤ 400", "1.25", "MISSED")
     assert shown["search, 2,000 → 20,000 notes: exponent", ""][0] == "1.00"
     quick = {row[0]: row[1:] for row in lines(measured, {}, quick=True)}
@@ -42,7 +42,7 @@ def test_a_row_without_numbers_says_why() -> None:
     rows = list(lines(measured, {"scan": "rescan.py ended with 1"}, "npm is not installed"))
     ends = ["met", "no peer", "no such row", *["the run failed"] * 2, "no such row"]
     assert [row[-1] for row in rows] == ends
-    assert rows[1][:3] == ("the same", "150.0", "qmd search")
+    assert rows[1][:3] == ("the same, beside qmd", "150.0", "qmd search")
     assert lines({}, {}) == [], "what was not asked for has no row"
 
 
@@ -69,3 +69,18 @@ def test_every_row_is_one_of_its_benchmark() -> None:
         text = (BENCHMARKS / f"{peers.RUNS[row.run][0]}.py").read_text("utf-8")
         for name in filter(None, (row.ours, row.peer)):
             assert all(part in text for part in name.split(", ")), name
+
+
+def test_the_page_shows_a_whole_run_with_the_limits_of_today() -> None:
+    peers = import_module("peers")
+
+    page = (BENCHMARKS / "README.md").read_text("utf-8").partition("### Ours and peers")[2]
+    table = page.partition("\n\n")[2].partition("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    measured: dict[str, dict[str, float]] = {run: {} for run in peers.RUNS}
+    for row, shown in zip(peers.ROWS, cells, strict=False):
+        measured[row.run] |= {row.ours: float(shown[1])} | ({row.peer: float(shown[3])} if row.peer else {})
+    printed = [list(row) for row in peers.lines(measured, {})]
+    assert [row[0] for row in cells[:-1]] == [row[0] for row in printed]
+    assert [(row[4], row[6]) for row in cells[:-1]] == [(row[4], row[6]) for row in printed]
+    assert cells[-1][0] == peers.GROWTH and cells[-1][4] == f"≤ {peers._MOST_EXPONENT}"

@@ -80,7 +80,9 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
             assert float(best[1]) == pytest.approx(max(row.raw for row in vector.rows), abs=0.0006)
         filled = rank(pool, knobs.set({"keyword_rescue": "fill"}))
         more = len(filled.returned) - len(trace.returned)
-        claimed = re.search(r"With keyword_rescue=fill \(OpenClaw .*\) (\d+)( more)? would be returned", said)
+        claimed = re.search(
+            r"With keyword_rescue=fill \(as OpenClaw .*\) (\d+)( more)? would be returned", said
+        )
         assert bool(claimed) == (more > 0), (query, said)
         if claimed:
             assert int(claimed[1]) == more and bool(claimed[2]) == bool(trace.returned)
@@ -122,12 +124,12 @@ def test_the_sentence_names_what_openclaw_returns_by_now(demo: Memory) -> None:
     answer = demo.search(QUERIES[0])
     assert (
         "2 results" in answer.verdict
-        and ". With keyword_rescue=fill (OpenClaw since mid-2026) 4 more would be returned" in answer.verdict
+        and ". With keyword_rescue=fill (as OpenClaw 2026.9.6) 4 more would be returned" in answer.verdict
     )
     assert len(answer.verdict) < 170 and answer.to_dict()["verdict"] == answer.verdict
-    assert "mid-2026" not in demo.search(QUERIES[0], Knobs().set({"keyword_rescue": "fill"})).verdict
+    assert "2026.9.6" not in demo.search(QUERIES[0], Knobs().set({"keyword_rescue": "fill"})).verdict
     of_qmd = demo.search("restore", Knobs().set({"profile": "qmd-2.8", "min_score": 0.9})).verdict
-    assert "below min score 0.9" in of_qmd and "mid-2026" not in of_qmd, "QMD has no keyword rescue"
+    assert "below min score 0.9" in of_qmd and "2026.9.6" not in of_qmd, "QMD has no keyword rescue"
 
 
 def test_nothing_relevant_and_nothing_searched(demo: Memory) -> None:

@@ -73,7 +73,7 @@ search: search the notes, best results first
   words:QUERY*  the query
   --query
   @ranking
-  --explain     also every stage and operand, and the first dropped chunks (--json: all)
+  --explain     also every stage, each part of the scores, and the first dropped chunks (--json: all)
   --session-key
   --exit-status
   --format {table,json,csv,md,files,lines}  table (default), json, csv, md, files (only paths) or lines
@@ -230,8 +230,8 @@ timeline: show when memory was written and read, and missed flushes
   $ timeline
   $ timeline --kind flush,compaction --since 1w
   $ timeline --session agent:main:main --json
-  A missed flush is a compaction before which no flush ran; flush includes skipped ones. OpenClaw's
-  transcripts are only read.
+  A missed flush is a compaction before which no flush ran. The kind flush also lists flushes that were
+  due and skipped. OpenClaw's transcripts are only read.
   --session ID  only this session, named as for flush
   --since
   --kind K...   only these kinds, separated by commas: flush, compaction, snapshot, write, search, sync,

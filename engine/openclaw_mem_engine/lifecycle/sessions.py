@@ -53,7 +53,7 @@ class SessionEntry:
     chat_type: str = ""
     channel: str = ""
     name: str = ""
-    #: OpenClaw since mid-2026 flushes in a copy of the session: the transcript does not show it.
+    #: OpenClaw 2026.9.6 flushes in a copy of the session: the transcript does not show it.
     flush_is_private: bool = False
 
     @property

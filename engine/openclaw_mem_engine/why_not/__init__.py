@@ -88,7 +88,7 @@ class Change:
     def place(self) -> str:
         """Where it can be set, if not in the agent's configuration."""
         since = self.set == {"keyword_rescue": "fill"}
-        no_key = "OpenClaw since mid-2026 does this" if since else "OpenClaw has no such setting"
+        no_key = "OpenClaw 2026.9.6 does this" if since else "OpenClaw has no such setting"
         return no_key if self.only_here else ""
 
     @property
