@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
@@ -95,6 +95,19 @@ def local_path(model: str, folder: Path) -> Path:
             "or download the file and give its path."
         )
     return Path(os.path.abspath(Path(model).expanduser()))  # noqa: PTH100 (resolve would follow links)
+
+
+_SUM_DIGITS = 16
+
+
+def part_of(path: Path, sha256: str) -> Path:
+    """Where the file grows while it is downloaded; ``sha256`` is "" when the hub does not tell it."""
+    return path.with_name(f"{path.name}.{(sha256 or '0' * 64)[:_SUM_DIGITS]}.part")
+
+
+def parts_of(path: Path) -> Iterator[Path]:
+    """What stopped downloads have left of a file."""
+    return path.parent.glob(f"{path.name}.{'?' * _SUM_DIGITS}.part")
 
 
 def model_name(model: str) -> str:
