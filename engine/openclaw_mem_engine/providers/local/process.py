@@ -96,8 +96,8 @@ class ModelProcess:
     ) -> None:
         self.path = path
         self._use = use
-        #: Length of a vector, known after the start; 0 for other uses.
-        self.dims = 0
+        #: Length of a vector (0 for other uses) and kind of model, known after the start.
+        self.dims, self.architecture = 0, ""
         #: Set when the child was stopped or found dead and given up.
         self.gone = threading.Event()
         self._threads = threads or max(1, (os.cpu_count() or 1) - 1)
@@ -123,7 +123,8 @@ class ModelProcess:
             self._spawn()
             load = {"op": "load", "use": self._use, "path": str(self.path)}
             self._send({**load, "threads": self._threads, "limit": WINDOW})
-            dims = self._answer("loading the model", deadline, cancel).header.get("dims")
+            ready = self._answer("loading the model", deadline, cancel).header
+            self.architecture, dims = str(ready.get("architecture", "")), ready.get("dims")
             if self._use != "embed":
                 return
             if not (isinstance(dims, int) and 0 < dims <= _MOST_DIMS):
