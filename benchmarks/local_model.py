@@ -52,9 +52,9 @@ def model_file(named: Path | None) -> Path | None:
 
 def chunks_of(model: Path, count: int) -> list[str]:
     """Texts of common words, cut so that each has about TOKENS tokens of this model."""
-    from openclaw_mem_engine.providers.local.native import NativeModel
+    from openclaw_mem_engine.providers.local.native import NativeFile, NativeModel
 
-    native = NativeModel(str(model), threads=1, limit=2048, should_stop=lambda: False)
+    native = NativeModel(NativeFile(str(model)), threads=1, limit=2048, should_stop=lambda: False)
     draw = random.Random(7)
     words = embedder_words()
     chunks: list[str] = []

@@ -113,9 +113,10 @@ def test_a_stopped_download_goes_on_where_it_was(world: World, hub: Hub) -> None
     hub.hang_after = 1 << 20
     argv = ["model", "download", "--model", MODEL, "--from", hub.base_url, "--yes"]
     process = world.start(*argv)
-    part = Path(f"{place(world)}.part")
+    part = Path(f"{place(world)}.{hashlib.sha256(CONTENT).hexdigest()[:16]}.part")
     until(lambda: part.exists() and part.stat().st_size > 300_000)
     process.send_signal(signal.SIGINT)
+    hub.hang_after = None
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130, err
     assert b"Traceback" not in err
@@ -123,7 +124,6 @@ def test_a_stopped_download_goes_on_where_it_was(world: World, hub: Hub) -> None
     assert 0 < had < len(CONTENT)
     status = world.run("model", "--model", MODEL)
     assert b"of a stopped download are kept" in status.stdout
-    hub.hang_after = None
     done = world.run(*argv, "--json")
     assert done.returncode == 0, done.stderr
     assert place(world).read_bytes() == CONTENT

@@ -77,8 +77,9 @@ class World:
             agent="main",
             meter=self.usage.append,
             timing=QUICK,
+            minimum=minimum,
         )
-        self.embedder = BatchEmbedder(inner, self.jobs, minimum=minimum)
+        self.embedder = BatchEmbedder(inner, self.jobs)
         self.kept: dict[int, Any] = {}
 
     def embed(self, texts: Sequence[str] = TEXTS, cancel: Any = None) -> list[Any]:
@@ -275,18 +276,34 @@ def test_without_waiting_the_next_process_picks_the_answers_up(
 def test_a_job_is_shared_out_over_several_calls(records: ProviderRecords) -> None:
     with running_batch_server([]) as server:
         World(server, records, batch=settings(wait=False)).embed()
-        world = World(server, records, minimum=32)
+        usage: list[Usage] = []
         for start in range(0, 40, 10):  # fewer than the minimum, but they have a job
+            world = World(server, records, minimum=32)  # as in a process of its own
             assert len(records.jobs(world.embedder.key)) == 1
             assert_all(world.embed(TEXTS[start : start + 10]), TEXTS[start : start + 10])
+            usage += world.usage
         assert records.jobs(world.embedder.key) == []
-        assert server.count("/content") == 1 and plain_requests(server) == 0
-    assert [(usage.requests, usage.texts, usage.tokens) for usage in world.usage] == [
+        assert plain_requests(server) == 0
+        assert server.count("POST /v1/batches") == 1
+    assert [(used.requests, used.texts, used.tokens) for used in usage] == [
         (1, 10, 30),
         (0, 10, 30),
         (0, 10, 30),
         (0, 10, 30),
     ]
+
+
+def test_without_waiting_all_texts_have_a_job_at_once(
+    records: ProviderRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services_module, "MAX_OUTPUT_BYTES", 24 * 16 * 7)
+    with running_batch_server(["in_progress"]) as server:
+        first = World(server, records, batch=settings(wait=False, concurrency=1))
+        first.jobs.dims = 16
+        assert first.embed() == [None] * 40
+        assert len(server.jobs) == len(records.jobs(first.embedder.key)) == 6
+        assert_all(World(server, records).embed())
+        assert len(server.jobs) == 6 and records.jobs(first.embedder.key) == []
 
 
 def test_new_texts_beside_a_stored_job_get_their_own(records: ProviderRecords) -> None:
@@ -413,26 +430,6 @@ def test_answers_are_kept_before_the_job_is_forgotten(records: ProviderRecords) 
         assert len(records.jobs(world.embedder.key)) == 1
         assert_all(World(server, records).embed())
         assert len(server.jobs) == 1
-
-
-def test_who_waits_for_another_thread_can_be_cancelled_and_others_need_not_wait(
-    records: ProviderRecords,
-) -> None:
-    with running_batch_server(hang="GET /v1/batches") as server:
-        world = World(server, records, minimum=32)
-        threading.Thread(target=world.embedder.embed_documents, args=(TEXTS,), daemon=True).start()
-        limit = time.monotonic() + 30
-        while not records.jobs(world.embedder.key):
-            assert time.monotonic() < limit
-            time.sleep(0.01)
-        assert_all(world.embed(["something else"]), ["something else"])
-        cancel = threading.Event()
-        threading.Timer(0.3, cancel.set).start()
-        begun = time.monotonic()
-        with pytest.raises(Cancelled):
-            world.embed(TEXTS[:5], cancel)
-        assert time.monotonic() - begun < 15, "less than the server hangs"
-        assert plain_requests(server) == 1
 
 
 def test_a_refused_text_is_named_by_its_place_in_what_was_asked_for(records: ProviderRecords) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import socket
 import threading
@@ -109,23 +108,13 @@ def test_a_cancelled_download_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert len(names(tmp_path)) == 1
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")
-def test_a_fifo_in_the_place_of_a_noted_checksum_is_none(tmp_path: Path) -> None:
-    with running_hub(CONTENT) as hub:
-        stopped_half_way(hub, tmp_path)
-        (noted,) = tmp_path.glob("*.part.sha256")
-        noted.unlink()
-        os.mkfifo(noted)  # opening one would wait for a writer
-        assert fetch(hub, tmp_path).read_bytes() == CONTENT
-        assert "Range" not in hub.gets[-1]
-
-
 @pytest.mark.parametrize("sha256", [None, ""], ids=["checksum", "no checksum"])
 def test_a_changed_file_is_fetched_from_the_start(tmp_path: Path, sha256: str | None) -> None:
     with running_hub(CONTENT, sha256=sha256) as hub:
         stopped_half_way(hub, tmp_path)
         hub.content = OTHER
         assert fetch(hub, tmp_path).read_bytes() == OTHER
+    assert names(tmp_path) == ["org_repo_sub_model.gguf"], "the part of the older version is gone"
 
 
 def test_a_file_that_changes_between_two_connections_is_fetched_from_the_start(tmp_path: Path) -> None:
@@ -173,7 +162,7 @@ def test_a_wrong_checksum_leaves_an_older_file_alone(tmp_path: Path) -> None:
 def test_a_server_that_lies_about_the_length(tmp_path: Path, lie: int, chunked: bool) -> None:
     with (
         running_hub(CONTENT, announced=len(CONTENT) + lie, chunked=chunked, sha256="") as hub,
-        pytest.raises(DownloadFailed, match=r"instead of|more than|do not fit|in a row"),
+        pytest.raises(DownloadFailed, match=r"more than|in a row"),
     ):
         fetch(hub, tmp_path)
     assert not list(tmp_path.glob("*.gguf"))
@@ -215,8 +204,12 @@ def test_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("silent", ["content", "everything"])
-def test_a_hung_server_does_not_hold_up_a_cancel(tmp_path: Path, silent: str) -> None:
+def test_a_hung_server_does_not_hold_up_a_cancel(
+    tmp_path: Path, silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Longer than a server may be silent."""
     cancel = threading.Event()
+    monkeypatch.setattr(downloading, "_SILENCE_S", 0.5)
 
     def cancelled_soon(call: Callable[[], object]) -> None:
         threading.Timer(0.4, cancel.set).start()
@@ -260,10 +253,7 @@ def test_redirects_lead_only_to_https(tmp_path: Path, store: str) -> None:
 
 def test_a_circle_of_redirects_ends(tmp_path: Path) -> None:
     circle = "/org/repo/resolve/main/sub/model.gguf"
-    with (
-        running_hub(CONTENT, store=circle) as hub,
-        pytest.raises(DownloadFailed, match="redirects more than"),
-    ):
+    with running_hub(CONTENT, store=circle) as hub, pytest.raises(DownloadFailed, match="TooManyRedirects"):
         fetch(hub, tmp_path)
 
 

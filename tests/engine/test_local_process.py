@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from openclaw_mem_engine.errors import Cancelled
+from openclaw_mem_engine.model import Prompted
 from openclaw_mem_engine.providers.base import BadAnswer, NotConfigured, ProcessEnded, RequestFailed
 from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
 from openclaw_mem_engine.providers.local.embedder import LocalEmbedder
@@ -35,9 +36,10 @@ def send(header, payload=b""):
 while True:
     request = unpacked(socket.recv_bytes()).header
     op, number, texts = request["op"], request["id"], request.get("texts", [])
+    about = {{"dims": 2, "architecture": "bert"}}
     {each}
     if op == "load":
-        send({{"op": "ready", "id": number, "dims": 2}})
+        send({{"op": "ready", "id": number, **about}})
     elif op == "embed":
         rows = b"".join(struct.pack("<ff", len(text), 1.0) for text in texts)
         send({{"op": "done", "id": number, "none": [], "cut": 0}}, rows)
@@ -295,12 +297,22 @@ def test_what_is_missing_is_said_without_starting_anything(
     assert "openclaw-mem model download" in why("")
     assert "There is no model file" in why(str(tmp_path / "none.gguf"), **child)
     assert "is not the address of a model" in why("hf:nonsense", **child)
-    (tmp_path / "bad.gguf").write_bytes(b"GGUF but no more")
-    assert "no usable GGUF model" in why(str(tmp_path / "bad.gguf"), **child)
-    rank = local_models.bert(tmp_path / "rank.gguf", pooling=local_models.RANK)
-    assert "is a reranker" in why(str(rank), **child)
+    (tmp_path / "bad.gguf").write_bytes(b"<html>")
+    assert "no usable GGUF model: it begins with b'<htm'" in why(str(tmp_path / "bad.gguf"), **child)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "uv tool install" in why(str(tiny))
+
+
+def test_the_architecture_that_the_child_names_decides_about_prompts(embedder_with: Maker) -> None:
+    """Where the name of the file says nothing; texts that come with a prompt get no other."""
+    gemma, plain = embedder_with(each="about['architecture'] = 'gemma-embedding'"), embedder_with()
+    prompt = len("title: none | text: ")
+    for embedder, more in ((gemma, prompt), (plain, 0)):
+        assert embedder.dims is None
+        for text, length in (("abcd", 4 + more), (Prompted("abcd"), 4)):
+            [vector] = embedder.embed_documents([text])
+            assert vector is not None and float(vector[0] / vector[1]) == pytest.approx(length)
+        assert embedder.dims == 2
 
 
 def test_a_file_that_could_not_be_loaded_is_remembered_for_a_while(embedder_with: Maker) -> None:

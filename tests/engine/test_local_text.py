@@ -137,13 +137,13 @@ class TestRankHead:
         assert len(set(scores["labelled"])) == 4
         assert [1 - score for score in scores["swapped"]] == pytest.approx(scores["labelled"], abs=1e-5)
 
-    def test_a_model_for_something_else_is_refused_by_its_header(self, models: Path) -> None:
+    def test_a_model_for_something_else_is_refused_when_it_is_loaded(self, models: Path) -> None:
         reranker = LocalReranker(str(models / "embed.gguf"), folder=models)
-        assert str(reranker.why_not()).startswith("embed.gguf is no reranker: it makes embeddings.")
-        for name in ("embed", "rank"):
+        with pytest.raises(NotConfigured, match=r"^embed\.gguf is no reranker: it makes embeddings\."):
+            reranker.scores("router", TEXTS)
+        for name, why in (("embed", "makes embeddings"), ("rank", "is a reranker")):
             chat = LocalChat(str(models / f"{name}.gguf"), folder=models)
-            assert str(chat.why_not()).startswith(f"{name}.gguf is no chat model: it ")
-            with pytest.raises(NotConfigured):
+            with pytest.raises(NotConfigured, match=rf"^{name}\.gguf is no chat model: it {why}\."):
                 chat.complete(ASKED)
 
     def test_a_model_that_is_not_there_is_named_with_its_download(self, tmp_path: Path) -> None:

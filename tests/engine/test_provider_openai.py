@@ -429,10 +429,9 @@ def test_keys_and_headers_that_cannot_be_sent_are_refused_unquoted(key: str, hea
 def test_libraries_are_imported_at_the_first_request_only() -> None:
     code = (
         "import sys\n"
-        "from openclaw_mem_engine.providers.registry import EmbedderSpec\n"
-        "from openclaw_mem_engine.providers.remote.wires import wire_of\n"
+        "from openclaw_mem_engine.providers.registry import EmbedderSpec, make_embedder\n"
         "for name in ('openai', 'gemini', 'voyage', 'mistral', 'ollama'):\n"
-        "    wire_of(name).make(EmbedderSpec(name, api_key='k'), None).embed_documents([' '])\n"
+        "    make_embedder(EmbedderSpec(name, api_key='k')).embed_documents([' '])\n"
         "print(sorted(sys.modules.keys() & {'numpy', 'httpx2', 'httpcore2', 'ssl'}))\n"
     )
     run = subprocess.run(

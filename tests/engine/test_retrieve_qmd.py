@@ -21,7 +21,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexDamaged, UsageError
 from openclaw_mem_engine.explain import arithmetic, stage_formula, stage_name
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.providers.base import Embedders
+from openclaw_mem_engine.providers.circuit_breaker import Embedders
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.retrieval.expansion import Expander

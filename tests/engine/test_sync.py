@@ -17,7 +17,7 @@ import pytest
 from openclaw_mem_engine.config.settings import ChunkingSettings, ProviderSettings, Settings
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.providers.base import Embedders
+from openclaw_mem_engine.providers.circuit_breaker import Embedders
 from openclaw_mem_engine.ranking.profiles import WORKBENCH
 from openclaw_mem_engine.sync import index_update, update
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest

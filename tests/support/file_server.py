@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from http.server import BaseHTTPRequestHandler
 from support.loopback import serving
 
 URI = "hf:org/repo/sub/model.gguf"
-#: How long a server hangs at most, seconds: until it is stopped.
+#: How long a server hangs at most, seconds: until it is stopped or told to go on.
 HANGS_S = 40.0
 
 
@@ -23,7 +24,8 @@ class Hub:
 
     ``cuts``: for each coming GET, after how many bytes its connection is cut (None: not); ``after_cut``
     replaces the content then. ``announced``: a
-    size that is told in place of the true one. ``store``: where the file is redirected to ("": itself).
+    size that is told in place of the true one. ``hang_after``: so many bytes are sent, the others when it is
+    None again. ``store``: where the file is redirected to ("": itself).
     """
 
     content: bytes
@@ -112,9 +114,12 @@ def running_hub(content: bytes, **settings: object) -> Iterator[Hub]:
                 self.wfile.write(b"%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n")
                 return
             if hub.hang_after is not None:
-                self.wfile.write(body[: hub.hang_after])
+                sent, until = hub.hang_after, time.monotonic() + HANGS_S
+                self.wfile.write(body[:sent])
                 self.wfile.flush()
-                stopping.wait(HANGS_S)
+                while hub.hang_after is not None and time.monotonic() < until and not stopping.wait(0.02):
+                    pass
+                body = body[sent:]
             self.wfile.write(body if cut is None else body[:cut])
             if cut is not None:
                 hub.content = hub.after_cut or hub.content

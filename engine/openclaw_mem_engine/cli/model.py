@@ -107,7 +107,8 @@ def _model_file(settings: Settings, use: str, named: str | None, base_url: str) 
         if named is None:
             raise
         raise UsageError(str(error)) from error
-    return ModelFile(use, model, path, folder, url, _size(path), _size(Path(f"{path}.part")) or 0)
+    partial = sum(_size(part) or 0 for part in files.parts_of(path)) if url else 0
+    return ModelFile(use, model, path, folder, url, _size(path), partial)
 
 
 def _size(path: Path) -> int | None:

@@ -53,7 +53,8 @@ def run(arguments: Namespace) -> int:
         for note in memory.notes:
             if note.code == "provider-records" and note.level == "warning":
                 say(note.text)
-        spent = summed(memory.usage(USAGE_DAYS), [link for link in chain if link.in_use])
+        hosts = {(link.name, link.model): link.host for link in chain if link.in_use}
+        spent = summed(memory.usage(USAGE_DAYS), hosts)
     data = {
         "requestedProvider": settings.provider.provider,
         "chain": [link.to_dict() for link in chain],

@@ -161,7 +161,8 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
         rows.append(("fallback", f"from {status.fallback.origin}: {one_line(status.fallback.reason)}"))
         rows.append(("", fallback_words(status.fallback, now)))
     used = [link for link in status.chain if link.in_use]
-    today = summed(status.usage, used, since=clock_text(now, "%Y-%m-%d"))
+    hosts = {(link.name, link.model): link.host for link in used}
+    today = summed(status.usage, hosts, since=clock_text(now, "%Y-%m-%d"))
     for name, texts in (
         ("providers", [_link(link, now, damaged, unit) for link in used]),
         ("used today", map(_spent, today)),

@@ -27,7 +27,8 @@ from openclaw_mem_engine.errors import (
     WorkspaceError,
 )
 from openclaw_mem_engine.model import Progress
-from openclaw_mem_engine.providers.base import Embedders, space_of
+from openclaw_mem_engine.providers.base import space_of
+from openclaw_mem_engine.providers.circuit_breaker import Embedders
 from openclaw_mem_engine.ranking.unshown import Unshown
 from openclaw_mem_engine.stores.damage import kept
 from openclaw_mem_engine.stores.findings import (

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from openclaw_mem_engine.cancellation import CancelToken
     from openclaw_mem_engine.model import Note, Progress
-    from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
 
     #: float32, shape (dims,), length 1 in the Euclidean norm.
     Vector: TypeAlias = npt.NDArray[np.float32]
@@ -256,21 +255,6 @@ class Reranker(Service, Protocol):
 
         Blocks until all are scored. Raises ProviderError, Cancelled.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class Embedders:
-    """The embedders in use: the primary (None: BM25 only, by choice), the fallback for when it fails, and
-    those whose vectors are stored as well, to be compared with the primary's."""
-
-    primary: GuardedEmbedder | None
-    fallback: GuardedEmbedder | None = None
-    also: tuple[GuardedEmbedder, ...] = ()
-
-    def close(self) -> None:
-        for embedder in (self.primary, self.fallback, *self.also):
-            if embedder is not None:
-                embedder.close()
 
 
 def space_of(embedder: Embedder | None) -> Space:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.providers.base import (
     LONGEST_HINT_S,
@@ -236,6 +237,21 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
                 self._changes += 1
             ms = health.last_ms if ms is None else ms
             self._records.save_health(self.key, Health(last_ok=now, last_ms=ms, key_tag=self._key_tag))
+
+
+@dataclass(frozen=True, slots=True)
+class Embedders:
+    """The embedders in use: the primary (None: BM25 only, by choice), the fallback for when it fails, and
+    those whose vectors are stored as well, to be compared with the primary's."""
+
+    primary: GuardedEmbedder | None
+    fallback: GuardedEmbedder | None = None
+    also: tuple[GuardedEmbedder, ...] = ()
+
+    def close(self) -> None:
+        for embedder in (self.primary, self.fallback, *self.also):
+            if embedder is not None:
+                embedder.close()
 
 
 def _is_about_the_text(error: ProviderError) -> bool:

@@ -13,8 +13,8 @@ from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, Settings
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Fallback, Note, Space, as_json
-from openclaw_mem_engine.providers.base import Embedders, Service, space_of
-from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
+from openclaw_mem_engine.providers.base import Service, space_of
+from openclaw_mem_engine.providers.circuit_breaker import Embedders, GuardedEmbedder
 from openclaw_mem_engine.providers.faults import FAULTS, PROVIDER_FAULTS, FaultyEmbedder
 from openclaw_mem_engine.providers.records import ProviderRecords, key_tag
 from openclaw_mem_engine.providers.registry import make_embedder

@@ -5,7 +5,7 @@ usage of models has cost."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,6 @@ from openclaw_mem_engine.providers.remote.endpoint import is_loopback
 from openclaw_mem_engine.providers.remote.wires import GEMINI, MISTRAL, OPENAI, VOYAGE
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.factory import ProviderState
     from openclaw_mem_engine.providers.records import DayUsage
 
 #: Host of the provider itself, the only one where its list prices hold.
@@ -118,12 +117,12 @@ class Spent:
         return asdict(self)
 
 
-def summed(usage: Iterable[DayUsage], links: Sequence[ProviderState], since: str = "") -> list[Spent]:
+def summed(usage: Iterable[DayUsage], hosts: Mapping[tuple[str, str], str], since: str = "") -> list[Spent]:
     """Usage by provider and model from the day ``since`` on (YYYY-MM-DD), most tokens first.
 
-    What a model costs depends on its host: one that is not among ``links`` has no known price.
+    What a model costs depends on its host: a provider and model that are not among ``hosts`` have no known
+    price.
     """
-    hosts = {(link.name, link.model): link.host for link in links}
     found: dict[tuple[str, str], Spent] = {}
     for day in usage:
         key = day.provider, day.model

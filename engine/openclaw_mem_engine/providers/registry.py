@@ -97,11 +97,11 @@ class _Local:
 #: "module:attribute" below this package, or the provider itself.
 _PROVIDERS: dict[str, str | Provider] = {
     "static": "static:PROVIDER",
-    "openai": "remote.wires:OPENAI",
-    "gemini": "remote.wires:GEMINI",
-    "voyage": "remote.wires:VOYAGE",
-    "mistral": "remote.wires:MISTRAL",
-    "ollama": "remote.wires:OLLAMA",
+    "openai": "remote:OPENAI",
+    "gemini": "remote:GEMINI",
+    "voyage": "remote:VOYAGE",
+    "mistral": "remote:MISTRAL",
+    "ollama": "remote:OLLAMA",
     "local": _Local(),
 }
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.inspection import Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
     from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress, Space
-    from openclaw_mem_engine.providers.base import Chat, Embedders
+    from openclaw_mem_engine.providers.base import Chat
+    from openclaw_mem_engine.providers.circuit_breaker import Embedders
     from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, Pool
     from openclaw_mem_engine.ranking.unshown import Unshown

@@ -10,7 +10,8 @@ from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, Runnin
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexUnavailable, damaged
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress, says_damage
-from openclaw_mem_engine.providers.base import Embedders, space_of, stop_if_cancelled
+from openclaw_mem_engine.providers.base import space_of, stop_if_cancelled
+from openclaw_mem_engine.providers.circuit_breaker import Embedders
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.retrieval import (

@@ -18,8 +18,7 @@ from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, machine_folde
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.providers.base import Embedders
-    from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
+    from openclaw_mem_engine.providers.circuit_breaker import Embedders, GuardedEmbedder
     from openclaw_mem_engine.providers.factory import ProviderSet, ProviderState
     from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.ranking.pool import Candidate

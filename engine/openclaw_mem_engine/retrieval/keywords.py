@@ -16,7 +16,8 @@ from openclaw_mem_engine.sync.fingerprint import lacking, provide
 _WAIT_S = 2.0
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.base import Embedder, Embedders
+    from openclaw_mem_engine.providers.base import Embedder
+    from openclaw_mem_engine.providers.circuit_breaker import Embedders
     from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.stores.base import IndexStore
     from openclaw_mem_engine.sync.events import Journal

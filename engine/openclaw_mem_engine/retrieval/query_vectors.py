@@ -17,7 +17,8 @@ from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.model import Fallback, Note, Space
-from openclaw_mem_engine.providers.base import Embedder, Embedders, Unavailable, space_of
+from openclaw_mem_engine.providers.base import Embedder, Unavailable, space_of
+from openclaw_mem_engine.providers.circuit_breaker import Embedders
 from openclaw_mem_engine.retrieval.freshness import who_makes
 from openclaw_mem_engine.stores.base import IndexStore
 

@@ -20,7 +20,8 @@ from openclaw_mem_engine.errors import (
     OpenClawMemError,
 )
 from openclaw_mem_engine.model import WAITING, Note, Progress
-from openclaw_mem_engine.providers.base import Embedders, space_of
+from openclaw_mem_engine.providers.base import space_of
+from openclaw_mem_engine.providers.circuit_breaker import Embedders
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.sqlite.files import has_leftovers, make_folder, sweep
 from openclaw_mem_engine.sync.changes import Comparison, compared, listed, scan

@@ -11,7 +11,8 @@ from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import MemoryFile, SkippedFile, Space, as_json, utf8
-from openclaw_mem_engine.providers.base import Embedder, Embedders, space_of
+from openclaw_mem_engine.providers.base import Embedder, space_of
+from openclaw_mem_engine.providers.circuit_breaker import Embedders
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens, price_class
 from openclaw_mem_engine.redact import credentials
 from openclaw_mem_engine.stores.base import IndexStore

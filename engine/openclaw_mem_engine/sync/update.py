@@ -12,8 +12,8 @@ from openclaw_mem_engine.config.settings import ChunkingSettings, Settings
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import VECTORS, WAITING, Note, Progress, Space
-from openclaw_mem_engine.providers.base import Embedders, space_of
-from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
+from openclaw_mem_engine.providers.base import space_of
+from openclaw_mem_engine.providers.circuit_breaker import Embedders, GuardedEmbedder
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, Generation, IndexStore
 from openclaw_mem_engine.sync.changes import keeping, unreadable_now
 from openclaw_mem_engine.sync.embedding import GROUP_CHUNKS, JOB_CHUNKS, NO_LIMIT, Embedding, OutOfTime, probe

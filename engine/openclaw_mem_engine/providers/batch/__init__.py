@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.model import text_hash
-from openclaw_mem_engine.providers.base import TextRefused, stop_if_cancelled
+from openclaw_mem_engine.providers.base import TextRefused
 from openclaw_mem_engine.providers.base_embedder import DelegatingEmbedder
 from openclaw_mem_engine.providers.batch.jobs import BatchCall, BatchJobs
 from openclaw_mem_engine.providers.batch.wires import batch_service
@@ -21,23 +20,17 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.providers.records import ProviderRecords
     from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
 
-#: Fewer new texts are embedded by plain requests: a job takes minutes to hours.
-MIN_TEXTS = 32
-#: Seconds between two checks of the cancel token while another call handles jobs.
-_SLICE_S = 0.1
-
 
 class BatchEmbedder(DelegatingEmbedder["RemoteEmbedder"]):
     """``inner`` with the provider's batch interface for ``embed_documents``.
 
     A text that waits in a job has the vector None in the answer, and ``keep`` is not called for it: only what
-    ``keep`` was called for is final. Safe to use from several threads: one at a time handles jobs.
+    ``keep`` was called for is final.
     """
 
-    def __init__(self, inner: RemoteEmbedder, jobs: BatchJobs, *, minimum: int = MIN_TEXTS) -> None:
+    def __init__(self, inner: RemoteEmbedder, jobs: BatchJobs) -> None:
         super().__init__(inner)
-        self._jobs, self._minimum = jobs, minimum
-        self._turn = threading.Lock()  # held by the call that handles jobs
+        self._jobs = jobs
         self._notes: list[Note] = []
 
     @property
@@ -62,36 +55,14 @@ class BatchEmbedder(DelegatingEmbedder["RemoteEmbedder"]):
         ProviderError (TextRefused where a plain request tells of one text) or Cancelled.
         """
         asked = _Asked(texts, keep)
-        plain = [*asked.wanted]
-        if self._for_jobs(asked.wanted):
-            while not self._turn.acquire(timeout=_SLICE_S):
-                stop_if_cancelled(cancel)
-            try:
-                plain = self._by_jobs(asked, cancel, progress)
-            finally:
-                self._turn.release()
-        if plain:
-            self._by_requests(asked, plain, cancel, progress)
-        return asked.vectors
-
-    def _for_jobs(self, wanted: Mapping[str, str]) -> dict[str, str]:
-        """Those of the texts that jobs are to embed: all when there are many, else those that have one."""
-        known = self._jobs.known(wanted)
-        many = len(wanted) - len(known) >= self._minimum and not self._jobs.disabled
-        return {key: text for key, text in wanted.items() if many or key in known}
-
-    def _by_jobs(self, asked: _Asked, cancel: CancelToken | None, progress: Progress | None) -> list[str]:
-        """The hashes of the texts that are left for plain requests."""
-        stop_if_cancelled(cancel)
-        by_job = self._for_jobs(asked.wanted)
-        plain = [key for key in asked.wanted if key not in by_job]
-        if by_job:
+        if asked.wanted:
             self._inner.check_key()
-            call = BatchCall(by_job, cancel, progress, asked.found, self.dims)
+            call = BatchCall(asked.wanted, cancel, progress, asked.found, self.dims)
             self._jobs.run(call)
             self._notes += call.notes
-            plain += call.missing
-        return plain
+            if call.missing:
+                self._by_requests(asked, [*call.missing], cancel, progress)
+        return asked.vectors
 
     def _by_requests(
         self, asked: _Asked, plain: Sequence[str], cancel: CancelToken | None, progress: Progress | None

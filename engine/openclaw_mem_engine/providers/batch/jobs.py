@@ -2,15 +2,15 @@
 
 A job is stored the moment the provider has accepted it. A later call for one of its texts, by this process or
 the next, waits for it instead of paying for another one. It is deleted from the store when all its answers
-were delivered, when it failed, or when the provider no longer knows it.
+were delivered, when it failed, or when the provider no longer knows it. Jobs are waited for one after
+another, in the order of their submission: the provider works on all of them meanwhile.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note
@@ -31,29 +31,30 @@ if TYPE_CHECKING:
     #: Called with the vectors of a job as soon as they are there, by text hash, in the calling thread.
     Found = Callable[[Mapping[str, Vector | None]], None]
 
+#: Fewer new texts are embedded by plain requests: a job takes minutes to hours.
+MIN_TEXTS = 32
 #: After so many failed jobs in a row this process submits no more.
 MAX_FAILURES = 2
 #: So many checks of a job may fail in a row before its texts are embedded by plain requests.
 _MAX_FAILED_CHECKS = 3
+#: The states of a stored job: a fetched one has texts that no call has asked for since.
+_SUBMITTED, _FETCHED = "submitted", "fetched"
 
 
-@dataclass(slots=True)
-class WatchedJob:
-    """A job that this call waits for. ``is_resumed``: an earlier run has submitted it."""
+class _Awaited(NamedTuple):
+    """A job that this call waits for. ``is_resumed``: an earlier call has submitted it."""
 
-    id: str
-    texts: tuple[str, ...]
-    next_check: float
+    job: StoredJob
     deadline: float
     is_resumed: bool
-    failed_checks: int = 0
 
 
 @dataclass(slots=True)
 class BatchCall:
     """What one call wants, and how far it has come. ``texts``: by SHA-256 hex. ``found`` is called with the
     vectors of each job, which is forgotten only then. ``dims``: the length that a vector must have.
-    ``missing`` were tried and have no vector; ``waiting`` have a job that goes on, or get one later.
+    ``queue`` have no job yet, ``missing`` are for plain requests; ``waiting`` have a job that goes on, or get
+    one later.
     """
 
     texts: Mapping[str, str]
@@ -62,7 +63,6 @@ class BatchCall:
     found: Found
     dims: int | None
     queue: list[str] = field(default_factory=list)
-    active: list[WatchedJob] = field(default_factory=list)
     vectors: dict[str, Vector | None] = field(default_factory=dict)
     missing: dict[str, None] = field(default_factory=dict)
     waiting: dict[str, None] = field(default_factory=dict)
@@ -73,8 +73,8 @@ class BatchCall:
 
 
 class BatchJobs:
-    """The batch jobs of one provider, endpoint and model; one thread at a time calls ``run``.
-    ``provider_key`` names the stored jobs; ``agent`` is stored with a job at the provider."""
+    """The batch jobs of one provider, endpoint and model. ``provider_key`` names the stored jobs; ``agent``
+    is stored with a job at the provider. Fewer new texts than ``minimum`` get no job."""
 
     def __init__(
         self,
@@ -86,14 +86,11 @@ class BatchJobs:
         agent: str,
         meter: Meter,
         timing: Timing = TIMING,
+        minimum: int = MIN_TEXTS,
     ) -> None:
         self._service, self._agent, self._records = service, agent, records
         self._settings, self._key, self._meter = settings, provider_key, meter
-        self._timing, self._clock = timing, timing.clock
-        self._pause_s = settings.poll_interval_ms / 1000
-        #: Answers of finished jobs that were not delivered yet, and when a job was checked last, by job id.
-        self._fetched: dict[str, Answers] = {}
-        self._checked: dict[str, float] = {}
+        self._timing, self._clock, self._minimum = timing, timing.clock, minimum
         #: Failed jobs in a row.
         self.failures = 0
         #: Why this process submits no more jobs; "" as long as it does.
@@ -101,28 +98,19 @@ class BatchJobs:
         #: Length of the vectors, None before the first answer.
         self.dims: int | None = None
 
-    def known(self, keys: Collection[str]) -> set[str]:
-        """Those of the texts that have a job already, running or finished."""
-        if self.disabled:
-            return set()
-        found = {key for answers in list(self._fetched.values()) for key in list(answers.vectors)}
-        return found.union(*(job.texts for job in self._stored())).intersection(keys)
-
     def run(self, call: BatchCall) -> None:
         """Fills ``call`` by batch jobs. Waits for them, at most ``timeout_minutes``, unless ``wait`` is off.
         Failures of jobs are notes, not errors; raises NotConfigured without a key, and Cancelled."""
+        jobs: list[_Awaited] = []
         try:
-            self._deliver(call)
-            self._resume(call)
-            planned = call.vectors.keys() | {key for job in call.active for key in job.texts}
-            call.queue = [key for key in call.texts if key not in planned]
-            self._drive(call)
+            self._resume(call, jobs)
+            self._drive(call, jobs)
         except Cancelled:
-            if not call.active:
+            if not jobs:
                 raise
-            jobs = "1 batch job goes" if len(call.active) == 1 else f"{len(call.active)} batch jobs go"
+            go = "1 batch job goes" if len(jobs) == 1 else f"{len(jobs)} batch jobs go"
             raise Cancelled(
-                f"Embedding was stopped on request. {jobs} on at {self._service.provider}; "
+                f"Embedding was stopped on request. {go} on at {self._service.provider}; "
                 "the next `openclaw-mem index` picks up what is finished by then."
             ) from None
         if call.waiting:
@@ -134,44 +122,43 @@ class BatchJobs:
             )
             call.notes.append(Note("batch-waiting", text))
 
-    # -- the loop --------------------------------------------------------------------------------------
+    def _resume(self, call: BatchCall, jobs: list[_Awaited]) -> None:
+        """Take up the stored jobs that work on texts of this call, and decide what becomes of the others."""
+        for job in () if self.disabled else self._records.jobs(self._key):
+            if call.texts.keys() & job.texts:
+                jobs.append(self._awaited(job, is_resumed=True))
+        held = {key for awaited in jobs for key in awaited.job.texts}
+        call.queue = [key for key in call.texts if key not in held]
+        if len(call.queue) < self._minimum:
+            self._give_up_queue(call, call.missing)
 
-    def _drive(self, call: BatchCall) -> None:
-        """Keep ``concurrency`` jobs going (all at once without ``wait``) until waiting is over."""
-        slots = self._settings.concurrency if self._settings.wait else math.inf
-        while call.queue or call.active:
+    def _drive(self, call: BatchCall, jobs: list[_Awaited]) -> None:
+        """Keep ``concurrency`` jobs going, and wait for one after another; without ``wait`` submit all."""
+        while call.queue or jobs:
             stop_if_cancelled(call.cancel)
-            while call.queue and len(call.active) < slots and not self.disabled:
-                self._submit(call)
             if self.disabled:
-                call.missing.update(dict.fromkeys(call.queue))
-                call.queue = []
-            for job in list(call.active):
-                if self._clock() >= job.next_check:
-                    self._check(call, job)
-            self._leave(call)
-            if call.progress is not None:
-                label = f"Embedding ({len(call.active)} batch jobs at {self._service.provider})"
-                call.progress(len(call.vectors) + len(call.missing), len(call.texts), label)
-            if call.active and (len(call.active) >= slots or not call.queue):
-                due = min(min(job.next_check, job.deadline) for job in call.active)
-                for _ in self._timing.slices(due - self._clock(), call.cancel):
-                    pass
+                self._give_up_queue(call, call.missing)
+            elif call.queue and len(jobs) < self._settings.concurrency:
+                job = self._submit(call)
+                if job is not None and self._settings.wait:
+                    jobs.append(self._awaited(job, is_resumed=False))
+                elif job is not None:
+                    call.waiting.update(dict.fromkeys(job.texts))
+                continue
+            if jobs:
+                self._finish(call, jobs)
+                del jobs[0]
+                self._report(call, jobs)
 
-    def _leave(self, call: BatchCall) -> None:
-        """Stop waiting for the jobs that took too long, or for all without ``wait``."""
-        for job in list(call.active):
-            is_late = self._clock() >= job.deadline
-            if is_late or not self._settings.wait:
-                call.active.remove(job)
-                call.waiting.update(dict.fromkeys(call.unanswered(job.texts)))
-            if is_late:  # a provider that is this slow gets nothing more for now
-                call.waiting.update(dict.fromkeys(call.queue))
-                call.queue = []
+    def _awaited(self, job: StoredJob, *, is_resumed: bool) -> _Awaited:
+        return _Awaited(job, self._clock() + self._settings.timeout_minutes * 60, is_resumed)
 
-    # -- jobs ------------------------------------------------------------------------------------------
+    def _give_up_queue(self, call: BatchCall, into: dict[str, None]) -> None:
+        into.update(dict.fromkeys(call.queue))
+        call.queue = []
 
-    def _submit(self, call: BatchCall) -> None:
+    def _submit(self, call: BatchCall) -> StoredJob | None:
+        """A new job for the first texts of the queue; None when it failed."""
         keys, lines = self._service.lines_of(call.queue, call.texts, call.dims)
         call.queue = call.queue[len(keys) :]
         try:
@@ -182,68 +169,75 @@ class BatchJobs:
             # A 404 of Gemini means that there are no batches for this model or base URL at all.
             is_final = self._service.provider == "gemini" and getattr(exc, "status", None) == 404
             self._failed(call, keys, str(exc), is_final=is_final)
-            return
-        self._records.save_job(
-            StoredJob(id, self._key, self._service.provider, "submitted", self._timing.now(), keys)
-        )
-        call.active.append(self._watched(id, keys, self._clock() + self._pause_s, is_resumed=False))
+            return None
+        job = StoredJob(id, self._key, self._service.provider, _SUBMITTED, self._timing.now(), keys)
+        self._records.save_job(job)
+        return job
 
-    def _stored(self) -> list[StoredJob]:
-        """The stored jobs whose answers are not fetched yet."""
-        return [job for job in self._records.jobs(self._key) if job.id not in self._fetched]
+    def _finish(self, call: BatchCall, jobs: list[_Awaited]) -> None:
+        """Wait for the first of the jobs: until it has ended, takes too long, or cannot be asked for."""
+        job, deadline, _ = jobs[0]
+        failed_checks = 0
+        while True:
+            self._report(call, jobs)
+            answers = None
+            try:
+                state = self._service.state(job.id, call.cancel)
+                if state.end:
+                    answers = self._service.fetch(state, job.texts, call.dims, call.cancel)
+                failed_checks = 0
+            except NotConfigured:
+                raise
+            except ProviderError as exc:
+                failed_checks += 1
+                if self._is_lost(call, jobs[0], exc, failed_checks):
+                    return
+            if answers is not None:
+                self._ended(call, job, state, answers)
+                return
+            left = deadline - self._clock()
+            if left <= 0 or not self._settings.wait:
+                call.waiting.update(dict.fromkeys(call.unanswered(job.texts)))
+                if left <= 0:  # a provider that is this slow gets nothing more for now
+                    self._give_up_queue(call, call.waiting)
+                return
+            for _ in self._timing.slices(min(self._settings.poll_interval_ms / 1000, left), call.cancel):
+                pass
 
-    def _resume(self, call: BatchCall) -> None:
-        """Take up the stored jobs that work on texts of this call."""
-        claimed = set(call.vectors)
-        for job in () if self.disabled else self._stored():
-            wanted = (call.texts.keys() & job.texts) - claimed
-            if wanted:
-                claimed |= wanted
-                next_check = self._checked.get(job.id, -math.inf) + self._pause_s
-                call.active.append(self._watched(job.id, job.texts, next_check, is_resumed=True))
-
-    def _watched(self, id: str, texts: tuple[str, ...], next_check: float, *, is_resumed: bool) -> WatchedJob:
-        deadline = self._clock() + self._settings.timeout_minutes * 60
-        return WatchedJob(id, texts, next_check, deadline, is_resumed)
-
-    def _check(self, call: BatchCall, job: WatchedJob) -> None:
-        """Ask for the state of a job; when it has ended, fetch and deliver its answers."""
-        try:
-            state = self._service.state(job.id, call.cancel)
-            answers = self._service.fetch(state, job.texts, call.dims, call.cancel) if state.end else None
-        except NotConfigured:
-            raise
-        except ProviderError as exc:
-            self._check_failed(call, job, exc)
-            return
-        finally:
-            self._checked[job.id] = self._clock()
-            job.next_check = self._clock() + self._pause_s
-        job.failed_checks = 0
-        if answers is not None:
-            self._ended(call, job, state, answers)
-
-    def _check_failed(self, call: BatchCall, job: WatchedJob, exc: ProviderError) -> None:
+    def _is_lost(self, call: BatchCall, awaited: _Awaited, exc: ProviderError, failed_checks: int) -> bool:
+        """Whether this call cannot wait for a job after a check that failed; its texts are elsewhere then."""
+        job, _, is_resumed = awaited
         status = getattr(exc, "status", None)
-        job.failed_checks += 1
         if status == 404:
-            self._forget(job.id)
-            call.active.remove(job)
-            if job.is_resumed:  # the provider has deleted it meanwhile: its texts are submitted again
+            self._records.drop_job(job.id)
+            if is_resumed:  # the provider has deleted it meanwhile: its texts are submitted again
                 call.queue += call.unanswered(job.texts)
-            else:
-                self._failed(call, job.texts, str(exc))
-        elif job.failed_checks >= _MAX_FAILED_CHECKS or not (status is None or is_worth_retrying(status)):
-            call.active.remove(job)
-            self._failed(call, job.texts, str(exc))  # still stored, for a later call
+                return True
+        elif failed_checks < _MAX_FAILED_CHECKS and (status is None or is_worth_retrying(status)):
+            return False
+        self._failed(call, job.texts, str(exc))  # still stored, for a later call, unless it is not known
+        return True
 
-    def _ended(self, call: BatchCall, job: WatchedJob, state: JobState, answers: Answers) -> None:
-        call.active.remove(job)
+    def _report(self, call: BatchCall, jobs: list[_Awaited]) -> None:
+        if call.progress is not None:
+            label = f"Embedding ({len(jobs)} batch jobs at {self._service.provider})"
+            call.progress(len(call.vectors) + len(call.missing), len(call.texts), label)
+
+    def _ended(self, call: BatchCall, job: StoredJob, state: JobState, answers: Answers) -> None:
+        """Deliver the answers of a job. It is stored on with the texts that this call does not want."""
         without = [key for key in job.texts if key not in answers.vectors]
+        mine = {key: vector for key, vector in answers.vectors.items() if key in call.texts}
+        others = tuple(key for key in answers.vectors if key not in call.texts)
         call.dims = answers.dims
         self.dims = self.dims or call.dims
-        self._fetched[job.id] = answers
-        self._deliver(call)
+        if mine:
+            self._count(call, answers, mine, requests=int(job.state == _SUBMITTED))
+            call.vectors.update(mine)
+            call.found(mine)
+        if others:
+            self._records.save_job(replace(job, state=_FETCHED, texts=others))
+        else:
+            self._records.drop_job(job.id)
         what = "failed" if state.word == "failed" else f"ended as {state.word}"
         if state.end == "done":
             if not without:
@@ -253,27 +247,8 @@ class BatchJobs:
         why = f": {answers.said[0]}" if answers.said else ""
         self._failed(call, without, f"{self._service.provider} batch {job.id} {what}{why}")
 
-    def _deliver(self, call: BatchCall) -> None:
-        """Give this call what finished jobs have for it, and forget the jobs that have nothing left."""
-        for id, answers in list(self._fetched.items()):
-            mine = {key: vector for key, vector in answers.vectors.items() if key in call.texts}
-            if mine:
-                self._count(call, answers, mine)
-                call.vectors.update(mine)
-                call.found(mine)
-            for key in mine:
-                answers.vectors.pop(key, None)
-            if not answers.vectors:
-                self._forget(id)
-
-    def _forget(self, id: str) -> None:
-        self._records.drop_job(id)
-        self._fetched.pop(id, None)
-        self._checked.pop(id, None)
-
-    def _count(self, call: BatchCall, answers: Answers, keys: Collection[str]) -> None:
+    def _count(self, call: BatchCall, answers: Answers, keys: Collection[str], requests: int) -> None:
         """Call the meter. A job is one request, counted with the first of its answers."""
-        requests = 1 if len(answers.vectors) == len(answers.tokens) else 0
         counted = [answers.tokens[key] for key in keys]
         known = [count for count in counted if count is not None]
         tokens, is_estimated = sum(known), len(known) < len(counted)

@@ -5,8 +5,9 @@ the parent closes the socket, also in the middle of a calculation.
 
 Asked: ``load`` (path, threads, limit, use), ``embed`` (texts), ``score`` (query, texts), ``write`` (messages,
 most, sampling, grammar), ``cancel``; each with the id of the request. Answered, with the same id: ``ready``
-(dims), ``done`` (none, cut, cpu; the vectors of all texts but ``none``, one after another), ``scored`` (cut;
-a float32 per text), ``written`` (text), ``error`` (kind, text: missing, model, unfit, failed, cancelled).
+(dims, architecture), ``done`` (none, cut, cpu; the vectors of all texts but ``none``, one after another),
+``scored`` (cut; a float32 per text), ``written`` (text), ``error`` (kind, text: missing, model, unfit,
+failed, cancelled).
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from openclaw_mem_engine.providers.local import MAX_MESSAGE, packed, unpacked
-from openclaw_mem_engine.providers.local.native import Aborted, Unusable, lists_of
-from openclaw_mem_engine.providers.local.native_text import MODELS, Sampling
+from openclaw_mem_engine.providers.local.native import Aborted, NativeFile, Unusable, lists_of
+from openclaw_mem_engine.providers.local.native_text import Sampling, model_class
 
 #: How often an idle child checks whether its parent is still there (the socket stays open when a copy of the
 #: parent made by fork holds the other end).
@@ -79,10 +80,12 @@ class _Server:
         return self._cancelled == self._current
 
     def _load(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        self._model = model = MODELS[request["use"]](
-            request["path"], threads=request["threads"], limit=request["limit"], should_stop=self._stopped
+        file = NativeFile(request["path"])
+        self._model = model_class(request["use"], file.kind)(
+            file, threads=request["threads"], limit=request["limit"], should_stop=self._stopped
         )
-        return {"op": "ready", "dims": getattr(model, "dims", 0)}, b""
+        dims = getattr(self._model, "dims", 0)
+        return {"op": "ready", "dims": dims, "architecture": file.architecture}, b""
 
     def _score(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         texts = [text.encode() for text in request["texts"]]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 from openclaw_mem_engine.model import Note, Prompted, utf8
 from openclaw_mem_engine.providers.base import BadAnswer, check_vectors
 from openclaw_mem_engine.providers.base_embedder import BaseEmbedder
-from openclaw_mem_engine.providers.local.model_file import Prompts, is_hub, prompts_for
+from openclaw_mem_engine.providers.local.model_file import is_hub, prompts_for
 from openclaw_mem_engine.providers.local.shared_model import LocalService, ModelOptions, bounded
 
 if TYPE_CHECKING:
@@ -55,16 +55,11 @@ class LocalEmbedder(LocalService, BaseEmbedder):
         self.cut_texts = self._reported_cut = 0
 
     @property
-    def prompts(self) -> Prompts:
-        """What is put before queries and documents that have no prompt of their own (``Prompted``)."""
-        header = self._file.header()
-        return prompts_for(self.model, header.architecture if header else "")
-
-    @property
     def key(self) -> str:
         """SHA-256 hex over the model file (size and samples of its content) and what we do to a text; over
-        the model's name as long as there is no file."""
-        prompts = self.prompts
+        the model's name as long as there is no file. Prompts that only the file decides follow from its
+        content."""
+        prompts = prompts_for(self.model)
         identity = {
             "provider": self.id,
             "encoding": ENCODING_VERSION,
@@ -72,12 +67,6 @@ class LocalEmbedder(LocalService, BaseEmbedder):
             "prompts": [prompts.query, prompts.document],
         }
         return hashlib.sha256(utf8(json.dumps(identity, separators=(",", ":")))).hexdigest()
-
-    @property
-    def dims(self) -> int | None:  # type: ignore[override]
-        """As the file says; None as long as there is none."""
-        header = self._file.header()
-        return header.embedding_length if header else None
 
     @property
     def pid(self) -> int | None:
@@ -93,16 +82,17 @@ class LocalEmbedder(LocalService, BaseEmbedder):
         """
         vectors: list[Vector | None] = [None] * len(texts)
         query = purpose == "query"
-        prompt = self.prompts.query if query else self.prompts.document
         used = [position for position, text in enumerate(texts) if text.strip()]
         if not used:
             return vectors
-        sent = [
-            bounded(text if isinstance(text, Prompted) else prompt + text, _LONGEST_BYTES)
-            for text in (texts[position] for position in used)
-        ]
 
         def embed(process: ModelProcess, deadline: float) -> tuple[Answer, int]:
+            prompts = prompts_for(self.model, process.architecture)
+            prompt = prompts.query if query else prompts.document
+            sent = [
+                bounded(text if isinstance(text, Prompted) else prompt + text, _LONGEST_BYTES)
+                for text in (texts[position] for position in used)
+            ]
             answer = process.embed(sent, deadline=deadline, cancel=cancel)
             self.cut_texts += answer.cut
             return answer, process.dims
@@ -115,7 +105,7 @@ class LocalEmbedder(LocalService, BaseEmbedder):
             urgent=query,
             cancel=cancel,
         )
-        name = f"local model {self.model}"
+        self.dims, name = dims, f"local model {self.model}"
         try:
             found = check_vectors(list(answer.rows), expected=len(answer.full), dims=dims, provider=name)
         except BadAnswer as exc:

@@ -41,24 +41,18 @@ class Aborted(Exception):
     """Stopped on request; the model goes on working."""
 
 
-class LoadedModel:
-    """One loaded model and its context. ``window`` is the longest input in tokens.
+class NativeFile:
+    """The weights, the vocabulary and the header of a file. ``kind``: what a model makes of a text, a vector
+    ("embed"), a score ("rank") or the next token ("chat"). Raises Unusable."""
 
-    ``should_stop`` is called by the library between two steps of a calculation, from any thread.
-    Raises Unusable.
-    """
-
-    #: Whether the library gives vectors (or what a rank head makes of them) instead of logits.
-    embeddings = True
-
-    def __init__(self, path: str, *, threads: int, limit: int, should_stop: Callable[[], bool]) -> None:
+    def __init__(self, path: str) -> None:
         try:
             lib = _bindings()
         except (ImportError, OSError, RuntimeError) as exc:  # all three are raised by the bindings
             raise Unusable("missing", f"{type(exc).__name__}: {exc}") from exc
 
-        self._lib: Any = lib
-        self._log: deque[str] = deque(maxlen=20)
+        self.lib: Any = lib
+        self.log: deque[str] = deque(maxlen=20)
         # ctypes callbacks must outlive their use, so they are kept here.
         self._log_callback = lib.llama_log_callback(self._keep_log)
         lib.llama_log_set(self._log_callback, ctypes.c_void_p(0))
@@ -68,9 +62,58 @@ class LoadedModel:
         params.n_gpu_layers = 0  # a calculation on a GPU cannot be stopped half-way, nor repeated to the bit
         if hasattr(params, "use_extra_bufts"):
             params.use_extra_bufts = False  # repacked weights end a processor with AMX in a SIGSEGV
-        self._model = lib.llama_model_load_from_file(path.encode("utf-8", "surrogateescape"), params)
-        if not self._model:
-            raise Unusable("model", self._said() or "the library gave no reason")
+        self.model = lib.llama_model_load_from_file(path.encode("utf-8", "surrogateescape"), params)
+        if not self.model:
+            raise Unusable("model", self.said() or "the library gave no reason")
+        self.architecture = self._fact("general.architecture")
+        pooling = self._fact(f"{self.architecture}.pooling_type")
+        none, rank = lib.LLAMA_POOLING_TYPE_NONE, lib.LLAMA_POOLING_TYPE_RANK
+        self.kind = {"": "chat", str(none): "chat", str(rank): "rank"}.get(pooling, "embed")
+
+    def said(self) -> str:
+        """The last errors of the library."""
+        return "; ".join(line for line in self.log if line)
+
+    def _fact(self, key: str) -> str:
+        """A value of the header; "" when there is none."""
+        buffer = ctypes.create_string_buffer(256)
+        self.lib.llama_model_meta_val_str(self.model, key.encode(), buffer, len(buffer))
+        return buffer.value.decode("utf-8", "replace")
+
+    def _keep_log(self, level: int, text: bytes, _data: object) -> None:
+        """Called by the library for every line of its log; the parent reads warnings and errors there."""
+        if level in (_LOG_WARN, _LOG_ERROR):
+            line = text.decode("utf-8", "replace")
+            if level == _LOG_ERROR:
+                self.log.append(line.strip())
+            print(line, end="", file=sys.stderr, flush=True)
+
+
+#: Why a model of one kind is not for the use of another.
+_UNFIT = {
+    "embed": "it makes embeddings",
+    "rank": "it is a reranker",
+    "chat": "it declares no pooling, as chat models do",
+}
+
+
+class LoadedModel:
+    """One loaded model and its context. ``window`` is the longest input in tokens.
+
+    ``should_stop`` is called by the library between two steps of a calculation, from any thread.
+    Raises Unusable, for a file of another kind as well.
+    """
+
+    #: Of the file. A "chat" model gives logits, the others vectors or what a rank head makes of them.
+    kind = "embed"
+
+    def __init__(
+        self, file: NativeFile, *, threads: int, limit: int, should_stop: Callable[[], bool]
+    ) -> None:
+        if file.kind != self.kind:
+            raise Unusable("unfit", _UNFIT[file.kind])
+        self._file, self._lib, self._model = file, file.lib, file.model
+        lib = self._lib
         self._vocab = lib.llama_model_get_vocab(self._model)
         self.wordpiece: bool = lib.llama_vocab_type(self._vocab) == lib.LLAMA_VOCAB_TYPE_WPM
 
@@ -90,28 +133,29 @@ class LoadedModel:
         # One value for all three: an encoder aborts when n_batch exceeds n_ubatch or its positions. Logits
         # are of decoders, and their buffer takes n_ubatch rows as long as the vocabulary.
         params.n_ctx = params.n_batch = params.n_ubatch = self.window
-        if not self.embeddings:
+        embeddings = self.kind != "chat"
+        if not embeddings:
             params.n_ubatch = min(self.window, _LOGIT_ROWS)
-        params.n_seq_max = LIST_TEXTS if self.embeddings else 1
+        params.n_seq_max = LIST_TEXTS if embeddings else 1
         params.kv_unified = True
         params.n_threads = params.n_threads_batch = threads
-        params.embeddings = self.embeddings
+        params.embeddings = embeddings
         params.pooling_type = lib.LLAMA_POOLING_TYPE_UNSPECIFIED  # as the file says
         for attention in (lib.LLAMA_FLASH_ATTN_TYPE_ENABLED, lib.LLAMA_FLASH_ATTN_TYPE_DISABLED):
             params.flash_attn_type = attention  # a third faster; a few architectures refuse it
             context = lib.llama_init_from_model(self._model, params)
             if context:
                 return context
-        raise Unusable("model", self._said() or "the library made no context and gave no reason")
+        raise Unusable("model", self._file.said() or "the library made no context and gave no reason")
 
     def _decode(self, batch: Any) -> None:
         """Calculates a batch. Raises Aborted, Unusable."""
-        self._log.clear()
+        self._file.log.clear()
         code = int(self._lib.llama_decode(self._context, batch))
         if code == _ABORTED:
             raise Aborted
         if code != 0:
-            raise Unusable("failed", f"llama_decode returned {code}. {self._said()}".strip())
+            raise Unusable("failed", f"llama_decode returned {code}. {self._file.said()}".strip())
 
     def _tokenized(self, text: bytes, *, marks: bool = True, special: bool = False) -> list[int]:
         """With ``marks`` those that the model wants at both ends; ``special``: text that looks like a control
@@ -125,17 +169,6 @@ class LoadedModel:
                 return list(tokens[:count])
             room = -count
         raise Unusable("failed", "a text cannot be cut into tokens")
-
-    def _keep_log(self, level: int, text: bytes, _data: object) -> None:
-        """Called by the library for every line of its log; the parent reads warnings and errors there."""
-        if level in (_LOG_WARN, _LOG_ERROR):
-            line = text.decode("utf-8", "replace")
-            if level == _LOG_ERROR:
-                self._log.append(line.strip())
-            print(line, end="", file=sys.stderr, flush=True)
-
-    def _said(self) -> str:
-        return "; ".join(line for line in self._log if line)
 
 
 def _bindings() -> Any:
@@ -156,21 +189,18 @@ def _bindings() -> Any:
 class NativeModel(LoadedModel):
     """A model that makes one row of ``dims`` numbers of a text. Raises Unusable."""
 
-    def __init__(self, path: str, *, threads: int, limit: int, should_stop: Callable[[], bool]) -> None:
-        super().__init__(path, threads=threads, limit=limit, should_stop=should_stop)
+    def __init__(
+        self, file: NativeFile, *, threads: int, limit: int, should_stop: Callable[[], bool]
+    ) -> None:
+        super().__init__(file, threads=threads, limit=limit, should_stop=should_stop)
         lib = self._lib
-        self.dims = self._width(int(lib.llama_pooling_type(self._context)))
+        self.dims = self._width()
         self._batch = lib.llama_batch_init(self.window, 0, 1)
         self._marks = self._tokenized(b"")
 
-    def _width(self, pooling: int) -> int:
-        """Numbers of a row. Raises Unusable for a model of another kind."""
+    def _width(self) -> int:
+        """Numbers of a row."""
         lib = self._lib
-        if pooling == lib.LLAMA_POOLING_TYPE_RANK:
-            raise Unusable("unfit", "it is a reranker")
-        pools = (lib.LLAMA_POOLING_TYPE_MEAN, lib.LLAMA_POOLING_TYPE_CLS, lib.LLAMA_POOLING_TYPE_LAST)
-        if pooling not in pools:
-            raise Unusable("unfit", "it declares no pooling, as chat models do")
         return int(getattr(lib, "llama_model_n_embd_out", lib.llama_model_n_embd)(self._model))
 
     def tokens(self, text: bytes) -> tuple[list[int], bool]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from openclaw_mem_engine.providers.local.native import (
     Aborted,
     LoadedModel,
+    NativeFile,
     NativeModel,
     Unusable,
     lists_of,
@@ -47,8 +48,10 @@ class Sampling(NamedTuple):
 class _Prompted(LoadedModel):
     """Makes tokens of a template and of texts of others."""
 
-    def __init__(self, path: str, *, threads: int, limit: int, should_stop: Callable[[], bool]) -> None:
-        super().__init__(path, threads=threads, limit=limit, should_stop=should_stop)
+    def __init__(
+        self, file: NativeFile, *, threads: int, limit: int, should_stop: Callable[[], bool]
+    ) -> None:
+        super().__init__(file, threads=threads, limit=limit, should_stop=should_stop)
         self.should_stop = should_stop
         lib, vocab = self._lib, self._vocab
         size = int(lib.llama_vocab_n_tokens(vocab))
@@ -93,10 +96,12 @@ class _Prompted(LoadedModel):
 class YesNoModel(_Prompted):
     """A Qwen3-style reranker: the score is the probability of "yes" against "no" as the next token."""
 
-    embeddings = False
+    kind = "chat"
 
-    def __init__(self, path: str, *, threads: int, limit: int, should_stop: Callable[[], bool]) -> None:
-        super().__init__(path, threads=threads, limit=limit, should_stop=should_stop)
+    def __init__(
+        self, file: NativeFile, *, threads: int, limit: int, should_stop: Callable[[], bool]
+    ) -> None:
+        super().__init__(file, threads=threads, limit=limit, should_stop=should_stop)
         needed = [self.own(word) for word in ("yes", "no", "<|im_start|>", "<|im_end|>")]
         if any(len(tokens) != 1 for tokens in needed):
             raise Unusable("unfit", "it does not know the words of a Qwen3 reranker (yes, no, <|im_start|>)")
@@ -119,9 +124,9 @@ class YesNoModel(_Prompted):
 class RankModel(NativeModel, _Prompted):
     """A reranker with a rank head: one number a text (its sigmoid is the score), or one per label."""
 
-    def _width(self, pooling: int) -> int:
-        if pooling != self._lib.LLAMA_POOLING_TYPE_RANK:
-            raise Unusable("unfit", "it has no rank head")
+    kind = "rank"
+
+    def _width(self) -> int:
         return int(self._lib.llama_model_n_cls_out(self._model))
 
     def scores(self, query: bytes, texts: Sequence[bytes]) -> tuple[list[float], int]:
@@ -163,7 +168,7 @@ class RankModel(NativeModel, _Prompted):
 
 
 class WritingModel(_Prompted):
-    embeddings = False
+    kind = "chat"
 
     def complete(
         self, messages: Sequence[tuple[str, str]], most: int | None, sampling: Sampling, grammar: str
@@ -199,7 +204,7 @@ class WritingModel(_Prompted):
     def _samplers(self, sampling: Sampling, grammar: str) -> Iterator[Any]:
         lib = self._lib
         if grammar:
-            self._log.clear()
+            self._file.log.clear()
             # An invalid grammar in a chain ends the process.
             rules = lib.llama_sampler_init_grammar(self._vocab, grammar.encode(), b"root")
             if not rules:
@@ -248,10 +253,9 @@ def _sigmoid(value: float) -> float:
     return 1.0 / (1.0 + math.exp(-value))
 
 
-#: By the use that a parent asks for.
-MODELS: dict[str, type[LoadedModel]] = {
-    "embed": NativeModel,
-    "rank": RankModel,
-    "yes-no": YesNoModel,
-    "chat": WritingModel,
-}
+def model_class(use: str, kind: str) -> type[LoadedModel]:
+    """For the use that a parent asks for, and the kind of the file: a reranker has a rank head, or is a chat
+    model that answers yes or no."""
+    if use == "rank":
+        return RankModel if kind == "rank" else YesNoModel
+    return WritingModel if use == "chat" else NativeModel

@@ -1,24 +1,21 @@
 """The parent's side of the model process: starts it, asks it, stops it, and says how it died.
 
-Two threads per child read what it sends, because a read may block for ever: one reads messages, the other
-keeps the last lines of what the child prints and waits for its end, so that no dead child stays in the
-process table.
+What the child prints goes to a temporary file, whose end is quoted when it dies.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections import deque
 from multiprocessing.connection import Connection
-from typing import IO, TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from openclaw_mem_engine.providers.base import (
     BadAnswer,
@@ -54,8 +51,7 @@ _POLL_S = 0.05
 #: A cancelled calculation ends within some 20 ms; a child that does not answer at all is killed after this.
 _ABANDON_S = 2.0
 _STOP_S = 1.0
-_TAIL_LINES = 12
-_TAIL_CHARS = 600
+_TAIL_BYTES, _TAIL_CHARS = 8192, 600
 _MOST_DIMS = 1 << 16
 
 _INSTEAD = "another model or another llama-cpp-python"
@@ -96,16 +92,13 @@ class ModelProcess:
     ) -> None:
         self.path = path
         self._use = use
-        #: Length of a vector, known after the start; 0 for other uses.
-        self.dims = 0
+        #: Length of a vector (0 for other uses) and kind of model, known after the start.
+        self.dims, self.architecture = 0, ""
         #: Set when the child was stopped or found dead and given up.
         self.gone = threading.Event()
         self._threads = threads or max(1, (os.cpu_count() or 1) - 1)
         self._command = command or _COMMAND
         self._popen: subprocess.Popen[bytes] | None = None
-        self._inbox: queue.SimpleQueue[Frame | Exception] = queue.SimpleQueue()
-        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
-        self._readers: list[threading.Thread] = []
         self._number = 0
 
     @property
@@ -123,7 +116,8 @@ class ModelProcess:
             self._spawn()
             load = {"op": "load", "use": self._use, "path": str(self.path)}
             self._send({**load, "threads": self._threads, "limit": WINDOW})
-            dims = self._answer("loading the model", deadline, cancel).header.get("dims")
+            ready = self._answer("loading the model", deadline, cancel).header
+            self.architecture, dims = str(ready.get("architecture", "")), ready.get("dims")
             if self._use != "embed":
                 return
             if not (isinstance(dims, int) and 0 < dims <= _MOST_DIMS):
@@ -184,8 +178,6 @@ class ModelProcess:
             return
         popen.kill()
         popen.wait()
-        for reader in self._readers:
-            reader.join(_STOP_S)  # what it reads only outlives the child when another process holds it
         self.gone.set()
 
     def _spawn(self) -> None:
@@ -197,12 +189,12 @@ class ModelProcess:
         self._connection = Connection(ours.detach())
         try:
             with childs:
-                popen = subprocess.Popen(
+                self._output = tempfile.TemporaryFile()  # noqa: SIM115 (goes with the last reference)
+                self._popen = subprocess.Popen(
                     self._command,
                     stdin=childs.fileno(),
-                    stdout=subprocess.PIPE,
+                    stdout=self._output,
                     stderr=subprocess.STDOUT,
-                    bufsize=0,
                     start_new_session=True,  # Ctrl-C in the terminal is for us; we decide what becomes of it
                     env={**environ, "GGML_NO_BACKTRACE": "1"},
                 )
@@ -211,17 +203,16 @@ class ModelProcess:
                 f"The process for the local model cannot be started: {exc}. "
                 "Check that memory and process limits allow it."
             ) from exc
-        self._popen = popen
-        self._readers = [
-            threading.Thread(target=_read_messages, args=(self._connection, self._inbox), daemon=True),
-            threading.Thread(target=_read_lines, args=(popen.stdout, self._tail, popen), daemon=True),
-        ]
-        for reader in self._readers:
-            reader.start()
 
     def _send(self, header: Mapping[str, object]) -> None:
-        with contextlib.suppress(OSError):  # the end of the child is found out by the reader
+        with contextlib.suppress(OSError):  # an end of the child shows when its answer is read
             self._connection.send_bytes(packed({**header, "id": self._number}))
+
+    def _received(self, seconds: float) -> Frame | None:
+        """The next message; None when none comes in time. Raises EOFError, OSError, ValueError."""
+        if not self._connection.poll(max(0.0, seconds)):
+            return None
+        return unpacked(self._connection.recv_bytes(MAX_MESSAGE))
 
     def _answer(self, doing: str, deadline: float, cancel: CancelToken | None) -> Frame:
         """The answer to the current request. Raises RequestFailed and stops the child when there is none in
@@ -236,12 +227,10 @@ class ModelProcess:
                     f"{self._said()}Set a longer timeout, use a smaller model, or try again."
                 )
             try:
-                found = self._inbox.get(timeout=min(left, _POLL_S))
-            except queue.Empty:
-                continue
-            if isinstance(found, Exception):
-                raise self._death(found, doing)
-            if found.header.get("id") == self._number:
+                found = self._received(min(left, _POLL_S))
+            except (EOFError, OSError, ValueError) as exc:
+                raise self._death(exc, doing) from None
+            if found is not None and found.header.get("id") == self._number:
                 if found.header.get("op") == "error":
                     raise self._refusal(found, doing)
                 return found
@@ -285,14 +274,17 @@ class ModelProcess:
         """Makes the child drop the current request and waits until it has; kills it when it does not."""
         self._send({"op": "cancel"})
         deadline = time.monotonic() + _ABANDON_S
-        with contextlib.suppress(queue.Empty):
-            while isinstance(found := self._inbox.get(timeout=max(0, deadline - time.monotonic())), Frame):
+        with contextlib.suppress(EOFError, OSError, ValueError):
+            while (found := self._received(deadline - time.monotonic())) is not None:
                 if found.header.get("id") == self._number:
                     return
         self.stop()
 
     def _said(self) -> str:
-        text = _quoted("\n".join(self._tail), _TAIL_CHARS)
+        output = self._output.fileno()  # whose position is that of the child, too
+        end = os.pread(output, _TAIL_BYTES, max(0, os.fstat(output).st_size - _TAIL_BYTES))
+        lines = end.decode("utf-8", "replace").split("\n")
+        text = _quoted("\n".join(filter(str.strip, lines)), _TAIL_CHARS)
         return f"It last said: {text!r}. " if text else ""
 
 
@@ -306,22 +298,6 @@ def _answered(frame: Frame, count: int, dims: int) -> Answer:
     if len(full) + len(none) != count:
         raise ValueError
     return Answer(full, rows, int(frame.header["cut"]))
-
-
-def _read_messages(connection: Connection, inbox: queue.SimpleQueue[Frame | Exception]) -> None:
-    try:
-        while True:
-            inbox.put(unpacked(connection.recv_bytes(MAX_MESSAGE)))
-    except (EOFError, OSError, ValueError) as exc:
-        inbox.put(exc.with_traceback(None))  # which holds the connection
-
-
-def _read_lines(pipe: IO[bytes], tail: deque[str], popen: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(OSError, ValueError), pipe:
-        while data := pipe.read(4096):
-            lines = data.decode("utf-8", "replace").split("\n")
-            tail.extend(line for line in lines if line.strip())
-    popen.wait()
 
 
 def _quoted(text: object, limit: int = 300) -> str:

@@ -39,7 +39,7 @@ class SharedModel:
     """The process of one model. Nothing is read or started before the first use. Thread-safe.
 
     ``model``: the path of a GGUF file, or ``hf:organisation/repository/file.gguf`` (with ``@revision``) as
-    downloaded to ``folder``. ``use``: what it is for ("rank" also takes a reranker that answers yes or no).
+    downloaded to ``folder``. ``use``: what it is for.
     ``idle_s``: seconds until an unused model leaves memory (0 or infinite: never). ``threads``: None leaves
     one core free. ``command`` replaces the child.
     """
@@ -72,8 +72,8 @@ class SharedModel:
         return self._process.pid if self._process is not None else None
 
     def why_not(self) -> str | None:
-        """That there is no usable file or no llama_cpp, or that the file could not be loaded a moment ago.
-        Looks at the file's header at most."""
+        """That there is no GGUF file or no llama_cpp, or that the file could not be loaded a moment ago. What
+        kind of model it is shows only then."""
         try:
             mark = self._usable()
         except NotConfigured as exc:
@@ -132,7 +132,7 @@ class SharedModel:
             if (why := self._why_refused(mark)) is not None:
                 raise NotConfigured(why)
             process = ModelProcess(
-                self.file.path, use=self._kind(), threads=self._threads, command=self._command
+                self.file.path, use=self._use, threads=self._threads, command=self._command
             )
             try:
                 process.start(deadline=deadline, cancel=cancel)
@@ -145,12 +145,7 @@ class SharedModel:
         return self._process
 
     def _usable(self) -> FileMark:
-        return self.file.usable(needs_library=self._command is None, use=self._kind())
-
-    def _kind(self) -> Use:
-        """The use, with the kind of reranker that the file holds."""
-        header = self.file.header() if self._use == "rank" else None
-        return "yes-no" if header is not None and header.pooling != "rank" else self._use
+        return self.file.usable(needs_library=self._command is None, use=self._use)
 
     def _why_refused(self, mark: FileMark) -> str | None:
         """Why this file could not be loaded a moment ago; None when it was not tried, or long ago."""

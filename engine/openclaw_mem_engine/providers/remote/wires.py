@@ -19,8 +19,7 @@ from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.base import BadAnswer
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.base import Embedder, Meter, Purpose
-    from openclaw_mem_engine.providers.registry import EmbedderSpec
+    from openclaw_mem_engine.providers.base import Purpose
 
 #: Refusals that may mean "too many or too long inputs", however the message words it.
 SPLIT_STATUSES = frozenset({400, 413, 422})
@@ -109,12 +108,6 @@ class Wire(ABC):
         if status in SPLIT_STATUSES:
             return "Check the model name; a text may be too long for this model."
         return "Try again later, or choose another provider."
-
-    def make(self, spec: EmbedderSpec, meter: Meter | None) -> Embedder:
-        """An embedder that speaks this protocol, as the registry asks for it. Raises ConfigError."""
-        from openclaw_mem_engine.providers.remote.embedder import RemoteEmbedder
-
-        return RemoteEmbedder(self, spec, meter=meter)
 
 
 @dataclass(frozen=True, slots=True)

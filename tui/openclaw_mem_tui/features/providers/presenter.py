@@ -51,7 +51,7 @@ class ChainState:
         """What a link was used for today (1) or in more days; None when it was not."""
         today = datetime.date.fromtimestamp(self.at)
         first = (today - datetime.timedelta(days=days - 1)).isoformat()
-        found = summed(self.usage, (link,), since=first)
+        found = summed(self.usage, {(link.name, link.model): link.host}, since=first)
         return next((item for item in found if (item.provider, item.model) == (link.name, link.model)), None)
 
 
