@@ -175,6 +175,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.why_not import WhyNot as WhyNot
     from openclaw_mem_engine.workspace.listing import unlisted_notes as unlisted_notes
     from openclaw_mem_engine.workspace.reading import BUDGET_LINES as BUDGET_LINES
+    from openclaw_mem_engine.workspace.reading import BUDGET_SEVERITY as BUDGET_SEVERITY
 
 else:  # a type checker that saw this would accept any name
 

@@ -301,10 +301,8 @@ class Space(NamedTuple):
 class Fallback:
     """Something else answered than what is configured: ``origin`` could not, because of ``reason``.
 
-    ``served`` is what answered instead: "keywords", "nothing" (no full-text search either), "builtin" (the
-    built-in index), or the label of the fallback's vectors. Epoch seconds:
-    ``since`` when it fails, ``next_retry`` (None: not by itself).
-    """
+    ``served`` is what answered ``instead``: "keywords", "nothing", "builtin", or the label of the fallback's
+    vectors. Epoch seconds: ``since`` when it fails, ``next_retry`` (None: not by itself)."""
 
     origin: str
     reason: str
@@ -313,12 +311,16 @@ class Fallback:
     next_retry: float | None = None
 
     @property
+    def instead(self) -> str:
+        """What answered: ``BM25 only``, ``vectors of x``."""
+        known = {"keywords": "BM25 only", "nothing": "no retriever", "builtin": "built-in index"}
+        return known.get(self.served, f"vectors of {self.served}")
+
+    @property
     def words(self) -> str:
         """``BM25 only (openai failed)``, or ``vectors of x (instead of openai)`` where it has not failed."""
-        known = {"keywords": "BM25 only", "nothing": "no retriever", "builtin": "built-in index"}
-        served = known.get(self.served, f"vectors of {self.served}")
-        failed = self.since is not None
-        return f"{served} ({f'{self.origin} failed' if failed else f'instead of {self.origin}'})"
+        why = f"instead of {self.origin}" if self.since is None else f"{self.origin} failed"
+        return f"{self.instead} ({why})"
 
     def to_dict(self) -> dict[str, Any]:
         return as_json(self, origin="from")
@@ -326,12 +328,10 @@ class Fallback:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How the index compares with the files on disk, when it was last looked at or synced.
-
-    ``changed`` lists workspace-relative paths that are new, edited or gone since the last sync (a prefix
-    of them when there are many; ``changed_count`` is exact). ``synced_at`` is epoch seconds, None before
-    the first sync; ``stale_since`` is when the first of the changes happened, None when it is not known.
-    """
+    """How the index compares with the files on disk, when it was last looked at or synced. ``changed`` lists
+    workspace-relative paths that are new, edited or gone since the last sync (a prefix of them when there are
+    many; ``changed_count`` is exact). ``synced_at`` is epoch seconds, None before the first sync;
+    ``stale_since`` is when the first of the changes happened, None when it is not known."""
 
     state: Literal["fresh", "stale", "partial", "empty"]
     generation: int

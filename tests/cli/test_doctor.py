@@ -90,7 +90,7 @@ def test_damage_leaves_with_6_and_its_repair(call: Call, world: World) -> None:
     damage(world, "DELETE FROM chunks_fts_stemmed WHERE rowid = 1")
     said = call("doctor")
     assert said.code == 6
-    assert "error full-text-missing: 1 chunk is missing from the keyword index" in said.out
+    assert "error full-text-missing: 1 chunk is missing from the BM25 index" in said.out
     assert "repair: openclaw-mem doctor --fix" in said.out
     assert "1 error, 0 warnings, 0 info from" in said.out and "repairs 1 of them" in said.out
     report = call("doctor", "--json")

@@ -43,6 +43,20 @@ def start(world: World, *, job: bool = False, **env: str) -> Workbench:
     return Workbench(world, ["tui", "--workspace", str(world.workspace)], env, job=job)
 
 
+def test_escape_and_the_key_behind_it_are_two_keys_also_where_they_come_as_one(tui: Workbench) -> None:
+    for screen, shown in (("3", "matches the configuration"), ("2", "simulated faults")):
+        tui.press("1")
+        tui.shows("not returned: 4")
+        tui.press("/")
+        tui.shows("typing", "for keys")
+        tui.press("escape", screen)  # in one write, as alt and the key
+        tui.shows(shown, without="typing")
+    tui.press("f", *"stat")
+    tui.shows("filter", "typing")
+    tui.press("escape", "G")
+    tui.shows("not selected", without="typing")
+
+
 def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
     # Find why a fact is not returned, and bring it back: three keys.
     tui.press("w")
@@ -68,15 +82,17 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
 
     # A provider fails: what answers, why, and what that costs.
     tui.press("2")
-    tui.shows("static active", "space faults")
+    tui.shows("● active", "tab faults")
     tui.press(" ")
     tui.shows("space switches the selected one")
     tui.press(" ")
-    tui.shows("SIMULATED FAULT: embeddings-401", "answered  BM25 only", "401 Incorrect", "✗ paused")
+    tui.shows(
+        "SIMULATED FAULT: embeddings-401", "searched  BM25 only", "static embeddings failed: 401", "✗ paused"
+    )
     tui.press("enter")
-    tui.shows("fallback: BM25 only (static failed)", "since", "baseline no fault", "same 1 chunk")
+    tui.shows("static embeddings failed: 401", "BM25 only since", "baseline no fault", "same 1 chunk")
     tui.press("2", "U")
-    tui.shows("static active", without="SIMULATED")
+    tui.shows("● active", without="SIMULATED")
 
     # The index is damaged from outside: what says so, and the key that repairs it.
     (index,) = world.indexes

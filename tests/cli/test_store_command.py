@@ -441,7 +441,7 @@ def test_a_retired_agent_is_removed_from_all_servers(
             assert "[y/N]" in said and "Nothing was removed.\n" in said
         path = settings_for(host.workspace, host.root / "home", **host.variables).index_path
         with SyncLock(path).holding():
-            assert "indexing since" in host.run(*remove, "--yes", code=6)
+            assert "indexing for" in host.run(*remove, "--yes", code=6)
         with closing(host.opened("postgres")) as syncing, syncing.exclusive():
             assert "is being brought up to date" in host.run(*remove, "--yes", code=6)
         assert everything(host.opened("postgres")) == before

@@ -86,7 +86,7 @@ def test_the_first_search_that_reads_them_makes_them_and_every_sync_keeps_them(m
         assert memory.search("zeppelin", knobs.set({"mode": "bm25"})).hits[0].path == "memory/new.md"
     report = looked(settings, deep=True)
     assert report.errors == 0
-    (check,) = [check for check in report.checks if check.name == "full text"]
+    (check,) = [check for check in report.checks if check.name == "BM25 index"]
     assert "plain, stemmed and named" in check.detail
     memory.repair(report)
     memory.sync(SyncRequest(force=True))

@@ -219,7 +219,7 @@ def test_a_read_only_folder_is_said_and_the_index_stays(as_nobody: Path, open_be
             assert memory.freshness().changed == ("memory/new.md",)
     report = looked(settings)
     checks = {check.name: check for check in report.checks}
-    assert checks["index"].detail == "can be opened" and checks["full text"].ok
+    assert checks["index"].detail == "can be opened" and checks["BM25 index"].ok
     assert "not-writable" in codes(report) and not codes(report) & {"unavailable", "damaged", "unreadable"}
     folder.chmod(0o700)
     assert content(settings.index_path) == before

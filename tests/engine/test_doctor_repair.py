@@ -167,7 +167,7 @@ def test_deep_finds_rows_with_exchanged_words(tmp_path: Path) -> None:
     assert codes(looked(settings)) == set(), "those that are looked up are none of the two"
     report = looked(settings, deep=True)
     assert codes(report) == {"full-text-differs"}
-    (detail,) = [check.detail for check in report.checks if check.name == "full text"]
+    (detail,) = [check.detail for check in report.checks if check.name == "BM25 index"]
     assert detail.endswith("every word and its position compared in plain, stemmed and named")
     fix(settings, report)
     assert looked(settings, deep=True).findings == ()
@@ -176,7 +176,7 @@ def test_deep_finds_rows_with_exchanged_words(tmp_path: Path) -> None:
 def test_only_what_was_compared_is_told_as_compared(settings: Settings) -> None:
     alter(settings, "DELETE FROM chunks_fts WHERE rowid = 1")
     report = looked(settings, deep=True)
-    (detail,) = [check.detail for check in report.checks if check.name == "full text"]
+    (detail,) = [check.detail for check in report.checks if check.name == "BM25 index"]
     assert detail.endswith("every word and its position compared in stemmed and named")
 
 

@@ -58,13 +58,13 @@ def test_another_process_is_named_with_its_age(
         owner = lock.owner()
         assert owner is not None
         assert (owner.pid, owner.what) == (process.pid, "rebuilding")
-        message = rf"main\.sqlite \(process {process.pid}, rebuilding since 2 min\)"
+        message = rf"main\.sqlite \(process {process.pid}, rebuilding for 2 min\)"
         with pytest.raises(SyncBusy, match=message) as raised, lock.holding():
             pass
         assert isinstance(raised.value, IndexLocked)
         assert raised.value.owner == owner
         monkeypatch.setattr(time, "time", lambda: now - 5000)
-        assert "since 0 s" in str(lock.busy()), "the clock went back"
+        assert "for 0 s" in str(lock.busy()), "the clock went back"
 
 
 @WAYS
@@ -205,13 +205,13 @@ def test_a_sync_waits_for_another_process_and_says_so(memory: Memory) -> None:
     seen: list[str] = []
     write_notes(memory.settings.workspace, {"memory/new.md": "zeppelin\n"})
     with other_process(memory.settings.index_path) as process:
-        with pytest.raises(SyncBusy, match=f"process {process.pid}, indexing since"):
+        with pytest.raises(SyncBusy, match=f"process {process.pid}, indexing for"):
             memory.sync(SyncRequest(wait_s=0))
         assert [hit.path for hit in memory.search("router").hits] == ["MEMORY.md"]
         thread, outcome = in_thread(lambda: memory.sync(progress=lambda _d, _t, label: seen.append(label)))
         while not seen:
             time.sleep(0.01)
-        assert seen[0].startswith(f"waiting for process {process.pid}, indexing since ")
+        assert seen[0].startswith(f"waiting for process {process.pid}, indexing for ")
         let_go(process)
         thread.join(20)
     report = outcome[0]

@@ -60,7 +60,7 @@ def test_a_flush_that_wrote_is_no_missed_one(settings: Settings) -> None:
     session = the_session(settings)
     assert kinds(session) == ["flush wrote", "compaction flushed"]
     flush, compaction = session.moments
-    assert flush.summary == "wrote memory/2026-02-14.md +2 lines (at 176,400 tokens)"
+    assert flush.summary == "wrote memory/2026-02-14.md, 2 lines (at 176,400 tokens)"
     assert (compaction.tokens, compaction.tokens_after) == (178_000, 20_000)
     assert (session.missed, session.flush_threshold, session.curve.peak) == (0, LINE, 178_000)
     assert list(session.curve.tokens) == [176_400, 178_000, 20_000, 20_000] and not session.curve.estimated
@@ -235,7 +235,7 @@ def test_writes_of_memory_files_only(settings: Settings) -> None:
     session = the_session(settings)
     assert [moment.text for moment in session.moments] == [
         "wrote memory/a/b.md, 3 lines",
-        "wrote MEMORY.md +1 -2 lines",
+        "wrote MEMORY.md, 1 line, 2 removed",
         "wrote memory/2026-02-14.md",
         "wrote memory/p.md",
     ]

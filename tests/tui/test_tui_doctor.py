@@ -42,9 +42,9 @@ async def test_damage_is_found_shown_and_mended_after_a_look(tmp_path: Path) -> 
         await press(pilot, "tab", "tab", "enter")
         chunks = pilot.app.screen
         assert isinstance(chunks, ChunksScreen) and "✗ no" in chunks.pieces.text
-        assert "keyword 0 of 7 · vector 7 of 7" in chunks.query_one("#status").text
+        assert "BM25 0 of 7 · vector 7 of 7" in chunks.query_one("#status").text
         await press(pilot, "escape", "F", "enter")
-        assert "doctor · [$warning]2 warnings" in str(screen.doctor.border_title)
+        assert "doctor · [$warning]3 warnings" in str(screen.doctor.border_title)
         assert "repaired:" in shown(screen, "#status")
         assert "doctor" in screen.events.text.splitlines()[0]
         await press(pilot, "F")

@@ -81,7 +81,7 @@ async def test_an_index_on_a_server_is_named_by_server_and_shard(tmp_path: Path)
         facts = shown(screen, "#facts")
         assert "5.0 MB" not in facts
         assert (
-            settings.index_name in facts and "of 480" in facts and "1 file · 1 chunk · 1 of 1 vector" in facts
+            settings.index_name in facts and "of 480" in facts and "1 file · 1 chunk, 1 with vectors" in facts
         )
         assert screen.files.drawn and "MEMORY.md" in screen.files.text
         report = screen.presenter.state.report
@@ -92,18 +92,18 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) ->
     first = first_index(tmp_path, watch=False)
     async with opened(Workbench(first, initial_query="heron")) as (pilot, screen):
         facts = shown(screen, "#facts")
-        assert "87 files · 102 chunks · 102 of 102 vectors" in facts and "fresh" in facts
+        assert "87 files · 102 chunks, 102 with vectors · 102 cached" in facts and "fresh" in facts
         assert "chunk limit 400 tokens, overlap 80" in facts and "= matches the configuration" in facts
         assert screen.files.drawn and len(screen.files.drawn) == 87
         assert "MEMORY.md" in screen.files.text and "● up to date" in screen.files.text
-        assert "doctor · [$warning]2 warnings" in str(screen.doctor.border_title)
-        assert "✓ 19 checks passed" in screen.doctor.text
+        assert "doctor · [$warning]3 warnings" in str(screen.doctor.border_title)
+        assert "✓ 19 of 23 checks found nothing" in screen.doctor.text
         long = Finding("x", "warning", "A finding that has a very long name of a file in it. And more.")
-        cut = [text_of(row).rstrip() for row in item_rows(long, 23, False)]
+        cut = [text_of(row).rstrip() for row in item_rows(1, long, 23, False)]
         assert cut == ["  ! A finding that has", "    a very long name …"], "it is cut after a whole word"
         for cells, most in ((46, 2), (78, 1)):
-            rows = [item_rows(item, cells, False) for item in screen.presenter.state.findings]
-            assert max(map(len, rows)) == most and text_of(rows[0][-1]).endswith("4\xa0timeline")
+            rows = [item_rows(23, item, cells, False) for item in screen.presenter.state.findings]
+            assert max(map(len, rows)) == most and text_of(rows[0][-1]).endswith("5\xa0curate")
             assert "…" not in text_of(part for row in rows for part in row[-1]), "findings fit"
         assert "sync" in screen.events.text and "87 files new" in screen.events.text
         assert len(screen.events.text.splitlines()) == 2, "the second line of an event has the whole width"
@@ -118,8 +118,8 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) ->
         marked = [y for y in range(6) if screen.files.render_line(y).text.startswith("▌")]
         assert marked == [2], "the mark moves with the cursor"
         await press(pilot, "tab")
-        assert screen.doctor.has_focus and screen.detail.text.startswith("! warning 1 compaction ran")
-        assert "finding · flush-missed" in str(screen.detail.border_title), "the name of the check"
+        assert screen.doctor.has_focus and screen.detail.text.startswith("! warning MEMORY.md has 203")
+        assert str(screen.detail.border_title) == "finding"
         await press(pilot, "G")
         assert "✓ integrity: " in screen.detail.text and "✓ cache: " in screen.detail.text
         await press(pilot, "tab")
@@ -398,7 +398,7 @@ def test_failed_checks_differ_by_severity_in_more_than_colour() -> None:
         found = Outcome()
         found.add("code", severity, "Something.")  # type: ignore[arg-type]
         check = found.check("files")
-        assert not check.ok and text_of(item_rows(check, 60, False)[0]).startswith(f"  {mark} files")
+        assert not check.ok and text_of(item_rows(1, check, 60, False)[0]).startswith(f"  {mark} files")
         assert f"{mark} {severity}" in text_of(item_detail(check, 60)[0])
     assert not Outcome().check("files", ok=False).ok, "it could not be done"
     assert Outcome().check("files").to_dict() == {"name": "files", "ok": True, "detail": ""}

@@ -195,7 +195,7 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         assert set(view.changed_knobs()) == {"decay", "vector_weight", "text_weight"}
         assert view.baseline is not None and view.baseline.name == "pinned knobs"
         assert (
-            "“router cellar” · 2 knobs changed · baseline pinned knobs (esc 0 starts over)"
+            "continued: the query · 2 knobs changed · baseline pinned knobs (esc 0 starts over)"
             in screen.search.continued
         )
         assert screen.search.history.queries[-1] == "router cellar"

@@ -18,7 +18,8 @@ from openclaw_mem_engine.api import Memory
 from openclaw_mem_engine.timeline.model import Moment
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
-from openclaw_mem_tui.features.timeline.render import _scale, facts, mark_of
+from openclaw_mem_tui.features.timeline.chart import _scale
+from openclaw_mem_tui.features.timeline.render import facts, mark_of
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.widgets.dialogs import HelpText
@@ -74,15 +75,18 @@ def of_talks(root: Path, talks: Sequence[Talk]) -> Workbench:
 
 async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> None:
     async with opened(demo(tmp_path)) as (pilot, screen):
-        assert "6 sessions" in shown(screen, "#facts") and "✗ 1 missed flush" in shown(screen, "#facts")
+        assert "sessions · 6" in str(screen.sessions.border_title) and "✗ 1 missed flush" in shown(
+            screen, "#facts"
+        )
         assert "! 1 skipped" in shown(screen, "#facts")
         texts = screen.events.text
         for part in (
-            "● flush      main     …/2026-03-30.md +3 lines",
+            "● flush      main     …/2026-03-30.md, 3 lines",
             "▼ compaction main     177,310 → 24,180 tokens",
-            "○ no reply   network  NO_REPLY, nothing stored",
+            "○ no reply   network  nothing stored",
             "! skipped    morning… not run at 178,340 tokens",
             "◇ search     main     Japanese ticket font size",
+            "▼ compaction network  179,004 → ? tokens",
             "✗ MISSED",
         ):
             assert part in texts
@@ -97,7 +101,7 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         assert "one turn went from 148,212 to 192,406 tokens, above" in detail
         assert "effect anything said since the last flush" in detail and "compacted without" not in detail
         assert "flush threshold 176,000" in str(screen.query_one("#chart").border_subtitle)
-        assert re.search(r"written MEMORY\.md at [-\d]+ [\d:]+ ", detail)
+        assert re.search(r"before it wrote MEMORY\.md at [-\d]+ [\d:]+ ", detail)
         frame = "v events: missed · S session: {}"
         assert plain(screen.events.border_subtitle) == frame.format("all")
         await press(pilot, "S")  # its session alone
@@ -157,7 +161,7 @@ async def test_an_event_without_a_file_opens_in_full_where_its_details_are_hidde
         await press(pilot, "enter")
         drawn = pilot.app.screen.query_one(HelpText).text
         assert "177,310 → 24,180" in drawn and "session   main" in drawn
-        saved = r"written memory/2026-03-30\.md \+3 lines at 2026-03-30 [\d:]+ "
+        saved = r"before it wrote memory/2026-03-30\.md, 3 lines at 2026-03-30 [\d:]+ "
         assert re.search(saved, " ".join(drawn.split()))
         assert "summary   All three kiosks on 3.3." in drawn, "what the session goes on with"
         await press(pilot, "escape", "j", "exclamation_mark")
@@ -209,7 +213,7 @@ async def test_a_mark_is_under_each_fall_of_the_curve(tmp_path: Path) -> None:
 
 async def test_without_sessions_a_sentence_says_so(tmp_path: Path) -> None:
     async with opened(of_talks(tmp_path, [])) as (pilot, screen):
-        assert "0 sessions" in shown(screen, "#facts")
+        assert "0 missed flushes" in shown(screen, "#facts")
         state, long = screen.presenter.state, f"there are no transcripts: {'a/folder/' * 12} does not exist"
         assert state.whole is not None
         noted = replace(state, whole=replace(state.whole, notes=(long,)))
@@ -283,10 +287,13 @@ async def test_the_bar_of_a_missed_flush_is_red_from_its_foot(
 ) -> None:
     async with opened(demo(tmp_path)) as (pilot, screen):
         await press(pilot, "v", "m")
-        rows = screen.query_one("#chart", Pane).drawn[:5]
+        peaks, *rows = screen.query_one("#chart", Pane).drawn[:5]
         assert next(row for row in rows if "176k" in text_of(row)) is rows[0], "the peak fits the chart"
+        column = text_of(rows[0]).index("▇")
+        assert text_of(peaks).split() == ["177k", "192k", "179k"]
+        assert text_of(peaks)[column - 2 : column + 2] == "192k", "above its bar"
         missed = ["".join(span.text for span in row if span.role == "bad") for row in rows]
-        assert [len(one) for one in missed] == [1] * 5, "one column, from its foot to its top"
+        assert [len(one) for one in missed] == [1] * 4, "one column, from its foot to its top"
         assert "█" not in "".join(span.text for row in rows[:2] for span in row if span.role == "dim")
 
 

@@ -301,7 +301,7 @@ async def test_degraded_service_has_its_line(tmp_path: Path) -> None:
     async with app.run_test(size=SMALL) as pilot:
         await settled(pilot)
         drawn = " ".join(lab(app).notes.text.split())
-        assert "BM25 only (instead of openai)" in drawn and "HTTP 401" in drawn
+        assert "BM25 only instead of openai" in drawn and "HTTP 401" in drawn
         assert "3 notes changed since the last sync: ^[[31mx.md." in drawn
 
 

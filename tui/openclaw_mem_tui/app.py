@@ -11,13 +11,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.app import App
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.dom import DOMNode
-from textual.events import Key
+from textual.events import Event, Key
+from textual.keys import _character_to_key
 from textual.screen import Screen
 from textual.timer import Timer
 
@@ -46,6 +48,9 @@ if TYPE_CHECKING:
 _SAVED_AFTER = 1.0
 #: A message lasts until the next action, but for these: they show it in full, or lead to what does.
 _KEEP = frozenset({"messages", "help", "palette", "command_palette", "do"})
+#: Textual reads escape and a digit as the sign that alt types with it in a terminal of macOS.
+for _digit in "0123456789":
+    cast("dict[str, object]", ANSI_SEQUENCES_KEYS).pop(f"\x1b{_digit}", None)
 
 
 class Workbench(App[int]):
@@ -247,6 +252,14 @@ class Workbench(App[int]):
         if isinstance(self.screen, WorkbenchScreen) and action_name not in _KEEP:
             self.screen.forget_message()
         return await super()._dispatch_action(namespace, action_name, params)
+
+    async def on_event(self, event: Event) -> None:
+        """A terminal sends alt with a key as escape and that key. Two keys that were pressed one after the
+        other look the same (tmux joins them for half a second), so it is always these two."""
+        if isinstance(event, Key) and event.is_printable and event.key.startswith("alt+"):
+            await super().on_event(Key("escape", "\x1b"))
+            event = Key(_character_to_key(event.character or ""), event.character)
+        await super().on_event(event)
 
     def on_key(self, event: Key) -> None:
         """A key that no line took, and that does nothing on this screen, says so."""

@@ -26,6 +26,7 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
     order of ``tab`` to ``use_lists``, and overrides ``draw_selected``."""
 
     OF_CONFIGURED: ClassVar[bool] = True
+    NAMES_SCROLL: ClassVar[bool] = True
 
     def __init__(self, search: SearchPresenter, lab: SearchScreen, presenter: PresenterT) -> None:
         super().__init__(search)

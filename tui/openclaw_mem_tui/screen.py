@@ -45,6 +45,8 @@ class WorkbenchScreen(Screen[None]):
     WHERE: ClassVar[str]
     #: Whether it shows the configured backend, whichever answers in the search lab.
     OF_CONFIGURED: ClassVar[bool] = False
+    #: Whether the frame of a pane that is too low names the keys that scroll it.
+    NAMES_SCROLL: ClassVar[bool] = False
     #: What is behind the tabs at the top, of a screen that has none.
     TITLE: ClassVar[str | None] = None
     #: How to read it, for the help.
@@ -122,7 +124,7 @@ class WorkbenchScreen(Screen[None]):
             header = replace(header, backend=self.search.service.configured_backend)
         pool = self.search.view.pool
         if pool is not None and pool.fallback is not None:  # what is configured did not answer
-            header = replace(header, provider=pool.fallback.words)
+            header = replace(header, provider=pool.fallback.instead)
         self.query_one(Banner).show(self.search.view.shown_faults)
         self.query_one(Top).show_tabs(header, tab_of(self), self.TITLE or "")
         self.draw_keys()
@@ -137,7 +139,8 @@ class WorkbenchScreen(Screen[None]):
         where = "filter" if isinstance(self.focused, FilterLine) else self.key_place()
         bar, target = self.query_one(KeyBar), self.current_list
         idle = {f"show_{self.WHERE}", "filter" * (target is not None and not target.counted[1])}
-        idle |= {"scroll_down" * (self.lower_pane.max_scroll_y <= 0), "messages" * (not self.hides_details)}
+        scrolls = self.lower_pane.max_scroll_y > 0 and not self.NAMES_SCROLL
+        idle |= {"scroll_down" * (not scrolls), "messages" * (not self.hides_details)}
         bar.show(where, self.idle_keys() | idle, self.first_keys())
         clears = "clear" * (target is not None and target.wanted != "")
         bar.rename(clears, "leave", "cancel")

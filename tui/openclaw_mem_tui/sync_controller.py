@@ -300,7 +300,7 @@ class SyncController(Presenter[Activity]):
         fresh = self.state.freshness
         if self.service.settings.sync.on_session_start or (fresh is not None and fresh.state == "empty"):
             self._synced_at_start = True
-            await self.sync_and_refresh(Job())
+            await self.sync_and_refresh(Job(), quietly=True)
 
     async def watch(self) -> None:
         """Follow the notes on disk: each group of changes is synced and searched again. What changes before

@@ -320,7 +320,7 @@ CHECKS: Mapping[str, Callable[[Examination, Outcome], None]] = {
     "format": _of_store("format"),
     "built with": _check_fingerprint,
     "chunks": _of_store("chunks"),
-    "full text": _of_store("full text"),
+    "BM25 index": _of_store("BM25 index"),
     "vectors": _of_store("vectors"),
     "cache": _of_store("cache"),
     "size": lambda run, out: locations.check_size(run.settings, run.file, out),

@@ -41,7 +41,7 @@ from openclaw_mem_engine.sync.index_update import chunks_of, read_source
 from openclaw_mem_engine.sync.transcript_changes import cut_files
 from openclaw_mem_engine.workspace.listing import unlisted_notes
 from openclaw_mem_engine.workspace.opening import NoteRefused
-from openclaw_mem_engine.workspace.reading import BUDGET_LINES, bootstrap_cut, read_note
+from openclaw_mem_engine.workspace.reading import BUDGET_LINES, BUDGET_SEVERITY, bootstrap_cut, read_note
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, is_ignored_folder, machine_folder
 
 _DATABASE = re.compile(r"\.(?:sqlite3?|db|lance|jsonl)(?:-wal|-shm|-journal)?\Z", re.IGNORECASE)
@@ -327,7 +327,7 @@ def check_bootstrap(settings: Settings, out: Outcome) -> None:
             long = (
                 f"{name} has {lines} lines; {BUDGET_LINES} are advised. Every session begins with all of it."
             )
-            out.add("memory-long", "info", long, repair="openclaw-mem curate")
+            out.add("memory-long", BUDGET_SEVERITY, long, repair="openclaw-mem curate")
         if cut is None:
             continue
         text = (
@@ -335,7 +335,7 @@ def check_bootstrap(settings: Settings, out: Outcome) -> None:
             f"1-{cut.last_line} and from line {cut.next_line} on, without what is between them."
         )
         evidence = [f"{name}:{cut.last_line} is the last line before the cut"]
-        out.add("bootstrap-cut", "warning", text, evidence, f"openclaw-mem get {name}:{cut.last_line}")
+        out.add("bootstrap-cut", BUDGET_SEVERITY, text, evidence, f"openclaw-mem get {name}:{cut.last_line}")
     out.detail = ", ".join(sizes) or "none"
 
 

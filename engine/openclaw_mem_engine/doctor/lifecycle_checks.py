@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.stores.findings import Outcome
 
+_MISSED = "missed flush", "missed flushes"
 _TIMELINE = "openclaw-mem timeline --kind compaction"
 
 
@@ -50,14 +51,12 @@ def check_flush(settings: Settings, out: Outcome) -> None:
     compactions = sum(len(moments) for _, moments in missed)
     if compactions:
         text = (
-            f"{counted(compactions, 'compaction')} ran without a flush, in "
-            f"{counted(len(missed), 'session')}. What was only in the conversation may be lost."
+            f"{counted(compactions, *_MISSED)} in {counted(len(missed), 'session')}. A compaction ran "
+            "without a flush before it: what was only in the conversation may be lost."
         )
-        evidence = [f"{session.name}: {counted(len(moments), 'compaction')}" for session, moments in missed]
+        evidence = [f"{session.name}: {counted(len(moments), *_MISSED)}" for session, moments in missed]
         out.add("flush-missed", "warning", text, evidence, _TIMELINE)
-    out.detail = (
-        f"{counted(len(entries), 'session')}, {counted(compactions, 'missed flush', 'missed flushes')}"
-    )
+    out.detail = f"{counted(len(entries), 'session')}, {counted(compactions, *_MISSED)}"
 
 
 def check_credentials(settings: Settings, out: Outcome) -> None:

@@ -184,7 +184,7 @@ class NoteEditor:
                 f"{edit.path} was modified since edit {edit.id}: undoing it would lose that. "
                 f"`openclaw-mem undo {edit.id} --show` prints what it held before."
             )
-        return NoteEdit(edit.path, now, self.before(edit.id), f"undo of {edit.id}: {edit.reason}"[:200])
+        return NoteEdit(edit.path, now, self.before(edit.id), f"undo of edit {edit.id}: {edit.reason}"[:200])
 
     def _write(self, edit: NoteEdit, undoes: int = 0) -> Written:
         if edit.is_empty:

@@ -301,7 +301,7 @@ class ListBuilder:
         asked = self._asked.get(damage.space) if damage.space is not None else None
         if damage.kind == "lexical":  # vectors remain
             start = "BM25 in part" if any(found.id == BM25 for found in self.lists) else "Vectors only"
-            self._note("words-damaged", f"{start}: the full-text tables {unread}")
+            self._note("words-damaged", f"{start}: the BM25 index {unread}")
         elif asked is None or asked.number == 0:
             self._vectors_damaged(f"the vectors {unread}")
         else:

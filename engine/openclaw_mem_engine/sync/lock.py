@@ -49,10 +49,10 @@ class Owner:
         return json.dumps(asdict(self), sort_keys=True).encode("ascii") + b"\n"
 
     def described(self, now: float) -> str:
-        """``process 123, indexing since 12 s``; with its host when that is another one."""
+        """``process 123, indexing for 12 s``; with its host when that is another one."""
         host = "" if self.host == _host() else f" on {self.host}"
         age = max(0.0, now - self.since)  # the clock may have gone back
-        return f"process {self.pid}{host}, {self.what} since {_duration(age)}"
+        return f"process {self.pid}{host}, {self.what} for {_duration(age)}"
 
     def is_gone(self) -> bool:
         """Whether no process of this number runs on this host; False for a process of another host."""

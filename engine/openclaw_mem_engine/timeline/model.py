@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from openclaw_mem_engine.model import as_json
-from openclaw_mem_engine.notes.edit import changed_lines
+from openclaw_mem_engine.sanitize import counted
 
 Kind: TypeAlias = Literal[
     "flush",
@@ -78,11 +78,11 @@ class Write(NamedTuple):
 
     @property
     def text(self) -> str:
+        """``memory/a.md, 3 lines, 1 removed``"""
         if self.added is None:
             return self.path
-        if self.removed is None:
-            return f"{self.path}, {self.added:,} line{'' if self.added == 1 else 's'}"
-        return f"{self.path} {changed_lines(self.added, self.removed)}"
+        removed = f", {self.removed:,} removed" if self.removed else ""
+        return f"{self.path}, {counted(self.added, 'line')}{removed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Moment:
     def summary(self) -> str:
         """What happened, in one line."""
         if self.kind == "compaction" and self.tokens:
-            after = f" → {self.tokens_after:,}" if self.tokens_after is not None else ""
+            after = " → ?" if self.tokens_after is None else f" → {self.tokens_after:,}"
             return f"{self.tokens:,}{after} tokens, {self.text}"
         if self.kind == "search":
             return f"{self.query}: {self.text}"

@@ -11,7 +11,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Excerpt, snippet_of, utf16_length
@@ -260,6 +260,8 @@ def _folded(path: str) -> str:
 BOOTSTRAP_LIMIT = 20_000
 #: Lines that a MEMORY.md should not exceed, as its documents advise.
 BUDGET_LINES = 200
+#: How serious it is that MEMORY.md has more lines, or more characters than a session begins with.
+BUDGET_SEVERITY: Literal["warning"] = "warning"
 #: Of a longer file the beginning and the end are handed over: these parts of the limit, in percent.
 _HEAD, _TAIL = 70, 20
 

@@ -19,6 +19,8 @@ from openclaw_mem_tui.bindings import key
 #: No more characters than this of one line are ever looked at for display.
 LINE_LIMIT = 4_000
 
+#: Mark and role of each severity of a finding: never distinguished by colour alone.
+SEVERITIES = {"error": ("✗", "bad"), "warning": ("!", "warn"), "info": ("i", "dim")}
 #: Mark and role of work that did not end as it should.
 ENDED = {"failed": ("✗", "bad"), "stopped": ("!", "warn"), "killed": ("!", "warn")}
 _TAB = "    "

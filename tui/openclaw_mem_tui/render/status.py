@@ -10,7 +10,7 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import TABS, action, key
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, brief, cut, fit, line, reported, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, brief, fit, line, reported, spread, width, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Freshness, IndexDamaged, Note, Pool
@@ -165,8 +165,7 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
     if any(note.code == "index-damaged" for note in view.trace.notes):
         made.append(fit(line(_WARNING, _DAMAGED, *RESCUE, " it"), cells))
     if view.pool is not None and view.pool.fallback is not None:
-        first, *rest = wrapped(fallback(view.pool), cells - 1, 3)
-        made += [first, *([cut(rest[0], cells)] if rest[1:] else rest)]
+        made += fallback(view.pool, cells)
         elsewhere |= _OF_FALLBACK
     # Nor is said twice what the fallback is for.
     why = view.pool.fallback.reason if view.pool is not None and view.pool.fallback is not None else ""
@@ -215,24 +214,30 @@ def _signed(sign: Span, text: str) -> Line:
     return line(sign, (fmt.message(text), "dim" if sign is _INFO else ""))
 
 
-def fallback(pool: Pool) -> Line:
-    """That a fallback answered: which for which provider, since when, the next retry, and why."""
+def fallback(pool: Pool, cells: int) -> list[Line]:
+    """Why a fallback answered, which, since when, and the next retry, in two lines at most: the reason gives
+    way, which the screen of the providers has in full."""
     assert pool.fallback is not None
-    why = pool.fallback
-    since = f" · since {fmt.clock(why.since, pool.now, True)}" if why.since is not None else ""
+    used = pool.fallback
+    since = f" instead of {fmt.inert(used.origin)}"
+    if used.since is not None:
+        since = f" since {fmt.clock(used.since, pool.now, True)}"
     retry = ""
-    if why.next_retry is not None:
-        at = fmt.clock(why.next_retry, pool.now, True)
-        retry = f" · retry at {at}" if why.next_retry > pool.now else " · retry with the next search"
-    return line(
-        _WARNING,
-        ("fallback: ", "strong"),
-        fmt.inert(why.words),
+    if used.next_retry is not None:
+        at = fmt.clock(used.next_retry, pool.now, True)
+        retry = f", retry at {at}" if used.next_retry > pool.now else ", retry with the next search"
+    end = line(
+        (" · ", "faint"),
+        (fmt.inert(used.instead), "strong"),
         (f"{since}{retry} · ", "dim"),
         (key("show_providers"), "key"),
-        ("\N{NO-BREAK SPACE}for details · ", "dim"),  # a key is not parted from what it does
-        (fmt.message(reason(pool)), "dim"),
+        ("\N{NO-BREAK SPACE}details", "dim"),  # a key is not parted from what it does
     )
+    why = fmt.message(reason(pool)).removesuffix(".")
+    room = min(fmt.width_of(why), 2 * cells)
+    while len(made := wrapped(line(_WARNING, fmt.crop(why, room), *end), cells - 1, 3)) > 2 and room > 8:
+        room -= 1
+    return made
 
 
 def reason(pool: Pool) -> str:
@@ -240,17 +245,25 @@ def reason(pool: Pool) -> str:
     if pool.fallback is None:
         return ""
     for note in pool.notes:
-        if note.code in _OF_FALLBACK and pool.fallback.reason in note.text:
-            return note.text.removeprefix("BM25 only: ")
+        # That of qmd also says what this line ends with.
+        if note.code in _OF_FALLBACK - {"qmd-fallback"} and pool.fallback.reason in note.text:
+            return note.text[note.text.index(pool.fallback.reason) :]
     return pool.fallback.reason
 
 
-def timings(view: View) -> list[tuple[str, float]]:
-    """Where the time of the answer went, in the order of the steps; what is shown as total is their sum."""
+def took(view: View, *, steps: bool = True) -> Line:
+    """``1.5 ms: embed 0.2 · rank 0.4``: how long the answer took, and where that went, in the order of the
+    ``steps``."""
     if view.pool is None or view.trace is None:
-        return []
+        return ()
     spent = {**view.pool.timings, "rank": view.trace.milliseconds}
-    return [("line scores" if name == "lines" else name, value) for name, value in spent.items()]
+    total = fmt.milliseconds(sum(spent.values()))
+    unit = " ms" if total.endswith(" ms") else ""  # shown once, where all have the same
+    made = [Span(total)]
+    for name, value in spent.items() if steps else ():
+        label, sign = "line scores" if name == "lines" else name, " · " if made[1:] else ": "
+        made += line((sign, "faint"), (f"{label} ", "dim"), fmt.milliseconds(value).removesuffix(unit))
+    return tuple(made)
 
 
 def status(view: View, activity: Activity, cells: int, frame: int = 0) -> Line:
@@ -307,14 +320,7 @@ def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Lin
         return line(sign, ("no answer" if view.error else wrong, "bad"))
     if view.trace is None or view.pool is None:
         return line(sign, ("ready", "dim"))
-    shown = timings(view)
-    total = fmt.milliseconds(sum(value for _, value in shown))
-    unit = " ms" if total.endswith(" ms") else ""  # shown once, where all have the same
-    made = list(line(sign, ("answered in ", "dim"), total))
-    for index, (name, value) in enumerate(shown if steps else ()):
-        duration = fmt.milliseconds(value).removesuffix(unit)
-        made += line((" · " if index else ": ", "faint"), (f"{name} ", "dim"), duration)
-    return tuple(made)
+    return line(sign, ("answered in ", "dim"), *took(view, steps=steps))
 
 
 def _index(activity: Activity, short: bool = False) -> Line:

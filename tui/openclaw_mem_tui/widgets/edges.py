@@ -17,12 +17,12 @@ from openclaw_mem_tui.widgets.line_view import Lines, Pane
 FRAME_S = 0.12
 #: The keys of lines that are typed in.
 _OF_QUERY = (("↑", "previous query"), ("ctrl+r", "history"), ("ctrl+p", "palette"))
-#: The query line: over hits, over the suggestions of the start page, and over neither.
+#: The query line: over hits, over the suggestions of the start page, and over neither; the line of a filter.
 _TYPED = {
-    "query": (("enter ↓ esc", "go to the hits"), *_OF_QUERY),
-    "start": (("enter", "ask"), ("↓ esc", "go to the list"), *_OF_QUERY),
-    "blank": (("enter ↓ esc", "leave the line"), *_OF_QUERY),
-    "filter": (("enter ↓", "go to the rows"), ("esc", "show all rows")),
+    "query": (("esc", "for keys"), ("enter ↓", "to the hits"), *_OF_QUERY),
+    "start": (("esc", "for keys"), ("enter", "ask"), ("↓", "to the list"), *_OF_QUERY),
+    "blank": (("esc", "for keys"), *_OF_QUERY),
+    "filter": (("enter ↓", "to the rows"), ("esc", "show all rows")),
 }
 
 #: Those of ``enter`` whose text depends on the selected row.
@@ -106,7 +106,7 @@ class KeyBar(Lines):
 
     def draw(self, cells: int) -> Sequence[Line]:
         if self.where in _TYPED:
-            parts, right = [Span(" ")], list[Span]()
+            parts, right = [Span(" typing", "strong accent"), Span(" │ ", "faint")], list[Span]()
             if self.where != "filter" and (key := typed_key("help")):
                 right = [Span(key, "key", "do('help')"), Span(" help ", "dim", "do('help')")]
             for key, text in _TYPED[self.where]:

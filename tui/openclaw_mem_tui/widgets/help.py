@@ -57,7 +57,6 @@ def _key_width(rows: Sequence[HelpRow]) -> int:
 _KEYS = 13
 #: The box is narrower: a wider row is what a filter looks at, which finds all of a group by its name.
 _HEADED = 200
-_COUNTS = ("3j", "not a count: digits open screens")
 #: Motions there and back, or two keys of one action, in one row: enter runs the first.
 _PAIRS = {
     "filter": ("find", "filter the list by words; esc clears it"),
@@ -95,7 +94,7 @@ def _help_rows(actions: Sequence[Action], places: Sequence[str], reading: Readin
         if one.id not in backs:
             row = HelpRow(sign, text if back in by_id else one.help, one.group, one.id)
             (after if one.group == "Lists" else before).append(row)
-    rows = [*before, *made, *after, HelpRow(*_COUNTS, "Lists")]
+    rows = [*before, *made, *after]
     return [row._replace(first=not at or rows[at - 1].group != row.group) for at, row in enumerate(rows)]
 
 

@@ -45,7 +45,7 @@ def diagnose(
         "tables": partial(check_tables, snap),
         "format": partial(check_facts, snap),
         "chunks": partial(check_chunks, snap),
-        "full text": partial(check_full_text, snap, deep=deep),
+        "BM25 index": partial(check_full_text, snap, deep=deep),
         "vectors": partial(check_vectors, snap),
         "cache": partial(check_cache, snap, in_use=in_use),
     }
@@ -65,7 +65,7 @@ def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None
         held = {row[0] for row in snap.rows(f"SELECT rowid FROM {table}")}
         sizes.append(f"{len(held):,} {form}")
         if missing := chunks - held:
-            text = f"{counted_are(len(missing), 'chunk')} missing from the keyword index."
+            text = f"{counted_are(len(missing), 'chunk')} missing from the BM25 index."
             out.add("full-text-missing", "error", text, (f"table {table}", *_locations(snap, missing)), FIX)
         if orphans := held - chunks:
             text = f"{counted(len(orphans), 'row')} of {table} without a chunk."
@@ -78,7 +78,7 @@ def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None
             continue
         compared.append(form)
         if not _same_words(snap, form, table):
-            text = f"The words in the full-text table {table} are not those of the chunks."
+            text = f"The words in the BM25 table {table} are not those of the chunks."
             out.add("full-text-differs", "error", text, (), FIX)
     out.detail = f"{counted(len(chunks), 'chunk')}; rows: {', '.join(sizes) or 'none'}"
     if compared:

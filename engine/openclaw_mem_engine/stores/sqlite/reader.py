@@ -166,10 +166,10 @@ class SqliteReader:
         if trouble is not None:
             yield (
                 "words-damaged",
-                f"The full-text tables cannot all be read. {IndexDamaged.repair} ({trouble})",
+                f"The BM25 index cannot be read whole. {IndexDamaged.repair} ({trouble})",
             )
         elif not all(self._db.read(f"SELECT rowid FROM {table} LIMIT 1") for table in tables):
-            text = "The full-text tables have lost their rows: BM25 finds nothing."
+            text = "The BM25 index has lost its rows: BM25 finds nothing."
             yield "full-text-missing", f"{text} {IndexDamaged.repair}"
 
     def generation(self) -> int:

@@ -147,7 +147,7 @@ def check_tables(snap: Snapshot, out: Outcome) -> None:
         text = "Tables of the index are missing: " + ", ".join(missing) + "."
         out.add("tables-missing", "error", text, repair=REBUILD)
     elif full_text:
-        text = "Full-text tables are missing: " + ", ".join(full_text) + "."
+        text = "Tables of the BM25 index are missing: " + ", ".join(full_text) + "."
         out.add("full-text-tables", "error", text, repair=FIX)
 
 

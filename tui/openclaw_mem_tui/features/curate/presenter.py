@@ -231,7 +231,9 @@ class CuratePresenter(Presenter[CurateState]):
         def work(memory: Memory) -> str:
             editor = self._opened(memory).editor
             undone = [editor.undo(number) for number in self._last(memory)]
-            return " and ".join(f"{one.path} +{one.added} -{one.removed}" for one in undone)
+            return " and ".join(
+                f"{one.path} +{one.added} -{fmt.count(one.removed, 'line')}" for one in undone
+            )
 
         said = await self._do(work)
         if said:

@@ -3,10 +3,9 @@ selected one: evidence, change and effect, or the text with its cut line."""
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import BUDGET_LINES, masked_diff, never_shown
+from openclaw_mem_engine.api import BUDGET_LINES, BUDGET_SEVERITY, masked_diff, never_shown
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.curate.presenter import REJECTED, CurateState
 from openclaw_mem_tui.render import format as fmt
@@ -40,6 +39,8 @@ KINDS = {
     "hidden": ("i", "dim", "h", "text that can never appear in a search result"),
 }
 _KIND, _SEARCHES = 12, 9
+#: Of what exceeds the budget, as in the list of the doctor.
+_OVER_BUDGET = fmt.SEVERITIES[BUDGET_SEVERITY][1]
 #: Most cells past the mark of a gauge.
 _OVER = 4
 #: Lines of MEMORY.md and of a change that are drawn.
@@ -50,7 +51,7 @@ _MOST_LINES = 3_000
 
 
 def facts(state: CurateState, cells: int, *, brief: bool = False) -> list[Line]:
-    """The budget of MEMORY.md, and how much there is to curate; ``brief``: that is in the status line."""
+    """The budget of MEMORY.md, and the agent's searches; ``brief``: they are in the status line."""
     material = state.material
     if material is None:
         said = " The notes are being read." if state.reading else " The notes could not be read."
@@ -62,16 +63,13 @@ def facts(state: CurateState, cells: int, *, brief: bool = False) -> list[Line]:
         first = line((f" There is no MEMORY.md yet: {key('remember')} writes its first entry.", "warn"))
     else:
         head = line((f" {fmt.inert(budget.path)}", "strong"))
-        cut = line((f"  cut after line {budget.cut_after:,}" if budget.cut_after else "", "bad"))
+        cut = line((f"  cut after line {budget.cut_after:,}" if budget.cut_after else "", _OVER_BUDGET))
         gauges = (budget.lines, BUDGET_LINES, "lines"), (budget.characters, budget.limit, "characters")
         sizes = (24, 16, 12, 8, 0)
         lines = [(*head, *(s for one in gauges for s in _gauge(*one, bars)), *cut) for bars in sizes]
         first = next((made for made in lines if width(made) < cells), lines[-1])
-    share = material.hidden_share
+    share, second = material.hidden_share, f" {material.searches_sentence}"
     hidden = f" · {never_shown(share, 'MEMORY.md')}" if share else ""
-    count = fmt.count(len(state.found), "proposal")
-    shown = f" ({state.group})" if state.group else ""
-    second = f" {count}{shown} · {_counts(state)}"
     second += hidden if fmt.width_of(second + hidden) <= cells else ""
     lines = [first] if brief else [first, line((fmt.crop(second, cells), "dim"))]
     for note in material.unread[:2]:
@@ -83,30 +81,24 @@ def _gauge(number: int, limit: int, unit: str, bars: int) -> Line:
     """How much of a limit is used: ``bars`` cells are all of it, what is over is past its mark. Without
     cells the number alone."""
     over = number > limit
-    said = line((f"   {unit} ", "dim"), (f"{number:,}/{limit:,}", "bad strong" if over else ""))
+    said = line((f"   {unit} ", "dim"), (f"{number:,}/{limit:,}", f"{_OVER_BUDGET} strong" if over else ""))
     if not bars:
         return said
     used = max(number > 0, min(bars, round(number / limit * bars)))
     past = max(over, min(_OVER, round((number - limit) / limit * bars)))
-    empty, mark = ("─" * (bars - used), "faint"), ("┃", "bad" if over else "dim")
-    return (*said, *line((" " + "━" * used, "sum"), empty, mark, ("━" * past, "bad")))
-
-
-def _counts(state: CurateState) -> str:
-    """``87 notes · 2 agent searches, last 2026-03-25``"""
-    searches = state.material.searches_sentence if state.material is not None else ""
-    return fmt.join((fmt.count(len(state.files), "note"), searches))
+    empty, mark = ("─" * (bars - used), "faint"), ("┃", _OVER_BUDGET if over else "dim")
+    return (*said, *line((" " + "━" * used, "sum"), empty, mark, ("━" * past, _OVER_BUDGET)))
 
 
 def status(state: CurateState, position: str, cells: int, *, counted: bool = False, failed: str = "") -> Line:
     """What went wrong, was said last, or runs; else the ``position`` in the list, and where it is ``counted``
-    here how much there is."""
+    here the agent's searches."""
     if state.trouble:
         return brief(line((f" ✗ {fmt.message(state.trouble)}", "bad")), cells)
     measuring = "measuring the effect on a copy …" if state.measuring else ""
     runs = "reading notes …" if state.reading else measuring
     said = fmt.join([state.said, runs])
-    there = f"{_counts(state)} " if counted and not said and state.material is not None else ""
+    there = f"{state.material.searches_sentence} " if counted and not said and state.material else ""
     shown = reported(said or position, failed, Span(" "), "dim")
     room = cells - fmt.width_of(there)
     return (*brief(shown, room), Span(there, "dim")) if width(shown) < room else brief(shown, cells)
@@ -127,10 +119,10 @@ def candidate_row(candidate: NoteCandidate, cells: int, selected: bool) -> list[
     return wrapped(row, cells - 1, 5 + _KIND)
 
 
-def file_row(file: FileUse, cells: int, selected: bool) -> Line:
-    """Path, size, date, whether it decays, and how many searches returned it."""
-    day = file.day or time.strftime("%Y-%m-%d", time.localtime(file.modified))
-    end = _columns(fmt.bytes_of(file.bytes), day, "decays" if file.day else "evergreen", cells)
+def file_row(now: float, file: FileUse, cells: int, selected: bool) -> Line:
+    """Path, size, time of its last change, whether it decays, and how many searches returned it."""
+    modified = fmt.day(file.modified, now)
+    end = _columns(fmt.bytes_of(file.bytes), modified, "decays" if file.day else "evergreen", cells)
     path = max(6, cells - 3 - fmt.width_of(end) - _SEARCHES)
     found = (f"{file.searches:,}", "") if file.searches else ("·", "faint")
     return line(
@@ -141,15 +133,15 @@ def file_row(file: FileUse, cells: int, selected: bool) -> Line:
     )
 
 
-def _columns(size: str, day: str, decay: str, cells: int) -> str:
+def _columns(size: str, modified: str, decay: str, cells: int) -> str:
     """What is between the path and the searches, as far as there is room; the details say all of it."""
-    day = f"  {fmt.left(day, 10)}" if cells >= 50 else ""
-    return f" {fmt.right(size, 8)}{day}" + (f"  {fmt.left(decay, 9)}" if cells >= 66 else "")
+    modified = f"  {fmt.right(modified, 10)}" if cells >= 50 else ""
+    return f" {fmt.right(size, 8)}{modified}" + (f"  {fmt.left(decay, 9)}" if cells >= 66 else "")
 
 
 def file_head(cells: int) -> Line:
     """Titles of the columns of ``file_row``."""
-    end = _columns("size", "date", "decay", cells)
+    end = _columns("size", "modified", "decay", cells)
     path = max(6, cells - 3 - fmt.width_of(end) - _SEARCHES)
     titles = f"  {fmt.left('file', path)}{end}{fmt.right('searches', _SEARCHES)}"
     return line((fmt.crop(titles, cells), "dim"))
@@ -181,7 +173,7 @@ def budget_after(after: Budget) -> list[tuple[str, str]]:
     """The size of MEMORY.md after a change, in words; what exceeds its limit is marked."""
     lines = f"{after.lines:,} lines ({BUDGET_LINES} advised)"
     size = f"{after.characters:,} of {after.limit:,} characters"
-    over, within = "bad", "good"
+    over, within = _OVER_BUDGET, "good"
     return [
         ("then has ", "dim"),
         (lines, over if after.lines > BUDGET_LINES else within),
@@ -222,7 +214,7 @@ def file_detail(state: CurateState, file: FileUse | None, cells: int) -> list[Li
     details = Details(cells)
     say = details.say
     say("path", (fmt.inert(file.path), "strong"), f"  {fmt.bytes_of(file.bytes)}")
-    say("changed", fmt.clock(file.modified, state.at))
+    say("modified", fmt.clock(file.modified, state.at))
     if file.day:
         say("decay", f"a daily log of {file.day}: temporal decay counts from there")
     else:
@@ -255,9 +247,9 @@ def _cut_lines(state: CurateState, cells: int) -> list[Line]:
             made.append((head, *row))
             head = Span(" " * 6)
         if number == budget.cut_after:
-            made.append(_rule("truncated: the agent gets only the last part", "bad", cells))
+            made.append(_rule("truncated: the agent gets only the last part", _OVER_BUDGET, cells))
         if number == BUDGET_LINES and len(texts) > number:
-            made.append(_rule(f"{number} lines: the rest is over the budget", "warn", cells))
+            made.append(_rule(f"{number} lines: the rest is over the budget", _OVER_BUDGET, cells))
     if len(texts) > _MOST_LINES:
         made.append(line((f"… {len(texts) - _MOST_LINES:,} more lines", "dim")))
     return made

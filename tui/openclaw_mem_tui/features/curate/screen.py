@@ -43,7 +43,7 @@ READING: Reading = (
     ("MRR", "mean of 1 / rank of the first judged answer"),
 )
 _CANDIDATES = "Each proposal is a change of notes. Nothing is written without confirmation."
-_FILES = "The notes with size, date, decay, and the number of the agent's searches that returned them."
+_FILES = "The notes with size, last change, decay, and the number of the agent's searches that returned them."
 #: Seconds of quiet before an effect is measured.
 _QUIET_S = 0.25
 
@@ -96,7 +96,7 @@ class CurateScreen(ListScreen[CuratePresenter]):
             self._proposes = bool(state.found)
             if not self.narrow:  # one column has only one list, which says why there is no proposal
                 self.go_to(self.candidates if state.found else self.files)
-        self.fill(self.files, "notes", state.files, render.file_row, head=render.file_head)
+        self.fill(self.files, "notes", state.files, partial(render.file_row, state.at), head=render.file_head)
         self.label(self.candidates, subtitle=key_hint("which", f"kinds: {state.group or 'all'}"))
         self.label(self.files, subtitle="order: MEMORY.md, searches, path")
         self.draw_selected()

@@ -26,7 +26,7 @@ READING: Reading = (
     ("┊", "a line that can never appear whole in a search result"),
     ("tokens", "estimated size, by which the file is split"),
     ("overlap", "tokens repeated from the previous chunk"),
-    ("keyword", "BM25 can find it"),
+    ("BM25", "keyword search can find it"),
     ("vector", "its text has an embedding"),
 )
 
@@ -36,7 +36,7 @@ class ChunksScreen(WorkbenchScreen):
     when the index has changed."""
 
     WHERE, reading = "chunks", READING
-    OF_CONFIGURED = True
+    OF_CONFIGURED, NAMES_SCROLL = True, True
     TITLE = "chunks"
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("chunks")  # type: ignore[assignment]

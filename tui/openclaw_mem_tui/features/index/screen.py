@@ -16,7 +16,6 @@ from openclaw_mem_tui.features.index.presenter import CHECKING, REPAIRING, Index
 from openclaw_mem_tui.features.index.render import doctor, files, summary
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
-from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import confirm
@@ -41,7 +40,6 @@ READING: Reading = (
     ("= ≠", "built with the current settings; with other settings"),
     ("✗ ! i", "error, warning, information of the doctor"),
     ("✓", "a check without findings"),
-    ("generation", "number that grows with every change of the index"),
 )
 #: Actions that are about the file under the cursor.
 _OF_FILES = {"order", "edit"}
@@ -119,15 +117,14 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self.files.show_rows(state.files, row, words, files.header)
         unchecked = activity.phase == "failed" and not state.findings
         around = doctor.around_nothing if unchecked else None
-        self.doctor.show_wrapped(state.findings, doctor.item_rows, around)
+        made = len(state.report.checks) if state.report is not None else 0
+        self.doctor.show_wrapped(state.findings, partial(doctor.item_rows, made), around)
         self.events.show_wrapped(state.events, partial(files.event_row, state))
         asked, shown = self.search.service.backend, self.search.service.configured_backend
         other = f" · index of {shown}, as configured; {asked} answers" * (asked != shown)
-        opens = key_hint("chunks", "chunks") * self.search.service.draws_chunks
-        hints = fmt.join((key_hint("order", f"order: {state.order}"), opens)) if state.files else ""
-        self.label(self.files, markup(files.title(state) + other), hints)
-        again = f" · {key_hint('examine', 'check')}" * self.presenter.examines
-        self.label(self.doctor, doctor.title(state, damaged), markup(doctor.subtitle(state)) + again)
+        hint = key_hint("order", f"order: {state.order}") if state.files else ""
+        self.label(self.files, markup(files.title(state) + other), hint)
+        self.label(self.doctor, doctor.title(state, damaged), markup(doctor.subtitle(state)))
         self.label(self.events, f"events · {len(state.events):,}" if state.events else "events")
         self.draw_selected()
         self._draw_status()
@@ -140,8 +137,6 @@ class IndexScreen(ListScreen[IndexPresenter]):
         if self.at is self.doctor:
             kinds = {Check: "check", tuple: "checks passed"}
             name = kinds.get(type(item), "finding")
-            if isinstance(item, Finding):
-                name = fmt.join((name, markup(item.code)))
             drawer = partial(doctor.item_detail, item)
         elif self.at is self.events:
             name, drawer = "event", partial(files.event_detail, item, state)

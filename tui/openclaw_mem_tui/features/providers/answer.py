@@ -13,7 +13,7 @@ from openclaw_mem_tui.features.search.render.hits import best_line, path_spans
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, Span, fit, line, spread, width, wrapped
-from openclaw_mem_tui.render.status import reason
+from openclaw_mem_tui.render.status import reason, took
 from openclaw_mem_tui.render.terms import Marker
 
 if TYPE_CHECKING:
@@ -54,10 +54,11 @@ def last_query(view: View, rows: int, cells: int) -> list[Line]:
             wrapped(line((_more_without_cut(view), "dim")), cells - 1) if _more_without_cut(view) else ()
         )
     role = "warn" if pool.fallback is not None else ""
-    say("answered", (fmt.inert(answered_by(pool)), role))
+    say("searched", (fmt.inert(answered_by(pool)), role))
     if view.pool_faults and view.other_pool is not None:
         say("baseline", fmt.inert(answered_by(view.other_pool)))
-    why = reason(pool) or _warnings(view)
+    # With many rows, the pane beside it says why a provider is paused.
+    why = _warnings(view) if pool.fallback is None else "" if rows else reason(pool)
     if why:
         say("why", fmt.message(why))
     texts = view if rows >= (_TEXTS if seen is None else _TEXTS_COMPARED) else None
@@ -68,11 +69,9 @@ def last_query(view: View, rows: int, cells: int) -> list[Line]:
         first = ("returned", returned) if rows else ("new", seen.new)
         for label, hits in (first, ("lost", seen.lost)):
             made.extend(_hits(label, hits, view.baseline if rows else None, texts, cells))
-    if pool.timings and rows:
-        steps = (
-            f"{name} {fmt.milliseconds(spent).removesuffix(' ms')}" for name, spent in pool.timings.items()
-        )
-        say("took", f"{fmt.join(steps)} ms")
+    if rows:
+        whole = took(view)
+        say("took", *(whole if width(whole) <= cells - _LABEL - 2 else took(view, steps=False)))
     if not view.pool_faults:
         made.extend(
             wrapped(

@@ -148,7 +148,7 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
     else:
         say("vectors", (embedded, "warn"), ("; r in the search lab embeds the rest", "dim"))
     if link.last_ok is not None:
-        say("answered", f"last at {fmt.clock(link.last_ok, chain.at, True)}")  # one in a minute
+        say("last used", fmt.clock(link.last_ok, chain.at, True))  # one in a minute
     if link.role == "primary":
         say("fallback", *_fallbacks(chain))
         say("", *_last_fallback(chain))
@@ -251,9 +251,7 @@ def title(group: Sequence[ProviderState]) -> str:
 
 
 def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Line:
-    """What runs, or what has just happened; the active provider at the right."""
-    active = next((link for link in chain.links if link.state == "serving"), None)
-    end = line((f"{name_of(active)} active ", "dim")) if active is not None else ()
+    """What runs, or what has just happened."""
     if chain.trouble or activity.phase == "failed":
         return brief(line((" ✗ ", "bad"), fmt.message(chain.trouble or activity.trouble)), cells)
     if chain.probing:
@@ -270,15 +268,14 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
         if view.shown_faults:
             asked = bool(view.query.strip())
             then = "compares with the baseline" if asked else "asks for a query, which is searched with it"
-            faults = ", ".join(sorted(view.shown_faults))
-            trouble = summary = f"simulated: {faults}; {key('compare')} {then}"
+            trouble = summary = f"{key('compare')} {then}"
         # The sign is the state, whatever the last message is; but that of a probe that failed is its own.
         message = (fmt.inert(chain.said), "") if chain.said else (summary, "dim")
         mark = (
             (" ✗ ", "bad") if chain.said in chain.probed.values() else (" ● ", "warn" if trouble else "good")
         )
         start = line(mark, message)
-    return spread(start, end, cells) if width(start) + width(end) < cells else brief(start, cells)
+    return brief(start, cells)
 
 
 # -- simulated faults --------------------------------------------------------------------------------------

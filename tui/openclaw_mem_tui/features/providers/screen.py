@@ -17,10 +17,8 @@ from openclaw_mem_tui.features.providers.presenter import ChainState, ProvidersP
 from openclaw_mem_tui.features.search.actions import take_step
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
-from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.widgets.edges import KeyBar
-from openclaw_mem_tui.widgets.frames import key_hint
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
 
@@ -112,18 +110,18 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
             self._pointed = len(state.links)
             wanted = ("backend", "primary")
             self.chain.point_at(next((row for row in rows if row[0].role in wanted), ()))
-        other = (f" · {key_hint('next_list', name)}" * self.narrow for name in ("faults", "providers"))
-        self.label(self.chain, "providers", key_hint("probe", "probe") + next(other))
-        clears = key_hint("clear_faults", "reset all") if view.shown_faults else ""
-        faults = fmt.join((key_hint("toggle_fault", "on/off"), clears))
-        self.label(self.faults, "simulated faults", faults + next(other))
+        self.label(self.chain, "providers")
+        self.label(self.faults, "simulated faults")
         self.draw_selected()
         self.query_one("#status", Pane).show(lambda cells: [render.status(state, view, activity, cells)])
+
+    def idle_keys(self) -> frozenset[str]:
+        return frozenset() if self.at is self.faults else frozenset({"toggle_fault"})
 
     def draw_keys(self) -> None:
         super().draw_keys()
         bar = self.query_one(KeyBar)
-        bar.rename("" if self.at is self.faults else "faults", "toggle_fault")
+        bar.rename("providers" if self.at is self.faults else "faults", "next_list")
         bar.rename("" if self.search.view.query.strip() else "lab", "compare")
 
     def draw_selected(self) -> None:
@@ -133,9 +131,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
 
     def mark_more(self) -> None:
         super().mark_more()
-        does = "compare in the lab" if not self.low else "compare"  # the edge has the title too
-        compare = key_hint("compare", does) if self.search.view.query.strip() else ""
-        self.label(self.last, subtitle=fmt.join((self.more(self.last), compare)))
+        self.label(self.last, subtitle=self.more(self.last))
 
     def action_toggle_fault(self) -> None:
         """Simulate the fault under the cursor, or stop; the last query is answered again. From the other list

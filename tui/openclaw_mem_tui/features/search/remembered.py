@@ -100,9 +100,7 @@ def continued(view: View, remembered: Remembered) -> tuple[View, str]:
     and on which screen that session ended; "" when nothing does. A session begins in the lab: on another
     screen a query that is typed at once would be keys."""
     knobs = changed(view, remembered.knobs) if view.knobs == view.defaults else view.knobs
-    said = (
-        [f"“{fmt.crop(fmt.inert(view.query), 40)}”"] if view.query and view.query == remembered.query else []
-    )
+    said = ["the query"] if view.query and view.query == remembered.query else []
     if many := len(knobs.changed_names(view.defaults)):
         said.append(f"{fmt.count(many, 'knob')} changed")
     pin = view.last_pin

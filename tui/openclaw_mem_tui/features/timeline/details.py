@@ -8,7 +8,7 @@ from itertools import takewhile
 from openclaw_mem_engine.api import FileDay, Moment, Session, Write
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.timeline.presenter import TimelineState
-from openclaw_mem_tui.features.timeline.render import mark_of
+from openclaw_mem_tui.features.timeline.render import NO_REPLY, mark_of
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, diff_lines, hanging, line, wrapped
 
@@ -35,7 +35,7 @@ def moment_detail(state: TimelineState, moment: Moment | None, cells: int) -> li
     if moment.kind == "search":
         say("query", (fmt.inert(moment.query), "strong"), ("  enter searches it again in the lab", "dim"))
     if not moment.is_missed:
-        say("what", fmt.message(moment.text))
+        say("what", fmt.message(moment.text.removeprefix(NO_REPLY)))
     if moment.why:
         say("why", fmt.message(moment.why))
     if moment.is_missed:
@@ -44,9 +44,11 @@ def moment_detail(state: TimelineState, moment: Moment | None, cells: int) -> li
         _say_kept(details, state, moment, session)
     if moment.tokens is not None:
         after = f" → {moment.tokens_after:,}" if moment.tokens_after is not None else ""
+        unknown = moment.kind == "compaction" and not after
         threshold = session.flush_threshold if session is not None else 0
         limit = f" (threshold {threshold:,})" if threshold > 0 else ""
-        say("tokens", f"{moment.tokens:,}{after}", (limit, "dim"))
+        last = "; not known after it: no response follows" if unknown else ""
+        say("tokens", f"{moment.tokens:,}{after}", (f"{limit}{last}", "dim"))
     if moment.session:
         name = session.name if session is not None else moment.session
         where = f", line {moment.line:,} of its transcript" if moment.line else ""
@@ -70,9 +72,9 @@ def _say_kept(details: Details, state: TimelineState, moment: Moment, session: S
         writes = [] if other.kind == "compaction" else [*writes, *made]
     for number, (at, write) in enumerate(writes):
         when = f" at {fmt.clock(at, state.at, True)}"
-        details.say("" if number else "written", fmt.inert(write.text), (when, "dim"))
+        details.say("" if number else "before it", ("wrote ", "dim"), fmt.inert(write.text), (when, "dim"))
     if not writes:
-        details.say("written", ("no write in this transcript since the previous compaction", "dim"))
+        details.say("before it", ("no write in this transcript since the previous compaction", "dim"))
     change = state.change if state.shown == moment else None
     if change is None:
         details.say("summary", ("is being read …", "dim"))

@@ -1,17 +1,16 @@
-"""The timeline as lines: the chart of a session, and one row each for sessions, events and files by day."""
+"""The timeline as lines: one row each for sessions, events and files by day."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from openclaw_mem_engine.api import FileDay, Moment, Session, sparkline
-from openclaw_mem_tui.features.timeline.presenter import TimelineState, window
+from openclaw_mem_tui.features.timeline.presenter import TimelineState
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, brief, fit, line, reported, spread, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, brief, fit, line, reported, wrapped
 
-_EIGHTHS = " ▁▂▃▄▅▆▇█"
 #: Mark, words and role by kind, or by kind and state; never distinguished by colour alone.
 _MARKS: dict[str, tuple[str, str, str]] = {
     "flush": ("●", "flush", "good"),
@@ -35,11 +34,11 @@ _MARKS: dict[str, tuple[str, str, str]] = {
 #: highest is for what is above the flush threshold alone.
 _BARS = "▁▂▃▄▅▆"
 PAST = _BARS[-1]
-#: The weight of events that share a column of the chart, the weightiest last.
-_RANK = ("dim", "", "good", "warn", "bad")
 _KIND, _PEAK, _MISSED = 11, 6, 7
 #: A session's first and last day, and the blank after them.
 _DAYS = 19
+#: Before what happened, where the word for the event says so.
+NO_REPLY = "NO_REPLY, "
 #: Phrases of what happened end before these; a row has as many whole ones as there is room for.
 _ENDS = re.compile(r"[,;:] | \(")
 
@@ -60,13 +59,13 @@ def thousands(tokens: int) -> str:
 
 
 def facts(state: TimelineState, cells: int) -> list[Line]:
-    """How much there is."""
+    """How many flushes did not run."""
     whole = state.whole
     if whole is None:
         return [line(("Transcripts and the event log are being read.", "dim"))]
     missed = fmt.count(state.missed, "missed flush", "missed flushes")
     first = line(
-        f" {fmt.count(len(whole.sessions), 'session')} · {fmt.count(len(whole.moments), 'event')} · ",
+        " ",
         (f"✗ {missed}", "bad strong") if state.missed else (f"● {missed}", "good"),
         (" (compacted without a flush before it)" if state.missed and cells >= 90 else "", "dim"),
         *line((" · ", ""), (f"! {state.skipped:,} skipped", "warn")) * (state.skipped > 0),
@@ -85,115 +84,6 @@ def status(state: TimelineState, position: str, cells: int, failed: str = "") ->
         return brief(line((f" ✗ {fmt.message(state.trouble)}", "bad")), cells)
     said = state.said or ("reading transcripts …" if state.reading else position)
     return brief(reported(said, failed, Span(" "), "dim"), cells)
-
-
-# -- the chart --------------------------------------------------------------------------------------------
-
-
-def chart_title(session: Session | None, of_event: bool) -> str:
-    """Whose curve it is, ``of_event``: that of the selected event; else with its peak."""
-    if session is None:
-        return "tokens"
-    if of_event:
-        return fmt.join(("tokens", f"event's session: {fmt.crop(fmt.inert(session.name), 22)}"))
-    peak = f"peak {session.curve.peak:,}" if session.curve.times else ""
-    return fmt.join(("tokens", fmt.crop(fmt.inert(session.name), 22), peak))
-
-
-def chart(
-    state: TimelineState, moment: Moment | None, session: Session | None, rows: int, cells: int
-) -> list[Line]:
-    """The token curve against the flush threshold, the events below it, and the ends of the axis."""
-    start, end = window(state, moment, session)
-    gutter = 6 if cells >= 40 else 0
-    width = max(1, cells - gutter - 1)
-    made: list[Line] = []
-    if session is not None and session.curve.times:
-        made = _bars(session, start, end, rows, width, gutter)
-    else:
-        none = "This event has no session." if moment is not None else "No session is selected."
-        text = "This session has no responses." if session is not None else none
-        made = [line((f"{' ' * gutter}{fmt.crop(text, width)}", "dim")), *[()] * (rows - 1)]
-    shown = session.moments if session is not None else state.moments
-    made.append((Span(" " * gutter), *_marks(shown, moment, start, end, width)))
-    form = "%m-%d %H:%M" if width < 50 else "%Y-%m-%d %H:%M"
-    ends = [time.strftime(form, time.localtime(at)) for at in (start, end)]
-    made.append(spread([Span(f"{' ' * gutter}{ends[0]}", "faint")], [Span(f"{ends[1]} ", "faint")], cells))
-    return made
-
-
-def _bars(session: Session, start: float, end: float, rows: int, width: int, gutter: int) -> list[Line]:
-    """Bars of an eighth of a row each on a linear scale, with the flush threshold in between. Those
-    above it have a colour, and another one where a compaction missed its flush."""
-    counts = session.curve.columns(start, end, width)
-    limit = session.flush_threshold
-    top, at_line = _scale(limit, session.curve.peak, rows)
-    unit, middle = rows * 8 / top, (rows - 1 - at_line) * 8 + 4
-    levels = [0 if count is None else max(1, round(count * unit)) for count in counts]
-    if limit > 0:  # a count next to the threshold is not rounded to the other side of it
-        known = zip(counts, levels, strict=True)
-        levels = [max(n, middle + 1) if (count or 0) >= limit else min(n, middle) for count, n in known]
-    within = (one for one in session.moments if one.is_missed and start <= one.at <= end)
-    missed = {_column(one, start, end, width) for one in within}
-    made = []
-    for row in range(rows):
-        base = (rows - 1 - row) * 8
-        label = thousands(limit) if row == at_line else thousands(top) if row == 0 else ""
-        spans = [
-            Span(fmt.right(label, gutter - 1) + " " if gutter else "", "warn" if row == at_line else "faint")
-        ]
-        for column, (count, level) in enumerate(zip(counts, levels, strict=True)):
-            eighths = max(0, min(8, level - base))
-            if not eighths:
-                char, role = ("┄", "warn") if row == at_line else (" ", "")
-            else:
-                over = count is not None and 0 < limit <= count
-                char, role = _EIGHTHS[eighths], ("bad" if column in missed else "warn") if over else "dim"
-            if spans[-1].role == role and len(spans) > 1:
-                spans[-1] = Span(spans[-1].text + char, role)
-            else:
-                spans.append(Span(char, role))
-        made.append(tuple(spans))
-    return made
-
-
-def _scale(limit: int, peak: int, rows: int) -> tuple[int, int]:
-    """The count at the upper edge of the chart, at least the peak, and the row in whose middle is the line of
-    the flush threshold; -1 without one."""
-    if limit <= 0:
-        return max(peak, 1), -1
-    tops = (round(limit * rows * 8 / ((rows - 1 - row) * 8 + 4)) for row in range(rows))
-    fitting = ((top, row) for row, top in enumerate(tops) if top >= peak)
-    return next(fitting, (peak, rows - 1))
-
-
-def _column(moment: Moment, start: float, end: float, width: int) -> int:
-    return min(width - 1, int((moment.at - start) / (end - start) * width))
-
-
-def _marks(
-    moments: Sequence[Moment], selected: Moment | None, start: float, end: float, width: int
-) -> list[Span]:
-    """The marks of the events at their times; that of the selected one is underlined. Of several in a column
-    a compaction is drawn, below the fall of the curve, else the weightiest; one of the others beside it."""
-
-    def weight(moment: Moment) -> tuple[bool, bool, int]:
-        return moment.kind == "compaction", moment is selected, _RANK.index(mark_of(moment)[2])
-
-    drawn: dict[int, Moment] = {}
-    within = (moment for moment in moments if start <= moment.at <= end)
-    for moment in sorted(within, key=weight, reverse=True):
-        column = _column(moment, start, end, width)
-        if (other := drawn.get(column)) is not None:
-            column += 1 if moment.at > other.at else -1
-        if 0 <= column < width:
-            drawn.setdefault(column, moment)
-    spans, at = [], 0
-    for column, moment in sorted(drawn.items()):
-        mark, _, role = mark_of(moment)
-        spans += [Span(" " * (column - at)), Span(mark, f"{role} match" if moment is selected else role)]
-        at = column + 1
-    return spans
 
 
 # -- rows -------------------------------------------------------------------------------------------------
@@ -267,18 +157,21 @@ def _days(session: Session, year: int) -> str:
 
 
 def _in_row(moment: Moment, cells: int) -> str:
-    """What happened, without what the column of the kind says, with shortened paths, in whole phrases; a
-    query is cut anywhere."""
-    whole = fmt.inert(moment.summary.removeprefix("wrote "))
-    for path in {fmt.inert(write.path) for write in moment.writes}:
-        room = fmt.width_of(path) - max(0, fmt.width_of(whole) - cells)
-        whole = whole.replace(path, fmt.path(path, max(room, fmt.width_of(path.rpartition("/")[2]) + 2)))
-    if fmt.width_of(whole) <= cells:
-        return whole
-    if moment.kind == "search":
+    """What happened, without what the column of the kind says, in as many whole phrases as there is room for
+    with shortened paths; a query is cut anywhere."""
+    whole = fmt.inert(moment.summary.removeprefix("wrote ").removeprefix(NO_REPLY))
+    if moment.kind == "search" and fmt.width_of(whole) > cells:
         return fmt.crop(fmt.inert(moment.query), cells)
-    phrases = (whole[: end.start()] for end in _ENDS.finditer(whole))
-    return max((p for p in phrases if fmt.width_of(p) <= cells), key=len, default=fmt.crop(whole, cells))
+    paths = {fmt.inert(write.path) for write in moment.writes}
+    shown = whole
+    for end in (len(whole), *reversed([found.start() for found in _ENDS.finditer(whole)])):
+        shown = whole[:end]
+        for path in paths:
+            room = fmt.width_of(path) - max(0, fmt.width_of(shown) - cells)
+            shown = shown.replace(path, fmt.path(path, max(room, fmt.width_of(path.rpartition("/")[2]) + 2)))
+        if fmt.width_of(shown) <= cells:
+            break
+    return fmt.crop(shown, cells)
 
 
 def moment_row(moment: Moment, cells: int, selected: bool, names: Mapping[str, str], year: int) -> Line:
@@ -318,13 +211,10 @@ def day_head(cells: int) -> Line:
 
 
 def day_row(row: FileDay, cells: int, selected: bool) -> Line:
-    """Day, file, and lines added and removed."""
-    removed = f" −{row.removed:,}" if row.removed else ""
-    change = (
-        f"+{row.added:,}{removed} line{'s' * (row.added + row.removed != 1)}"
-        if row.added or row.removed
-        else fmt.count(row.writes, "write")
-    )
+    """Day, file, and lines written and removed."""
+    removed = f", {row.removed:,} removed" if row.removed else ""
+    known = row.added or row.removed
+    change = f"{fmt.count(row.added, 'line')}{removed}" if known else fmt.count(row.writes, "write")
     path = max(4, cells - 14 - len(change) - 2)
     return line(
         ("▌ " if selected else "  ", "accent"),

@@ -12,8 +12,8 @@ from textual.containers import Container, Vertical
 from openclaw_mem_engine.api import FileDay, Moment, Session
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
+from openclaw_mem_tui.features.timeline import chart as charts
 from openclaw_mem_tui.features.timeline import details, render
-from openclaw_mem_tui.features.timeline.legend import legend
 from openclaw_mem_tui.features.timeline.presenter import GROUPS, TimelinePresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
@@ -38,12 +38,13 @@ READING: Reading = (
     ("! skipped", "was due and did not run; the details show the reason"),
     ("▼", "a compaction; ✗ MISSED: without a flush before it"),
     ("◆ + ?", "snapshot, write, the agent's own search"),
+    ("→ ?", "tokens after the compaction are not known: no response follows"),
     ("~", "estimated from the length of the transcript"),
     ("2025-12-10", "a day of another year than the newest event; the details have the time"),
 )
 _SESSIONS = "The sessions, the latest first, each with its tokens against the flush threshold."
 _EVENTS = "What happened, the newest first."
-_DAYS = "Memory files by day, with the lines that were added and removed."
+_DAYS = "Memory files by day, with the lines that were written and removed."
 #: With fewer lines one column has no room for chart and details both; up to the other, for a small chart.
 _LOW, _SLIM = 20, 22
 #: Seconds of quiet before a difference is read.
@@ -138,17 +139,17 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
             kind, drawer = "file", partial(details.day_detail, state, self.days.selected)
         if not self.show_detail(shown, kind, drawer):
             return
-        words = [partial(legend, state, moment, session)] * named
+        words = [partial(charts.legend, state, moment, session)] * named
         chart.show(
             lambda cells: [
-                *render.chart(state, moment, session, rows, cells),
+                *charts.chart(state, moment, session, rows, cells),
                 *(draw(cells) for draw in words),
             ]
         )
         limit = session.flush_threshold if session is not None else 0
         line = f"[$warning]┄[/] flush threshold {limit:,}" if limit > 0 else ""
         zoom = key_hint("zoom", f"zoom: {state.zoom}")
-        self.label(chart, markup(render.chart_title(session, moment is not None)), fmt.join((line, zoom)))
+        self.label(chart, markup(charts.title(session, moment is not None)), fmt.join((line, zoom)))
         write = details.first_write(moment)
         if moment is not None and (write is not None or moment.kind == "compaction"):
             self.run_in(partial(self.presenter.read_change, moment, write, _QUIET_S), "change")

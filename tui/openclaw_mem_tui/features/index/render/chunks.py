@@ -52,7 +52,7 @@ def summary(anatomy: Anatomy, cells: int) -> list[Line]:
 
 def header(cells: int) -> Line:
     """Titles of the list's columns."""
-    titles = f"  {'#':>4} {'lines':>11} {'tokens':>6} {'overlap':>7}  keyword vector"
+    titles = f"  {'#':>4} {'lines':>11} {'tokens':>6} {'overlap':>7}  BM25    vector"
     return line((fmt.crop(titles, cells), "dim"))
 
 
@@ -129,10 +129,12 @@ def facts(
         texts = [at for at in whole if anatomy.lines[at].text.strip()]
         hidden = sum(at in anatomy.hidden for at in texts)
         if hidden:
-            many = f"{hidden} of {fmt.count(len(texts), 'non-blank line')}, in whole or part"
-            details.say("not shown", (many, "warn"))
+            never = f"{'is' if hidden == 1 else 'are'} never whole in a snippet"
+            details.say(
+                "not sent", (f"{hidden} of {fmt.count(len(texts), 'non-blank line')} {never}", "warn")
+            )
         else:
-            details.say("shown", "every line can be sent whole")
+            details.say("sent", "every line can be whole in a snippet")
     ways = {"BM25": piece.keyword, "vectors": piece.embedded}
     missing = " or ".join(name for name, yes in ways.items() if not yes)
     by = " and ".join(name for name, yes in ways.items() if yes)
@@ -247,7 +249,7 @@ def status(anatomy: Anatomy, chosen: int, cells: int, activity: Activity) -> Lin
     if not pieces:
         return spread(line((" · ", "dim"), ("no chunk", "dim")), (), cells)
     keyword, vector = sum(piece.keyword for piece in pieces), sum(piece.embedded for piece in pieces)
-    found = f"keyword {keyword:,} of {len(pieces):,} · vector {vector:,} of {len(pieces):,} "
+    found = f"BM25 {keyword:,} of {len(pieces):,} · vector {vector:,} of {len(pieces):,} "
     whole = keyword == vector == len(pieces)
     at = f"chunk {chosen + 1:,} of {len(pieces):,} · {fmt.count(pieces[chosen].tokens, 'token')}"
     return spread(line((" ● ", "good"), (at, "dim")), line((found, "dim" if whole else "warn")), cells)

@@ -15,9 +15,6 @@ from openclaw_mem_tui.render.spans import Details, Line, Span, fit, line, width,
 if TYPE_CHECKING:
     from openclaw_mem_tui.features.index.presenter import IndexState
 
-#: Mark and role of each severity: never distinguished by colour alone.
-_SEVERITIES = {"error": ("✗", "bad"), "warning": ("!", "warn"), "info": ("i", "dim")}
-
 
 def action_of(finding: Finding) -> str:
     """The action that repairs it, or shows what it is about; "" when none does."""
@@ -50,18 +47,18 @@ def file_of(finding: Finding, rows: Sequence[FileRow]) -> FileRow | None:
 Item: TypeAlias = Finding | Check | tuple[Check, ...]
 
 
-def item_rows(item: Item, cells: int, selected: bool) -> list[Line]:
-    """One finding with the key that repairs it, one check that failed, or all that passed: two lines at most,
-    one in a wide list; the details have all of it."""
+def item_rows(made: int, item: Item, cells: int, selected: bool) -> list[Line]:
+    """One finding with the key that repairs it, one check that failed, or all that passed of those that were
+    ``made``: two lines at most, one in a wide list; the details have all of it."""
     bar = ("▌ " if selected else "  ", "accent")
     cells -= 1  # the scroll bar touches no text
     if isinstance(item, tuple):
-        return [line(bar, ("✓ ", "good"), f"{fmt.count(len(item), 'check')} passed")]
+        return [line(bar, ("✓ ", "good"), f"{len(item)} of {fmt.count(made, 'check')} found nothing")]
     if isinstance(item, Finding):
-        mark, role = _SEVERITIES[item.severity]
+        mark, role = fmt.SEVERITIES[item.severity]
         text = line(bar, (f"{mark} ", f"strong {role}"), *_short(item))
         return _cut(text, _repair(item), cells)
-    mark, role = _SEVERITIES[item.worst]
+    mark, role = fmt.SEVERITIES[item.worst]
     name = (fmt.inert(item.name), "strong")
     return _cut(line(bar, (f"{mark} ", role), name, (f": {fmt.inert(item.detail)}", "dim")), (), cells)
 
@@ -117,11 +114,11 @@ def item_detail(item: Item | None, cells: int) -> list[Line]:
             )
         return details.lines
     if isinstance(item, Check):
-        mark, role = _SEVERITIES[item.worst]
+        mark, role = fmt.SEVERITIES[item.worst]
         say("check", fmt.inert(item.name), (f" · {mark} {item.worst}", f"strong {role}"))
         say("result", fmt.inert(item.detail))
         return details.lines
-    mark, role = _SEVERITIES[item.severity]
+    mark, role = fmt.SEVERITIES[item.severity]
     say(Span(f"{mark} {item.severity}", f"strong {role}"), fmt.message_here(item.text))
     for at, evidence in enumerate(item.evidence):
         say("" if at else "evidence", (fmt.inert(evidence), "dim"))

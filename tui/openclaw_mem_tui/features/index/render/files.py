@@ -33,11 +33,8 @@ _CHUNKS, _SIZE, _STATE, _TIME = 6, 8, 18, 10
 
 
 def title(state: IndexState) -> str:
-    """Title of the table: how many files there are, and how many of them are excluded."""
-    if state.overview is None:
-        return f"files · {UNKNOWN[0]} {UNKNOWN[1]}" if state.unreadable else "files"
-    out = state.overview.number("refused", "excluded")
-    return f"files · {len(state.files) - out:,}" + (f" + {out:,} excluded" if out else "")
+    """Title of the table, whose size is above it; that nothing is known of an index that cannot be read."""
+    return f"files · {UNKNOWN[0]} {UNKNOWN[1]}" if state.overview is None and state.unreadable else "files"
 
 
 def _columns(cells: int) -> tuple[int, int, int, int]:

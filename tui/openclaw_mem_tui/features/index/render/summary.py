@@ -69,7 +69,7 @@ def _sizes(state: IndexState, overview: Overview) -> Line:
     if fresh.synced_at is not None:
         synced = f"synced {fmt.clock(fresh.synced_at, state.at, True)}"
     total = fmt.megabytes(overview.bytes + overview.log_bytes)
-    return line((fmt.join((total, f"generation {fresh.generation:,}", synced)), "dim"), " ")
+    return line((fmt.join((total, synced)), "dim"), " ")
 
 
 def _held(overview: Overview, unknown: bool) -> Line:
@@ -83,10 +83,12 @@ def _held(overview: Overview, unknown: bool) -> Line:
         return (Span(recorded), Span(" · what can be read is not known", "warn"))
     parts = [Span(fmt.count(counts.files, "file")), Span(f" · {fmt.count(counts.chunks, 'chunk')}")]
     if known:
-        parts.append(Span(f" · {own:,} of {counts.chunks:,} vectors", "" if own >= counts.chunks else "warn"))
+        parts.append(Span(f", {own:,} with vectors", "" if own >= counts.chunks else "warn"))
     for size in overview.spaces:
         if overview.present is None or size.space != overview.present.space:
-            parts.append(Span(f" · {size.vectors:,} of {fmt.inert(size.space.label)}", "dim"))
+            parts.append(
+                Span(f" · {fmt.count(size.vectors, 'vector')} of {fmt.inert(size.space.label)}", "dim")
+            )
     if overview.wanted.chunk_tokens:  # else the index keeps no cache
         parts.append(Span(f" · {fmt.count(counts.cached, 'cached embedding')}", "dim"))
     return tuple(parts)
@@ -116,7 +118,8 @@ def _built(overview: Overview) -> Line:
     if not known.chunk_tokens:
         return line(fmt.join((model, f"whole documents of {fmt.count(len(known.sources), 'collection')}")))
     cut = f"chunk limit {known.chunk_tokens} tokens, overlap {known.chunk_overlap}"
-    return line(fmt.join((model, cut, " + ".join(known.sources))))
+    sources = f"source{'s' * (len(known.sources) != 1)} {' and '.join(known.sources)}"
+    return line(fmt.join((model, cut, sources)))
 
 
 def _agrees(overview: Overview) -> Line:

@@ -1,0 +1,160 @@
+"""The chart of a session: its token curve against the flush threshold, and the marks of its events."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import groupby
+
+from openclaw_mem_engine.api import Moment, Session
+from openclaw_mem_tui.features.timeline.presenter import TimelineState, window
+from openclaw_mem_tui.features.timeline.render import mark_of, thousands
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Line, Span, line, spread
+
+_EIGHTHS = " ▁▂▃▄▅▆▇█"
+#: The weight of events that share a column of the chart, the weightiest last.
+_RANK = ("dim", "", "good", "warn", "bad")
+#: From so many rows of a chart on, one of them is for the peaks.
+_WITH_PEAKS = 4
+
+
+def title(session: Session | None, of_event: bool) -> str:
+    """Whose curve it is, ``of_event``: that of the selected event; else with its peak."""
+    if session is None:
+        return "tokens"
+    if of_event:
+        return fmt.join(("tokens", f"event's session: {fmt.crop(fmt.inert(session.name), 22)}"))
+    peak = f"peak {session.curve.peak:,}" if session.curve.times else ""
+    return fmt.join(("tokens", fmt.crop(fmt.inert(session.name), 22), peak))
+
+
+def chart(
+    state: TimelineState, moment: Moment | None, session: Session | None, rows: int, cells: int
+) -> list[Line]:
+    """The token curve against the flush threshold, the events below it, and the ends of the axis."""
+    start, end = window(state, moment, session)
+    gutter = 6 if cells >= 40 else 0
+    width = max(1, cells - gutter - 1)
+    made: list[Line] = []
+    if session is not None and session.curve.times:
+        made = _bars(session, start, end, rows, width, gutter)
+    else:
+        none = "This event has no session." if moment is not None else "No session is selected."
+        text = "This session has no responses." if session is not None else none
+        made = [line((f"{' ' * gutter}{fmt.crop(text, width)}", "dim")), *[()] * (rows - 1)]
+    shown = session.moments if session is not None else state.moments
+    made.append((Span(" " * gutter), *_marks(shown, moment, start, end, width)))
+    form = "%m-%d %H:%M" if width < 50 else "%Y-%m-%d %H:%M"
+    ends = [time.strftime(form, time.localtime(at)) for at in (start, end)]
+    made.append(spread([Span(f"{' ' * gutter}{ends[0]}", "faint")], [Span(f"{ends[1]} ", "faint")], cells))
+    return made
+
+
+def _bars(session: Session, start: float, end: float, rows: int, width: int, gutter: int) -> list[Line]:
+    """Bars of an eighth of a row each on a linear scale, with the flush threshold in between. Those
+    above it have a colour, and another one where a compaction missed its flush. Above them, where there is
+    room, their peaks."""
+    counts = session.curve.columns(start, end, width)
+    limit = session.flush_threshold
+    peaks = [(Span(" " * gutter), *_peaks(counts, limit))] if rows >= _WITH_PEAKS else []
+    rows -= len(peaks)
+    top, at_line = _scale(limit, session.curve.peak, rows)
+    unit, middle = rows * 8 / top, (rows - 1 - at_line) * 8 + 4
+    levels = [0 if count is None else max(1, round(count * unit)) for count in counts]
+    if limit > 0:  # a count next to the threshold is not rounded to the other side of it
+        known = zip(counts, levels, strict=True)
+        levels = [max(n, middle + 1) if (count or 0) >= limit else min(n, middle) for count, n in known]
+    within = (one for one in session.moments if one.is_missed and start <= one.at <= end)
+    missed = {_column(one, start, end, width) for one in within}
+    made = []
+    for row in range(rows):
+        base = (rows - 1 - row) * 8
+        label = thousands(limit) if row == at_line else thousands(top) if row == 0 else ""
+        spans = [
+            Span(fmt.right(label, gutter - 1) + " " if gutter else "", "warn" if row == at_line else "faint")
+        ]
+        for column, (count, level) in enumerate(zip(counts, levels, strict=True)):
+            eighths = max(0, min(8, level - base))
+            if not eighths:
+                char, role = ("┄", "warn") if row == at_line else (" ", "")
+            else:
+                over = count is not None and 0 < limit <= count
+                char, role = _EIGHTHS[eighths], ("bad" if column in missed else "warn") if over else "dim"
+            if spans[-1].role == role and len(spans) > 1:
+                spans[-1] = Span(spans[-1].text + char, role)
+            else:
+                spans.append(Span(char, role))
+        made.append(tuple(spans))
+    return [*peaks, *made]
+
+
+def _peaks(counts: Sequence[int | None], limit: int) -> list[Span]:
+    """The highest count of each row of bars above the flush threshold, without any that of the highest bar;
+    of two that would touch, the first."""
+    known = [count or 0 for count in counts]
+    least = limit if 0 < limit <= max(known) else max(known)
+    spans, used = list[Span](), 0
+    for above, group in groupby(range(len(known)), key=lambda at: known[at] >= least):
+        top = max(group, key=lambda at: known[at])
+        label = thousands(known[top])
+        at = max(0, min(top - len(label) // 2, len(known) - len(label)))
+        if above and at >= used + bool(used):
+            spans.append(Span(" " * (at - used) + label, "dim"))
+            used = at + len(label)
+    return spans
+
+
+def _scale(limit: int, peak: int, rows: int) -> tuple[int, int]:
+    """The count at the upper edge of the chart, at least the peak, and the row in whose middle is the line of
+    the flush threshold; -1 without one."""
+    if limit <= 0:
+        return max(peak, 1), -1
+    tops = (round(limit * rows * 8 / ((rows - 1 - row) * 8 + 4)) for row in range(rows))
+    fitting = ((top, row) for row, top in enumerate(tops) if top >= peak)
+    return next(fitting, (peak, rows - 1))
+
+
+def _column(moment: Moment, start: float, end: float, width: int) -> int:
+    return min(width - 1, int((moment.at - start) / (end - start) * width))
+
+
+def _marks(
+    moments: Sequence[Moment], selected: Moment | None, start: float, end: float, width: int
+) -> list[Span]:
+    """The marks of the events at their times; that of the selected one is underlined. Of several in a column
+    a compaction is drawn, below the fall of the curve, else the weightiest; one of the others beside it."""
+
+    def weight(moment: Moment) -> tuple[bool, bool, int]:
+        return moment.kind == "compaction", moment is selected, _RANK.index(mark_of(moment)[2])
+
+    drawn: dict[int, Moment] = {}
+    within = (moment for moment in moments if start <= moment.at <= end)
+    for moment in sorted(within, key=weight, reverse=True):
+        column = _column(moment, start, end, width)
+        if (other := drawn.get(column)) is not None:
+            column += 1 if moment.at > other.at else -1
+        if 0 <= column < width:
+            drawn.setdefault(column, moment)
+    spans, at = [], 0
+    for column, moment in sorted(drawn.items()):
+        mark, _, role = mark_of(moment)
+        spans += [Span(" " * (column - at)), Span(mark, f"{role} match" if moment is selected else role)]
+        at = column + 1
+    return spans
+
+
+def legend(state: TimelineState, moment: Moment | None, session: Session | None, cells: int) -> Line:
+    """The marks that the chart has, each with its word, in the order of their first events; as many as there
+    is room for."""
+    start, end = window(state, moment, session)
+    of = session.moments if session is not None else state.moments
+    marks = list(dict.fromkeys(mark_of(one) for one in of if start <= one.at <= end))
+    wide = sum(fmt.width_of(f"{mark} {words}  ") for mark, words, _ in marks)
+    gap, made, used = "  " if wide <= cells else " ", [Span(" ")], 1
+    for mark, words, role in marks:
+        used += fmt.width_of(f"{mark} {words}{gap}")
+        if used > cells:
+            break
+        made += [Span(f"{mark} ", role), Span(f"{words}{gap}", "dim")]
+    return tuple(made)
