@@ -25,6 +25,7 @@ from openclaw_mem_engine.providers.base import (
 )
 from openclaw_mem_engine.providers.base_embedder import (
     DelegatingEmbedder,
+    has_words,
     last_answer,
     other_dims,
     zero_answer,
@@ -189,7 +190,7 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         """Raises BadAnswer for a vector that no search can use. None is good for a model that does not read
         every language, and for a text without words."""
         if vector is None:
-            if self.languages == "any" and any(map(str.isalnum, text)):
+            if self.languages == "any" and has_words(text):
                 raise zero_answer(self)
         elif self.expected_dims not in (None, len(vector)):
             raise BadAnswer(other_dims(self, len(vector), self.expected_dims or 0))
