@@ -252,7 +252,9 @@ class Embedding:
             return
         self._fill_all(self._embedder, label, until, primary=self._built_with.space == self.space)
         if zeros := self._of_zeros.values():
-            text = f"{counted_have(len(zeros), 'chunk')} no vector of {self.space.label}, which returned zeros"
+            text = (
+                f"{counted_have(len(zeros), 'chunk')} no vector of {self.space.label}, which returned zeros"
+            )
             self._note("zero-vector", f"{text}: {first_few(zeros)}. `openclaw-mem index` asks again.")
 
     def _fill_all(self, embedder: GuardedEmbedder, label: str, until: Deadline, *, primary: bool) -> None:
