@@ -421,6 +421,17 @@ def test_texts_that_always_get_zeros_are_asked_for_once_in_a_sync(world: World) 
                 sent.clear()
 
 
+@pytest.mark.parametrize("fallback", ["static", "none"])
+def test_what_finds_text_without_vectors_is_said_truly(world: World, fallback: str) -> None:
+    with running_server(forever=unauthorized()) as server:
+        world.use(server, f'fallback = "{fallback}"')
+        with world.memory() as memory:
+            (note,) = memory.sync().incomplete
+            served = memory.search("bicycle").pool.first("vector")
+    assert ("only BM25 finds" in note.text) == (served is None) == (fallback == "none")
+    assert ("vectors of static-minilm" in note.text) == (served is not None)
+
+
 def test_words_are_found_while_a_provider_hangs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when its query would wait as long: there are no vectors yet to compare it with."""
     monkeypatch.setattr(waiting, "_QUIET_S", 0.0)

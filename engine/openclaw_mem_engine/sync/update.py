@@ -143,14 +143,23 @@ class _Update:
         self.report.notes += dict.fromkeys(embedding.notes)
         if embedding.failure is not None:
             failure = embedding.failure
-            text = f"{failure} Only BM25 finds text without embeddings until embedding works."
-            self._note_failure(failure, text)
         primary_failed = failure is not None and not isinstance(failure, OutOfTime)
         for embedder in beside_of(self.embedders, primary_failed=primary_failed):
             if not self.report.waiting and (self.request.budget_s is None or embedder.lines):
                 self._fill_beside(embedder)
+        if embedding.failure is not None:
+            self._note_failure(embedding.failure, f"{failure} Until embedding works, {self._finding}.")
         if self.report.embedded or self.report.beside:
             self._prune()
+
+    @property
+    def _finding(self) -> str:
+        """What finds text that has no vectors of the primary."""
+        fallback = self.embedders.fallback
+        if fallback is None or self.store.chunks_without_vector(1, space_of(fallback)):
+            return "only BM25 finds text without embeddings"
+        label = space_of(fallback).label
+        return f"BM25 finds text without embeddings, and so do the vectors of {label} while they are used"
 
     def _prune(self) -> None:
         """Prune the embedding cache, unless nearly all of it is in use: looking for the rest reads it all."""
