@@ -30,7 +30,7 @@ from openclaw_mem_engine.providers.base_embedder import (
     other_dims,
     zero_answer,
 )
-from openclaw_mem_engine.providers.records import REASON_CHARS, Health, ProviderRecords
+from openclaw_mem_engine.providers.records import REASON_CHARS, Health, ProviderRecords, key_tag
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
@@ -53,7 +53,7 @@ _PROBE_TEXT = "memory"
 class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
     """Another embedder with a circuit breaker. Safe to call from several threads.
 
-    ``key_tag`` says which API key is used (``records.key_tag``): what was stored for another key
+    ``secret`` is the API key that is used, with what else is sent as one: what was stored for another key
     does not count. ``random`` gives numbers in [0, 1); None: Python's. The clock is that of ``records``.
     """
 
@@ -62,12 +62,12 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         inner: Embedder,
         records: ProviderRecords,
         *,
-        key_tag: str = "",
+        secret: str = "",
         random: Callable[[], float] | None = None,
     ) -> None:
         super().__init__(inner)
         self._records = records
-        self._key_tag = key_tag
+        self._secret = secret
         self._random = random
         self._lock = threading.Lock()
         self._trying = False  # one thread sends a query to a provider that failed
@@ -198,7 +198,8 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
 
     def _recorded(self) -> Health:
         health = self._records.health(self.key)
-        return health if health.key_tag == self._key_tag else Health(key_tag=self._key_tag)
+        tag = key_tag(self._secret, like=health.key_tag)
+        return health if health.key_tag == tag else Health(key_tag=key_tag(self._secret))
 
     def _failed(self, error: ProviderError, seen: int) -> None:
         """Store a failure. ``seen``: the number of changes when the request was sent."""
@@ -236,7 +237,7 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
             if health.failures:
                 self._changes += 1
             ms = health.last_ms if ms is None else ms
-            self._records.save_health(self.key, Health(last_ok=now, last_ms=ms, key_tag=self._key_tag))
+            self._records.save_health(self.key, Health(last_ok=now, last_ms=ms, key_tag=health.key_tag))
 
 
 def _is_about_the_text(error: ProviderError) -> bool:
