@@ -312,7 +312,7 @@ def test_a_search_does_not_wait_for_a_rebuild(world: World) -> None:
         with world.memory() as memory:
             report = memory.sync(SyncRequest(budget_s=5))
             assert not report.rebuilt and server.requests == []
-            assert [note.code for note in report.notes] == ["embedding-later"]
+            assert [note.code for note in report.notes] == ["rebuild-later"]
             assert "openclaw-mem index" in report.notes[0].text
             assert memory.sync().rebuilt
 
@@ -430,6 +430,19 @@ def test_what_finds_text_without_vectors_is_said_truly(world: World, fallback: s
             served = memory.search("bicycle").pool.first("vector")
     assert ("only BM25 finds" in note.text) == (served is None) == (fallback == "none")
     assert ("vectors of static-minilm" in note.text) == (served is not None)
+
+
+def test_an_index_of_the_same_model_elsewhere_is_not_said_to_hold_no_vectors(world: World) -> None:
+    with running_server() as server, running_server() as other:
+        world.use(server)
+        with world.memory() as memory:
+            memory.sync()
+        world.use(other)
+        with world.memory() as memory:
+            (primary,) = [link for link in memory.chain() if link.role == "primary"]
+            reason = memory.search("bicycle").pool.fallback
+    assert reason is not None and primary.why == reason.reason
+    assert primary.why.startswith("the index holds vectors of openai hash-bow-256 at another endpoint")
 
 
 def test_words_are_found_while_a_provider_hangs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,7 +189,8 @@ def bring_up_to_date(
             made = [counted(len(report.changed), "new or modified file", "new or modified files"), *made]
         say(f"{'indexed' if report.changed else 'index:'} {', '.join(made)} in {duration(report.seconds)}.")
     for note in report.notes:
-        if note not in report.incomplete:  # what is missing, and why, is in the answer
+        # Which vectors are missing, and why, is in the answer.
+        if note not in report.incomplete and note.code != "rebuild-later":
             say(note.text)
     can_sync = all(note.code != "read-only-index" for note in memory.notes)
     return None, time.perf_counter() - began if can_sync else None

@@ -155,7 +155,9 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         that is failing already the query that follows, which waits longer, decides."""
         if self.health.failures:
             return
-        text = f"{self.id} gave no embedding within {seconds:.2g} s{last_answer(self)}."
+        said = last_answer(self) or f": no answer from {self.awaited[0]}"
+        text = f"{self.id} gave no embedding within {seconds:.2g} s{said}. "
+        text += "`openclaw-mem providers --probe` waits longer for it."
         self._failed(RequestFailed(text), self._changes)
 
     def _admitted(self) -> bool:

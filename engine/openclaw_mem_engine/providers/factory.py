@@ -112,6 +112,8 @@ def _state(
         return replace(made, state="failed", why=health.reason)
     if chunks and not made.vectors:
         why = f"the index holds no vectors of {space.label} yet"
+        if any(count and other.label == space.label for other, count in vectors.items()):
+            why = f"the index holds vectors of {space.label} at another endpoint or with other headers"
         return replace(made, state="idle", why=why)
     return made
 
