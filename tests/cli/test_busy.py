@@ -59,9 +59,12 @@ def test_a_search_answers_from_the_index_as_it_is(call: Call, world: World) -> N
         assert said.code == 0
         assert said.json["results"][0]["path"] == "memory/2026-02-20.md"
         assert said.json["freshness"]["state"] == "stale"
-        assert "sync-busy" in {note["code"] for note in said.json["notes"]}
-        assert f"(process {process.pid}, rebuilding since " in said.err
-        assert "The search used the index without this update." in said.err
+        (note,) = (note for note in said.json["notes"] if note["code"] == "sync-busy")
+        assert f"(process {process.pid}, rebuilding since " in note["text"]
+        assert note["text"].endswith(" The index was used without this update.")
+        assert said.err == "", "the answer has it"
+        asked = call("why-not", "router", "memory/2026-02-20.md:1")
+        assert f"(process {process.pid}, " not in asked.out and f"(process {process.pid}, " in asked.err
     assert call("search", "zeppelin", "--format", "files").out.startswith("memory/new.md\n")
 
 

@@ -191,6 +191,15 @@ def test_status_tells_what_is_there_and_does_not_sync(call: Call, world: World) 
     assert "static (configured: auto)" in said.out
 
 
+def test_status_counts_the_vectors_of_the_provider_that_is_asked_about(call: Call) -> None:
+    call("index")
+    assert "4, 4 with a vector of static" in call("status").out
+    other = call("status", "--provider", "ollama")
+    assert "4, 0 with a vector of ollama" in other.out and "0 of 4 chunks with its vectors" in other.out
+    assert call("status", "--provider", "ollama", "--json").json["vectors"] == 0
+    assert " with a vector" not in call("status", "--provider", "none").out
+
+
 def test_status_and_chunks_name_what_no_search_shows(
     call: Call, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

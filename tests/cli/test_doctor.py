@@ -54,7 +54,7 @@ def test_without_an_index_the_repair_makes_one(call: Call, world: World) -> None
 
 def test_a_missing_workspace_is_an_error_and_names_no_command_that_needs_one(bare: Call) -> None:
     said = bare("doctor", "--workspace", "nowhere")
-    assert said.code == 6 and "error workspace: The workspace " in said.out
+    assert said.code == 5 and "error workspace: The workspace " in said.out
     assert "--workspace DIR, or try `openclaw-mem demo`." in said.out and "1 error, " in said.out
     assert "info not-there" in said.out and "repair: " not in said.out
 

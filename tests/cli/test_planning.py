@@ -97,8 +97,16 @@ def test_a_search_that_leaves_the_rebuild_to_index_announces_no_text(call: Call,
     call("index")
     env = {"OPENAI_API_KEY": "sk-planted-secret-0123456789abcdef"}
     done = world.run("search", "router", "--workspace", str(world.workspace), env=env)
-    said = done.stderr.decode()
-    assert "a search does not wait for the rebuild" in said and "Sending" not in said
+    assert done.stderr == b"", "nothing is sent, and the answer says what is missing"
+    said = " ".join(done.stdout.decode().split())
+    assert "not of openai text-embedding-3-small. Run `openclaw-mem" in said
+
+
+def test_a_search_announces_no_text_for_a_provider_that_is_paused(bare: Call, world: World) -> None:
+    configure(world, "http://embeddings.invalid/v1")
+    assert bare("index").code == 7
+    assert "Sending" not in bare("search", "router").err, "it is not asked"
+    assert "Sending" in bare("index").err
 
 
 def test_index_says_nothing_of_the_kind_when_text_stays(call: Call) -> None:

@@ -139,6 +139,22 @@ def test_a_remote_primary_that_auto_has_chosen_is_said_plainly(
     assert "selected by auto" not in call("providers", "--provider", "openai").out
 
 
+def test_a_key_that_cannot_be_sent_is_named_by_its_origin_alone(
+    bare: Call, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = configure(world, CLOSED, key=f"{KEY} x")
+    monkeypatch.setenv("VOYAGE_API_KEY", f"{KEY}\u2026")
+    written = bare("status")
+    found = bare("status", "--provider", "voyage")
+    for said, origin in (
+        (written, f"{path}: agents.defaults.memorySearch.remote.apiKey"),
+        (found, "VOYAGE_API_KEY"),
+    ):
+        assert (said.code, said.out) == (3, "")
+        assert origin in said.err and "holds blanks, line breaks or non-ASCII characters" in said.err
+        assert KEY not in said.err
+
+
 def test_a_missing_workspace_does_not_matter(bare: Call, world: World) -> None:
     assert bare("providers", "--workspace", "nowhere").code == 0
 

@@ -188,6 +188,8 @@ def test_a_command_of_the_user_runs_before_an_update(qmd: Call, world: World) ->
     folder.mkdir()
     assert qmd("qmd", "collection", "add", str(folder), "--name", "more").code == 0
     qmd("qmd", "collection", "update-cmd", "more", "printf heron > made.md; echo made it")
+    assert qmd("index").code == 0 and qmd("search", "heron").code == 0
+    assert not (folder / "made.md").exists(), "neither a search nor index runs it"
     said = qmd("qmd", "update", "-c", "more")
     assert "Running update command: printf heron > made.md" in said.out and "    made it" in said.out
     assert "Indexed: 1 new" in said.out

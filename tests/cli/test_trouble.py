@@ -73,8 +73,11 @@ def test_a_workspace_that_vanished_still_answers_and_says_stale(call: Call, worl
     assert said.code == 0
     assert said.json["results"][0]["path"] == "memory/2026-02-20.md"
     assert said.json["freshness"]["state"] == "stale"
-    assert [note["code"] for note in said.json["notes"]] == ["sync-failed"]
-    assert "does not exist" in said.err
+    (note,) = said.json["notes"]
+    assert note["code"] == "sync-failed" and "does not exist" in note["text"]
+    assert said.err == "", "it is said once"
+    asked = call("why-not", "router", "MEMORY.md:1")
+    assert asked.code == 5 and asked.err.count("does not exist") == 1
     looked = call("search", "router", "--json", "--no-sync")
     assert (looked.code, looked.json["results"]) == (0, said.json["results"])
     assert looked.json["freshness"]["state"] == "stale"
@@ -203,7 +206,7 @@ def test_a_locked_index_still_answers(call: Call, world: World) -> None:
         assert said.json["results"][0]["path"] == "memory/2026-02-20.md"
         assert said.json["freshness"]["state"] == "stale"
         assert said.json["freshness"]["changed"] == ["memory/new.md"]
-        assert "Another process is writing" in said.err
+        assert "Another process is writing" in said.json["notes"][-1]["text"]
         assert call("get", "MEMORY.md").code == 0
         assert call("status").code == 0
         failed = call("index")
@@ -271,7 +274,7 @@ def test_a_full_disk_keeps_the_old_index(call: Call, world: World, small_disk: P
     assert said.code == 0
     assert said.json["results"][0]["path"] == "memory/2026-02-20.md"
     assert said.json["freshness"]["state"] == "stale"
-    assert "full" in said.err
+    assert "full" in said.json["notes"][-1]["text"]
     (small_disk / "ballast").unlink()
     assert call("index", "--json").json["files"] == 304
 

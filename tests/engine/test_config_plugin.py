@@ -25,9 +25,9 @@ def test_every_key_is_a_row_with_its_origin(world: World) -> None:
     found = {name: (row.value_text, row.origin.where) for name, row in rows.items() if "plugin." in name}
     entry = f"{file}: plugins.entries.memory-lancedb.config"
     assert found["plugin.slot"] == ("memory-lancedb", f"{file}: plugins.slots.memory")
-    assert found["plugin.auto_capture"] == ("on", f"{entry}.autoCapture")
+    assert found["plugin.auto_capture"] == ("true", f"{entry}.autoCapture")
     assert found["plugin.capture_max_chars"] == ("250", f"{entry}.captureMaxChars")
-    assert found["plugin.auto_recall"][0] == "off" and "config.toml" in found["plugin.auto_recall"][1]
+    assert found["plugin.auto_recall"][0] == "false" and "config.toml" in found["plugin.auto_recall"][1]
     ignored = {key.key.rpartition(".")[2]: key.hint for key in settings.openclaw.ignored}
     assert ignored == {"dbPath": "memories are in our data folder", "odd": ""}
     assert settings.enabled

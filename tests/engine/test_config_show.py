@@ -161,7 +161,7 @@ class TestRows:
         path = world.memory_search({"query": {"minScore": 0.25, "hybrid": {"mmr": {"enabled": True}}}})
         rows = {row.key: row for row in describe(world.load())}
         assert rows["query.min_score"].value_text == "0.25"
-        assert rows["query.mmr"].value_text == "on"
+        assert rows["query.mmr"].value_text == "true"
         assert rows["query.fusion"].value_text == "–"
         assert rows["sources"].value_text == "memory"
         assert rows["query.min_score"].origin.where == f"{path}: agents.defaults.memorySearch.query.minScore"

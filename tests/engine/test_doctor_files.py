@@ -115,6 +115,13 @@ def test_a_note_that_cannot_be_indexed_is_a_remark(settings: Settings) -> None:
     assert found.severity == "info" and found.evidence[0].startswith("memory/link.md: is a link")
 
 
+def test_a_note_that_cannot_be_read_is_a_warning(settings: Settings) -> None:
+    (settings.workspace / "memory/old.md").write_bytes(b"caf\xe9")
+    type_in(settings, "openclaw-mem index")
+    found = named(looked(settings), "files-unreadable")
+    assert found.severity == "warning" and found.evidence[0].startswith("memory/old.md: not UTF-8")
+
+
 def test_a_workspace_that_is_gone_is_an_error(settings: Settings) -> None:
     settings.workspace.rename(settings.workspace.with_name("elsewhere"))
     report = looked(settings)

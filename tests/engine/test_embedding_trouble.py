@@ -312,7 +312,7 @@ def test_a_search_does_not_wait_for_a_rebuild(world: World) -> None:
         with world.memory() as memory:
             report = memory.sync(SyncRequest(budget_s=5))
             assert not report.rebuilt and server.requests == []
-            assert [note.code for note in report.notes] == ["embedding-later"]
+            assert [note.code for note in report.notes] == ["rebuild-later"]
             assert "openclaw-mem index" in report.notes[0].text
             assert memory.sync().rebuilt
 
@@ -370,19 +370,79 @@ def test_a_server_that_sends_zeros_does_not_poison_the_cache(world: World) -> No
         with world.memory() as memory:
             report = memory.sync()
             assert [note.code for note in report.notes] == ["embedding-failed"]
-            assert "nothing but zeros" in report.notes[0].text
+            assert "openai hash-bow-256 returns a vector of zeros" in report.notes[0].text
             server.forever = None
             report = memory.sync()
             assert report.embedded == report.chunks == memory.status().vectors
 
 
-def test_one_vector_of_zeros_is_told(world: World) -> None:
+def test_one_vector_of_zeros_is_told_and_asked_for_again(world: World) -> None:
     with running_server(faults=[zero_vector()]) as server:
         world.use(server)
         with world.memory() as memory:
             report = memory.sync()
-            assert [note.code for note in report.notes] == ["zero-vector"]
-            assert memory.status().vectors == report.chunks - 1
+            (note,) = report.incomplete
+            chunk = next(chunk for chunk in memory.overview().files if chunk.path in note.text)
+            assert note.code == "zero-vector" and f"{chunk.path}:1-" in note.text
+            assert report.embedded == report.chunks - 1 == memory.status().vectors
+            answer = memory.search("bicycle")
+            assert answer.pool.freshness is not None and answer.pool.freshness.state == "partial"
+            assert "vectors-awaited" in {note.code for note in answer.pool.notes}
+            (finding,) = (f for f in looked(memory.settings).findings if f.code == "vectors-awaited")
+            assert finding.evidence[0].startswith(chunk.path) and finding.repair == "openclaw-mem index"
+            report = memory.sync()
+            assert (report.embedded, report.notes) == (1, [])
+            assert memory.status().vectors == report.chunks
+
+
+def test_texts_that_always_get_zeros_are_asked_for_once_in_a_sync(world: World) -> None:
+    """More chunks than are embedded together, so that what is missing is looked for several times."""
+    hollow = [f"memory/hollow-{n}.md" for n in range(3)]
+    world.write({f"memory/n{n:03}.md": f"# Note {n}\n\nAll about topic {n}.\n" for n in range(600)})
+    world.write({path: f"# Hollow\n\nNothing in {path}.\n" for path in hollow})
+    sent: list[str] = []
+
+    def zeros(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        texts = server.requests[-1].inputs
+        sent.extend(text for text in texts if "Hollow" in text)
+        return [
+            {**item, "embedding": [0.0] * 256} if "Hollow" in texts[item["index"]] else item for item in items
+        ]
+
+    with running_server(forever=Fault(change=zeros)) as server:
+        world.use(server, "concurrency = 1")
+        with world.memory() as memory:
+            for _ in range(2):  # the second has nothing else to ask for
+                report = memory.sync()
+                assert [note.code for note in report.notes] == ["zero-vector"]
+                assert all(path in report.notes[0].text for path in hollow)
+                assert len(sent) == len(hollow)
+                assert memory.status().vectors == report.chunks - len(hollow)
+                sent.clear()
+
+
+@pytest.mark.parametrize("fallback", ["static", "none"])
+def test_what_finds_text_without_vectors_is_said_truly(world: World, fallback: str) -> None:
+    with running_server(forever=unauthorized()) as server:
+        world.use(server, f'fallback = "{fallback}"')
+        with world.memory() as memory:
+            (note,) = memory.sync().incomplete
+            served = memory.search("bicycle").pool.first("vector")
+    assert ("only BM25 finds" in note.text) == (served is None) == (fallback == "none")
+    assert ("vectors of static-minilm" in note.text) == (served is not None)
+
+
+def test_an_index_of_the_same_model_elsewhere_is_not_said_to_hold_no_vectors(world: World) -> None:
+    with running_server() as server, running_server() as other:
+        world.use(server)
+        with world.memory() as memory:
+            memory.sync()
+        world.use(other)
+        with world.memory() as memory:
+            (primary,) = [link for link in memory.chain() if link.role == "primary"]
+            reason = memory.search("bicycle").pool.fallback
+    assert reason is not None and primary.why == reason.reason
+    assert primary.why.startswith("the index holds vectors of openai hash-bow-256 at another endpoint")
 
 
 def test_words_are_found_while_a_provider_hangs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -207,7 +207,7 @@ class TestNamed:
 
     def test_an_address_without_a_host_is_an_error(self, world: World) -> None:
         world.own('[provider]\nname = "openai"\nbase_url = "http://"')
-        with pytest.raises(ConfigError, match="base URL"):
+        with pytest.raises(ConfigError, match=r"provider\.base_url is not a usable URL"):
             choices(world.load())
 
 

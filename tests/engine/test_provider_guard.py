@@ -24,7 +24,7 @@ from openclaw_mem_engine.providers.base_embedder import DelegatingEmbedder
 from openclaw_mem_engine.providers.batch import BatchEmbedder
 from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
 from openclaw_mem_engine.providers.faults import FaultyEmbedder
-from openclaw_mem_engine.providers.records import Health, ProviderRecords, key_tag
+from openclaw_mem_engine.providers.records import Health, ProviderRecords
 from openclaw_mem_engine.providers.static import StaticEmbedder
 from support.providers import Clock
 
@@ -109,9 +109,9 @@ def provider() -> Provider:
 
 
 def guarded(
-    provider: Embedder, records: ProviderRecords, *, key_tag: str = "", luck: float = 0.0
+    provider: Embedder, records: ProviderRecords, *, secret: str = "", luck: float = 0.0
 ) -> GuardedEmbedder:
-    return GuardedEmbedder(provider, records, key_tag=key_tag, random=lambda: luck)
+    return GuardedEmbedder(provider, records, secret=secret, random=lambda: luck)
 
 
 @pytest.fixture
@@ -290,14 +290,16 @@ def test_a_reason_is_short(provider: Provider, guard: GuardedEmbedder) -> None:
 
 def test_another_key_is_another_chance(provider: Provider, records: ProviderRecords, clock: Clock) -> None:
     provider.error = refused(401)
-    old = guarded(provider, records, key_tag=key_tag("old key"))
+    old = guarded(provider, records, secret="old key")
     unavailable(old)
     provider.error = None
-    new = guarded(provider, records, key_tag=key_tag("new key"))
-    assert new.health == Health(key_tag=key_tag("new key"))
+    new = guarded(provider, records, secret="new key")
+    assert not new.health.failures
     assert new.embed_query("router") is not None
     assert new.health.last_ok == START
-    assert old.health.failures == 0
+    assert old.health.failures == 0 and old.health.last_ok is None
+    again = guarded(provider, records, secret="new key")
+    assert again.health.last_ok == START, "the same key has the same past"
 
 
 @pytest.mark.parametrize("ahead", [601, 86_400, 10**9])

@@ -194,9 +194,9 @@ def test_a_rebuild_keeps_what_cannot_be_read_now(settings: Settings) -> None:
             assert all_found(memory)
             assert memory.status().vectors == 4, "with their vectors"
             assert memory.status().freshness.state == "partial"
-            assert named(looked(settings), "files-left-out").evidence == (
-                "memory/deep: folder cannot be read: Input/output error",
-            )
+            found = named(looked(settings), "files-unreadable")
+            assert found.severity == "warning"
+            assert found.evidence == ("memory/deep: folder cannot be read: Input/output error",)
         report = memory.sync()
         assert (report.changed, report.removed, report.skipped) == ((), (), [])
     assert looked(settings, deep=True).findings == ()
@@ -211,6 +211,9 @@ def test_a_rebuild_as_another_user_keeps_what_may_not_be_read(as_nobody: Path) -
         report = memory.sync(SyncRequest(force=True))
         assert (report.files, len(report.skipped)) == (4, 2)
         assert all_found(memory) and memory.freshness().state == "partial"
+        for path, why in (("memory/a.md", UNREADABLE), ("memory/deep/b.md", f"folder {UNREADABLE}")):
+            (step,) = (step for step in memory.why_not("heron", path).steps if step.name == "included")
+            assert step.ok and step.text.endswith(why)
         (root / "memory/a.md").chmod(0o600)
         (root / "memory/deep").chmod(0o700)
 

@@ -106,11 +106,12 @@ qmd collection exclude (qmd_collections:include): search a collection only if it
   $ qmd collection exclude notes
   @collection
 
-qmd collection update-cmd (qmd_collections:update_command): set the shell command that an update first
+qmd collection update-cmd (qmd_collections:update_command): set the shell command that `qmd update` first
       runs in the folder
   $ qmd collection update-cmd notes 'rsync -a host:notes/ .'
-  Without a command, the present one is removed. Only a command that is set here ever runs, never one from
-  an index.yml.
+  Each `qmd update` of the collection runs it, with or without --pull; no search and no `index` does. It may
+  change the files there. Only a command that is set here ever runs, never one from an index.yml. Without a
+  command, the present one is removed.
   @collection
   words:COMMAND*  in quotes
 
@@ -131,8 +132,8 @@ qmd context rm (qmd_collections:context_rm): remove a context
 
 qmd update (qmd:update): update the index with modified files
   $ qmd update --pull
-  Vectors are made by `qmd embed`, and by `index`.
-  --pull                 first `git pull --ff-only` in collections that are in a git work tree
+  Commands of `qmd collection update-cmd` run first. Vectors are made by `qmd embed`, and by `index`.
+  --pull                 before these, `git pull --ff-only` in collections that are in a git work tree
   -c, --collection NAME  this collection only (default: all)
 
 qmd embed (qmd:embed): make the vectors that are missing

@@ -245,7 +245,9 @@ def _with_knob(settings: Settings, row: Row, knobs: Mapping[str, KnobValue]) -> 
         if not own and given.keys() & weights == weights - {name}:  # the complement of the one that is set
             (other,) = weights - {name}
             origin = Origin("default", f"from query.{other}")
-    return row._replace(value_text=knob_text(name, knobs[name]), allowed=_allowed(name), origin=origin)
+    if isinstance(value := knobs[name], bool):  # in the words of the file, not of --set
+        return row._replace(value_text="true" if value else "false", allowed="true or false", origin=origin)
+    return row._replace(value_text=knob_text(name, value), allowed=_allowed(name), origin=origin)
 
 
 def _allowed(knob: str) -> str:

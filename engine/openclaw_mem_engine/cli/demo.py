@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.opening import faults_of, open_memory
-from openclaw_mem_engine.cli.search import bring_up_to_date, show_answer
+from openclaw_mem_engine.cli.search import bring_up_to_date, show_answer, without_update
 from openclaw_mem_engine.cli.terminal import (
     indented,
     marked,
@@ -21,6 +21,7 @@ from openclaw_mem_engine.cli.terminal import (
     out,
     out_bytes,
     print_json,
+    say,
     stoppable,
     strong,
     width,
@@ -121,7 +122,9 @@ def _run_lessons(
     backends = dict.fromkeys(["", *(lesson.backend for lesson in lessons if arguments.query is None)])
     for backend in backends:
         with open_memory(_with_backend(settings, backend)) as healthy, stoppable() as token:
-            bring_up_to_date(healthy, token)
+            failure, _ = bring_up_to_date(healthy, token)
+        if failure is not None:
+            say(without_update(failure))
     with ExitStack() as opened, stoppable() as token:
         memories = {
             backend: opened.enter_context(open_memory(_with_backend(settings, backend), faults))

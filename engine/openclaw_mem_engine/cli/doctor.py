@@ -26,7 +26,13 @@ from openclaw_mem_engine.cli.terminal import (
 )
 from openclaw_mem_engine.cli.text_format import byte_size, moment
 from openclaw_mem_engine.commands import advice
-from openclaw_mem_engine.errors import Cancelled, IndexUnavailable, OpenClawMemError, UsageError
+from openclaw_mem_engine.errors import (
+    Cancelled,
+    IndexUnavailable,
+    OpenClawMemError,
+    UsageError,
+    WorkspaceError,
+)
 from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.stores import is_there
 
@@ -58,7 +64,10 @@ def run(arguments: Namespace) -> int:
         report = replace(report, findings=tuple(sorted(findings, key=lambda f: SEVERITIES.index(f.severity))))
     data = {"indexPath": settings.index_name} | report.to_dict() | {"fixed": done}
     show(data, _report_lines(report, done, arguments.fix), as_json=arguments.json)
-    return IndexUnavailable.exit_code if report.errors else code
+    errors = {finding.code for finding in report.findings if finding.severity == "error"}
+    if errors == {"workspace"}:
+        return WorkspaceError.exit_code
+    return IndexUnavailable.exit_code if errors else code
 
 
 class _Line(ProgressLine):

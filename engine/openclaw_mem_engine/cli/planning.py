@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.terminal import hanging, marked, one_line, say, strong, table
@@ -57,6 +58,9 @@ def announce(memory: Memory, token: threading.Event, request: SyncRequest = DEFA
     links = [link for link in chain if link.state != "failed" or link.next_retry is not None]
     if not any(link.host for link in links):
         return
+    primary = next((link for link in links if link.role == "primary"), None)
+    if request.budget_s is not None and primary is not None and (primary.next_retry or 0) > time.time():
+        return  # nor does a search ask a provider that is paused
     plan = memory.plan(request, token)
     if plan.rebuild and request.budget_s is not None:
         return  # a search leaves a rebuild to `openclaw-mem index`
@@ -64,7 +68,6 @@ def announce(memory: Memory, token: threading.Event, request: SyncRequest = DEFA
     for space in sent:
         host = destination(space.space.provider, space.host)
         say(f"Sending {counted(space.texts, 'text')} ({_price(space)}) to {host}.")
-    primary = next((link for link in links if link.role == "primary"), None)
     for link in links:
         if sent and link.role == "fallback" and link.host and primary is not None:
             host = destination(link.name, link.host)

@@ -48,13 +48,12 @@ def run(arguments: Namespace) -> int:
 
 def _searched(settings: Settings, arguments: Namespace, whole: WholeMemory) -> _Searched:
     """Search as the agent does, and get the lines of the best result."""
-    from openclaw_mem_engine.cli.search import brought_up_to_date, query_of
+    from openclaw_mem_engine.cli.search import query_of, up_to_date
     from openclaw_mem_engine.lifecycle.prompt import tokens_of
     from openclaw_mem_engine.tools import memory_get, memory_search
 
     query, arguments.no_sync = query_of(arguments), False
-    with open_memory(settings) as memory, stoppable() as token:
-        brought_up_to_date(memory, arguments, token)
+    with open_memory(settings) as memory, stoppable() as token, up_to_date(memory, arguments, token):
         reply = memory_search(memory, {"query": query})
         found = reply["results"]
         get = ""

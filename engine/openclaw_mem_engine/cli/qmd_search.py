@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.qmd_formats import ResultRow, results_text
 from openclaw_mem_engine.cli.qmd_opening import Contexts, format_of, opened, out_formatted
-from openclaw_mem_engine.cli.search import brought_up_to_date, query_of
+from openclaw_mem_engine.cli.search import query_of, up_to_date
 from openclaw_mem_engine.cli.tables import stage_lines, verdict_line
 from openclaw_mem_engine.cli.terminal import one_line, out, say, stoppable
 from openclaw_mem_engine.errors import UsageError
@@ -60,9 +61,9 @@ def run(arguments: Namespace) -> int:
             backend.store.collection(name)
         backend.only = names or None
         knobs = _knobs(memory, arguments, kind)
-        if not arguments.no_sync:  # else the files are not looked at, as QMD never does
-            brought_up_to_date(memory, arguments, token)
-        answer = memory.search(query, knobs, token, session_key=arguments.session_key)
+        # Without a sync the files are not looked at, as QMD never does.
+        with nullcontext() if arguments.no_sync else up_to_date(memory, arguments, token):
+            answer = memory.search(query, knobs, token, session_key=arguments.session_key)
         documents = backend.store.documents(hit.chunk_id for hit in answer.hits)
         contexts = Contexts(memory, backend)
     found = [(hit, documents[hit.chunk_id]) for hit in answer.hits if hit.chunk_id in documents]

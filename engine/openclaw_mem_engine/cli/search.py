@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from argparse import Namespace
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
@@ -37,6 +37,8 @@ from openclaw_mem_engine.model import Freshness, Note, as_json, utf8
 from openclaw_mem_engine.sanitize import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from openclaw_mem_engine.answer import Answer
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.memory import Memory
@@ -116,8 +118,7 @@ def knobs_of(memory: Memory, arguments: Namespace) -> Knobs:
 def brought_up_to_date(
     memory: Memory, arguments: Namespace, token: threading.Event, knobs: Knobs | None = None
 ) -> tuple[OpenClawMemError | None, float | None]:
-    """Sync where settings and options want it, else look only; see ``bring_up_to_date``. Raises when there is
-    nothing to answer from."""
+    """Sync where settings and options want it, else look only; see ``bring_up_to_date``."""
     from openclaw_mem_engine.retrieval.scoped import denial
 
     # A provider for this call alone must not reshape an index that others use: BM25 only then.
@@ -133,12 +134,28 @@ def brought_up_to_date(
     return bring_up_to_date(memory, token, knobs)
 
 
+@contextmanager
+def up_to_date(
+    memory: Memory, arguments: Namespace, token: threading.Event, knobs: Knobs | None = None
+) -> Iterator[None]:
+    """The body reads the index as ``brought_up_to_date`` leaves it. An error of that is printed at the end,
+    unless the body raises one."""
+    failure, _ = brought_up_to_date(memory, arguments, token, knobs)
+    yield
+    if failure is not None:
+        say(without_update(failure))
+
+
+def without_update(failure: OpenClawMemError) -> str:
+    return f"{failure} The index was used without this update."
+
+
 def bring_up_to_date(
     memory: Memory, token: threading.Event, knobs: Knobs | None = None
 ) -> tuple[OpenClawMemError | None, float | None]:
     """Sync for a search with ``knobs`` (None: the configured ones); a line on stderr says what was done.
-    Returns the error and the seconds of the sync, None for one that was not done. An error is printed when
-    there is an index to answer from; otherwise it is raised."""
+    Returns the error and the seconds of the sync, None for one that was not done. An error is raised when
+    there is no index to answer from."""
     from openclaw_mem_engine.cli.progress import ProgressLine
     from openclaw_mem_engine.cli.text_format import duration
     from openclaw_mem_engine.sanitize import counted
@@ -172,7 +189,8 @@ def bring_up_to_date(
             made = [counted(len(report.changed), "new or modified file", "new or modified files"), *made]
         say(f"{'indexed' if report.changed else 'index:'} {', '.join(made)} in {duration(report.seconds)}.")
     for note in report.notes:
-        if note.code != "embedding-failed":  # the answer has it
+        # Which vectors are missing, and why, is in the answer.
+        if note not in report.incomplete and note.code != "rebuild-later":
             say(note.text)
     can_sync = all(note.code != "read-only-index" for note in memory.notes)
     return None, time.perf_counter() - began if can_sync else None
@@ -188,10 +206,9 @@ def look_only(memory: Memory) -> OpenClawMemError | None:
 
 
 def _answered_as_it_was(memory: Memory, error: OpenClawMemError) -> OpenClawMemError:
-    """Print the error when there is an index to answer from, otherwise raise it."""
+    """The error when there is an index to answer from, otherwise raise it."""
     if not memory.paths():
         raise error
-    say(f"{error} The search used the index without this update.")
     return error
 
 
@@ -203,7 +220,7 @@ def outdated(answer: Answer, failure: OpenClawMemError) -> Answer:
     code = "sync-busy" if isinstance(failure, IndexLocked) else "sync-failed"
     # The sync that a stale index asks for is the one that failed.
     notes = [note for note in trace.notes if note.code != "stale"]
-    notes.append(Note(code, str(failure), "warning"))
+    notes.append(Note(code, without_update(failure), "warning"))
     return dataclasses.replace(
         answer,
         pool=dataclasses.replace(pool, freshness=fresh),

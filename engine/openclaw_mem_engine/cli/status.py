@@ -137,6 +137,7 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
     if not status.index_bytes and Path(status.index_path).is_file():
         size = "empty: 0 bytes"
     excluded, unit = sum(not file.of_workspace for file in fresh.skipped), "chunk" if can.chunks else "text"
+    with_vector = f", {status.vectors:,} with a vector of {one_line(status.provider)}"
     rows = [
         ("agent", one_line(status.agent)),
         ("workspace", one_line(status.workspace)),
@@ -145,7 +146,7 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
         *([("", "what it holds is not known")] if damaged else []),
         *([("", _changes(status))] if fresh.changed_count and not damaged else []),
         ("files", f"{status.files:,}" + (f", {excluded:,} excluded" if excluded else "")),
-        (f"{unit}s", f"{status.chunks:,}, {status.vectors:,} with a vector"),
+        (f"{unit}s", f"{status.chunks:,}{'' if status.provider == 'none' else with_vector}"),
         *([("unshown", _never_shown(unshown))] if can.chunks else []),
         ("provider", provider),
         ("model", f"{status.model or '–'} · languages: {status.languages}"),

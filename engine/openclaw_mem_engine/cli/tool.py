@@ -7,11 +7,11 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.opening import open_memory, warned_settings
-from openclaw_mem_engine.cli.search import brought_up_to_date
+from openclaw_mem_engine.cli.search import up_to_date
 from openclaw_mem_engine.cli.terminal import print_json, say, stoppable
 from openclaw_mem_engine.config.groups import STORE
 from openclaw_mem_engine.errors import UsageError
@@ -40,9 +40,9 @@ def run(arguments: Namespace) -> int:
         return 0
     with _completed(arguments.name, tool), open_memory(settings) as memory, stoppable() as token:
         if arguments.name == "memory_search":
-            if settings.enabled:  # else the tool refuses, and nothing is indexed for it
-                brought_up_to_date(memory, arguments, token)
-            answer = memory_search(memory, given, arguments.session_key)
+            # A tool that is switched off refuses, and nothing is indexed for it.
+            with up_to_date(memory, arguments, token) if settings.enabled else nullcontext():
+                answer = memory_search(memory, given, arguments.session_key)
             _remember(settings, given, answer)
         else:
             answer = memory_get(memory, given)

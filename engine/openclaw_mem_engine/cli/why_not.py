@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import open_memory, warned_settings
-from openclaw_mem_engine.cli.search import brought_up_to_date, knobs_of, query_of, refused
+from openclaw_mem_engine.cli.search import knobs_of, query_of, refused, up_to_date
 from openclaw_mem_engine.cli.terminal import (
     hanging,
     knob_text,
@@ -42,9 +42,8 @@ def run(arguments: Namespace) -> int:
     with open_memory(settings) as memory, stoppable() as token:
         knobs = knobs_of(memory, arguments)
         configured = knobs == memory.knobs
-        brought_up_to_date(memory, arguments, token)
         try:
-            with ProgressLine() as progress:
+            with up_to_date(memory, arguments, token), ProgressLine() as progress:
                 progress.watch(memory, token)
                 asked = query, where.path, where.start_line, knobs, token, arguments.session_key
                 answer = memory.why_not(*asked, where.end_line)

@@ -269,12 +269,12 @@ def checked_url(url: str, where: str) -> str | None:
     """The address without a slash at its end; None for a blank one. Raises ConfigError."""
     if not url:
         return None
-    if not url.startswith(("http://", "https://")) or not url.isprintable() or " " in url:
+    if not re.match(r"https?://[^/?#]", url) or not url.isprintable() or " " in url:
         # The value is not repeated: it may hold a password.
         raise ConfigError(f"{where} is not a usable URL; allowed: http://… or https://….")
     return url.rstrip("/")
 
 
 def _check_header(name: str, text: str, where: str) -> None:
-    if not re.fullmatch(_HEADER_NAME, name) or any(char in text for char in "\r\n\0"):
-        raise ConfigError(f"{where} holds a header that cannot be sent: a bad name, or a line break in it.")
+    if not re.fullmatch(_HEADER_NAME, name) or not re.fullmatch(r"[ -~]*", text):
+        raise ConfigError(f"{where} holds a header that cannot be sent: use plain ASCII in name and value.")

@@ -135,7 +135,7 @@ def _text(value: object) -> str:
     if value is None or value in ({}, []):
         return "–"
     if isinstance(value, bool):
-        return "on" if value else "off"
+        return "true" if value else "false"  # as in the file
     if isinstance(value, dict):
         return printable(", ".join(value))
     if isinstance(value, list):

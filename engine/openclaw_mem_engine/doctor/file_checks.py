@@ -141,13 +141,18 @@ def check_files(disk: Disk, out: Outcome) -> None:
             out.add(*(("workspace-empty", "warning") if kept else ("unlisted-notes", "info")), text)
     if unlisted := unlisted_notes(disk.settings):
         out.add("unlisted-notes", "info", unlisted)
-    excluded = [file.text for file in skipped if not file.of_workspace]
-    excluded += [f"{state.path}: {state.refusal}" for state in known.values() if state.refusal]
+    unreadable = [file.text for file in skipped if file.transient and not file.of_workspace]
+    excluded = [file.text for file in skipped if not (file.transient or file.of_workspace)]
+    for source, group in (("memory", unreadable), ("sessions", excluded)):
+        group += [f"{s.path}: {s.refusal}" for s in known.values() if s.refusal and s.source == source]
+    if unreadable:
+        number = counted(len(unreadable), "file or folder", "files or folders")
+        text = f"{number} cannot be read. Searches find the text that an earlier sync has read, or none."
+        out.add("files-unreadable", "warning", text, unreadable)
     if excluded:
-        text = f"{counted_are(len(excluded), 'file or folder', 'files or folders')} excluded."
-        out.add("files-left-out", "info", text, excluded)
-    partly = [f"{file.path}: {file.reason}" for file in cut_files(known.values())]
-    if partly:
+        number = counted_are(len(excluded), "file or folder", "files or folders")
+        out.add("files-left-out", "info", f"{number} excluded.", excluded)
+    if partly := [file.text for file in cut_files(known.values())]:
         text = f"{counted_are(len(partly), 'conversation')} too long to be indexed whole."
         out.add("transcripts-cut", "info", text, partly)
 

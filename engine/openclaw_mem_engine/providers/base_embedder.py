@@ -149,6 +149,11 @@ def last_answer(embedder: Embedder) -> str:
     return f": {host} {'gave ' * got.startswith('no ')}{got}" if got else ""
 
 
+def has_words(text: str) -> bool:
+    """Whether a model for all languages has a vector for this text."""
+    return any(map(str.isalnum, text))
+
+
 def zero_answer(embedder: Embedder) -> BadAnswer:
     """The error for a text in words that got a vector of zeros."""
     return BadAnswer(

@@ -26,11 +26,12 @@ from openclaw_mem_engine.providers.base import (
 )
 from openclaw_mem_engine.providers.base_embedder import (
     DelegatingEmbedder,
+    has_words,
     last_answer,
     other_dims,
     zero_answer,
 )
-from openclaw_mem_engine.providers.records import REASON_CHARS, Health, ProviderRecords
+from openclaw_mem_engine.providers.records import REASON_CHARS, Health, ProviderRecords, key_tag
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
@@ -53,7 +54,7 @@ _PROBE_TEXT = "memory"
 class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
     """Another embedder with a circuit breaker. Safe to call from several threads.
 
-    ``key_tag`` says which API key is used (``records.key_tag``): what was stored for another key
+    ``secret`` is the API key that is used, with what else is sent as one: what was stored for another key
     does not count. ``random`` gives numbers in [0, 1); None: Python's. The clock is that of ``records``.
     """
 
@@ -62,12 +63,12 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         inner: Embedder,
         records: ProviderRecords,
         *,
-        key_tag: str = "",
+        secret: str = "",
         random: Callable[[], float] | None = None,
     ) -> None:
         super().__init__(inner)
         self._records = records
-        self._key_tag = key_tag
+        self._secret = secret
         self._random = random
         self._lock = threading.Lock()
         self._trying = False  # one thread sends a query to a provider that failed
@@ -155,7 +156,9 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         that is failing already the query that follows, which waits longer, decides."""
         if self.health.failures:
             return
-        text = f"{self.id} gave no embedding within {seconds:.2g} s{last_answer(self)}."
+        said = last_answer(self) or f": no answer from {self.awaited[0]}"
+        text = f"{self.id} gave no embedding within {seconds:.2g} s{said}. "
+        text += "`openclaw-mem providers --probe` waits longer for it."
         self._failed(RequestFailed(text), self._changes)
 
     def _admitted(self) -> bool:
@@ -190,7 +193,7 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         """Raises BadAnswer for a vector that no search can use. None is good for a model that does not read
         every language, and for a text without words."""
         if vector is None:
-            if self.languages == "any" and any(map(str.isalnum, text)):
+            if self.languages == "any" and has_words(text):
                 raise zero_answer(self)
         elif self.expected_dims not in (None, len(vector)):
             raise BadAnswer(other_dims(self, len(vector), self.expected_dims or 0))
@@ -198,7 +201,8 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
 
     def _recorded(self) -> Health:
         health = self._records.health(self.key)
-        return health if health.key_tag == self._key_tag else Health(key_tag=self._key_tag)
+        tag = key_tag(self._secret, like=health.key_tag)
+        return health if health.key_tag == tag else Health(key_tag=key_tag(self._secret))
 
     def _failed(self, error: ProviderError, seen: int) -> None:
         """Store a failure. ``seen``: the number of changes when the request was sent."""
@@ -236,7 +240,7 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
             if health.failures:
                 self._changes += 1
             ms = health.last_ms if ms is None else ms
-            self._records.save_health(self.key, Health(last_ok=now, last_ms=ms, key_tag=self._key_tag))
+            self._records.save_health(self.key, Health(last_ok=now, last_ms=ms, key_tag=health.key_tag))
 
 
 @dataclass(frozen=True, slots=True)

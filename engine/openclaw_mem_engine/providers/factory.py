@@ -16,7 +16,7 @@ from openclaw_mem_engine.model import Fallback, Note, Space, as_json
 from openclaw_mem_engine.providers.base import Service, space_of
 from openclaw_mem_engine.providers.circuit_breaker import Embedders, GuardedEmbedder
 from openclaw_mem_engine.providers.faults import FAULTS, PROVIDER_FAULTS, FaultyEmbedder
-from openclaw_mem_engine.providers.records import ProviderRecords, key_tag
+from openclaw_mem_engine.providers.records import ProviderRecords
 from openclaw_mem_engine.providers.registry import make_embedder
 from openclaw_mem_engine.providers.resolve import Choice, choices
 from openclaw_mem_engine.providers.services import Services
@@ -112,6 +112,8 @@ def _state(
         return replace(made, state="failed", why=health.reason)
     if chunks and not made.vectors:
         why = f"the index holds no vectors of {space.label} yet"
+        if any(count and other.label == space.label for other, count in vectors.items()):
+            why = f"the index holds vectors of {space.label} at another endpoint or with other headers"
         return replace(made, state="idle", why=why)
     return made
 
@@ -228,5 +230,5 @@ class ProviderSet:
         if choice.role == "primary" and self.faults & PROVIDER_FAULTS:
             made = FaultyEmbedder(made, self.faults, timeout_s=spec.timeout_s)
         # A key may be in a header as well. After a change of key the circuit is closed.
-        tag = key_tag(spec.api_key, *(f"{k}:{v}" for k, v in sorted(spec.headers.items())))
-        return GuardedEmbedder(made, self.records, key_tag=tag)
+        given = [spec.api_key, *(f"{k}:{v}" for k, v in sorted(spec.headers.items()))]
+        return GuardedEmbedder(made, self.records, secret="\0".join(filter(None, given)))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -54,6 +55,7 @@ SCHEMA = Schema(
     "counts, times and the state of batch jobs",
 )
 
+_SALT_CHARS = 32
 #: Beyond any true count; keeps sums of nonsense within SQLite's 64 bits.
 _MOST = 10**12
 
@@ -78,8 +80,8 @@ class DayUsage:
 @dataclass(frozen=True, slots=True)
 class Health:
     """How a provider did lately. Times are epoch seconds. ``failures`` counts those in a row, the first at
-    ``failing_since``; ``last_ms`` is how long the last good answer took; ``key_tag`` tells which API key it
-    was."""
+    ``failing_since``; ``last_ms`` is how long the last good answer took; ``key_tag`` tells whether it was the
+    same API key."""
 
     failing_since: float | None = None
     reason: str = ""
@@ -187,11 +189,14 @@ class ProviderRecords(StateRecords):
         connection.execute("DELETE FROM jobs WHERE submitted_at < ?", (oldest,))
 
 
-def key_tag(*secrets: str) -> str:
-    """8 hex digits that tell one API key (or what else is sent as a secret) from another, too few to find it
-    by; "" for no key."""
-    given = "\0".join(filter(None, secrets))
-    return hashlib.blake2b(utf8(given), digest_size=4).hexdigest() if given else ""
+def key_tag(secret: str, *, like: str = "") -> str:
+    """What tells an API key (or what else is sent as a secret) from another, and too little to check a guess:
+    a random salt and 16 bits of a hash with it. The salt is that of the tag ``like``, if there is one, so
+    that the tags of one key are equal. "" for no key."""
+    if not secret:
+        return ""
+    salt = like[:_SALT_CHARS] or os.urandom(_SALT_CHARS // 2).hex()
+    return salt + hashlib.blake2b(utf8(f"{salt}{secret}"), digest_size=2).hexdigest()
 
 
 def _job(row: Row) -> StoredJob:

@@ -139,13 +139,13 @@ def _spec(settings: Settings, name: str, model: str = "") -> EmbedderSpec:
             idle_s=provider.local_idle_minutes * 60,
         )
     endpoint = endpoint_of(settings, name)
-    key = endpoint.api_key
+    missing = endpoint.api_key.problem if endpoint.api_key is not None else None
     return EmbedderSpec(
         name,
         model or endpoint.model or "",
         endpoint.base_url or "",
-        key.reveal() if key is not None and key.available else "",
-        (key.problem or "") if key is not None else "",
+        key_of(endpoint),
+        missing or "",
         dict(endpoint.headers),
         concurrency=provider.concurrency,
     )
@@ -165,6 +165,22 @@ def endpoint_of(settings: Settings, name: str) -> Endpoint:
         return found
     origin = found.key_origin
     return Endpoint(provider.base_url, provider.api_key, provider.headers, provider.model, origin)
+
+
+def key_of(endpoint: Endpoint) -> str:
+    """The key that is sent; "" when there is none. Raises ConfigError, with its origin, for one that cannot
+    be sent."""
+    key = endpoint.api_key
+    if key is None or not key.available:
+        return ""
+    from openclaw_mem_engine.providers.remote.endpoint import check_key
+
+    check_key(key.reveal().strip(), f"from {_origin(endpoint)}")
+    return key.reveal()
+
+
+def _origin(endpoint: Endpoint) -> str:
+    return printable(endpoint.key_origin.where) if endpoint.key_origin else "the settings"
 
 
 def _model(spec: EmbedderSpec) -> str:
@@ -238,7 +254,7 @@ def _key(settings: Settings, name: str) -> str:
         return ""
     endpoint = endpoint_of(settings, name)
     if endpoint.api_key is not None and endpoint.api_key.available:
-        return printable(endpoint.key_origin.where) if endpoint.key_origin else "the settings"
+        return _origin(endpoint)
     return "the headers" if any(header.lower() in _KEY_HEADERS for header in endpoint.headers) else ""
 
 

@@ -14,7 +14,7 @@ from openclaw_mem_engine.config.secret import printable
 from openclaw_mem_engine.config.settings import Endpoint, Settings
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import as_json
-from openclaw_mem_engine.providers.resolve import endpoint_of, model_folder
+from openclaw_mem_engine.providers.resolve import endpoint_of, key_of, model_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +83,7 @@ class Services:
         provider = getattr(self._settings, use).provider
         endpoint = self._endpoint(use)
         origin = endpoint.key_origin
-        where = printable(origin.where) if _key_of(endpoint) and origin is not None else ""
+        where = printable(origin.where) if key_of(endpoint) and origin is not None else ""
         look: Callable[[], str | None] | None = getattr(service, "why_not", None)  # of local models
         missing = self._key_missing(use, endpoint) if look is None else look() or ""
         return ServiceState(use, provider, printable(service.model), service.host, where, missing)
@@ -108,7 +108,7 @@ class Services:
             return HttpReranker(
                 endpoint.base_url or "",
                 model=group.model or "",
-                api_key=_key_of(endpoint),
+                api_key=key_of(endpoint),
                 key_missing=self._key_missing("rerank", endpoint),
                 logits=group.logits,
                 timeout_s=group.budget_s,
@@ -141,7 +141,7 @@ class Services:
         return OpenAIChat(
             model or "",
             base_url=endpoint.base_url or "",
-            api_key=_key_of(endpoint),
+            api_key=key_of(endpoint),
             key_missing=self._key_missing(use, endpoint),
             headers=endpoint.headers,
             timeout_s=timeout_s,
@@ -172,15 +172,10 @@ class Services:
             return endpoint.api_key.problem
         host = urlsplit(endpoint.base_url or OPENAI.default_base_url).hostname
         headers = {name.lower() for name in endpoint.headers}
-        if host != OPENAI.public_host or _key_of(endpoint) or "authorization" in headers:
+        if host != OPENAI.public_host or key_of(endpoint) or "authorization" in headers:
             return ""
         return f"No API key for {host}: set {OPENAI.key_variable} or {use}.api_key."
 
     @property
     def _idle_s(self) -> float:
         return self._settings.provider.local_idle_minutes * 60
-
-
-def _key_of(endpoint: Endpoint) -> str:
-    key = endpoint.api_key
-    return key.reveal() if key is not None and key.available else ""

@@ -160,8 +160,8 @@ class BuiltinBackend:
 
     def status(self) -> IndexStatus:
         store, embedder = self.store, self.embedders.primary
-        counts, spaces, present = store.counts(), store.spaces(), store.fingerprint()
-        covered = sum(size.vectors for size in spaces if present is not None and size.space == present.space)
+        counts, spaces, own = store.counts(), store.spaces(), space_of(embedder)
+        covered = sum(size.vectors for size in spaces if size.space == own)
         return IndexStatus(
             counts.files,
             counts.chunks,

@@ -89,6 +89,8 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         if reason is not None and not chunks:
             return self._stop_at("included", f"it is not included: {reason}")
         included = f"it is included by {included_by(path)}"
+        if reason is not None:  # the index has its text from before
+            included = f"{included}, but {reason}"
         self._pass("included", f"it is not included any more{held}" if gone and exists else included)
         if path in known and known[path].refusal:
             return self._stop_at("indexed", f"it holds no text that can be indexed: {known[path].refusal}")

@@ -15,9 +15,11 @@ from openclaw_mem_engine.cancellation import CancelToken, Deadline, LinkedToken
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note, Progress, Space
 from openclaw_mem_engine.providers.base import TextRefused, space_of
-from openclaw_mem_engine.providers.base_embedder import last_answer, other_dims
+from openclaw_mem_engine.providers.base_embedder import has_words, last_answer, other_dims, zero_answer
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens
+from openclaw_mem_engine.sanitize import counted_have
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
+from openclaw_mem_engine.sync.report import first_few
 from openclaw_mem_engine.sync.waiting import waiting_for
 
 if TYPE_CHECKING:
@@ -88,7 +90,11 @@ class Embedding:
         #: The same of chunks with a vector, while files are not embedded as they are read.
         self._held = self._chunks = 0
         self._refused: dict[str, TextRefused] = {}
-        self._zeros = self._bytes = 0
+        #: Texts in words that got a vector of zeros. It is not kept, so that the next sync asks again.
+        self._zeros: set[str] = set()
+        #: Where the chunks of these texts are, by chunk id.
+        self._of_zeros: dict[str, str] = {}
+        self._bytes = 0
         self._since = time.monotonic()
 
     def vectors_of(self, texts: Mapping[str, str], label: str = "") -> dict[str, Vector | None]:
@@ -98,9 +104,10 @@ class Embedding:
         known = self.cached(texts)
         if self._embedder is None:
             return known
-        while self.failure is None and (
-            missing := [key for key in texts if key not in known and key not in self._refused]
-        ):
+        while self.failure is None:
+            passed = {*known, *self._refused, *self._zeros}
+            if not (missing := [key for key in texts if key not in passed]):
+                break
             try:
                 if not self._admitted:
                     self._admit(self._embedder)
@@ -118,10 +125,6 @@ class Embedding:
             else:
                 break
         self._exclude_refused(known)
-        if self._zeros:
-            text = f"{self._zeros:,} texts got a vector of zeros: only BM25 finds them."
-            self._note("zero-vector", text)
-            self._zeros = 0
         self.notes += self._embedder.take_notes()
         return known
 
@@ -176,7 +179,11 @@ class Embedding:
                     f"The model {embedder.model} was replaced while it was in use. Run `openclaw-mem index`."
                 )
             made = {missing[index]: vector for index, vector in zip(indexes, vectors, strict=True)}
-            self._check_zeros(embedder, made, texts)
+            zeros = self._zeros_of(embedder, made, texts)
+            if zeros == made.keys() and len(made) > 1 and held is None:
+                raise zero_answer(embedder)
+            self._zeros |= zeros
+            made = {key: vector for key, vector in made.items() if key not in zeros}
             self._store.cache_vectors(made, self.space)
             known.update(made)
             self.embedded += len(made)
@@ -192,20 +199,14 @@ class Embedding:
 
             embedder.embed_documents([texts[key] for key in missing], self._cancel, show, keep)
 
-    def _check_zeros(
-        self, embedder: Embedder, made: Mapping[str, Vector | None], texts: Mapping[str, str]
-    ) -> None:
-        """Count vectors of zeros, which a model for all languages never makes. Raises ProviderError when it
-        sends nothing else."""
+    @staticmethod
+    def _zeros_of(
+        embedder: Embedder, made: Mapping[str, Vector | None], texts: Mapping[str, str]
+    ) -> set[str]:
+        """The texts in words without a vector, which a model for all languages has for each."""
         if embedder.languages != "any":
-            return
-        zeros = sum(1 for key, vector in made.items() if vector is None and texts[key].strip())
-        if zeros == len(made) > 1:
-            raise ProviderError(
-                f"{embedder.id} {embedder.model} sent nothing but zeros for {zeros} texts; none "
-                "of them was kept. Check the model behind this name."
-            )
-        self._zeros += zeros
+            return set()
+        return {key for key, vector in made.items() if vector is None and has_words(texts[key])}
 
     def _exclude_refused(self, known: dict[str, Vector | None]) -> None:
         """Remember that these texts have no vector, so that they are not sent again; but only when the
@@ -228,8 +229,8 @@ class Embedding:
                 return
         self._store.cache_vectors(dict.fromkeys(new), self.space)
         known.update(dict.fromkeys(new))
-        texts = "A text was" if len(new) == 1 else f"{len(new):,} texts were"
-        self._note("text-refused", f"{texts} refused, only BM25 finds it: {error}")
+        texts = "A text was refused" if len(new) == 1 else f"{len(new):,} texts were refused"
+        self._note("text-refused", f"{texts}, so that it has no vector: {error}")
 
     def _rate(self, embedder: Embedder, done: int, total: int) -> str:
         """``  embedded 120 of 256, 31/s, about $0.0021``"""
@@ -249,7 +250,14 @@ class Embedding:
         Cancelled, IndexUnavailable."""
         if self._embedder is None or self._built_with is None:
             return
-        primary = self._built_with.space == self.space
+        self._fill_all(self._embedder, label, until, primary=self._built_with.space == self.space)
+        if zeros := self._of_zeros.values():
+            text = (
+                f"{counted_have(len(zeros), 'chunk')} no vector of {self.space.label}, which returned zeros"
+            )
+            self._note("zero-vector", f"{text}: {first_few(zeros)}. `openclaw-mem index` asks again.")
+
+    def _fill_all(self, embedder: GuardedEmbedder, label: str, until: Deadline, *, primary: bool) -> None:
         before: set[str] = set()
         most = self.group
         while self.failure is None:
@@ -258,7 +266,7 @@ class Embedding:
                 return
             ids = {chunk.chunk_id for chunk in waiting}
             if ids == before:
-                return  # they wait for a batch job
+                return  # they wait for a batch job, or are of zeros
             if not before:
                 self._held, self._chunks = self._store.covered(self.space), self._store.counts().chunks
                 self._progress(self._held, self._chunks, label)
@@ -267,7 +275,7 @@ class Embedding:
             for start in range(0, len(waiting), self.group):
                 self._fill(waiting[start : start + self.group], label, primary=primary)
                 if until.is_over and self._store.chunks_without_vector(1, self.space):
-                    self.failure = self.failure or too_slow(self._embedder)
+                    self.failure = self.failure or too_slow(embedder)
                 if self.failure is not None:
                     return
 
@@ -277,6 +285,8 @@ class Embedding:
             raise Cancelled("Embedding was stopped.")
         vectors = self.vectors_of({chunk.hash: chunk.text for chunk in waiting}, label)
         ready = {c.chunk_id: v for c in waiting if (v := vectors.get(c.hash)) is not None}
+        zeros = (chunk for chunk in waiting if chunk.hash in self._zeros)
+        self._of_zeros.update((c.chunk_id, f"{c.path}:{c.start_line}-{c.end_line}") for c in zeros)
         if primary:
             self._store.set_vectors(ready, self._built_with)
         self._held += len(ready)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.knobs import Knobs
 
 #: Notes of a sync that did not do all that it should have done.
-_INCOMPLETE = ("embedding-failed", "beside-failed")
+_INCOMPLETE = ("embedding-failed", "beside-failed", "zero-vector")
 #: How long a sync waits for another process before it gives up, seconds: a first index with a remote provider
 #: may take that long. The wait can be cancelled.
 WAIT_S = 1_800.0

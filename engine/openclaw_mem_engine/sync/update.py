@@ -143,14 +143,26 @@ class _Update:
         self.report.notes += dict.fromkeys(embedding.notes)
         if embedding.failure is not None:
             failure = embedding.failure
-            text = f"{failure} Only BM25 finds text without embeddings until embedding works."
-            self._note_failure(failure, text)
         primary_failed = failure is not None and not isinstance(failure, OutOfTime)
+        before = len(self.report.notes)
         for embedder in beside_of(self.embedders, primary_failed=primary_failed):
             if not self.report.waiting and (self.request.budget_s is None or embedder.lines):
                 self._fill_beside(embedder)
+        if embedding.failure is not None:  # which comes first, and names what the others have made
+            beside, self.report.notes[before:] = self.report.notes[before:], []
+            self._note_failure(embedding.failure, f"{failure} Until embedding works, {self._finding}.")
+            self.report.notes += [note for note in beside if note not in self.report.notes]
         if self.report.embedded or self.report.beside:
             self._prune()
+
+    @property
+    def _finding(self) -> str:
+        """What finds text that has no vectors of the primary."""
+        fallback = self.embedders.fallback
+        if fallback is None or self.store.chunks_without_vector(1, space_of(fallback)):
+            return "only BM25 finds text without embeddings"
+        label = space_of(fallback).label
+        return f"BM25 finds text without embeddings, and so do the vectors of {label} while they are used"
 
     def _prune(self) -> None:
         """Prune the embedding cache, unless nearly all of it is in use: looking for the rest reads it all."""
@@ -199,7 +211,7 @@ class _Update:
             return self._index_update(settings, self.store, space, self.embedders.primary)
         held = self.store.covered(space) if space.provider != "none" else 0
         kept = f"keeps its vectors of {space.label} as they are" if held else "holds no vectors, as before"
-        self._note_failure(failure, f"The index {kept}: {failure}")
+        self._note_failure(failure, f"The index {kept}: {failure}", later="rebuild-later")
         return self._index_update(settings, self.store, space, None)
 
     def _check_rebuild(self) -> None:
@@ -277,9 +289,15 @@ class _Update:
             text = f"The vectors of {space.label} are not complete: {made.failure}"
             self._note_failure(made.failure, text, "beside-failed")
 
-    def _note_failure(self, failure: ProviderError, text: str, code: str = "embedding-failed") -> None:
+    def _note_failure(
+        self,
+        failure: ProviderError,
+        text: str,
+        code: str = "embedding-failed",
+        later: str = "embedding-later",
+    ) -> None:
         if isinstance(failure, OutOfTime):
-            self._note("embedding-later", f"{failure} `openclaw-mem index` does the rest.")
+            self._note(later, f"{failure} `openclaw-mem index` does the rest.")
         else:
             self._note(code, text)
 

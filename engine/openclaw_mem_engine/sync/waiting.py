@@ -24,6 +24,9 @@ def waiting_for(embedder: Embedder, progress: Progress | None) -> Iterator[Progr
     that is called with what is waited for, and for how many seconds or why: in a thread, never twice at a
     time."""
     said = progress or (lambda *_: None)
+    if embedder.lines is not None:  # it takes no time: what is waited for is another process, or the disk
+        yield said
+        return
     showing, ended = threading.Lock(), threading.Event()
     last, heard = (0, 0), time.monotonic()
 

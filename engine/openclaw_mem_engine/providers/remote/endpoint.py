@@ -57,14 +57,20 @@ def host_of(base_url: str, provider: str) -> tuple[str, bool]:
     return (f"{shown}:{port}" if port else shown), is_loopback(host)
 
 
-def check_sendable(provider: str, api_key: str, headers: Mapping[str, str]) -> None:
-    """Raises ConfigError, without quoting a value, for a key or header that HTTP cannot carry."""
+def check_key(api_key: str, which: str) -> None:
+    """Raises ConfigError, without quoting it, for a key that HTTP cannot carry; ``which`` tells it from
+    others."""
     # The HTTP library would quote the offending value in its error.
     if not re.fullmatch(r"[!-~]*", api_key):
         raise ConfigError(
-            f"The API key of the {provider} provider holds blanks, line breaks or non-ASCII characters; "
+            f"The API key {which} holds blanks, line breaks or non-ASCII characters; "
             "copy it again without the text around it."
         )
+
+
+def check_sendable(provider: str, api_key: str, headers: Mapping[str, str]) -> None:
+    """Raises ConfigError, without quoting a value, for a key or header that HTTP cannot carry."""
+    check_key(api_key, f"of the {provider} provider")
     for name, value in headers.items():
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name) or not re.fullmatch(r"[ -~]*", value):
             raise ConfigError(

@@ -133,8 +133,7 @@ def check_vectors(snap: Snapshot, out: Outcome) -> None:
     wanted = {seq for seq, there in known if there}
     out.detail = f"{len(wanted):,} of {counted(len(chunks), 'chunk')} have one"
     if without := chunks - {seq for seq, _ in known}:
-        them = "it" if len(without) == 1 else "them"
-        text = f"{counted_have(len(without), 'chunk')} no vector: only BM25 finds {them}."
+        text = f"{counted_have(len(without), 'chunk')} no vector of {space.label} yet."
         out.add("vectors-awaited", "warning", text, _locations(snap, without), INDEX)
 
 
