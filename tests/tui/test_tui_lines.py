@@ -9,6 +9,7 @@ from pathlib import Path
 import lab_world as world
 import pytest
 
+from openclaw_mem_engine.api import Expected, fate
 from openclaw_mem_engine.model import Fallback, Freshness, Note, SkippedFile
 from openclaw_mem_engine.providers.faults import FAULTS
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -288,6 +289,16 @@ def test_the_sentence_leaves_out_whole_clauses_to_take_one_line() -> None:
     said = "1 result; 5 shortened to 700 characters … ! all"
     assert texts(above._sentence(cut, "", 55, 1)).strip() == said, "at a comma too"
     assert "36 more" in texts(above._sentence(clauses, "", 50, above._ALL)), "in full"
+
+
+def test_an_expected_passage_that_does_not_fit_names_the_key_that_shows_all_of_it() -> None:
+    passage = Expected("memory/note-2.md", 10)
+    view = replace(world.view(), expected={passage: ""})
+    assert view.trace is not None
+    why = fmt.numbers(fate(view.trace, *passage).text)
+    assert why in texts(above.above(view, 120)) and "! all" not in texts(above.above(view, 120))
+    assert texts(above.above(view, 60)).splitlines()[-1].rstrip().endswith("… ! all")
+    assert why in " ".join(texts(above.in_full(view, 60)).split())
 
 
 def test_the_sign_is_the_state_whatever_was_said_last() -> None:

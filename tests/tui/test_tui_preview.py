@@ -116,9 +116,7 @@ def test_a_truncated_row_is_marked_and_counted() -> None:
     assert texts(above.above(view, 140)).endswith(said)
     whole = long_view("best-line")
     assert row_texts(whole, 80)[1].split()[0] == "1"
-    assert "1 result; the result is shortened to at most 250 characters; #1" in texts(
-        above.above(whole, 140)
-    )
+    assert "1 result; the result is shortened to at most 250 characters; #1" in texts(above.above(whole, 140))
 
 
 def test_packed_lines_have_gaps_and_count_results_beside_chunks() -> None:
