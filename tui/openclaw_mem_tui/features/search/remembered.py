@@ -108,7 +108,7 @@ def continued(view: View, remembered: Remembered) -> tuple[View, str]:
         name = remembered.baseline_name
         made = knobs if name in (BEFORE, AFTER) else None
         pin = Pin("", changed(view, remembered.baseline), None, None, view.backend, name, made)
-        said.append(f"baseline {fmt.inert(pin.knobs_name)}")
+        said.append(f"baseline {fmt.inert(pin.knobs_name)}, without its results")
     leave = key("cancel")
     shown = [f"continued: {fmt.join(said)} ({leave} {key('start_anew')} starts over)"] if said else []
     last = (entry for entry in SCREENS[1:] if entry.name == remembered.screen)
