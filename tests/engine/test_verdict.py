@@ -80,7 +80,7 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
             assert float(best[1]) == pytest.approx(max(row.raw for row in vector.rows), abs=0.0006)
         filled = rank(pool, knobs.set({"keyword_rescue": "fill"}))
         more = len(filled.returned) - len(trace.returned)
-        claimed = re.search(r"With keyword rescue fill \(as OpenClaw .*\) (\d+)( more)? would be returned", said)
+        claimed = re.search(r"With keyword rescue fill \(similar in OpenClaw .*\) (\d+)( more)? would be returned", said)
         assert bool(claimed) == (more > 0), (query, said)
         if claimed:
             assert int(claimed[1]) == more and bool(claimed[2]) == bool(trace.returned)
@@ -120,7 +120,7 @@ def test_the_sentence_names_what_openclaw_returns_by_now(demo: Memory) -> None:
     answer = demo.search(QUERIES[0])
     assert (
         "2 results" in answer.verdict
-        and ". With keyword rescue fill (as OpenClaw 2026.9.6) 4 more would be returned" in answer.verdict
+        and ". With keyword rescue fill (similar in OpenClaw 2026.9.6) 4 more would be returned" in answer.verdict
     )
     assert len(answer.verdict) < 170 and answer.to_dict()["verdict"] == answer.verdict
     assert "2026.9.6" not in demo.search(QUERIES[0], Knobs().set({"keyword_rescue": "fill"})).verdict

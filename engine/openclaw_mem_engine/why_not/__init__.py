@@ -102,7 +102,7 @@ class Change:
     @property
     def since(self) -> str:
         """Which release of the agent does this without any setting; empty where none does."""
-        return "OpenClaw 2026.9.6 does this" if self.set == {"keyword_rescue": "fill"} else ""
+        return "OpenClaw 2026.9.6 does this similarly" if self.set == {"keyword_rescue": "fill"} else ""
 
     @property
     def effect(self) -> str:
