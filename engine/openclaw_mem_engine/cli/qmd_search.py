@@ -81,9 +81,9 @@ def run(arguments: Namespace) -> int:
 
 
 def _knobs(memory: Memory, arguments: Namespace, kind: str) -> Knobs:
+    from openclaw_mem_engine.config.knobs import process_knobs
     from openclaw_mem_engine.ranking.knobs import parse_settings
     from openclaw_mem_engine.ranking.profiles import selected
-    from openclaw_mem_engine.retrieval.knobs import process_knobs
 
     base = memory.knobs
     if arguments.profile is not None:

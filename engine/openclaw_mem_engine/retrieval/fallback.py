@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import LinkedToken
+from openclaw_mem_engine.config.knobs import builtin_knobs, ranking_knobs
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
 from openclaw_mem_engine.ranking.profiles import QMD_PROCESS
 from openclaw_mem_engine.retrieval import BackendContext, IndexStatus, PassageQuestion
 from openclaw_mem_engine.retrieval.external_passages import ExternalLookup
 from openclaw_mem_engine.retrieval.freshness import note_staleness
-from openclaw_mem_engine.retrieval.knobs import builtin_knobs, ranking_knobs
 from openclaw_mem_engine.retrieval.lookup import checked
 from openclaw_mem_engine.retrieval.scoped import denial
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest

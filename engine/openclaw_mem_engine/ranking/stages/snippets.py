@@ -134,7 +134,7 @@ def _show_part(state: RankingState, item: Ranked, best: int | None) -> None:
 
 def _most_words(state: RankingState, lines: Sequence[NoteLine]) -> int | None:
     """The index of the line with the most words of the query; the first of several, None without any."""
-    from openclaw_mem_engine.qmd.snippets import best_line
+    from openclaw_mem_engine.ranking.query_words import best_line
 
     best, score = best_line([line.text for line in lines], state.pool.query, state.pool.intent)
     return best if score else None
