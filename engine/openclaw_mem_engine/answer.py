@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,18 @@ from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.profiles import PROFILES
 from openclaw_mem_engine.ranking.trace import Lines, Trace
 from openclaw_mem_engine.retrieval import IndexStatus
+from openclaw_mem_engine.retrieval.freshness import who_makes
 from openclaw_mem_engine.sanitize import CJK
 from openclaw_mem_engine.verdict import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from openclaw_mem_engine.model import Fallback, Freshness, Note
-    from openclaw_mem_engine.providers.factory import ProviderState
+    from openclaw_mem_engine.providers.factory import ProviderSet, ProviderState
     from openclaw_mem_engine.providers.records import DayUsage
+    from openclaw_mem_engine.ranking.knobs import Knobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,20 @@ class Status(IndexStatus):
         """The stable answer of ``openclaw-mem status --json``."""
         said = {"freshness": _freshness(self.freshness, self.notes)}
         return as_json(self, cached="cache", spaces="") | said
+
+
+def chain_of(lineup: ProviderSet, found: IndexStatus, knobs: Knobs, index: Path) -> tuple[ProviderState, ...]:
+    """See ``ProviderSet.states``; of each provider of which the index lacks the vectors it is said what makes
+    them."""
+    vectors = {size.space: size.vectors for size in found.spaces}
+    counted = knobs.space_number
+    links = lineup.states(vectors, found.chunks, full_text=found.full_text, counted=counted)
+    if not any(link.state == "idle" for link in links):
+        return links
+    makes = who_makes(index)
+    return tuple(
+        replace(link, why=f"{link.why}. {makes}") if link.state == "idle" else link for link in links
+    )
 
 
 def _freshness(freshness: Freshness, notes: Iterable[Note]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.answer import Answer, Status
+from openclaw_mem_engine.answer import Answer, Status, chain_of
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.knobs import configured_knobs, ranking_knobs
 from openclaw_mem_engine.config.settings import Settings
@@ -28,7 +28,6 @@ from openclaw_mem_engine.retrieval import (
     open_backend,
     scoped,
 )
-from openclaw_mem_engine.retrieval.freshness import chain_of
 from openclaw_mem_engine.state.expected import ExpectedPassages
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest

@@ -26,7 +26,7 @@ from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS
 from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, absolute, merged
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
 from openclaw_mem_engine.config.qmd import QmdSettings
-from openclaw_mem_engine.config.read_groups import qmd_settings
+from openclaw_mem_engine.config.read_groups import qmd_settings, store_settings
 from openclaw_mem_engine.config.rules import is_uri
 from openclaw_mem_engine.config.secret import shown
 from openclaw_mem_engine.config.settings import (
@@ -49,7 +49,7 @@ from openclaw_mem_engine.config.sources import (
     own_layer,
     user_folders,
 )
-from openclaw_mem_engine.config.store import store_settings, workspace_key
+from openclaw_mem_engine.config.store import workspace_key
 from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.ranking.knob_spec import KnobValue
 
