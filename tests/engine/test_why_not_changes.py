@@ -19,7 +19,7 @@ from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue
 from openclaw_mem_engine.ranking.pipeline import READS, STAGES, ranked
 from openclaw_mem_engine.ranking.pool import CandidateList, Pool
 from openclaw_mem_engine.ranking.profiles import PROFILES, profile
-from openclaw_mem_engine.ranking.stages import scores, snippets
+from openclaw_mem_engine.ranking.stages import line_scores, scores
 from openclaw_mem_engine.ranking.state import RankingState, Wanted
 from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder
 from openclaw_mem_engine.stores.query import LexicalQuery
@@ -454,13 +454,13 @@ def test_settings_that_fusion_does_not_read_share_its_sums(monkeypatch: pytest.M
 
 def test_lines_of_chunks_that_cannot_be_shown_are_not_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     scored: list[str] = []
-    made = snippets._scored
+    made = line_scores._scored
 
     def counted(state: RankingState, chunk_id: str, scales: Any) -> Any:
         scored.append(chunk_id)
         return made(state, chunk_id, scales)
 
-    monkeypatch.setattr(snippets, "_scored", counted)
+    monkeypatch.setattr(line_scores, "_scored", counted)
     pool = pool_of_lists(bm25_list([(f"c{at}", 30.0 - at) for at in range(30)]))
     knobs = profile("workbench").set({"max_results": 2})
     ranked(pool, knobs, explained=False, wanted=Wanted(frozenset({"c1"}), 1))

@@ -26,7 +26,7 @@ class StoreLocation(NamedTuple):
     server: Secret
     agent: str
     shard: int
-    servers: tuple[Secret, ...] = ()  # all: the agent may have been moved to one of them
+    servers: tuple[Secret, ...] = ()  # all: another may have had the shard before
 
     @property
     def shown(self) -> str:
