@@ -18,7 +18,13 @@ def configured_knobs(settings: Settings) -> Knobs:
     ranking, unless a profile is named."""
     if _qmd_ranks(settings):
         return process_knobs(settings)
-    return selected(settings.query.profile).set(settings.query.overrides)
+    return own_knobs(settings)
+
+
+def own_knobs(settings: Settings, name: str | None = None) -> Knobs:
+    """The configured profile, or the one of this name, with the configuration's own values over it. Raises
+    UsageError."""
+    return selected(settings.query.profile if name is None else name).set(settings.query.overrides)
 
 
 def process_knobs(settings: Settings, base: Knobs | None = None) -> Knobs:
@@ -42,8 +48,9 @@ def ranking_knobs(settings: Settings, pool: Pool, knobs: Knobs) -> Knobs:
 
 
 def builtin_knobs(settings: Settings, knobs: Knobs) -> Knobs:
+    """The ranking of the built-in index, with what differs in ``knobs`` from that of the QMD backend."""
     changes = knobs.changes_from(process_knobs(settings))
-    return profile(settings.query.profile).set({**settings.query.overrides, **changes})
+    return selected(settings.query.profile).set({**settings.query.overrides, **changes})
 
 
 def knobs_as_settings(settings: Settings, knobs: Knobs) -> dict[str, KnobValue]:
@@ -52,7 +59,7 @@ def knobs_as_settings(settings: Settings, knobs: Knobs) -> dict[str, KnobValue]:
     base = configured_knobs(settings)
     made: dict[str, KnobValue] = {}
     if knobs.profile != base.profile:
-        base = selected(knobs.profile).set(settings.query.overrides)
+        base = own_knobs(settings, knobs.profile)
         made["profile"] = knobs.profile
     made |= knobs.changes_from(base)
     if "vector_weight" in made or "text_weight" in made:  # one alone would change the other too
