@@ -180,14 +180,6 @@ def test_the_rows_of_each_lesson_of_the_demo_can_be_asked_for(demo: Memory) -> N
                 assert found.passage.path == row.path
 
 
-def test_json_has_the_documented_keys(small: Memory) -> None:
-    data = small.why_not("router", "memory/2026-02-20.md", 3).to_dict()
-    keys = ["query", "passage", "returned", "rank", "stage", "verdict", "steps", "changes", "textChanges"]
-    assert list(data) == [*keys, "notes"]
-    assert (data["returned"], data["rank"], data["stage"]) == (True, 1, RETURNED)
-    assert set(data["steps"][0]) == {"name", "ok", "text"}
-
-
 def test_a_line_that_is_shown_in_part_is_not_returned(tmp_path: Path) -> None:
     lines = ["the pump is red", "a step of the day " * 3, "the code of the pump 4711 " * 3]
     notes = {"MEMORY.md": "\n".join(lines) + "\n"}
