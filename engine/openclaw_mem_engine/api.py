@@ -109,6 +109,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.pool import Pool as Pool
     from openclaw_mem_engine.ranking.profiles import PROFILES as PROFILES
     from openclaw_mem_engine.ranking.profiles import SELECTABLE as SELECTABLE
+    from openclaw_mem_engine.ranking.profiles import changed as changed
     from openclaw_mem_engine.ranking.profiles import profile as profile
     from openclaw_mem_engine.ranking.stages.decay import age_of as age_of
     from openclaw_mem_engine.ranking.trace import Drop as Drop
