@@ -129,7 +129,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.sanitize import visible_line as visible_line
     from openclaw_mem_engine.sidecar.state import QmdFacts as QmdFacts
     from openclaw_mem_engine.sidecar.state import known_of as known_of
-    from openclaw_mem_engine.state.disk import private_folder as private_folder
+    from openclaw_mem_engine.state import private_folder as private_folder
     from openclaw_mem_engine.state.events import Event as Event
     from openclaw_mem_engine.state.events import EventKind as EventKind
     from openclaw_mem_engine.state.workbench import WorkbenchState as WorkbenchState

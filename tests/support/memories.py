@@ -14,7 +14,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.config.sources import UserFolders
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
-from openclaw_mem_engine.state.disk import private_folder
+from openclaw_mem_engine.state import private_folder
 
 
 def settings_for(workspace: Path, home: Path, **environ: str) -> Settings:

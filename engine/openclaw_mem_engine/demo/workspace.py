@@ -18,7 +18,8 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from openclaw_mem_engine.errors import WorkspaceError
-from openclaw_mem_engine.state.disk import LOCK, held, private_folder, read_file
+from openclaw_mem_engine.state import private_folder
+from openclaw_mem_engine.state.disk import LOCK, held, read_file
 
 #: The last day of the demo as it was written.
 ANCHOR = datetime.date(2026, 3, 31)

@@ -24,7 +24,8 @@ from openclaw_mem_engine.notes.edit import NoteEdit, appended
 from openclaw_mem_engine.notes.editor import KEEP_EDITS, NoteEditor, Written
 from openclaw_mem_engine.notes.user_time import UserTime, user_time
 from openclaw_mem_engine.providers.base import Chat, Message
-from openclaw_mem_engine.state.disk import private_folder, refused
+from openclaw_mem_engine.state import private_folder
+from openclaw_mem_engine.state.disk import refused
 from openclaw_mem_engine.state.events import Event
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.rules import open_workspace

@@ -23,7 +23,8 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import utf8
 from openclaw_mem_engine.plugin.capture import CATEGORIES, Decision, decide_all
 from openclaw_mem_engine.ranking.pool import OVERFETCH
-from openclaw_mem_engine.state.disk import held, private_folder, refused, replace_file, sync_folder
+from openclaw_mem_engine.state import private_folder
+from openclaw_mem_engine.state.disk import held, refused, replace_file, sync_folder
 from openclaw_mem_engine.sync.coordinator import replaced
 from openclaw_mem_engine.sync.report import SyncRequest
 

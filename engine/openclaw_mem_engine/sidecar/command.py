@@ -22,7 +22,7 @@ from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, Deadli
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible
-from openclaw_mem_engine.state.disk import private_folder
+from openclaw_mem_engine.state import private_folder
 
 Trouble = Literal["missing", "timeout", "exit", "output", "busy"]
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.sidecar.paths import qmd_home
-from openclaw_mem_engine.state.disk import private_folder, read_file, replace_file
+from openclaw_mem_engine.state import private_folder
+from openclaw_mem_engine.state.disk import read_file, replace_file
 from openclaw_mem_engine.workspace.listing import list_transcripts
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.transcripts import read_transcript

@@ -13,7 +13,8 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.sidecar.paths import qmd_home
-from openclaw_mem_engine.state.disk import private_folder, read_file, replace_file
+from openclaw_mem_engine.state import private_folder
+from openclaw_mem_engine.state.disk import read_file, replace_file
 
 _MOST_BYTES = 100_000
 #: A failed backend is asked again by the first search after so many seconds, then after twice as many.

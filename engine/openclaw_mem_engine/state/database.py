@@ -25,7 +25,7 @@ from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import disk_full
 from openclaw_mem_engine.model import Note, utf8
-from openclaw_mem_engine.state.disk import is_full, private_folder
+from openclaw_mem_engine.state import is_full, private_folder
 
 _POLL_S = 0.01
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,29 +11,12 @@ from pathlib import Path
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError, disk_full
+from openclaw_mem_engine.state import private_folder
 
 #: How long one process waits for another that writes, seconds.
 LOCK_WAIT_S = 10.0
 #: The name of the lock of a folder.
 LOCK = "lock"
-#: Free bytes with which SQLite can hardly write anything.
-_FEW_PAGES = 65_536
-
-
-def private_folder(path: Path) -> Path:
-    """The folder, made with those above it where they are missing: for this user alone. ``mkdir`` would give
-    the given mode to the last of them only. Raises OSError."""
-    for folder in (*reversed(path.parents), path):
-        folder.mkdir(mode=0o700, exist_ok=True)
-    return path
-
-
-def is_full(folder: Path) -> bool:
-    """Whether the disk of a folder has no room for even a few pages; False when that is not known."""
-    try:
-        return shutil.disk_usage(folder).free < _FEW_PAGES
-    except OSError:
-        return False
 
 
 @contextmanager

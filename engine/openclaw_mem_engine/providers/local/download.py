@@ -26,7 +26,8 @@ from openclaw_mem_engine.providers.local.model_file import HUB, hub_file, local_
 from openclaw_mem_engine.providers.remote.endpoint import is_loopback
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible
-from openclaw_mem_engine.state.disk import private_folder, read_file, replace_file
+from openclaw_mem_engine.state import private_folder
+from openclaw_mem_engine.state.disk import read_file, replace_file
 
 if TYPE_CHECKING:
     import httpx2

@@ -22,8 +22,8 @@ from openclaw_mem_engine.errors import (
     damaged,
     disk_full,
 )
+from openclaw_mem_engine.state import is_full
 from openclaw_mem_engine.state.database import immediate
-from openclaw_mem_engine.state.disk import is_full
 from openclaw_mem_engine.stores.sqlite.files import (
     APPLICATION_ID,
     access,

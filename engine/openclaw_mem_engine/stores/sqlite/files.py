@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS
 from openclaw_mem_engine.errors import IndexUnavailable, disk_full
-from openclaw_mem_engine.state.disk import is_full, private_folder
+from openclaw_mem_engine.state import is_full, private_folder
 
 if TYPE_CHECKING:
     import apsw
