@@ -10,7 +10,6 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
@@ -322,10 +321,9 @@ class SyncController(Presenter[Activity]):
 
     async def _sync_for(self, trigger: SyncTrigger) -> SyncReport:
         """The sync of the follower: its report, or its error raised."""
-        hint = _names(trigger.paths, self.service.settings.workspace) if trigger.paths else ""
         while not self._idle.is_set():  # it would only be queued
             await self._idle.wait()
-        await self.sync_and_refresh(Job(hint), quietly=trigger.reason != "changes")
+        await self.sync_and_refresh(Job(trigger.hint), quietly=trigger.reason != "changes")
         if isinstance(self._outcome, api.SyncReport):
             return self._outcome
         raise self._outcome or Cancelled("The index is closed.")
@@ -333,12 +331,6 @@ class SyncController(Presenter[Activity]):
     async def sync_and_refresh(self, job: Job, *, quietly: bool = False) -> None:
         await self.sync(job, quietly=quietly)
         await self._refresh()
-
-
-def _names(paths: frozenset[str], workspace: Path) -> str:
-    first = Path(min(paths))
-    name = first.relative_to(workspace).as_posix() if first.is_relative_to(workspace) else first.name
-    return name if len(paths) < 2 else f"{name} and {len(paths) - 1} more"
 
 
 def _state(memory: Memory) -> tuple[Status, str]:
