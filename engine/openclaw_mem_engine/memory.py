@@ -68,7 +68,6 @@ class Memory(AbstractContextManager["Memory"]):
         self._lineup = lineup
         self.warm_up = lineup.warm_up  # documented there
         self._journal = journal
-        self.watch_adding = journal.watch_adding  # documented there
         self._compare = compare
         self.settings = backend.settings
         self._reranker = reranker or lineup.services.reranker

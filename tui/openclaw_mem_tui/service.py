@@ -113,11 +113,6 @@ class Service:
     def _answering(self) -> MemoryThread:
         return self._faulted or self._sound()
 
-    @property
-    def adding(self) -> tuple[int, int, str]:
-        """See ``MemoryThread.adding``; of the memory that answers."""
-        return self._answering.adding
-
     async def open(self) -> None:
         """Open the memory; may be called again after a failure."""
         await self._healthy.open()

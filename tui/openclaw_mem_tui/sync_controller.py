@@ -264,10 +264,7 @@ class SyncController(Presenter[Activity]):
         self._has_words = self._has_words or label.startswith(api.VECTORS)
 
     def tick(self) -> None:
-        """Show the progress of a running sync, or of rows that a search adds (called by the screen's
-        clock)."""
-        done, total, label = self.service.adding
-        self.update(adding=f"{label}: {done:,} of {total:,} chunks" if label else "")
+        """Show the progress of a running sync (called by the screen's clock)."""
         if self._idle.is_set() and self.state.freshness and self._index_file != self._file:
             self._file = self._index_file
             self.service.run(self.read_status())  # it was removed or replaced
