@@ -248,4 +248,4 @@ def test_permissions_of_the_lock_are_repaired_without_it(plain: tuple[Call, Worl
     assert "not repaired: not-writable" in said.out
     said = call("index")
     assert said.code == 6 and f"{lock.name} cannot be taken" in said.err
-    assert "Check the permissions of this file" in said.err
+    assert "Check its permissions" in said.err

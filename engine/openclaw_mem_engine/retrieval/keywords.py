@@ -19,13 +19,11 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Embedder, Embedders
     from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.stores.base import IndexStore
-    from openclaw_mem_engine.sync.events import Journal
 
 
 def provided_query(
     store: IndexStore,
     embedders: Embedders,
-    journal: Journal,
     query: str,
     knobs: Knobs,
     notes: list[Note],
@@ -36,7 +34,7 @@ def provided_query(
     """``keyword_query`` of an index that has the rows which these knobs search. Where they cannot be made
     vectors remain; raises IndexUnavailable where none are searched, Cancelled."""
     try:
-        notes += provide_for_search(store, knobs, embedders.primary, journal, cancel)
+        notes += provide_for_search(store, knobs, embedders.primary, cancel)
     except IndexUnavailable as error:
         if not vectors or knobs.mode == "bm25":
             raise
@@ -78,7 +76,7 @@ def _without_common(store: IndexStore, query: LexicalQuery, notes: list[Note]) -
 
 
 def provide_for_search(
-    store: IndexStore, knobs: Knobs, embedder: Embedder | None, journal: Journal, cancel: CancelToken
+    store: IndexStore, knobs: Knobs, embedder: Embedder | None, cancel: CancelToken
 ) -> list[Note]:
     """Make them under the lock of the index, once for all searches, in about a second. A search that is
     stopped meanwhile has made them all the same: the next one would begin anew. Returns what there is to say
@@ -90,7 +88,7 @@ def provide_for_search(
 
     start = time.perf_counter()
     try:
-        with SyncLock(store.path, killed=journal.killed).holding(_WAIT_S, cancel):
+        with SyncLock(store.path).holding(_WAIT_S, cancel):
             kinds = lacking(store, knobs, embedder)  # another search may have made them meanwhile
             provide(store, knobs, embedder)
     except IndexUnavailable as error:
