@@ -139,7 +139,7 @@ class Memory(AbstractContextManager["Memory"]):
 
         if self._lineup.faults:
             raise UsageError("A memory with faults only searches: follow it without them.")
-        sync = sync or (lambda _trigger, progress: self.sync(progress=progress, cancel=stop))
+        sync = sync or (lambda _reason, progress: self.sync(progress=progress, cancel=stop))
         follower = Follower(self.settings, on_event, stop, sync, self.freshness, self._journal.watched)
         follower.run(at_start=at_start)
 

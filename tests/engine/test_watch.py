@@ -18,7 +18,10 @@ import pytest
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.sync.watch import Watch, system_events, watched_folders
+from openclaw_mem_engine.errors import WorkspaceError
+from openclaw_mem_engine.sync import watch as watching
+from openclaw_mem_engine.sync.changes import listed
+from openclaw_mem_engine.sync.watch import Watch, system_events
 from support.commands import until
 from support.memories import settings_for, write_notes
 
@@ -30,6 +33,18 @@ NEVER = threading.Event()
 def settings_with(workspace: Path, home: Path, quiet_ms: int = 100, **changes: Any) -> Settings:
     found = settings_for(workspace, home)
     return replace(found, sync=replace(found.sync, debounce_ms=quiet_ms), **changes)
+
+
+def watched_folders(settings: Settings) -> frozenset[str]:
+    listing = None
+    with suppress(WorkspaceError):
+        listing = listed(settings)
+    return watching.watched_folders(settings, listing)
+
+
+def renewed(watch: Watch) -> bool:
+    watch.look()
+    return watch.renew()
 
 
 def ends(watch: Watch, patience_s: float = PATIENCE_S) -> bool:
@@ -100,10 +115,10 @@ def test_one_watch_a_folder(tmp_path: Path) -> None:
     workspace = write_notes(tmp_path / "ws", {"memory/a/b/c.md": "one\n", "code/x/y.md": "x"})
     watch = Watch(settings_with(workspace, tmp_path / "home"), NEVER)
     with closing(watch):
-        assert watch.renew() and not watch.renew()
+        assert renewed(watch) and not renewed(watch)
         assert _watched_below(tmp_path) == 5
         (workspace / "memory" / "new").mkdir()
-        assert watch.renew()
+        assert renewed(watch)
         until(lambda: _watched_below(tmp_path) == 6)  # a thread of the system's library ends the first
     until(lambda: not _watched_below(tmp_path))
 
@@ -114,7 +129,7 @@ def test_one_watch_a_folder(tmp_path: Path) -> None:
 def test_an_editor_that_replaces_the_file(tmp_path: Path) -> None:
     workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "one\n", "memory/a.md": "one\n"})
     with closing(Watch(settings_with(workspace, tmp_path / "home"), NEVER)) as watch:
-        watch.renew()
+        renewed(watch)
         for number, note in enumerate((workspace / "MEMORY.md", workspace / "memory" / "a.md") * 2):
             beside = note.with_name(f".{note.name}.swp")
             beside.write_text(f"{number}\n")
@@ -126,7 +141,7 @@ def test_an_editor_that_replaces_the_file(tmp_path: Path) -> None:
 def test_what_comes_and_goes_by_name(tmp_path: Path) -> None:
     workspace = write_notes(tmp_path / "ws", {"memory/old/a.md": "one\n"})
     with closing(Watch(settings_with(workspace, tmp_path / "home"), NEVER)) as watch:
-        watch.renew()
+        renewed(watch)
         for change in (
             lambda: (workspace / "memory" / "old").rename(workspace / "memory" / "new"),
             lambda: shutil.rmtree(workspace / "memory" / "new"),
@@ -135,14 +150,14 @@ def test_what_comes_and_goes_by_name(tmp_path: Path) -> None:
         ):
             change()
             assert ends(watch)
-            watch.renew()
+            renewed(watch)
 
 
 def test_a_mass_change_is_few_groups(tmp_path: Path) -> None:
     notes = {f"memory/d{n % 40}/n{n}.md": "one\n" for n in range(2_000)}
     workspace = write_notes(tmp_path / "ws", notes)
     with closing(Watch(settings_with(workspace, tmp_path / "home", quiet_ms=300), NEVER)) as watch:
-        watch.renew()
+        renewed(watch)
         changing = threading.Thread(
             target=lambda: [(workspace / path).write_text(f"{n}\n") for n, path in enumerate(notes)]
         )
@@ -160,7 +175,7 @@ def test_changes_that_never_stop_are_told_all_the_same(
     workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
     note = workspace / "memory" / "a.md"
     with closing(Watch(settings_with(workspace, tmp_path / "home", quiet_ms=400), NEVER)) as watch:
-        watch.renew()
+        renewed(watch)
         end = time.monotonic() + PATIENCE_S
         while not watch.ended():
             assert time.monotonic() < end
@@ -170,7 +185,7 @@ def test_changes_that_never_stop_are_told_all_the_same(
 def test_the_quiet_time_is_the_configured_one(tmp_path: Path) -> None:
     workspace = write_notes(tmp_path / "ws", {"memory/a.md": "one\n"})
     with closing(Watch(settings_with(workspace, tmp_path / "home", quiet_ms=1_800), NEVER)) as watch:
-        watch.renew()
+        renewed(watch)
         began = time.monotonic()
         (workspace / "memory" / "a.md").write_text("two\n")
         assert ends(watch)
@@ -191,12 +206,12 @@ def test_a_watch_that_ends(tmp_path: Path) -> None:
             yield happened
 
     watch = Watch(settings_with(workspace, tmp_path / "home"), NEVER, ending)
-    assert watch.renew() and watch.failure == ""
+    assert renewed(watch) and watch.failure == ""
     assert ends(watch), "what came in between is for a comparison"
     assert watch.failure == "the queue is gone"
-    assert not watch.renew() and not ends(watch, 0.3)
+    assert not renewed(watch) and not ends(watch, 0.3)
     (workspace / "memory" / "new").mkdir()
-    assert watch.renew() and watch.failure == ""
+    assert renewed(watch) and watch.failure == ""
 
 
 _LIMITED = """

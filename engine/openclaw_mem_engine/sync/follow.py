@@ -31,16 +31,8 @@ LEAST_PAUSE_S, MOST_PAUSE_S = 2.0, 60.0
 _SHARE = 200
 
 
-@dataclass(frozen=True, slots=True)
-class SyncTrigger:
-    """Why a sync is to be made; ``hint`` names files that changed, as far as they are known."""
-
-    reason: Reason
-    hint: str = ""
-
-
-#: Makes one sync. The progress that it is given must be called with the progress of that sync.
-FollowSync: TypeAlias = Callable[[SyncTrigger, Progress], SyncReport]
+#: Makes one sync for this reason. The progress that it is given must be called with that of the sync.
+FollowSync: TypeAlias = Callable[[Reason, Progress], SyncReport]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +85,7 @@ class Follower:
         #: Whether this sync was reported to wait for another process.
         self._waited = False
         self._on_event_failed = False
-        #: When the last sync, and the last look at the files, ended, monotonic seconds.
+        #: When the last sync, and the last sync or comparison, ended, monotonic seconds.
         self._synced = self._looked = time.monotonic()
         self._pause_s = LEAST_PAUSE_S
 
@@ -101,69 +93,65 @@ class Follower:
         """Follow until the stop. A sync that fails is reported and tried again. Raises what ``on_event``
         raises."""
         with closing(self._watch):
+            self._watch.look()
             self._watch.renew()
             self._report("watching")
             self._watched("Watching for changes.")
             if at_start:
-                self._act("start")
+                self._watch.look()  # again: a folder may have come before the watch was open
+                self._sync("start")
             else:
                 with suppress(OpenClawMemError):
                     self._left = self._freshness().changed
             while not self._stop.is_set():
+                self._renew()
                 hinted = self._watch.ended()
-                if (reason := self._due(hinted)) is not None and not self._stop.is_set():
-                    self._act(reason, hinted)
+                differs = hinted and self._watch.look()
+                reason = "changes" if differs else self._due()
+                if reason is not None and not self._stop.is_set():
+                    if not hinted:
+                        self._watch.look()  # what changes during the sync differs from it
+                    self._sync(reason)
         self._watched("Watching stopped.")
         self._report("stopped")
 
-    def _due(self, hinted: bool) -> Reason | None:
-        """What is due after an event, or by the clock; "changes" is a comparison. What is happening now is
-        waited for."""
+    def _due(self) -> Reason | None:
+        """Why a sync is due by the clock. While something happens, changes wait for its end."""
         now = time.monotonic()
         if self._failures and now - self._synced >= self._retry_s():
             return "retry"
         if now - self._synced >= self._interval_s:
             return "interval"
-        by_clock = not (self._failures or self._watch.is_busy) and now - self._looked >= self._pause_s
-        return "changes" if hinted or by_clock else None
+        if self._failures or self._watch.is_busy or now - self._looked < self._pause_s:
+            return None
+        return "changes" if self._is_stale() else None
 
-    def _act(self, reason: Reason, hinted: bool = False) -> None:
-        trigger = self._compare(hinted) if reason == "changes" else SyncTrigger(reason)
-        if trigger is not None:
-            self._sync(trigger)
-        failure = self._watch.failure
-        if (trigger is not None or hinted or failure) and self._watch.renew():
-            self._pause_s = LEAST_PAUSE_S  # for what came into a folder before it was watched
-        elif failure and failure != self._unwatched:
-            self._unwatched = failure
-            pauses = f"{LEAST_PAUSE_S:.0f} to {MOST_PAUSE_S:.0f} s"
-            text = f"The system does not tell of changes: {failure}. All files are compared every {pauses}."
-            self._note(Note("watch-polling", text, "warning"))
-        self._looked = time.monotonic()
-
-    def _compare(self, hinted: bool) -> SyncTrigger | None:
-        """Compare all files. An event also asks what is excluded by now, and tries again what failed."""
+    def _is_stale(self) -> bool:
+        """Compare all files with the index."""
         began = time.monotonic()
         try:
             fresh = self._freshness()
         except OpenClawMemError:
-            return SyncTrigger("changes")  # which fails, and says why
-        self._pause_s = min(MOST_PAUSE_S, max(LEAST_PAUSE_S, (time.monotonic() - began) * _SHARE))
-        differs = fresh.changed_count > 0 and (hinted or fresh.changed != self._left)
-        if hinted and not differs:
-            excluded = {file.path for file in fresh.skipped if not file.by_rule}
-            differs = self._failures > 0 or self._excluded not in (None, excluded)
-        if not differs:
-            return None
-        more = fresh.changed_count - 1
-        return SyncTrigger(
-            "changes", "".join(fresh.changed[:1]) + (f" and {more:,} more" if more > 0 else "")
-        )
+            return True  # the sync fails, too, and says why
+        finally:
+            self._looked = time.monotonic()
+            self._pause_s = min(MOST_PAUSE_S, max(LEAST_PAUSE_S, (self._looked - began) * _SHARE))
+        return fresh.changed_count > 0 and fresh.changed != self._left
 
-    def _sync(self, trigger: SyncTrigger) -> None:
+    def _renew(self) -> None:
+        """Watch the folders that the last look has found, and say once when that cannot be done."""
+        if self._watch.renew():
+            self._pause_s = LEAST_PAUSE_S  # for what came into a folder before it was watched
+        elif (failure := self._watch.failure) and failure != self._unwatched:
+            self._unwatched = failure
+            pauses = f"{LEAST_PAUSE_S:.0f} to {MOST_PAUSE_S:.0f} s"
+            text = f"The system does not tell of changes: {failure}. All files are compared every {pauses}."
+            self._note(Note("watch-polling", text, "warning"))
+
+    def _sync(self, reason: Reason) -> None:
         self._waited = False
         try:
-            report = self._sync_now(trigger, self._progress)
+            report = self._sync_now(reason, self._progress)
         except Cancelled:
             if not self._stop.is_set():
                 raise
@@ -172,10 +160,10 @@ class Follower:
                 raise
             known = isinstance(error, OpenClawMemError)
             text = str(error) if known else f"unexpected {type(error).__name__}: {error}"
-            self._failed(trigger.reason, text)
+            self._failed(reason, text)
         else:
-            self._done(trigger.reason, report)
-        self._synced = time.monotonic()
+            self._done(reason, report)
+        self._synced = self._looked = time.monotonic()
 
     def _done(self, reason: Reason, report: SyncReport) -> None:
         self._failures = self._failures + 1 if report.incomplete else 0

@@ -15,8 +15,9 @@ from typing import TypeAlias
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import WorkspaceError
-from openclaw_mem_engine.sync.changes import listed
+from openclaw_mem_engine.sync.changes import digest_of, listed
 from openclaw_mem_engine.workspace.rules import Workspace, resolve_extras
+from openclaw_mem_engine.workspace.walk import Listing
 
 #: A group of events ends after the configured quiet time, or when it has lasted this long, seconds: events
 #: that never stop must not keep the index old.
@@ -50,7 +51,7 @@ def system_events(folders: Collection[str], stop: CancelToken) -> Iterator[bool]
 
 
 class Watch:
-    """Watches the folders that were there at the last ``renew``. Used by one thread."""
+    """Looks at the files, and watches their folders. Used by one thread."""
 
     def __init__(
         self, settings: Settings, stop: CancelToken, open_events: OpenEvents = system_events
@@ -60,6 +61,9 @@ class Watch:
         self._open = open_events
         self._quiet_s = settings.sync.debounce_ms / 1000
         self._longest_s = max(LONGEST_S, 4 * self._quiet_s)
+        #: What the last look has seen; the folders of it, and those that are watched.
+        self._seen: object = None
+        self._there = frozenset[str]()
         self._folders: frozenset[str] | None = None
         self._events: Iterator[bool] | None = None
         self._began = self._last = 0.0
@@ -68,15 +72,24 @@ class Watch:
         #: Why the system does not watch these folders, or "".
         self.failure = ""
 
+    def look(self) -> bool:
+        """List the files. Returns whether they, or what is excluded, differ from those of the last look."""
+        before, listing = self._seen, None
+        with suppress(WorkspaceError):  # a sync says so; its return has an event above it
+            listing = listed(self._settings)
+        self._seen = listing and (digest_of(listing), listing.skipped)
+        there = watched_folders(self._settings, listing)
+        self._there = self._there if there == self._there else there
+        return self._seen != before
+
     def renew(self) -> bool:
-        """Watch the folders that are there now. Returns whether they are others than before: what happened
+        """Watch the folders of the last look. Returns whether they are others than before: what happened
         in a new one until now has no event. A watch that fails is opened again when the folders differ."""
-        folders = watched_folders(self._settings)
-        if folders == self._folders:
+        if self._there is self._folders:
             return False
         self.close()
-        self._folders, self.failure = folders, ""
-        self._events = self._open(folders, self._stop)
+        self._folders, self.failure = self._there, ""
+        self._events = self._open(self._folders, self._stop)
         self._happened()  # it is open from here on
         return True
 
@@ -111,8 +124,8 @@ class Watch:
             return True
 
 
-def watched_folders(settings: Settings) -> frozenset[str]:
-    """The folders that a listing goes through, and of each configured path the nearest folder above it that
+def watched_folders(settings: Settings, listing: Listing | None) -> frozenset[str]:
+    """The folders that a listing went through, and of each configured path the nearest folder above it that
     may be read: there it comes, goes or is replaced. Not those of our own files, which each sync writes."""
     given = os.path.abspath(settings.workspace)
     paths = [given]
@@ -122,8 +135,7 @@ def watched_folders(settings: Settings) -> frozenset[str]:
     if "sessions" in settings.sources:
         paths.append(os.path.abspath(settings.openclaw.sessions_dir))
     folders = {_nearest(os.path.dirname(path)) for path in paths}
-    with suppress(WorkspaceError):  # a sync says so; its return has an event above it
-        folders.update(listed(settings).folders)
+    folders |= listing.folders if listing is not None else set()
     own = (settings.data_dir, settings.index_path.parent)
     return frozenset(map(os.path.realpath, folders)) - frozenset(map(os.path.realpath, own))
 
