@@ -143,7 +143,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.sync.coordinator import set_aside as set_aside
     from openclaw_mem_engine.sync.events import Journal as Journal
     from openclaw_mem_engine.sync.follow import FollowEvent as FollowEvent
-    from openclaw_mem_engine.sync.follow import SyncTrigger as SyncTrigger
     from openclaw_mem_engine.sync.plan import Plan as Plan
     from openclaw_mem_engine.sync.plan import PlannedSpace as PlannedSpace
     from openclaw_mem_engine.sync.report import SyncReport as SyncReport

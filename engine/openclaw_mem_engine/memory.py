@@ -67,7 +67,6 @@ class Memory(AbstractContextManager["Memory"]):
         self._lineup = lineup
         self.warm_up = lineup.warm_up  # documented there
         self._journal = journal
-        self.watch_adding = journal.watch_adding  # documented there
         self._compare = compare
         self.settings = backend.settings
         self._reranker = reranker or lineup.services.reranker
@@ -139,7 +138,7 @@ class Memory(AbstractContextManager["Memory"]):
 
         if self._lineup.faults:
             raise UsageError("A memory with faults only searches: follow it without them.")
-        sync = sync or (lambda _trigger, progress: self.sync(progress=progress, cancel=stop))
+        sync = sync or (lambda _reason, progress: self.sync(progress=progress, cancel=stop))
         follower = Follower(self.settings, on_event, stop, sync, self.freshness, self._journal.watched)
         follower.run(at_start=at_start)
 

@@ -62,15 +62,11 @@ def run(arguments: Namespace) -> int:
             from openclaw_mem_engine.cli.planning import announce_reranking
 
             announce_reranking(memory, knobs)
-        from openclaw_mem_engine.cli.progress import ProgressLine
-
         # An explanation shows every vector space, also those that are not counted and take a request, and
         # ranks for which all vectors are read.
-        with ProgressLine() as progress:
-            progress.watch(memory, token)
-            found = memory.search(
-                query, knobs, token, compare=arguments.explain, session_key=arguments.session_key
-            )
+        found = memory.search(
+            query, knobs, token, compare=arguments.explain, session_key=arguments.session_key
+        )
     answer = dataclasses.replace(found, sync_seconds=took)
     if failure is not None:
         answer = outdated(answer, failure)
