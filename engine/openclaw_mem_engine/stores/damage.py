@@ -67,7 +67,7 @@ class DamageTolerantSearch:
 
     def vector(self, vector: Floats, limit: int, space: Space) -> CandidateRows | None:
         with self.tolerating("vector", space):
-            return self._store.vector(vector, limit, space=space)
+            return self._store.vector(vector, limit, space)
         return None
 
     def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable, damaged
-from openclaw_mem_engine.model import Note, Source, Space
+from openclaw_mem_engine.model import Note, Space
 from openclaw_mem_engine.stores.base import (
     UNLIMITED,
     Capabilities,
@@ -255,12 +255,10 @@ class SqliteReader:
     def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]:
         return self._chunks.fetch(ids, self._meta.all() if self._resident else {})
 
-    def lexical(
-        self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
-    ) -> CandidateRows:
+    def lexical(self, query: LexicalQuery, limit: int) -> CandidateRows:
         if not self.caps.full_text:
             return CandidateRows()
-        return self._text.search(query, limit, self.generation(), sources)
+        return self._text.search(query, limit, self.generation())
 
     def without_common(self, query: LexicalQuery) -> LexicalQuery:
         return self._text.without_common(query, self.generation()) if self.caps.full_text else query
@@ -278,14 +276,8 @@ class SqliteReader:
             return {}
         return self._text.line_scores(query, texts, basis, self.generation())
 
-    def vector(
-        self,
-        vector: Floats,
-        limit: int,
-        sources: Sequence[Source] | None = None,
-        space: Space | None = None,
-    ) -> CandidateRows:
-        return self._vectors.nearest(self._primary(space), self.generation(), vector, limit, sources)
+    def vector(self, vector: Floats, limit: int, space: Space | None = None) -> CandidateRows:
+        return self._vectors.nearest(self._primary(space), self.generation(), vector, limit)
 
     def cosines(self, vector: Floats, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
         return self._vectors.cosines(self._primary(space), self.generation(), vector, ids) if ids else {}

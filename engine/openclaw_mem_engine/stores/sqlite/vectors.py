@@ -24,7 +24,6 @@ from openclaw_mem_engine.stores.sqlite.database import Bound, Database, decoding
 from openclaw_mem_engine.stores.sqlite.schema import Meta
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.model import Source
     from openclaw_mem_engine.providers.base import Floats
     from openclaw_mem_engine.stores.base import Vector
 
@@ -95,18 +94,16 @@ class VectorRows:
 
     # -- search -----------------------------------------------------------------------------------------
 
-    def nearest(
-        self, space: Space, generation: int, vector: Floats, limit: int, sources: Sequence[Source] | None
-    ) -> CandidateRows:
+    def nearest(self, space: Space, generation: int, vector: Floats, limit: int) -> CandidateRows:
         if limit < 1:
             return CandidateRows()
         if self._in_memory:
             resident, damaged = self._resident(space, generation)
             with decoding(self._db.path):
-                return replace(resident.nearest(vector, limit, sources), damaged=damaged)
-        found, damaged = self._near(space, vector, limit, sources)
+                return replace(resident.nearest(vector, limit), damaged=damaged)
+        found, damaged = self._near(space, vector, limit)
         found.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
-        best, known = tuple(found[:limit]), self.count(space, sources)
+        best, known = tuple(found[:limit]), self.count(space)
         lost = self._lost(generation, min(known, limit), len(best))
         return CandidateRows(best, known - damaged, damaged=max(damaged, lost))
 
@@ -118,16 +115,12 @@ class VectorRows:
             meta.contradicted(generation, f"{known:,} vectors are known, and {read:,} can be read")
         return known - read
 
-    def _near(
-        self, space: Space, vector: Floats, limit: int, sources: Sequence[Source] | None
-    ) -> tuple[list[Scored], int]:
+    def _near(self, space: Space, vector: Floats, limit: int) -> tuple[list[Scored], int]:
         """The nearest chunks, at least ``limit`` if there are so many, and how many rows were left out as
         they are not as they were stored: what is no vector has no distance and comes first. The cache is read
         in the order of its rows ("+": not by its index), and only the nearest ones are joined to chunks: more
         of them while too few belong to one, and while those at the limit are equally far, which is settled by
         chunk id."""
-        of_sources = "" if sources is None else " AND c.source IN (SELECT value FROM json_each(?6))"
-        bound = () if sources is None else (json.dumps(list(sources)),)
         wanted, asked = limit + 8, vector.tobytes()
         # Each page is read once: no page fault where memory is used again, and a cache of the processor.
         self._db.reader().pragma("cache_size", _PASSING)
@@ -137,8 +130,8 @@ class VectorRows:
                     SELECT id, {_DISTANCE} AS distance FROM embedding_cache
                     WHERE +space = {SPACE} AND embedding IS NOT NULL ORDER BY distance LIMIT ?5) near
                 CROSS JOIN embedding_cache e ON e.id = near.id
-                LEFT JOIN chunks c ON c.hash = e.hash{of_sources} ORDER BY near.distance""",
-                (*space, asked, wanted, *bound),
+                LEFT JOIN chunks c ON c.hash = e.hash ORDER BY near.distance""",
+                (*space, asked, wanted),
             )
             with decoding(self._db.path):
                 found = [row for row in rows if row[2] is not None]
@@ -185,7 +178,7 @@ class VectorRows:
         with self._loading:
             loaded = self._loaded.get(space)
             if loaded is None or loaded[0].generation != generation:
-                sql = f"SELECT c.id, c.source, {BYTES} FROM {EMBEDDED} ORDER BY c.seq"
+                sql = f"SELECT c.id, {BYTES} FROM {EMBEDDED} ORDER BY c.seq"
                 sound, known = _sound(self._db.search(sql, space)), self.count(space)
                 lost = self._lost(generation, known, len(sound))
                 with decoding(self._db.path):
@@ -210,17 +203,13 @@ class VectorRows:
             matrix = matrix_of([row[1] for row in found], len(vector))
         return {row[0]: float(score) for row, score in zip(found, products(matrix, vector), strict=True)}
 
-    def count(self, space: Space, sources: Sequence[Source] | None = None) -> int:
-        """How many chunks, of all or of these sources, have a vector in this space."""
+    def count(self, space: Space) -> int:
+        """How many chunks have a vector in this space."""
         # All with a row, without those whose row is known to have no vector: of both an index alone is read.
-        of_sources = "" if sources is None else " AND c.source IN (SELECT value FROM json_each(?4))"
-        held = f"SELECT count(*) FROM {CACHED}{of_sources}"
-        if sources is None and not self.lacking(space):
-            held = "SELECT count(*) FROM chunks"
+        held = f"SELECT count(*) FROM {CACHED if self.lacking(space) else 'chunks'}"
         none = f"""SELECT count(*) FROM embedding_cache e CROSS JOIN chunks c ON c.hash = e.hash
-            AND e.embedding IS NULL AND e.space = {SPACE}{of_sources}"""
-        bound = () if sources is None else (json.dumps(list(sources)),)
-        return int(self._db.read(f"SELECT ({held}) - ({none})", (*space, *bound))[0][0])
+            AND e.embedding IS NULL AND e.space = {SPACE}"""
+        return int(self._db.read(f"SELECT ({held}) - ({none})", space)[0][0])
 
     def dims(self, space: Space) -> int | None:
         found = self._db.read(_DIMS, space)
