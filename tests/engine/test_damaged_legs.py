@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 from zlib import crc32
 
@@ -12,13 +14,12 @@ import pytest
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import fix
-from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
+from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable, damaged
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
 from openclaw_mem_engine.stores.damage import file_damage, kept
 from openclaw_mem_engine.stores.sqlite.schema import PAGE_BYTES
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
-from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 from support.damage import PLAIN, alter, indexed, looked, raw, type_in, zero
 from support.memories import backend_of
 from support.stores import new_store, put, unit
@@ -257,40 +258,64 @@ def test_an_index_that_is_rebuilt_during_a_search_is_read_once_more(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process makes an index without the words that this search had made sure of."""
-    real, rebuilt = SqliteIndex.lexical, list[bool]()
+    real, rebuilt = SqliteIndex.snapshot, list[bool]()
 
-    def lexical(self: SqliteIndex, *arguments: Any, **options: Any) -> Any:
+    def snapshot(self: SqliteIndex) -> Any:
         if not rebuilt:
             rebuilt.append(True)
-            bump = "UPDATE meta SET value = value + 1 WHERE key = 'generation'"
-            alter(settings, "DROP TABLE chunks_fts", bump)
-        return real(self, *arguments, **options)
+            alter(settings, "DROP TABLE chunks_fts")
+        return real(self)
 
-    monkeypatch.setattr(SqliteIndex, "lexical", lexical)
+    monkeypatch.setattr(SqliteIndex, "snapshot", snapshot)
     with Memory.open(settings) as memory:
         answer = memory.search("heron pond", PLAIN)
         assert rebuilt and answer.warnings == ()
         assert [found.kind for found in answer.pool.lists] == ["vector", "lexical"]
 
 
-def test_vectors_that_another_process_adds_during_a_search_are_no_damage(
+@pytest.mark.parametrize("read", ["vector", "lexical", "fetch", "line_scores"])
+@pytest.mark.parametrize("resident", [False, True])
+def test_what_another_process_removes_during_a_search_stays_in_its_answer(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, read: str, resident: bool
+) -> None:
+    """Whatever is read next: a search sees one state, with the words and the vectors of every chunk."""
+    real, removed = getattr(SqliteIndex, read), list[str]()
+
+    def reading(self: SqliteIndex, *arguments: Any, **options: Any) -> Any:
+        if not removed:
+            removed.append("memory/animals/heron.md")
+            with closing(SqliteIndex(settings.index_path)) as other:
+                other.remove((removed[0], "memory"))
+                other.prune_cache(0)
+        return real(self, *arguments, **options)
+
+    with Memory.open(settings, resident=resident) as memory:
+        before = memory.search("heron pond", WORKBENCH)
+        monkeypatch.setattr(SqliteIndex, read, reading)
+        answer = memory.search("heron pond", WORKBENCH)
+        assert removed == [answer.hits[0].path] and answer.warnings == ()
+        assert answer.trace.rows == before.trace.rows
+        after = memory.search("heron pond", WORKBENCH)
+        assert removed[0] not in {row.path for row in after.trace.rows}
+
+
+def test_another_index_that_takes_the_place_during_a_search_is_read_instead(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are counted after those in the list were read: the list is read again, and nothing is reported."""
-    real, counted = VectorRows.count, list[int]()
+    """As after a repair by another process: what was opened is damaged, and not there any more."""
+    real, moved = SqliteIndex.fetch, list[Path]()
 
-    def count(self: VectorRows, *arguments: Any) -> int:
-        counted.append(real(self, *arguments))
-        if len(counted) < 3:
-            alter(settings, "UPDATE meta SET value = value + 1 WHERE key = 'generation'")
-            return counted[0] + 1
-        return counted[-1]
+    def fetch(self: SqliteIndex, *arguments: Any, **options: Any) -> Any:
+        if not moved:
+            moved.append(settings.index_path.rename(tmp := settings.index_path.with_name("moved")))
+            copyfile(tmp, settings.index_path)
+            raise damaged("as if", settings.index_path)
+        return real(self, *arguments, **options)
 
-    monkeypatch.setattr(VectorRows, "count", count)
+    monkeypatch.setattr(SqliteIndex, "fetch", fetch)
     with Memory.open(settings) as memory:
-        answer = memory.search("heron pond", PLAIN)
-        assert len(counted) == 3 and answer.warnings == ()
-        assert [found.kind for found in answer.pool.lists] == ["vector", "lexical"]
+        answer = memory.search("heron pond")
+        assert moved and answer.hits and answer.warnings == ()
 
 
 def test_the_size_of_a_cache_that_cannot_be_counted_is_damage(settings: Settings) -> None:

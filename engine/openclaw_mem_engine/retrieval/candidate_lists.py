@@ -53,7 +53,8 @@ class ListBuilder:
         self.primary_answered = False
         self.searched = Searched(())
         self._store = store
-        self._version = version_of(store, follow=False)
+        #: The state of the index that is searched.
+        self.version = version_of(store)
         self._vectors = vectors
         self._primary = primary
         self._notes = notes
@@ -180,7 +181,7 @@ class ListBuilder:
                 found, outside = replace(found, matches_beyond=matches), [*matches]
         ranks = partial(_from, len(inside) + 1, partial(self._ranks[found.id], outside))
         if self._store.stays_open:
-            found = replace(found, ranks_beyond=LateRanks(self._store, self._version, ranks))
+            found = replace(found, ranks_beyond=LateRanks(self._store, self.version, ranks))
         elif explained:
             with self._search.tolerating("vector" if asked else "lexical", asked.space if asked else None):
                 known = ranks()

@@ -22,27 +22,27 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.sync.events import Journal
 
 
-def provided_query(
+def words_provided(
     store: IndexStore,
-    embedders: Embedders,
+    embedder: Embedder | None,
     journal: Journal,
-    query: str,
     knobs: Knobs,
     notes: list[Note],
     cancel: CancelToken,
     *,
     vectors: bool,
-) -> LexicalQuery | None:
-    """``keyword_query`` of an index that has the rows which these knobs search. Where they cannot be made
-    vectors remain; raises IndexUnavailable where none are searched, Cancelled."""
+) -> bool:
+    """Whether the index has the words that these knobs search, now. Where they cannot be made vectors remain;
+    raises IndexUnavailable where none are searched, Cancelled. Not inside a snapshot, which would not see
+    what is made."""
     try:
-        notes += provide_for_search(store, knobs, embedders.primary, journal, cancel)
+        notes += provide_for_search(store, knobs, embedder, journal, cancel)
     except IndexUnavailable as error:
         if not vectors or knobs.mode == "bm25":
             raise
         notes.append(Note("words-lacking", f"Vectors only: {error}", "warning"))
-        return None
-    return keyword_query(store, embedders, query, knobs, notes, vectors=vectors)
+        return False
+    return True
 
 
 def keyword_query(

@@ -290,7 +290,8 @@ class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protoco
         return self.path.exists()
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """What this thread reads in the body is one state, where a store can do that. Not nested."""
+        """What this thread reads in the body is one state, which is not written there. Not nested. Raises
+        IndexChanged when what was read is not at ``path`` any more."""
         return nullcontext()
 
     def diagnosis(self) -> Mapping[str, Callable[[Outcome], None]]:

@@ -88,10 +88,9 @@ class DamageTolerantSearch:
         return {}
 
 
-def version_of(store: IndexStore, *, follow: bool = True) -> tuple[int, int]:
-    """The state of what a store has opened: equal versions have equal content. Raises as ``follow``, without
-    which nothing is waited for and the index that was opened last is read, whatever is at its path now."""
-    return store.generation(), store.follow(make=False) if follow else store.opened
+def version_of(store: IndexStore) -> tuple[int, int]:
+    """The state of what a store has opened, whatever is at its path now: equal ones have equal content."""
+    return store.generation(), store.opened
 
 
 class LateRanks:
@@ -108,11 +107,9 @@ class LateRanks:
     def __call__(self) -> Ranks:
         if self._known is None:
             try:
-                # Without following it: what draws a screen reads this, and is not to wait for a writer.
-                if version_of(self._store, follow=False) == self._version:
-                    found = self._look_up()
-                    # Nor may it have changed meanwhile.
-                    self._known = found if version_of(self._store, follow=False) == self._version else None
+                with self._store.snapshot():
+                    if version_of(self._store) == self._version:
+                        self._known = self._look_up()
             except (IndexUnavailable, Cancelled):
                 return "; its exact rank could not be read"
         return (
@@ -191,7 +188,7 @@ class SmallFile:
     def notes(self) -> tuple[Note, ...]:
         """The note of its damage; nothing where a file is larger, or cannot be read now."""
         with suppress(IndexUnavailable, OSError):
-            version = version_of(self._store, follow=False)
+            version = version_of(self._store)
             if version != self._seen and self._settings.index_path.stat().st_size <= MOST_BYTES:
                 damage = file_damage(self._settings)
                 self._seen, self._notes = version, () if damage is None else (damage_note(damage),)

@@ -10,8 +10,8 @@ import shlex
 import shutil
 import stat
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -215,6 +215,23 @@ def become_wal(connection: apsw.Connection) -> None:
             if time.monotonic() > until:
                 raise
             time.sleep(0.01)
+
+
+@contextmanager
+def one_state(connection: apsw.Connection) -> Iterator[None]:
+    """What a connection reads in the body is one state, which holds up no writer: readers of a write-ahead
+    log never do. Inside another body it is the same one."""
+    import apsw
+
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        with suppress(apsw.Error):  # closed meanwhile
+            connection.execute("ROLLBACK")
 
 
 def may(path: Path, mode: int) -> bool:

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import apsw
 
+from openclaw_mem_engine.errors import damaged
 from openclaw_mem_engine.stores.query import CandidateRows, Common, Derived, LexicalQuery, Scored
 from openclaw_mem_engine.stores.scoring import Stemmer, document_frequencies, line_bm25, ranks_among
 from openclaw_mem_engine.stores.sqlite.chunks import readable
@@ -200,13 +201,13 @@ class FullTextRows:
         return json.dumps([seqs[chunk_id] for chunk_id in ids if chunk_id in seqs])
 
     def _with_ids(self, scores: Mapping[int, float], generation: int) -> list[tuple[str, float]]:
-        """Chunk id and score, of scores by ``seq``. Raises as ``Meta.contradicted`` when there is no such
-        chunk: of rows that a damaged page has lost, their words remain."""
+        """Chunk id and score, of scores by ``seq``. Raises IndexDamaged when there is no such chunk: of rows
+        that a damaged page has lost, their words remain."""
         ids = self._chunks("seq", scores, generation).ids
         found = [(ids[seq], score) for seq, score in scores.items() if ids.get(seq) is not None]
         if len(found) < len(scores):
             said = f"words without their chunk: {len(scores) - len(found):,}"
-            Meta(self._db).contradicted(generation, said)
+            raise damaged(said, self._db.path, self._db.advice.repair)
         return found
 
     def _among(self, scores: Mapping[int, float], wanted: Iterable[str], generation: int) -> dict[str, float]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
 
-from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable, damaged
+from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable, damaged
 from openclaw_mem_engine.model import Note, Space
 from openclaw_mem_engine.stores.base import (
     UNLIMITED,
@@ -26,7 +26,7 @@ from openclaw_mem_engine.stores.query import CandidateRows, Derived, LexicalQuer
 from openclaw_mem_engine.stores.sqlite import lines, unshown
 from openclaw_mem_engine.stores.sqlite.chunks import ChunkRows
 from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained
-from openclaw_mem_engine.stores.sqlite.files import bytes_of
+from openclaw_mem_engine.stores.sqlite.files import bytes_of, one_state
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows, tables_of
 from openclaw_mem_engine.stores.sqlite.schema import (
     DERIVED,
@@ -127,6 +127,15 @@ class SqliteReader:
         self.opened += 1
         if long_left is not None:
             long_left.close()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """See ``IndexStore``. Raises IndexChanged when another thread has begun to follow another file."""
+        opened = self._db
+        with one_state(opened.reader()):
+            yield
+        if self._db is not opened:
+            raise IndexChanged(f"Another index is at {self.path} now. Try again.")
 
     # -- what the index is ------------------------------------------------------------------------------
 
@@ -253,45 +262,55 @@ class SqliteReader:
         return self._text.holding(ids) if self.caps.full_text else set()
 
     def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]:
-        return self._chunks.fetch(ids, self._meta.all() if self._resident else {})
+        with one_state(self._db.reader()):
+            return self._chunks.fetch(ids, self._meta.all() if self._resident else {})
 
     def lexical(self, query: LexicalQuery, limit: int) -> CandidateRows:
-        if not self.caps.full_text:
-            return CandidateRows()
-        return self._text.search(query, limit, self.generation())
+        with one_state(self._db.reader()):
+            if not self.caps.full_text:
+                return CandidateRows()
+            return self._text.search(query, limit, self.generation())
 
     def without_common(self, query: LexicalQuery) -> LexicalQuery:
-        return self._text.without_common(query, self.generation()) if self.caps.full_text else query
+        with one_state(self._db.reader()):
+            return self._text.without_common(query, self.generation()) if self.caps.full_text else query
 
     def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
-        return self._text.scores(query, ids, self.generation()) if self.caps.full_text and ids else {}
+        with one_state(self._db.reader()):
+            return self._text.scores(query, ids, self.generation()) if self.caps.full_text and ids else {}
 
     def matching(self, query: LexicalQuery, ids: Sequence[str]) -> frozenset[str]:
-        return self._text.matching(query, ids, self.generation()) if self.caps.full_text else frozenset()
+        with one_state(self._db.reader()):
+            return self._text.matching(query, ids, self.generation()) if self.caps.full_text else frozenset()
 
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
     ) -> Mapping[str, tuple[float, ...]]:
-        if not self.caps.full_text or not texts:
-            return {}
-        return self._text.line_scores(query, texts, basis, self.generation())
+        with one_state(self._db.reader()):
+            if not self.caps.full_text or not texts:
+                return {}
+            return self._text.line_scores(query, texts, basis, self.generation())
 
     def vector(self, vector: Floats, limit: int, space: Space | None = None) -> CandidateRows:
-        return self._vectors.nearest(self._primary(space), self.generation(), vector, limit)
+        with one_state(self._db.reader()):
+            return self._vectors.nearest(self._primary(space), self.generation(), vector, limit)
 
     def cosines(self, vector: Floats, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
-        return self._vectors.cosines(self._primary(space), self.generation(), vector, ids) if ids else {}
+        with one_state(self._db.reader()):
+            return self._vectors.cosines(self._primary(space), self.generation(), vector, ids) if ids else {}
 
     def packed_lines(self, ids: Iterable[str], space: Space) -> dict[str, bytes]:
         return lines.read(self._db, ids) if space == self._primary() else {}
 
     def lexical_ranks(self, query: LexicalQuery, ids: Iterable[str]) -> dict[str, int]:
-        if query.operator == "keywords":  # one list after the other
-            return self.lexical(query, UNLIMITED).ranks_of(ids)
-        return self._text.ranks(query, ids, self.generation()) if self.caps.full_text else {}
+        with one_state(self._db.reader()):
+            if query.operator == "keywords":  # one list after the other
+                return self.lexical(query, UNLIMITED).ranks_of(ids)
+            return self._text.ranks(query, ids, self.generation()) if self.caps.full_text else {}
 
     def vector_ranks(self, vector: Floats, ids: Iterable[str], space: Space | None = None) -> dict[str, int]:
-        return self._vectors.ranks(self._primary(space), self.generation(), vector, ids)
+        with one_state(self._db.reader()):
+            return self._vectors.ranks(self._primary(space), self.generation(), vector, ids)
 
     def bytes_on_disk(self) -> int:
         return bytes_of([self.path, self.path.with_name(f"{self.path.name}-wal")])

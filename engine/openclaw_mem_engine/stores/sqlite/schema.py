@@ -176,13 +176,6 @@ class Meta:
         """See ``SearchStore``. Raises IndexDamaged when what is stored is no generation."""
         return self._decoded("generation", "generation", generation_of)
 
-    def contradicted(self, generation: int, said: str) -> None:
-        """Rows contradict each other, one of them read after the other. Raises IndexChanged when another
-        process has changed the index since ``generation`` was read, else IndexDamaged."""
-        if self.generation() != generation:
-            raise IndexChanged(f"Another process changed the index {self._db.path} while it was searched.")
-        raise damaged(said, self._db.path, self._db.advice.repair)
-
     def settled(self, connection: apsw.Connection | None = None) -> tuple[str, str]:
         """See ``IndexContent``: every change of ``files`` counts one of two numbers up."""
         flags = self.all(connection)

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import apsw
 
-from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.errors import IndexUnavailable, damaged
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.providers.base import products
 from openclaw_mem_engine.stores.base import CacheSize, SpaceSize, StoredChunk
@@ -21,7 +21,6 @@ from openclaw_mem_engine.stores.query import CandidateRows, Scored
 from openclaw_mem_engine.stores.scoring import ResidentVectors, matrix_of, ranks_among, unit_vector
 from openclaw_mem_engine.stores.sqlite.chunks import COLUMNS, stored
 from openclaw_mem_engine.stores.sqlite.database import Bound, Database, decoding, rows
-from openclaw_mem_engine.stores.sqlite.schema import Meta
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Floats
@@ -98,21 +97,20 @@ class VectorRows:
         if limit < 1:
             return CandidateRows()
         if self._in_memory:
-            resident, damaged = self._resident(space, generation)
+            resident, bad = self._resident(space, generation)
             with decoding(self._db.path):
-                return replace(resident.nearest(vector, limit), damaged=damaged)
-        found, damaged = self._near(space, vector, limit)
+                return replace(resident.nearest(vector, limit), damaged=bad)
+        found, bad = self._near(space, vector, limit)
         found.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
         best, known = tuple(found[:limit]), self.count(space)
-        lost = self._lost(generation, min(known, limit), len(best))
-        return CandidateRows(best, known - damaged, damaged=max(damaged, lost))
+        lost = self._lost(min(known, limit), len(best))
+        return CandidateRows(best, known - bad, damaged=max(bad, lost))
 
-    def _lost(self, generation: int, known: int, read: int) -> int:
-        """How many fewer vectors were read than the table indexes know. Raises as ``Meta.contradicted`` when
-        that is all of them, or another process has changed the index."""
-        meta = Meta(self._db)
-        if known and (not read or (read < known and meta.generation() != generation)):
-            meta.contradicted(generation, f"{known:,} vectors are known, and {read:,} can be read")
+    def _lost(self, known: int, read: int) -> int:
+        """How many fewer vectors were read than the table indexes know. Raises IndexDamaged when that is all
+        of them."""
+        if known and not read:
+            raise damaged(f"{known:,} vectors are known, and none can be read", self._db.path)
         return known - read
 
     def _near(self, space: Space, vector: Floats, limit: int) -> tuple[list[Scored], int]:
@@ -160,7 +158,7 @@ class VectorRows:
         shared = self._db.search("SELECT hash, count(*) FROM chunks GROUP BY hash HAVING count(*) > 1")
         again = (score for key, count in shared if key in scores for score in [scores[key]] * (count - 1))
         ordered = sorted([*scores.values(), *again])
-        self._lost(generation, self.count(space), len(ordered))
+        self._lost(self.count(space), len(ordered))
 
         def scored(which: str, wanted: Iterable[str]) -> list[tuple[str, float]]:
             sql = f"SELECT id, hash FROM chunks WHERE {which} FROM json_each(?))"
@@ -180,7 +178,7 @@ class VectorRows:
             if loaded is None or loaded[0].generation != generation:
                 sql = f"SELECT c.id, {BYTES} FROM {EMBEDDED} ORDER BY c.seq"
                 sound, known = _sound(self._db.search(sql, space)), self.count(space)
-                lost = self._lost(generation, known, len(sound))
+                lost = self._lost(known, len(sound))
                 with decoding(self._db.path):
                     loaded = ResidentVectors.from_rows(generation, sound), lost
                 self._loaded[space] = loaded
