@@ -85,7 +85,7 @@ def faults_of(arguments: Namespace) -> frozenset[str]:
 @contextmanager
 def looking(settings: Settings, *, needs_workspace: bool = True, damaged: bool = False) -> Iterator[Memory]:
     """A memory that is only read. One that was never indexed, or whose index is ``damaged``, is opened with a
-    temporary index, so that nothing is left behind; that has the embeddings which can still be read.
+    temporary index, so that nothing is left behind; that has the embeddings which can be read.
 
     Raises what ``Memory.open`` raises, and with ``needs_workspace`` WorkspaceError.
     """

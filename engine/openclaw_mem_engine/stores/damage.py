@@ -165,7 +165,7 @@ def kept(damaged: Path, saved: int) -> str:
     """What a new index has of the damaged one that it replaced, and where that is."""
     took = f"The new one took {counted(saved, 'embedding')} from it."
     if not saved:
-        took = "None of its embeddings could be read: they are made again."
+        took = "It took none of its embeddings: they are made again."
     log = damaged.with_name(f"{damaged.name}-wal")
     beside = f" Its log is {log.name} beside it." if log.exists() and log.stat().st_size else ""
     return f"{took} The damaged file is kept as {damaged}; you can delete it.{beside}"

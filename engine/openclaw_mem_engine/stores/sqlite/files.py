@@ -30,7 +30,7 @@ APPLICATION_ID, _ID_AT = 0x6F636D31, 68
 #: The same of an index in the schema of QMD, where that program leaves 0.
 QMD_ID = 0x6F636D71
 #: The header of every SQLite file.
-HEADER_BYTES = 100
+_HEADER_BYTES = 100
 #: Puts our data into a folder that this user may write to.
 ELSEWHERE = "export OPENCLAW_MEM_HOME=~/openclaw-mem-data"
 _CHECK = "Check its permissions and its folder's, or set OPENCLAW_MEM_HOME to a folder of yours."
@@ -156,10 +156,10 @@ def refuse_foreign(path: Path, application_id: int | None = None) -> None:
             what = f"is a {'folder' if path.is_dir() else 'device or pipe'}, not an index"
         elif path.is_file():
             with path.open("rb") as file:
-                head = file.read(HEADER_BYTES)
+                head = file.read(_HEADER_BYTES)
             found = int.from_bytes(head[_ID_AT : _ID_AT + 4], "big")
             ours = found in ((APPLICATION_ID, QMD_ID) if application_id is None else (application_id,))
-            if head.startswith(b"SQLite format 3\0") and len(head) == HEADER_BYTES and not ours:
+            if head.startswith(b"SQLite format 3\0") and len(head) == _HEADER_BYTES and not ours:
                 what = "is a database that this program did not make"
     if what:
         advice = "move it away, or set OPENCLAW_MEM_HOME to another folder"
