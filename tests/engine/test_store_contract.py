@@ -22,7 +22,6 @@ from openclaw_mem_engine.ranking.unshown import unshown_by_file
 from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
 from openclaw_mem_engine.stores import STORES, open_store
 from openclaw_mem_engine.stores.base import IndexStore
-from openclaw_mem_engine.stores.damage import Damage, DamageTolerantSearch
 from openclaw_mem_engine.stores.query import LexicalQuery, build_keyword_query, build_query
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.sync.report import SyncRequest
@@ -377,29 +376,6 @@ class Broken:
             raise self._error
 
         return fail if name in self._broken else getattr(self._store, name)
-
-
-@pytest.mark.parametrize("kind", ["lexical", "vector"])
-def test_damage_costs_its_own_kind_of_list(store: IndexStore, kind: str) -> None:
-    error, reported = IndexUnavailable("the whole message"), list[Damage]()
-    search = DamageTolerantSearch(Broken(store, kind, error), reported.append)
-    query, space = query_of("pump"), FINGERPRINT.space
-    lexical, vector = search.lexical(query, 5), search.vector(V[0], 5, space)
-    assert (lexical is None, vector is None) == (kind == "lexical", kind == "vector")
-    ids = [row.chunk_id for row in (lexical if lexical is not None else vector) or ()]
-    assert bool(search.lexical_scores(query, ids)) == bool(search.line_scores(query, {"a": "pump"}, ["a"]))
-    assert bool(search.cosines(V[0], ids, space)) == (kind == "lexical")
-    assert {damage.kind for damage in reported} == {kind} and reported == search.damages
-    assert reported[0].space == (space if kind == "vector" else None)
-    assert reported[0].error is error
-
-
-@pytest.mark.parametrize("error", [IndexLocked("busy"), Cancelled("stopped")])
-def test_a_lock_and_a_stop_are_no_damage(store: IndexStore, error: Any) -> None:
-    search = DamageTolerantSearch(Broken(store, "lexical", error))
-    with pytest.raises(type(error)):
-        search.lexical(query_of("pump"), 5)
-    assert search.damages == []
 
 
 # -- retrieval over any store -------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, RunningCalls
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexChanged, IndexUnavailable, damaged
-from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress, says_damage
+from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
 from openclaw_mem_engine.providers.base import Embedders, space_of, stop_if_cancelled
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
@@ -33,10 +33,10 @@ from openclaw_mem_engine.retrieval.freshness import (
 from openclaw_mem_engine.retrieval.keywords import keyword_query, words_provided
 from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
 from openclaw_mem_engine.retrieval.scoped import checked_query
-from openclaw_mem_engine.sanitize import counted_are
+from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import CacheSize, IndexStore
-from openclaw_mem_engine.stores.damage import SmallFile, damage_note, version_of
+from openclaw_mem_engine.stores.damage import version_of
 from openclaw_mem_engine.sync.coordinator import SyncCoordinator
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.fingerprint import fingerprint_of, lacking, needs_rebuild
@@ -63,10 +63,7 @@ def open_backend(context: BackendContext) -> BuiltinBackend:
         full_text="no-fts5" not in faults,
         location=settings.store.location,
     )
-    # A process that stays has its own check, which no search waits for.
-    whole = tuple if context.resident else SmallFile(settings, store).notes
-    notes = lambda: (*context.notes(), *whole())  # noqa: E731
-    return BuiltinBackend(settings, store, context.embedders, context.clock, notes, context.journal)
+    return BuiltinBackend(settings, store, context.embedders, context.clock, context.notes, context.journal)
 
 
 class BuiltinBackend:
@@ -260,19 +257,16 @@ class BuiltinBackend:
                 if lexical is not None:
                     builder.add_words(lexical)
             stop_if_cancelled(cancel, SEARCH_STOPPED)
-            builder.check()
             self.journal.answered(
                 builder.fallback, primary.id if primary is not None and builder.primary_answered else None
             )
             ids = list(dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows))
             read = self.store.fetch(ids)
-            chunks = {chunk_id: read[chunk_id] for chunk_id in ids if chunk_id in read}
-            if len(chunks) < len(ids):
-                lost = counted_are(len(ids) - len(chunks), "chunk")
-                damage = damaged(f"{lost} not what was stored, and left out", self.store.location)
-                if not chunks:
-                    raise damage
-                notes += () if says_damage(notes) else (damage_note(damage),)
+            if len(read) < len(ids):
+                raise damaged(
+                    f"{counted(len(ids) - len(read), 'chunk')} cannot be found", self.store.location
+                )
+            chunks = {chunk_id: read[chunk_id] for chunk_id in ids}
             kept = tuple(
                 builder.with_ranks(found.among(chunks), chunks, explained=compare) for found in builder.lists
             )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.errors import IndexLocked, IndexUnavailable
+from openclaw_mem_engine.errors import IndexDamaged, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.model import Note, Progress
 from openclaw_mem_engine.stores.query import LABEL, Common, LexicalQuery, build_keyword_query, build_query
 from openclaw_mem_engine.sync.fingerprint import lacking, provide
@@ -38,7 +37,7 @@ def words_provided(
     try:
         notes += provide_for_search(store, knobs, embedder, journal, cancel)
     except IndexUnavailable as error:
-        if not vectors or knobs.mode == "bm25":
+        if not vectors or knobs.mode == "bm25" or isinstance(error, IndexDamaged):
             raise
         notes.append(Note("words-lacking", f"Vectors only: {error}", "warning"))
         return False
@@ -61,8 +60,7 @@ def keyword_query(
     if built is None:
         notes.append(Note("no-words", "The query holds no word to look for: no keyword search."))
     elif knobs.common_words == "skip":
-        with suppress(IndexUnavailable):  # the search itself reports it
-            return _without_common(store, built, notes)
+        return _without_common(store, built, notes)
     return built
 
 
@@ -106,6 +104,8 @@ def _provided(
         with SyncLock(store.path, killed=journal.killed).holding(_WAIT_S, cancel):
             provide(store, knobs, embedder, progress)
     except IndexUnavailable as error:
+        if isinstance(error, IndexDamaged):
+            raise
         words = sorted(LABEL[kind] for kind in kinds - {"lines"})
         if not words:  # lines are compared without these rows, too
             return []

@@ -186,7 +186,8 @@ class IndexContent(Protocol):
         return set()
 
     def is_hollow(self) -> bool:
-        """Whether files with text are known but no chunk: the index has lost its content."""
+        """Whether the index has lost its content: files with text are known but no chunk, or chunks but no
+        file, or not what they were built with."""
 
 
 class EmbeddingCache(Protocol):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable, damaged
+from openclaw_mem_engine.errors import IndexChanged, IndexUnavailable
 from openclaw_mem_engine.model import Note, Space
 from openclaw_mem_engine.stores.base import (
     UNLIMITED,
@@ -27,7 +27,7 @@ from openclaw_mem_engine.stores.sqlite import lines, unshown
 from openclaw_mem_engine.stores.sqlite.chunks import ChunkRows
 from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained
 from openclaw_mem_engine.stores.sqlite.files import bytes_of, one_state
-from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows, tables_of
+from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
 from openclaw_mem_engine.stores.sqlite.schema import (
     DERIVED,
     NEEDED,
@@ -146,40 +146,13 @@ class SqliteReader:
     def notes(self) -> tuple[Note, ...]:
         now = self._db.version()
         if getattr(self._gaps, "version", None) != now:  # not in every search
-            rows = self._missing_rows()
-            self._gaps.notes = tuple(Note(code, text, "warning") for code, text in rows)
+            self._gaps.notes = ()
+            with suppress(IndexUnavailable):  # damage is reported by the search that meets it
+                if self._awaits_vectors():
+                    text = f"Some chunks have no vectors of {self._primary().label} yet."
+                    self._gaps.notes = (Note("vectors-awaited", text, "warning"),)
             self._gaps.version = now
         return (*self._notes, *self._gaps.notes)
-
-    def _missing_rows(self) -> Iterator[tuple[str, str]]:
-        """Code and text for derived rows that are missing though there are chunks, as far as the first rows
-        show: a search in an empty table finds nothing and raises nothing. Damage of other tables is reported
-        by the search that needs them."""
-        with suppress(IndexUnavailable):
-            yield from self._missing_words()
-        with suppress(IndexUnavailable):
-            if lost := self._meta.lost():
-                yield "index-damaged", str(damaged(lost, self.path))
-        with suppress(IndexUnavailable):
-            if self._awaits_vectors():
-                label = self._primary().label
-                text = f"Some chunks have no vectors of {label} yet."
-                yield "vectors-awaited", text
-
-    def _missing_words(self) -> Iterator[tuple[str, str]]:
-        if not self.caps.full_text or not self._db.read("SELECT 1 FROM chunks LIMIT 1"):
-            return
-        with explained(self.path):
-            trouble = FullTextRows.trouble(self._db.reader())
-            tables = tables_of(self._db.reader()).values()
-        if trouble is not None:
-            yield (
-                "words-damaged",
-                f"The full-text tables cannot all be read. {IndexDamaged.repair} ({trouble})",
-            )
-        elif not all(self._db.read(f"SELECT rowid FROM {table} LIMIT 1") for table in tables):
-            text = "The full-text tables have lost their rows: BM25 finds nothing."
-            yield "full-text-missing", f"{text} {IndexDamaged.repair}"
 
     def generation(self) -> int:
         return self._meta.generation()
@@ -230,9 +203,10 @@ class SqliteReader:
         return self._meta.settled()
 
     def is_hollow(self) -> bool:
-        sql = """SELECT EXISTS(SELECT 1 FROM files WHERE refusal = '' AND size > 0)
-            AND NOT EXISTS(SELECT 1 FROM chunks)"""
-        return bool(self._meta.lost() or self._db.read(sql)[0][0])
+        sql = """SELECT iif(EXISTS(SELECT 1 FROM chunks),
+            NOT (EXISTS(SELECT 1 FROM files) AND EXISTS(SELECT 1 FROM meta WHERE key = 'fingerprint')),
+            EXISTS(SELECT 1 FROM files WHERE refusal = '' AND size > 0))"""
+        return bool(self._db.read(sql)[0][0])
 
     def chunk_counts(self) -> dict[str, int]:
         return dict(self._db.read("SELECT path, count(*) FROM chunks GROUP BY path"))

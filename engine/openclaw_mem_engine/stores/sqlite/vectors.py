@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
@@ -62,12 +61,6 @@ def as_written(content: object, blob: object, checksum: object) -> bool:
     return crc32(blob or b"", crc32(content)) == checksum
 
 
-def _sound(rows: Iterable[Bound]) -> list[Bound]:
-    """The rows, which end with ``BYTES``, that are as they were stored: SQLite does not notice a changed
-    byte, and a vector of unit length may still be another one."""
-    return [row for row in rows if as_written(row[-2], row[-3], row[-1])]
-
-
 def check_bytes(rows: Iterable[Bound]) -> None:
     """Raise ValueError unless each row, which ends with ``BYTES``, is as it was stored."""
     if not all(as_written(content, blob, checksum) for *_, blob, content, checksum in rows):
@@ -82,7 +75,7 @@ class VectorRows:
     def __init__(self, database: Database, *, resident: bool) -> None:
         self._db = database
         self._in_memory = resident or not database.extension
-        self._loaded: dict[Space, tuple[ResidentVectors, int]] = {}
+        self._loaded: dict[Space, ResidentVectors] = {}
         self._loading = threading.Lock()
         #: Whether chunks have no vector in a space, and in what state of the index. A search asks four times.
         self._lacking: dict[Space, tuple[tuple[apsw.Connection, int], bool]] = {}
@@ -97,26 +90,23 @@ class VectorRows:
         if limit < 1:
             return CandidateRows()
         if self._in_memory:
-            resident, bad = self._resident(space, generation)
+            resident = self._resident(space, generation)
             with decoding(self._db.path):
-                return replace(resident.nearest(vector, limit), damaged=bad)
-        found, bad = self._near(space, vector, limit)
-        found.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
+                return resident.nearest(vector, limit)
+        found = sorted(self._near(space, vector, limit), key=lambda hit: (-hit.raw, hit.chunk_id))
         best, known = tuple(found[:limit]), self.count(space)
-        lost = self._lost(min(known, limit), len(best))
-        return CandidateRows(best, known - bad, damaged=max(bad, lost))
+        self._check_read(len(best), min(known, limit))
+        return CandidateRows(best, known)
 
-    def _lost(self, known: int, read: int) -> int:
-        """How many fewer vectors were read than the table indexes know. Raises IndexDamaged when that is all
-        of them."""
-        if known and not read:
-            raise damaged(f"{known:,} vectors are known, and none can be read", self._db.path)
-        return known - read
+    def _check_read(self, read: int, known: int) -> None:
+        """Raises IndexDamaged when fewer vectors were read than the table indexes know."""
+        if read < known:
+            raise damaged(f"{known:,} vectors are known, and {read:,} can be read", self._db.path)
 
-    def _near(self, space: Space, vector: Floats, limit: int) -> tuple[list[Scored], int]:
-        """The nearest chunks, at least ``limit`` if there are so many, and how many rows were left out as
-        they are not as they were stored: what is no vector has no distance and comes first. The cache is read
-        in the order of its rows ("+": not by its index), and only the nearest ones are joined to chunks: more
+    def _near(self, space: Space, vector: Floats, limit: int) -> list[Scored]:
+        """The nearest chunks, at least ``limit`` if there are so many. Raises IndexDamaged for rows that are
+        not as they were stored: what is no vector has no distance and comes first. The cache is read in the
+        order of its rows ("+": not by its index), and only the nearest ones are joined to chunks: more
         of them while too few belong to one, and while those at the limit are equally far, which is settled by
         chunk id."""
         wanted, asked = limit + 8, vector.tobytes()
@@ -133,18 +123,18 @@ class VectorRows:
             )
             with decoding(self._db.path):
                 found = [row for row in rows if row[2] is not None]
-                sound = _sound(found)
-                if any(row[1] is None for row in sound):
+                check_bytes(found)
+                if any(row[1] is None for row in found):
                     raise ValueError("a row that is searched has no score")  # that of zeros is NULL
-                near = [Scored(row[2], 1.0 - row[1]) for row in sound]
+                near = [Scored(row[2], 1.0 - row[1]) for row in found]
                 is_all = len({row[0] for row in rows}) < wanted
                 if is_all or (len(near) >= limit and near[limit - 1].raw > 1.0 - rows[-1][1]):
-                    return near, len(found) - len(sound)
+                    return near
             wanted *= 4
 
     def ranks(self, space: Space, generation: int, vector: Floats, ids: Iterable[str]) -> dict[str, int]:
         if self._in_memory:
-            resident, _ = self._resident(space, generation)
+            resident = self._resident(space, generation)
             with decoding(self._db.path):
                 return resident.ranks(vector, ids)
         # Neither NumPy nor all vectors in memory; one whose bytes were changed counts as it is.
@@ -158,7 +148,7 @@ class VectorRows:
         shared = self._db.search("SELECT hash, count(*) FROM chunks GROUP BY hash HAVING count(*) > 1")
         again = (score for key, count in shared if key in scores for score in [scores[key]] * (count - 1))
         ordered = sorted([*scores.values(), *again])
-        self._lost(self.count(space), len(ordered))
+        self._check_read(len(ordered), self.count(space))
 
         def scored(which: str, wanted: Iterable[str]) -> list[tuple[str, float]]:
             sql = f"SELECT id, hash FROM chunks WHERE {which} FROM json_each(?))"
@@ -170,22 +160,21 @@ class VectorRows:
 
         return ranks_among(ordered, dict(scored("id IN (SELECT value", ids)), ids_of)
 
-    def _resident(self, space: Space, generation: int) -> tuple[ResidentVectors, int]:
-        """All vectors of a space in memory, and how many are damaged; those of this generation are loaded
-        once."""
+    def _resident(self, space: Space, generation: int) -> ResidentVectors:
+        """All vectors of a space in memory; those of this generation are loaded once."""
         with self._loading:
             loaded = self._loaded.get(space)
-            if loaded is None or loaded[0].generation != generation:
+            if loaded is None or loaded.generation != generation:
                 sql = f"SELECT c.id, {BYTES} FROM {EMBEDDED} ORDER BY c.seq"
-                sound, known = _sound(self._db.search(sql, space)), self.count(space)
-                lost = self._lost(known, len(sound))
+                every = self._db.search(sql, space)
+                self._check_read(len(every), self.count(space))
                 with decoding(self._db.path):
-                    loaded = ResidentVectors.from_rows(generation, sound), lost
-                self._loaded[space] = loaded
+                    check_bytes(every)
+                    loaded = self._loaded[space] = ResidentVectors.from_rows(generation, every)
             return loaded
 
     def cosines(self, space: Space, generation: int, vector: Floats, ids: Sequence[str]) -> dict[str, float]:
-        held, _ = self._loaded.get(space, (None, 0))
+        held = self._loaded.get(space)
         if held is not None and held.generation == generation:  # as the list of the same search left it
             at = held.rows_of(ids)
             scores = products(held.matrix[[*at.values()]], vector) if at else ()
