@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 
 
 def run(arguments: Namespace) -> int:
-    """Bring the index up to date, search, print."""
+    """Bring the index up to date, search, print. An index that is found damaged is replaced first, where this
+    search may write it."""
     # Before NumPy is imported: the threads that OpenBLAS starts take a tenth of the time, and get no work.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     kind = format_of(arguments)
@@ -68,6 +69,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _answer(settings: Settings, arguments: Namespace, query: str) -> Answer:
+    """The answer, after a sync where that is wanted."""
     # A failure from here on leaves the search without an answer, and is logged as such.
     with open_memory(settings) as memory, memory.searching(), stoppable() as token:
         knobs = knobs_of(memory, arguments)
