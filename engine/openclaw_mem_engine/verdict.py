@@ -4,8 +4,8 @@ passage in it. Both are made from facts that pool and trace hold, so they are tr
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import Note, says_damage
 from openclaw_mem_engine.ranking.kinds import evidence
 from openclaw_mem_engine.ranking.knobs import Knobs

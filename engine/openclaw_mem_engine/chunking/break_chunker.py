@@ -10,10 +10,10 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 from openclaw_mem_engine.chunking.line_chunker import is_blank, limits_of
-from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_engine.dataclass import NamedTuple, dataclass
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import ChunkSpan
 

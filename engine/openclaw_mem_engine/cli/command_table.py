@@ -23,7 +23,9 @@ a function of a module of ``cli`` (default: ``NAME:run``). ``config set`` is a c
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
+
+from openclaw_mem_engine.dataclass import NamedTuple
 
 #: Before lines that go on with the text of an option or a command.
 _FURTHER = " " * 6

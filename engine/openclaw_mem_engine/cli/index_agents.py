@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 from threading import Event, Lock, RLock
-from typing import Any, NamedTuple
+from typing import Any
 
 from openclaw_mem_engine.cli.opening import open_memory, replacing, settings_of
 from openclaw_mem_engine.cli.parser import whole_number
@@ -18,6 +18,7 @@ from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import indented, one_line, say, show, stoppable
 from openclaw_mem_engine.cli.text_format import duration
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled, ConfigError, OpenClawMemError, ProviderError, UsageError
 from openclaw_mem_engine.model import WAITING, Progress
 from openclaw_mem_engine.sanitize import counted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ByteProgress
@@ -22,6 +22,7 @@ from openclaw_mem_engine.cli.terminal import (
 )
 from openclaw_mem_engine.cli.text_format import byte_size
 from openclaw_mem_engine.commands import advice
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:

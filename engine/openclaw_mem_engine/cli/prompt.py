@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cli.opening import open_memory, warned_settings
 from openclaw_mem_engine.cli.terminal import (
@@ -17,6 +17,7 @@ from openclaw_mem_engine.cli.terminal import (
     strong,
     table,
 )
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.sanitize import counted, visible
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.opening import looking, warned_settings
 from openclaw_mem_engine.cli.terminal import (
@@ -21,6 +21,7 @@ from openclaw_mem_engine.cli.terminal import (
 )
 from openclaw_mem_engine.cli.text_format import destination, dollars, failing, token_count
 from openclaw_mem_engine.commands import advice
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import ProviderError, UsageError, did_you_mean
 from openclaw_mem_engine.providers.prices import Spent, summed
 

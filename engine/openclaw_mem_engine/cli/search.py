@@ -82,9 +82,8 @@ def _answer(settings: Settings, arguments: Namespace, query: str) -> Answer:
             announce_reranking(memory, knobs)
         # An explanation shows every vector space, also those that are not counted and take a request, and
         # ranks for which all vectors are read.
-        found = memory.search(
-            query, knobs, token, compare=arguments.explain, session_key=arguments.session_key
-        )
+        key = arguments.session_key
+        found = memory.search(query, knobs, token, compare=arguments.explain, session_key=key)
     answer = dataclasses.replace(found, sync_seconds=took)
     return answer if failure is None else outdated(answer, failure)
 
@@ -117,9 +116,7 @@ def knobs_of(memory: Memory, arguments: Namespace) -> Knobs:
 
     changes: dict[str, object] = {**parse_settings(arguments.set)}
     profile = changes.pop("profile", arguments.profile)
-    base = memory.knobs
-    if profile is not None:
-        base = own_knobs(memory.settings, str(profile))
+    base = memory.knobs if profile is None else own_knobs(memory.settings, str(profile))
     for name in ("max_results", "min_score"):
         if (value := getattr(arguments, name)) is not None:
             changes[name] = KNOBS[name].parse(value, f"--{name.replace('_', '-')}")

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from openclaw_mem_engine.config.groups import OPENCLAW_KEYS
 from openclaw_mem_engine.config.secret import printable
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import Note
 
 #: Those of ``agents.defaults`` that ``config.read_groups`` reads.

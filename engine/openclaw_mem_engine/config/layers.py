@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from openclaw_mem_engine.config.secret import Secret, shown
 from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, SETTINGS, Origin
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.model import Note
 

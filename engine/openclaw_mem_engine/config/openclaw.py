@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from openclaw_mem_engine.config.groups import PLUGIN_ELSEWHERE, PLUGIN_KEYS
 from openclaw_mem_engine.config.ignored import (
@@ -24,6 +24,7 @@ from openclaw_mem_engine.config.rules import Rule
 from openclaw_mem_engine.config.secret import Secret, printable, shown
 from openclaw_mem_engine.config.settings import SETTINGS, Origin
 from openclaw_mem_engine.config.sources import OpenClawLocation, read_json5
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.model import Note
 

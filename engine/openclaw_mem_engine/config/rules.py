@@ -7,10 +7,10 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, field, fields, is_dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from openclaw_mem_engine.config.secret import shown
-from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_engine.dataclass import NamedTuple, dataclass
 from openclaw_mem_engine.errors import ConfigError, did_you_mean
 
 Kind = Literal[

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from openclaw_mem_engine.config.openclaw import OpenClawConfig, texts_in
 from openclaw_mem_engine.config.secret import Secret, shown
 from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, KEY_VARIABLES, Origin, RemoteName
 from openclaw_mem_engine.config.sources import is_there, read_json5
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.model import Note
 

@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS, openclaw_key, openclaw_value
 from openclaw_mem_engine.config.knobs import configured_knobs, knob_origins
 from openclaw_mem_engine.config.secret import Secret, printable, without_credentials
 from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, SETTINGS, Origin, Settings
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.ranking.knobs import KNOBS
 
 

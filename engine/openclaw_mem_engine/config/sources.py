@@ -9,12 +9,13 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from openclaw_mem_engine.config.ignored import nearest
 from openclaw_mem_engine.config.layers import Entry, Layer, absolute, secret_from
 from openclaw_mem_engine.config.secret import Secret, printable
 from openclaw_mem_engine.config.settings import SETTINGS, Origin
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import ConfigError, UsageError
 
 #: Names our settings file; when it is set, the file must exist.

@@ -7,11 +7,11 @@ import hashlib
 import os
 import re
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from openclaw_mem_engine.config.rules import Rule, setting
 from openclaw_mem_engine.config.secret import Secret, printable
-from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_engine.dataclass import NamedTuple, dataclass
 from openclaw_mem_engine.errors import ConfigError
 
 SHARDS = 480

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from openclaw_mem_engine.curation.material import (
     QUOTED,
@@ -16,6 +15,7 @@ from openclaw_mem_engine.curation.material import (
     with_line,
     words_of,
 )
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.notes.edit import NoteEdit
 
 #: What a line about a change says right before the new value. "new" alone is said of many other things.

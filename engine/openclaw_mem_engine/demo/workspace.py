@@ -15,8 +15,8 @@ import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.state import private_folder
 from openclaw_mem_engine.state.disk import LOCK, held, read_file

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from openclaw_mem_engine.chunking.line_chunker import UNITS_PER_TOKEN
 from openclaw_mem_engine.config.knobs import own_knobs
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import MemoryFile, Source, as_json, utf8, utf16_length
 from openclaw_mem_engine.providers.base import Embedder

@@ -14,9 +14,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.lifecycle.decision import SHIPPED_PROFILE
 from openclaw_mem_engine.lifecycle.sessions import SessionType
 from openclaw_mem_engine.model import snippet_of, utf16_length

@@ -12,10 +12,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
 from openclaw_mem_engine.lifecycle.decision import CHARS_A_TOKEN, Code, Decision, decide
 from openclaw_mem_engine.lifecycle.sessions import SessionEntry

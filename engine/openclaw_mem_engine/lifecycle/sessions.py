@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import UsageError, WorkspaceError
 from openclaw_mem_engine.model import utf8
 from openclaw_mem_engine.qmd.scope import session_scope

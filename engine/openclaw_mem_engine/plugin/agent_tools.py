@@ -4,10 +4,11 @@ agent gets them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from openclaw_mem_engine.config.groups import CORE, STORE
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import UsageError, did_you_mean
 from openclaw_mem_engine.plugin.memories import (
     FORGET_LIMIT,

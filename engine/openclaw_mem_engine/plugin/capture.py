@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+from openclaw_mem_engine.dataclass import NamedTuple
 
 Category: TypeAlias = Literal["preference", "decision", "entity", "fact", "other"]
 CATEGORIES: tuple[Category, ...] = ("preference", "decision", "entity", "fact", "other")

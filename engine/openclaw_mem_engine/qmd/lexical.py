@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.sanitize import WHITE
 
 #: ``bm25(documents_fts, …)``: weight of path, title, body.

@@ -6,10 +6,10 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, NamedTuple, cast, get_args
+from typing import Final, Literal, cast, get_args
 
 from openclaw_mem_engine.chunking.break_chunker import OVERLAP_TOKENS, TOKENS
-from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_engine.dataclass import NamedTuple, dataclass
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Prompted, utf8
 from openclaw_mem_engine.ranking.query_words import STOP_WORDS

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from openclaw_mem_engine.config.qmd import ChatType, Scope, ScopeRule
+from openclaw_mem_engine.dataclass import NamedTuple
 
 _CHAT_TYPES: dict[str, ChatType] = {
     "group": "group",

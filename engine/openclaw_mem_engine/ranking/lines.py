@@ -6,8 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import snippet_of, utf16_length
 
 _HEADING = re.compile(r"\s{0,3}#{1,6}(\s|$)")

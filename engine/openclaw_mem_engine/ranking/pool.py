@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 from dataclasses import field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_engine.dataclass import NamedTuple, dataclass
 from openclaw_mem_engine.model import Fallback, Freshness, Note, Source
 
 #: Rows fetched for each list, whatever the knobs are; also the upper bound of the candidate count.

@@ -7,9 +7,8 @@ from dataclasses import field
 from functools import lru_cache
 from operator import attrgetter, itemgetter
 from time import perf_counter
-from typing import NamedTuple
 
-from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_engine.dataclass import NamedTuple, dataclass
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.kinds import RankedList, evidence
 from openclaw_mem_engine.ranking.knobs import Knobs

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import groupby, pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_engine.dataclass import NamedTuple, dataclass
 from openclaw_mem_engine.model import as_json, snippet_of, utf16_length
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.lines import Numbered, silent_lines

@@ -6,9 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import IndexUnavailable, ProviderError
 from openclaw_mem_engine.model import Fallback, Note
 from openclaw_mem_engine.providers.base import Embedder, Unavailable, space_of, stop_if_cancelled

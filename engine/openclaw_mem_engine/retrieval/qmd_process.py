@@ -7,10 +7,11 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, Deadline, RunningCalls
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import Excerpt, Freshness, Note
 from openclaw_mem_engine.providers.base import stop_if_cancelled
 from openclaw_mem_engine.providers.faults import FAULTS, QMD_FAULTS

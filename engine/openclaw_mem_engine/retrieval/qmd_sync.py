@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.cancellation import CancelToken, Deadline, LinkedToken
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled, ProviderError, UsageError
 from openclaw_mem_engine.model import WHOLE, Freshness, Note, Progress, SkippedFile
 from openclaw_mem_engine.providers.base import Embedder

@@ -11,10 +11,10 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_engine.dataclass import NamedTuple, dataclass
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.model import Fallback, Note, Space
 from openclaw_mem_engine.providers.base import Embedder, Unavailable, space_of

@@ -13,9 +13,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, Deadline, LinkedToken
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, ProviderError
 from openclaw_mem_engine.model import Note, text_hash
 from openclaw_mem_engine.providers.base import Pause, Reranker

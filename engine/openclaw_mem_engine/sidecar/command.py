@@ -16,9 +16,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, Deadline
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from openclaw_mem_engine.cancellation import CancelToken, Deadline
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.sidecar.command import UPDATE_BYTES, QmdCommand, QmdFailed

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
-from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_engine.dataclass import NamedTuple, dataclass
 from openclaw_mem_engine.model import Source, Space
 
 if TYPE_CHECKING:

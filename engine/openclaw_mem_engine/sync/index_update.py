@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.cancellation import CancelToken, Deadline
 from openclaw_mem_engine.chunking import chunker_of
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_engine.dataclass import NamedTuple, dataclass
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import (
     VECTORS,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexUnavailable, UsageError
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.stores import is_there, open_store

@@ -6,8 +6,9 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import as_json
 from openclaw_mem_engine.sanitize import counted
 

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import MemoryFile
 from openclaw_mem_engine.state.database import Row, Schema, StateDatabase

@@ -10,8 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.state.events import printable
 from openclaw_mem_engine.workspace.transcripts import text_blocks
 

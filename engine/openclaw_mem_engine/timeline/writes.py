@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.notes.edit import NoteEdit
 from openclaw_mem_engine.notes.editor import KEEP_EDITS, NoteEditor, Written

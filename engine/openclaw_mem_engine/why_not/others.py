@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.ranking.state import RankingState
 
 

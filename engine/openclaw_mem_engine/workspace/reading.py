@@ -11,8 +11,9 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Excerpt, snippet_of, utf16_length
 from openclaw_mem_engine.sanitize import WHITE

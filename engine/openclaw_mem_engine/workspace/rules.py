@@ -16,8 +16,9 @@ from contextlib import suppress
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.model import Source
 

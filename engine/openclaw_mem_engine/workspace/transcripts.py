@@ -17,8 +17,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import MemoryFile, utf8
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import WHITE

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from openclaw_mem_engine.dataclass import NamedTuple
 
 #: What brings llama-cpp-python.
 INSTALL = "uv tool install '.[local]'"

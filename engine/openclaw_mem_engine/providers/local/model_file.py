@@ -13,8 +13,9 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.base import NotConfigured
 from openclaw_mem_engine.providers.local import INSTALL

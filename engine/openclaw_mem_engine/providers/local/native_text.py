@@ -10,8 +10,9 @@ import math
 import re
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.providers.local.native import (
     Aborted,
     LoadedModel,

@@ -15,8 +15,9 @@ import tempfile
 import threading
 import time
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.providers.base import (
     BadAnswer,
     NotConfigured,

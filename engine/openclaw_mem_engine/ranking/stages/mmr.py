@@ -6,8 +6,8 @@ import heapq
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import snippet_of
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.state import Ranked, RankingState

@@ -10,8 +10,8 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate, islice, pairwise
-from typing import NamedTuple
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import utf16_length
 from openclaw_mem_engine.ranking.lines import NoteLine, ScoredLines, excerpt_of
 from openclaw_mem_engine.ranking.stages.line_scores import LineScores

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import Later, Note
 from openclaw_mem_engine.ranking.kinds import (
     KINDS,

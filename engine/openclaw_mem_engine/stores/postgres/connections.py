@@ -6,11 +6,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.store import server_name
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled, ConfigError, IndexLocked, IndexUnavailable
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.config.store import StoreLocation
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.base import Fingerprint

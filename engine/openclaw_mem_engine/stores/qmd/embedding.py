@@ -6,11 +6,12 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import apsw
 
 from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.model import Progress, text_hash, utf16_length
 from openclaw_mem_engine.providers.base import TextRefused

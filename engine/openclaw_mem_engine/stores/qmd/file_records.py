@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 import apsw
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import SkippedFile
 from openclaw_mem_engine.stores.qmd.scanning import FoundFile
 from openclaw_mem_engine.stores.sqlite.database import Bound

@@ -10,8 +10,8 @@ import re
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.model import SkippedFile
 from openclaw_mem_engine.qmd.collections import Collection

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import apsw
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.qmd.lookup import (
     MAX_BYTES,

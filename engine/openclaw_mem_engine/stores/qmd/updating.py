@@ -7,11 +7,11 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 import apsw
 
 from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
 from openclaw_mem_engine.model import Progress, SkippedFile, text_hash
 from openclaw_mem_engine.qmd.collections import Collection

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 
 from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, SEARCH_STOPPED
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import (
     Cancelled,
     IndexChanged,
@@ -40,7 +41,6 @@ from openclaw_mem_engine.stores.sqlite.files import (
 _LOG_BYTES = 80 << 20
 #: Why sqlite-vec is not in use when it is not wanted.
 SWITCHED_OFF = "switched off"
-
 #: What may be bound to a statement, and what one row is.
 Bound = tuple[Any, ...]
 

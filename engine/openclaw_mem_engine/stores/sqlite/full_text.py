@@ -9,10 +9,11 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import apsw
 
+from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import damaged
 from openclaw_mem_engine.stores.query import CandidateRows, Common, Derived, LexicalQuery, Scored
 from openclaw_mem_engine.stores.scoring import Stemmer, document_frequencies, line_bm25, ranks_among
