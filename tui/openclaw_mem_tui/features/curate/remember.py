@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from openclaw_mem_engine.api import OpenClawMemError
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.curate import render
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
@@ -103,7 +104,8 @@ class RememberScreen(Dialog[str | None]):
             self._trouble, self._written = str(error), False
             self._show()
         else:
-            self.dismiss(f"written: {proposal.edit.summary()}; z on the curate screen (5) undoes it")
+            undoes = f"{key('undo_note')} on the curate screen ({key('show_curate')}) undoes it"
+            self.dismiss(f"written: {proposal.edit.summary()}; {undoes}")
 
     def _show(self) -> None:
         self.query_one("#remembered", Pane).show(self._lines)
