@@ -168,6 +168,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.verdict import unrelated as unrelated
     from openclaw_mem_engine.verdict import unsearched as unsearched
     from openclaw_mem_engine.verdict import would_add as would_add
+    from openclaw_mem_engine.why_not import ONLY_HERE_MEANS as ONLY_HERE_MEANS
     from openclaw_mem_engine.why_not import Change as Change
     from openclaw_mem_engine.why_not import Passage as Passage
     from openclaw_mem_engine.why_not import Step as Step

@@ -94,7 +94,7 @@ def _first(trace: Trace) -> str:
         for lst in trace.lists
         if lst.key in row.ranks and lst.source.role == "original"
     ]
-    return f"the first: {', '.join(ranks) or 'found only by variants of the query'}"
+    return f"#1: {', '.join(ranks) or 'found only by variants of the query'}"
 
 
 def _nothing(pool: Pool, trace: Trace) -> str:
@@ -172,7 +172,7 @@ def _shortened(trace: Trace) -> tuple[str, bool]:
     line = f"line {first.best_line}" if first.truncated else ""
     if losing[1:]:
         return f"{text}, {len(losing)} lose {what}their best line", True
-    who = " and" if lone else ", the first" if line else ", 1"
+    who = " and" if lone else ", #1" if line else ", 1"
     return f"{text}{who} loses {what}its best line{f' ({line})' if line else ''}", True
 
 
@@ -205,4 +205,4 @@ def would_add(trace: Trace) -> str:
     if not filled:
         return ""
     more = f"{filled} more" if trace.returned else str(filled)
-    return f"with keyword_rescue=fill (as OpenClaw 2026.9.6) {more} would be returned"
+    return f"with keyword rescue fill (similar in OpenClaw 2026.9.6) {more} would be returned"

@@ -140,7 +140,7 @@ def test_what_a_killed_session_was_about_is_there_in_the_next(world: World) -> N
         first.shows("last checked")
         until(
             lambda: any(
-                '"screen": "index"' in file.read_text() for file in world.data.glob("workbench/*.json")
+                '"query": "router"' in file.read_text() for file in world.data.glob("workbench/*.json")
             )
         )
     with start(world) as again:  # the block before ends with SIGKILL
@@ -181,7 +181,9 @@ def test_the_end_after_a_sync_that_the_watcher_began(world: World, how: str, cod
         opened.shows("memory/later.md modified")
         opened.press("3")
         opened.shows("last checked")
+        opened.press("1", "/", "router")
         until(lambda: saved.read_bytes() != before)
+        opened.press("escape")
         assert end(opened, how) == code
 
 

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from openclaw_mem_engine.cli import terminal
+from openclaw_mem_engine.ranking.knobs import KNOBS
 from support.commands import Call, World
 
 
@@ -20,7 +21,7 @@ def test_the_verdict_comes_first_and_lines_fit(
     said = call("why-not", "router VLAN", "memory/n39.md:3")
     assert said.code == 0
     first, *rest = said.out.splitlines()
-    assert first.startswith("memory/n39.md:1-4 is not returned (step pool): ")
+    assert first.startswith("line 3 of memory/n39.md:1-4 is not returned (step pool): ")
     assert any(line.startswith("ok  retrieval") for line in rest)
     assert sum(line.startswith("no  ") for line in rest) == 1
     # A pipe gets each entry in one line, as from a search; a terminal what fits it.
@@ -56,9 +57,13 @@ def test_a_change_that_the_agent_has_no_key_for_says_so(call: Call) -> None:
     assert "each of these returns it" in out
     for change in changes:
         ((name, value),) = change["set"].items()
-        (line,) = [line for line in out.splitlines() if line.startswith(f"  {name}={value}: ")]
+        since = (name, value) == ("keyword_rescue", "fill")
+        mark = " ‡" if change["onlyHere"] and not since else ""
+        (line,) = [line for line in out.splitlines() if line.startswith(f"  {name}={value}{mark}: ")]
         assert f": rank {change['rank']}, " in line and change["how"] in line
-        assert line.endswith(("; OpenClaw has no such setting", " does this")) is change["onlyHere"]
+        assert ("; OpenClaw 2026.9.6 does this similarly" in line) is since
+        assert line.endswith(f" ({KNOBS[name].says(value)})"), "what the value means"
+    assert out.count("‡ OpenClaw has no such setting") == ("‡:" in out)
     rescued = {name for change in changes if "by keyword rescue" in change["how"] for name in change["set"]}
     assert rescued == {"keyword_rescue"}
 

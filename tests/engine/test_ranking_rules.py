@@ -145,7 +145,7 @@ def test_bm25_only_is_not_cut_and_says_so() -> None:
     assert codes(trace) == ["single-leg", "cut-not-applied"]
     cut = trace.stage("min_score")
     assert cut is not None
-    assert (cut.formula, cut.entered, cut.left) == ("not applied", 3, 3)
+    assert (cut.formula, cut.entered, cut.left) == ("does not apply", 3, 3)
     assert cut.note
     assert trace.stage("rescue") is None
     assert codes(rank(pool_of(None, []), DOCUMENTED)) == [], "nothing to say of scores that there are not"

@@ -143,9 +143,9 @@ def test_a_variant_is_named_with_what_it_searched(shared: Memory) -> None:
     trace = shared.search("where did the router firewall move", DOCUMENTED).trace
     said = {stage_name(stage, trace): stage_formula(stage, trace) for stage in trace.of_kind("list")}
     assert "variant" not in said["BM25"]
-    assert re.search("; searched for “.+”, a variant of the query; ", said["BM25 v1"])
+    assert re.search("; searched for “.+”, a variant of the query; ", said["BM25 variant 1"])
     text = arithmetic(trace.returned[0], trace)
-    assert "BM25 v1 " in text and ":lex" not in text
+    assert "BM25 variant 1 " in text and ":lex" not in text
 
 
 def test_the_intent_picks_the_line_that_is_shown(shared: Memory) -> None:

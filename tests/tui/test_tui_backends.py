@@ -41,7 +41,7 @@ async def test_the_other_backend_is_compared_with_the_one_before(tmp_path: Path)
         assert view.baseline.trace is before.trace
         header = app.screen.query_one("#top").text  # type: ignore[attr-defined]
         assert "· qmd ·" in header and "baseline builtin" in screen.funnel.text
-        assert "backend: qmd; the run of builtin is the baseline" in screen.status_line.text
+        assert "backend: qmd; baseline: builtin" in screen.status_line.text
         seen = compared(view)
         assert seen is not None and seen.same == 2, "by file: the two that builtin returns"
         assert lost(view) == [] and "▼1" in screen.hits.text
@@ -51,7 +51,7 @@ async def test_the_other_backend_is_compared_with_the_one_before(tmp_path: Path)
         assert app.service.settings.openclaw.backend == "builtin", "the configuration stays"
         # The expansion and its lists can be read.
         drawn = " ".join(screen.waterfall.text.split())
-        assert "BM25 v1 and vector v1 searched “" in drawn
+        assert "variant 1 (v1): “" in drawn
         assert "rerank" not in drawn, "the note below says why"
         assert "rerank 30" not in screen.strip.text and "with snippet chars 700" in screen.strip.text
         assert "vector" in screen.hits.text and "rerank" not in screen.hits.text, "no row has a rerank score"
@@ -77,6 +77,8 @@ async def test_the_other_backend_is_compared_with_the_one_before(tmp_path: Path)
         view = screen.search.view
         assert view.baseline is not None and view.baseline.name == "qmd"
         assert "returned only by qmd: " in screen.hits.text
+        _, rule, others = screen.hits.text.partition("── not returned: ")
+        assert rule and " out " not in others, "another chunk of its file is returned, or above"
     assert [worker.error for worker in app.workers if worker.error] == []
 
 

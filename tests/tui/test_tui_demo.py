@@ -159,7 +159,7 @@ async def test_a_low_screen_shows_a_lesson_with_its_hits_their_scores_and_the_te
         assert not any("…" in line for line in seen[7:8]), "a key that has no room is not shown"
         pane = [screen.waterfall.render_line(y).text for y in range(screen.waterfall.size.height)]
         assert pane[0].startswith("▸ ") and "signing key" in pane[0]
-        assert size != SMALL or [line.split()[0] for line in pane[1:]] == ["vector", "BM25", "decay", "final"]
+        assert size != SMALL or [line.split()[0] for line in pane[1:]] == ["vector", "BM25", "decay", "score"]
         keys = screen.query_one(KeyBar).text
         assert "space swap   ] next lesson" in keys and len(keys) <= size[0]
         assert ("one percent of its score" in screen.lesson.text) == (size == SMALL)

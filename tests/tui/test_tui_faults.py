@@ -100,7 +100,11 @@ async def test_every_fault_has_its_banner_and_its_effect(
             assert "baseline no fault" in screen.funnel.text
             seen = compared(view)
             assert seen is not None and seen.of
-            assert (" is lost" in screen.lesson.text) == bool(seen.new and not seen.lost)
+            assert (" instead of " in screen.lesson.text) == bool(seen.new and not seen.lost)
+            if seen.why:
+                dropped = [view.baseline.row(row) for row in seen.new]
+                assert all(row is not None and row.outcome.stage == "min_score" for row in dropped)
+                assert f"of {seen.same}: min score does not apply to ranks" in screen.lesson.text
             assert screen.hits.cursor == 0
             if name == "no-sqlite-vec":
                 assert seen.same == seen.of, "vectors are compared in the process, with the same outcome"
@@ -114,7 +118,7 @@ async def test_every_fault_has_its_banner_and_its_effect(
                 assert view.pool.first("vector") is None, name
                 once = f"{screen.lesson.text}{screen.notes.text}{screen.status_line.text}"
                 assert once.count("BM25 only") == 1, "in one place"
-                assert "min score not applied" in screen.funnel.text
+                assert "min score does not apply" in screen.funnel.text
             await press(pilot, "2")
             if name.startswith("embeddings-") or name in ("wrong-dimension", "zero-vector"):
                 assert "BM25 only since 18:00:00, retry at " in " ".join(screen.notes.text.split()), name
@@ -145,7 +149,7 @@ def first_status(app: Workbench) -> str:
     ("lost", "new", "said"),
     [
         (0, 0, "the same 3 chunks as the baseline"),
-        (0, 5, "no baseline chunk is lost; 5 are new"),
+        (0, 5, "8 chunks instead of 3"),
         (2, 2, "3 of 5 baseline chunks are returned; 2 are new"),
         (2, 0, "3 of 5 baseline chunks are returned"),
     ],
@@ -157,8 +161,11 @@ def test_only_what_is_lost_is_bad(lost: int, new: int, said: str) -> None:
     seen = Compared(3, 3 + max(lost, new), 0, (row,) * lost, (row,) * new)
     drawn = overlap(seen)
     assert text_of(drawn) == said and ("bad" in drawn[0].role) == bool(lost)
+    assert not any("warn" in span.role for span in drawn)
+    reasoned = text_of(overlap(seen._replace(why="a reason")))
+    assert (": a reason" in reasoned) == bool(new), "the reason is that of the new ones"
     moved = text_of(overlap(Compared(2, 3, 1, (), (row,))))
-    assert moved == "no baseline chunk is lost (1 at another rank); 1 is new"
+    assert moved == "3 chunks instead of 2 (1 at another rank)"
 
 
 async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
@@ -211,7 +218,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         assert "returned only by the run without faults, in its order: " in screen.hits.text
         assert "No candidate list could be made" in screen.hits.text
         assert "no retriever since " in screen.notes.text and screen.funnel.text.startswith(
-            " stages   0 candidates → 0 returned "
+            " stages   pool 0 → 0 returned "
         )
         row = screen.hits.selected
         assert (

@@ -26,12 +26,14 @@ def test_a_score_that_is_replaced_has_one_row_and_no_scale_of_its_own() -> None:
     first, second = view.trace.returned[:2]
     drawn = [spans.text_of(line) for line in waterfall(view, first, 46)]
     at = next(n for n, text in enumerate(drawn) if text.startswith("1/rank"))
-    assert drawn[at].rstrip() == "1/rank rank 1 by .0825: 1 ÷ 1 = 1.0000"
-    assert drawn[at - 2].startswith("fused") and "█████" in drawn[at - 2]
-    assert drawn[at + 1].split() == ["final", "1.0000"]
-    assert ": 1 ÷ 2 = .5000" in texts(waterfall(view, second, 46))
+    assert drawn[at].rstrip() == "1/rank 1 / rank 1 = 1.0000"
+    assert drawn[at - 3].startswith("fused") and "█████" in drawn[at - 3]
+    assert drawn[at - 2].split()[:5] == ["bonus", "#1", "in", "a", "list"]
+    assert drawn[at - 1].split()[0] == "sum" and drawn[at - 1].split()[-1] == ".0825"
+    assert drawn[at + 1].split() == ["score", "1.0000"]
+    assert "1/rank 1 / rank 2 = .5000" in texts(waterfall(view, second, 46))
     low = texts(waterfall(view, first, 46, marker=Marker.of(view.pool))).splitlines()
-    assert [row.split()[0] for row in low[1:6]] == ["vector", "BM25", "fused", "bonus", "1/rank"]
+    assert [row.split()[0] for row in low[1:7]] == ["vector", "BM25", "fused", "bonus", "sum", "1/rank"]
 
 
 def test_why_a_list_added_nothing_is_whole() -> None:
@@ -58,7 +60,7 @@ def test_knobs_without_effect_are_no_difference() -> None:
 
 def test_funnel_counts_each_stage() -> None:
     drawn = spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), 170))
-    assert drawn.split(" → ")[:2] == [" vector 3 + BM25 2", "3 candidates"]
+    assert drawn.split(" → ")[:2] == [" vector 3 + BM25 2", "pool 3"]
     differs = " baseline decay off, mmr off, min score .35 "
     for width in (100, 120, 170):  # other parts are left out before the difference
         assert spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), width)).endswith(differs)
@@ -72,10 +74,7 @@ def test_funnel_counts_each_stage() -> None:
     assert "mmr changed 1 of the first 2 ranks → max 2" in low and "vector" not in low, "the lists go first"
     packed = world.view(profile("workbench"))
     assert packed.trace is not None
-    (count,) = packed.trace.of_kind("count")
-    assert groups.counted(count) == "40 for packing" and groups.dropped_by("max_results", packed.trace) == (
-        "after the first 40 for packing"
-    )
+    assert groups.dropped_by("max_results", packed.trace) == "after the first 40 for packing"
     row = packed.trace.returned[-1]
     late = row._replace(ranks={**row.ranks, "final": 9})
     plan = hits.layout(packed, "scores", 90)
@@ -110,7 +109,7 @@ def test_a_score_below_the_minimum_is_drawn_as_such() -> None:
     assert view.trace is not None
     drawn = row_texts(view, 80)[1].split()
     assert drawn[0] == "1" and drawn[-1] == ".8999"
-    assert "final .8999" in " ".join(texts(waterfall(view, view.trace.rows[0], 60)).split())
+    assert "score .8999" in " ".join(texts(waterfall(view, view.trace.rows[0], 60)).split())
 
 
 def test_no_weights_where_one_list_answers() -> None:

@@ -56,7 +56,7 @@ async def test_typing_searches_and_the_history_is_kept(tmp_path: Path) -> None:
         assert screen.hits.has_focus
         assert screen.search.view.query == "restore drill"
         assert "restore-drill.md" in screen.hits.text.splitlines()[1]
-        assert "candidates" in screen.funnel.text and screen.query_line.border_subtitle is None
+        assert " → pool " in screen.funnel.text and screen.query_line.border_subtitle is None
         facts, more = screen.verdict.text, screen.funnel.text
         assert screen.verdict.region.y < screen.funnel.region.y and "OpenClaw" not in facts
         below = sum(row.outcome.stage == "min_score" for row in screen.hits.rows)

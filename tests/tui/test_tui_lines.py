@@ -9,6 +9,7 @@ from pathlib import Path
 import lab_world as world
 import pytest
 
+from openclaw_mem_engine.api import Expected, fate
 from openclaw_mem_engine.model import Fallback, Freshness, Note, SkippedFile
 from openclaw_mem_engine.providers.faults import FAULTS
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -51,14 +52,14 @@ def row_texts(view: state.View, width: int, mode: state.Columns = "scores") -> l
 def test_rows_fit_and_keep_rank_path_and_final(width: int, mode: state.Columns, settings: Knobs) -> None:
     view = world.view(settings, Knobs())
     rows = row_texts(view, width, mode)
-    assert ("final" in rows[0]) == (mode != "ranks") and "#" in rows[0]
+    assert ("score" in rows[0]) == (mode != "ranks") and "#" in rows[0]
     assert "note-1" in rows[1]
 
 
 def test_columns_join_with_the_stages_that_ran() -> None:
     assert "decay" not in row_texts(world.view(), 100)[0]
     titles = row_texts(world.view(EVERYTHING, Knobs()), 100)[0]
-    assert titles.split()[-7:] == ["vector", "BM25", "fused", "decay", "mmr", "sent", "final"]
+    assert titles.split()[-8:] == ["vector", "BM25", "fused", "decay", "mmr", "↓", "sent", "score"]
     ranks = row_texts(world.view(EVERYTHING, Knobs()), 100, "ranks")[0]
     assert "mmr" not in ranks, "the final rank is that of MMR"
 
@@ -69,7 +70,7 @@ def test_a_list_beside_panes_at_120_has_the_columns_of_one_alone_at_80() -> None
     )
     for mode in COLUMNS:
         beside, alone = (hits.layout(view, mode, cells).numbers for cells in (70, 79))
-        last = ["final"] * (mode != "ranks")
+        last = ["score"] * (mode != "ranks")
         assert beside == alone and [column.title for column in alone][2:] == ["decay", "sent", *last]
 
 
@@ -98,7 +99,7 @@ def test_dropped_rows_have_their_rank_and_the_rule_above_them_what_dropped_them(
         assert all("<" not in row and ">" not in row for row in drawn)
     _, past, low = groups.groups(below, True)
     assert spans.text_of(groups.rule(past, True, 70)).startswith(
-        "── not returned: 1 after the first 1 · d hide ──"
+        "── not returned: 1 cut by max 1 · d hide ──"
     )
     assert "not returned: 1 below min score .00 ─" in spans.text_of(groups.rule(low, False, 70))
     filtered = low._replace(rows=[], of=1)
@@ -106,12 +107,11 @@ def test_dropped_rows_have_their_rank_and_the_rule_above_them_what_dropped_them(
     assert "not returned: 1 ─" in spans.text_of(groups.rule(low, False, 30))
     _, exact = groups.groups(world.view(Knobs().set({"min_score": 0.375})), True)
     assert exact.reasons[0] == "1 below min score .375", "whole, whatever its digits"
-    rescued = world.view(bm25=((0, 7.0),), vector=((1, 0.2), (2, 0.1)))
-    assert [row.split()[0] for row in row_texts(rescued, 80)[1:]] == [
-        "1",
-        "memory/note-1.md:10",
-        "memory/note-2.md:10",
-    ]
+    rescued = world.view(bm25=((2, 7.0),), vector=((0, 0.3), (1, 0.2)))
+    assert [row.split()[0] for row in row_texts(rescued, 80)[1:]] == ["1", "2", "3"]
+    assert rescued.trace is not None
+    scores = [row.final for row in rescued.trace.rows]
+    assert scores != sorted(scores, key=float, reverse=True), "the rescued one is first, not the best score"  # type: ignore[arg-type]
     few = Knobs().set({"max_results": 1, "min_score": 0.9})
     view = world.view(few, few, vector=((0, 0.3), (1, 0.2), (2, 0.1)), bm25=((0, 3.0), (1, 2.0)))
     _, left = groups.groups(view, True)
@@ -279,17 +279,27 @@ def test_the_status_leaves_out_the_steps_of_the_timings_first() -> None:
 
 
 def test_the_sentence_leaves_out_whole_clauses_to_take_one_line() -> None:
-    clauses = ["1 result", "the first: cosine .403", "36 more are below min score .35"]
-    assert [texts(above._sentence(clauses, "", cells, 2)).strip() for cells in (80, 50)] == [
+    clauses = ["1 result", "#1: cosine .403", "36 more are below min score .35"]
+    assert [texts(above._sentence(clauses, "", cells, 2)).strip() for cells in (80, 45)] == [
         "; ".join(clauses),
-        "1 result; the first: cosine .403 … ! all",
+        "1 result; #1: cosine .403 … ! all",
     ]
-    assert len(above._sentence(clauses, "", 40, 2)) == 2
-    assert texts(above._sentence(clauses, "", 40, 1)).strip() == "1 result … ! all"
+    assert len(above._sentence(clauses, "", 30, 2)) == 2
+    assert texts(above._sentence(clauses, "", 28, 1)).strip() == "1 result … ! all"
     cut = [*clauses[:1], "5 shortened to 700 characters, 1 loses its best line"]
     said = "1 result; 5 shortened to 700 characters … ! all"
     assert texts(above._sentence(cut, "", 55, 1)).strip() == said, "at a comma too"
-    assert "min score" in texts(above._sentence(clauses, "", 50, above._ALL)), "in full"
+    assert "36 more" in texts(above._sentence(clauses, "", 50, above._ALL)), "in full"
+
+
+def test_an_expected_passage_that_does_not_fit_names_the_key_that_shows_all_of_it() -> None:
+    passage = Expected("memory/note-2.md", 10)
+    view = replace(world.view(), expected={passage: ""})
+    assert view.trace is not None
+    why = fmt.numbers(fate(view.trace, *passage).text)
+    assert why in texts(above.above(view, 120)) and "! all" not in texts(above.above(view, 120))
+    assert texts(above.above(view, 60)).splitlines()[-1].rstrip().endswith("… ! all")
+    assert why in " ".join(texts(above.in_full(view, 60)).split())
 
 
 def test_the_sign_is_the_state_whatever_was_said_last() -> None:

@@ -116,9 +116,7 @@ def test_a_truncated_row_is_marked_and_counted() -> None:
     assert texts(above.above(view, 140)).endswith(said)
     whole = long_view("best-line")
     assert row_texts(whole, 80)[1].split()[0] == "1"
-    assert "1 result; the result is shortened to at most 250 characters; the first" in texts(
-        above.above(whole, 140)
-    )
+    assert "1 result; the result is shortened to at most 250 characters; #1" in texts(above.above(whole, 140))
 
 
 def test_packed_lines_have_gaps_and_count_results_beside_chunks() -> None:
@@ -155,9 +153,7 @@ def test_lines_that_another_result_shows_are_not_said_to_be_lost() -> None:
     )
     drawn = texts(snippet_of(view)).splitlines()
     assert drawn[-2].startswith(" 38 ┊") and drawn[-1].startswith(" 39 ▸")
-    assert "1 shortened to 250 characters, the first loses its best line (line 39)" in texts(
-        above.above(view, 140)
-    )
+    assert "1 shortened to 250 characters, #1 loses its best line (line 39)" in texts(above.above(view, 140))
 
 
 def test_a_chunk_that_is_not_returned_is_drawn_as_such() -> None:

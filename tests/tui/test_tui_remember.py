@@ -194,8 +194,8 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         assert set(view.changed_knobs()) == {"decay", "vector_weight", "text_weight"}
         assert view.baseline is not None and view.baseline.name == "pinned knobs"
         assert (
-            "continued: the query · 2 knobs changed · baseline pinned knobs (esc 0 starts over)"
-            in screen.search.continued
+            "continued: the query · 2 knobs changed · baseline pinned knobs, without its results"
+            " (esc 0 starts over)" in screen.search.continued
         )
         assert screen.search.history.queries[-1] == "router cellar"
         await press(pilot, "0")
@@ -326,6 +326,13 @@ async def test_the_run_before_an_edit_is_the_baseline(
         assert screen.search.activity.said == (
             "memory/2026-03-02.md modified; the run before the edit is the baseline (B: as configured)"
         )
+        await press(pilot, "b")
+        monkeypatch.setenv("VISUAL", "sed -i s/attic/loft/")
+        screen.search.say("")
+        await press(pilot, "W", *"2026-03-02.md:4", "enter", "e")
+        await until(pilot, lambda: "modified" in screen.search.activity.said)
+        assert "the baseline instead of the pinned run (B" in screen.search.activity.said
+        await press(pilot, "escape")
     async with running(tmp_path) as (pilot, screen):
         assert "baseline" not in screen.search.continued, "a run is not remembered, and its knobs are these"
         assert screen.search.view.baseline_name == "default"

@@ -47,7 +47,7 @@ async def test_a_heading_of_the_start_page_is_asked_with_enter(tmp_path: Path, s
         await press(pilot, "f", *"back", "enter", "enter")
         assert screen.search.view.query == "Backup of the NAS" == screen.query_line.value
         assert screen.hits.selected is not None and screen.query_one("#side").display
-        assert "w why not" in screen.query_one(KeyBar).text and frame(screen.hits).split()[0] == "hits"
+        assert "w why not" in screen.query_one(KeyBar).text and frame(screen.hits).split()[0] == "chunks"
         await press(pilot, "0")
         assert "▌ Router moved" in screen.hits.text and "enter ask" in screen.query_one(KeyBar).text
         height = screen.hits.size.height

@@ -96,7 +96,7 @@ def test_three_lists_are_drawn(settings: dict[str, object], width: int) -> None:
     if width == 120:
         titles = spans.text_of(rows[0]).split()
         assert [word for word in titles if word in ("vector", "BM25", "exp")] == ["vector", "BM25", "exp"]
-        assert "vector 3 + BM25 2 + exp 2 → 3 candidates" in spans.text_of(funnel.funnel(view, width))
+        assert "vector 3 + BM25 2 + exp 2 → pool 3" in spans.text_of(funnel.funnel(view, width))
         for pane in panes:
             labels = [line[0].text.strip() for line in pane if line]
             assert labels[1:4] == ["vector", "BM25", "exp"]
@@ -130,7 +130,7 @@ def test_rank_fusion_and_reranking_are_drawn_from_the_trace() -> None:
     assert trace is not None
     plan = hits.layout(view, "scores", 160)
     titles = spans.text_of(hits.header(plan)).split()
-    assert titles[-7:] == ["BM25", "exp", "fused", "bonus", "rerank", "sent", "final"]
+    assert titles[-7:] == ["BM25", "exp", "fused", "bonus", "rerank", "sent", "score"]
     marker = Marker.of(pool)
     scored, other = trace.row("c2"), trace.row("c1")
     assert scored is not None and other is not None
@@ -140,7 +140,7 @@ def test_rank_fusion_and_reranking_are_drawn_from_the_trace() -> None:
     changes = hits.layout(view, "contributions", 160)
     assert "+.0500" in spans.text_of(hits.hit(view, scored, changes, marker, False))
     pane = " ".join(text_of(waterfall(view, scored, 100)).split())
-    assert "bonus .050" in pane and "blend #" in pane and "rerank .900 ×.25" in pane
+    assert "bonus #1 in a list" in pane and "blend #" in pane and "rerank .900 ×.25" in pane
     assert "not reranked: the model sleeps" in text_of(waterfall(view, other, 100))
     assert "bonus changed no rank → 1/rank" in " ".join(spans.text_of(funnel.funnel(view, 160)).split())
     assert ("rerank", "score of the reranker, blended with the fused one") in legend.legend(trace)

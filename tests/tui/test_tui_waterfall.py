@@ -37,7 +37,7 @@ def test_waterfall_states_operands_and_final() -> None:
     assert view.trace is not None
     row = next(r for r in view.trace.rows if r.chunk_id == "c0")
     drawn = texts(waterfall(view, row, 60))
-    assert "×.70" in drawn and "1/(1+1) ×.30" in drawn and "12.0 d ×.758" in drawn
+    assert "×.70" in drawn and "#1 .500 ×.30" in drawn and "12.0 d ×.758" in drawn
     assert f"{recompute(row.operands):.3f}"[1:] in drawn
     assert row.diversity is not None
     mmr = re.search(r"mmr +\.70 × rel ([.\d]+) − \.30 × sim ([.\d]+) = ([.\d]+) picked", drawn)
@@ -83,8 +83,8 @@ def test_waterfall_of_a_dropped_row_says_why() -> None:
     assert "not returned" in drawn and drawn.count("below min score") == 1 and "out   " not in drawn
     row = view.trace.dropped[-1]
     first = drawn.splitlines()[0]
-    assert f"final {fmt.score(row.final)}  not returned" in first, "the conclusion is in the first line"
-    assert row.path in first and "final" not in texts(waterfall(view, row, 40)).splitlines()[0]
+    assert f"score {fmt.score(row.final)}  not returned" in first, "the conclusion is in the first line"
+    assert row.path in first and "score" not in texts(waterfall(view, row, 40)).splitlines()[0]
 
 
 def test_a_score_that_misses_the_minimum_by_little_is_short_by_more_than_nothing() -> None:
@@ -96,24 +96,19 @@ def test_a_score_that_misses_the_minimum_by_little_is_short_by_more_than_nothing
     assert near.trace is not None
     same = next(each for each in near.trace.rows if each.chunk_id == row.chunk_id)
     last = next(text for text in texts(waterfall(near, same, 60)).splitlines() if "below min score" in text)
-    assert last.endswith(" −.00004") and last.split()[:4] == [
-        "below",
-        "min",
-        "score",
-        fmt.setting(near.trace.knobs.min_score),
-    ]
+    assert last == f"below min score {fmt.setting(near.trace.knobs.min_score)} by .00004"
 
 
-def test_the_minimum_is_marked_at_one_position_of_every_bar_and_of_its_own_line() -> None:
+def test_the_minimum_is_marked_at_one_position_of_every_bar() -> None:
     view = world.view()
     assert view.trace is not None
     for row in (view.trace.returned[0], view.trace.dropped[-1]):
         lines = waterfall(view, row, 60)
         bars = [drawn for drawn in lines if any(span.text == "│" for span in drawn)]
         labels = [drawn[0].text.strip() for drawn in bars]
-        assert {"vector", "final"} < {*labels} and " min score " in labels[-1]
+        assert labels == ["vector", "BM25", "score"] or labels == ["vector", "score"]
         (at,) = {spans.text_of(drawn).index("│") for drawn in bars}
-        final = bars[labels.index("final")]
+        final = bars[labels.index("score")]
         mark = next(span for span in final if span.text == "│")
         filled = (row.final or 0.0) > view.trace.knobs.min_score + 0.05
         assert mark.role == ("sum reversed" if filled else "faint"), "also where the bar is longer"
@@ -159,12 +154,12 @@ def test_waterfall_of_rrf_shows_the_formula_and_no_cut() -> None:
     assert view.trace is not None
     drawn = texts(waterfall(view, view.trace.rows[0], 60))
     assert "1/(60+1)" in drawn and "min score" not in drawn and "adds" not in drawn
-    assert "min score not applied to ranks" in spans.text_of(funnel.funnel(view, 120))
+    assert "min score does not apply to ranks" in spans.text_of(funnel.funnel(view, 120))
     assert "weight ÷ (k + rank)" in texts(waterfall(view, view.trace.rows[0], 60, titled=True))
     assert "min score" not in spans.text_of(funnel.strip(view.knobs, view.knobs, 120, view.trace))
     high = view.knobs.set({"min_score": 0.6})
     cut = world.view(high, Knobs()).trace
-    assert "min score .60 (not applied)" in spans.text_of(funnel.strip(high, view.knobs, 160, cut))
+    assert "min score .60 does not apply" in spans.text_of(funnel.strip(high, view.knobs, 160, cut))
 
 
 def test_scores_of_ranks_are_compared_before_they_are_ranks() -> None:
@@ -188,8 +183,8 @@ def test_a_column_has_the_number_that_the_waterfall_weights() -> None:
 
 def test_in_full_has_every_stage() -> None:
     view = world.view()
-    assert "candidates → " not in texts(above.numbers(view, 40))
-    assert " → 3 candidates → " in texts(above.in_full(view, 40)).replace("\n ", " ")
+    assert "pool 3 → " in texts(above.numbers(view, 40)) and "vector 3" not in texts(above.numbers(view, 40))
+    assert "vector 3 + BM25 2 → pool 3 → " in texts(above.in_full(view, 40)).replace("\n ", " ")
 
 
 def test_the_columns_of_a_roomy_waterfall_have_titles() -> None:

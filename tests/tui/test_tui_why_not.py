@@ -55,7 +55,8 @@ async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Pat
             "✗"
         ]
         asked = pane(screen, "asked")
-        assert f"✗ {answer.passage.location} is not returned" in asked, "the reason is in the step alone"
+        said = f"✗ line {screen.passage.line} of {answer.passage.location} is not returned"
+        assert said in asked, "the reason is in the step alone"
         assert answer.steps[-1].text not in asked
         candidate = search.search.view.candidate(row.chunk_id)
         assert candidate is not None
@@ -67,8 +68,12 @@ async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Pat
         first, stop = screen.changes._spans[at]
         drawn = screen.changes.text.splitlines()
         assert "▌ min score: .35 → " in drawn[first]
-        assert f"min score: {KNOBS['min_score'].help}" in drawn[stop - 1], "what the selected change does"
-        assert sum(f"{each.help}" in screen.changes.text for each in KNOBS.values()) == 1, "no other says it"
+        assert KNOBS["min_score"].help in drawn[stop - 1], "what the knob does"
+        assert "value of a keyword match: 1" in screen.changes.text, "and what a choice means"
+        marked = [text.split(" ‡")[0].strip() for text in drawn if " ‡" in text]
+        assert marked == [setting(one, Knobs()) for one in answer.changes if one.only_here and not one.since]
+        assert frame(screen.changes).endswith(" ‡ OpenClaw has no such setting")
+        assert screen.changes.text.count("no such setting") == 0, "the mark says it"
         assert "apply" in screen.query_one(KeyBar).text
         change = answer.changes[at]
         every = len(answer.changes)
@@ -169,6 +174,18 @@ async def test_the_asked_line_is_in_sight_and_marked(tmp_path: Path) -> None:
         assert text.scroll_offset.y < top - 5, "the user scrolls away from it"
 
 
+async def test_a_passage_of_one_line_is_the_asked_one(tmp_path: Path) -> None:
+    async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, _):
+        await press(pilot, "W", *"MEMORY.md:60", "enter")
+        screen = opened(pilot)
+        text = screen.query_one("#passage", Pane)
+        await pilot.resize_terminal(80, 20)
+        await settled(pilot)
+        room = screen.query_one("#answered").region.bottom - text.region.y - text.gutter.top
+        assert room == 1, "as much of it as is on the screen"
+        assert seen(text)[:room] == [line for line in text.text.splitlines() if line.startswith(" 60 ▸")]
+
+
 async def test_notices_are_not_among_the_changes(tmp_path: Path) -> None:
     faults = frozenset({"embeddings-401"})
     async with running(tmp_path, initial_query=DRILL, faults=faults) as (pilot, _):
@@ -189,7 +206,7 @@ async def test_changes_that_do_not_fit_are_reached_with_both_keys(tmp_path: Path
         assert "j down" in frame(screen.changes)
         last = screen.changes.text.splitlines()[-1].rstrip()
         assert last not in seen(screen.changes)
-        await press(pilot, "J", "J", "J")
+        await press(pilot, *"JJJJJJJJ")
         assert last in seen(screen.changes)
         await pilot.resize_terminal(80, 60)
         await settled(pilot)
@@ -250,8 +267,7 @@ async def test_expected_passages_stay_and_their_moves_are_reported(tmp_path: Pat
         await press(pilot, "j", "full_stop")
         assert "expected ✓ memory/2025-09-05.md:3 rank 2" in search.verdict.text
         assert (
-            "2 results; 36 more are below min score .35; the first: cosine .403, BM25 rank 1"
-            in search.verdict.text
+            "2 results; 36 more are below min score .35; #1: cosine .403, BM25 rank 1" in search.verdict.text
         )
         await press(pilot, "p", "j", "j")  # mode, vector space, …
         search.tune(search.search.view.knobs.set({"max_results": 1}))
@@ -374,13 +390,17 @@ def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
         assert f"was {says.rpartition(' ')[2]}" in panel, "the panel shows the same values"
     how = "works by keyword rescue: no score reaches min score 0.35"
     wide = change_lines(knobs, Change({"decay": True}, 3, how=how), 120, False)
-    assert [text_of(row).split("  ")[-1] for row in wide] == ["nothing else changes", fmt.numbers(how)]
+    said = f"older dated notes count less · {fmt.numbers(how)}"
+    assert [text_of(row).split("  ")[-1] for row in wide] == ["nothing else changes", said]
     rows = change_lines(knobs, Change({"decay": True}, 3, gained=("a.md:1",)), 80, False)
-    assert text_of(rows[1]) == "    adds 1 other result", "below, as of every change"
-    long = Change({"lexical_form": "stems", "max_results": 12, "decay": True}, 1)
-    name, rank, below = (text_of(row) for row in change_lines(knobs, long, 78, False))
+    assert text_of(rows[1]) == "    adds 1 other result · older dated notes count less", "below"
+    long = Change({"lexical_form": "and", "max_results": 12, "decay": True}, 1)
+    name, rank, *below = (text_of(row) for row in change_lines(knobs, long, 78, False))
     assert "rank" not in name and rank.index("rank 1") == text_of(rows[0]).index("rank 3"), "in its column"
-    assert below == "    nothing else changes"
+    assert " ".join(" ".join(below).split()) == (
+        "nothing else changes · lexical form: which searched words must match: every one; "
+        "max results: how many hits the agent gets; decay: older dated notes count less"
+    )
 
 
 async def test_keys_right_behind_a_query_are_about_its_own_hits(
@@ -427,7 +447,7 @@ async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) ->
         assert screen.answer is not None and screen.answer.stage == "snippet"
         assert " passage  ✗ memory/runbooks/restore-drill.md" in pane(screen, "asked")
         assert search.verdict.text.startswith(" 2 results")
-        assert "† best line cut · sent: lines of the chunk" in frame(search.hits)
+        assert "† best line cut · sent: lines sent / all lines" in frame(search.hits)
 
 
 async def test_a_low_screen_leaves_the_line_of_the_sentence_to_the_hits_of_a_lesson(tmp_path: Path) -> None:

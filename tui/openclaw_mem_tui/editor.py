@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.api import Settings
-from openclaw_mem_tui.features.search.baseline import EDITED
+from openclaw_mem_tui.features.search.baseline import EDITED, PINNED
 from openclaw_mem_tui.render import format as fmt
 
 if TYPE_CHECKING:
@@ -93,8 +93,10 @@ def edit(app: App[int], settings: Settings, path: str, line: int) -> tuple[str, 
     if line > 1 and not at_line:
         outcome += "; opened without a line number (unknown editor)"
     is_note = not Path(path).is_absolute()
+    pin = app.search.view.pin  # type: ignore[attr-defined]
     if is_note and _content(on_disk) != before and app.search.pin_run(EDITED):  # type: ignore[attr-defined]
-        kept = "the run before the edit is the baseline (B: as configured)"
+        instead = " instead of the pinned run" if pin is not None and pin.name == PINNED else ""
+        kept = f"the run before the edit is the baseline{instead} (B: as configured)"
         outcome += f"; {kept}"
         app.search.sync.done = kept  # type: ignore[attr-defined]
     return outcome, True

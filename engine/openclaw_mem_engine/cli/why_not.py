@@ -57,16 +57,23 @@ def run(arguments: Namespace) -> int:
 
 
 def _lines(answer: WhyNot, *, configured: bool) -> Iterator[str]:
+    from openclaw_mem_engine.why_not import ONLY_HERE_MEANS
+
     yield from map(strong, hanging(one_line(answer.verdict), 0))
     yield ""
     for step in answer.steps:
         mark = ("low" if step.facts.get("rescued") else "ok") if step.ok else "no"
         yield from _entry(f"{mark:3} {step.name.replace('_', ' '):{_NAME_WIDTH}}", step.text)
+    if answer.no_change:
+        yield ""
+        yield from hanging(advice(one_line(answer.no_change)), 2)
     if answer.changes:
-        yield from ("", strong("each of these returns it" if answer.changes[1:] else "this returns it"))
+        title = "each of these returns it" if answer.changes[1:] else "this returns it"
+        marked = any(change.mark for change in answer.changes)
+        yield from ("", strong(title) + f" ({ONLY_HERE_MEANS})" * marked)
         for change in answer.changes:
             settings = " ".join(f"{name}={knob_text(name, value)}" for name, value in change.set.items())
-            yield from _entry(f"  {settings}:", _effect(change))
+            yield from _entry(f"  {settings}{change.mark}:", _effect(change))
         yield from ("", strong("to apply the first"))
         yield from _applied(answer.changes[0].set, configured=configured)
     if answer.text_changes:
@@ -74,9 +81,10 @@ def _lines(answer: WhyNot, *, configured: bool) -> Iterator[str]:
         yield from ("", strong("in the notes" if of_notes else "next"))
         for text_change in answer.text_changes:
             yield from _entry(" ", text_change.text)
-    if answer.notes:
+    others = [note for note in answer.notes if note.text != answer.no_change]
+    if others:
         yield ""
-    for note in answer.notes:
+    for note in others:
         yield from _entry("note:" if note.level == "info" else f"{note.level}:", note.text)
 
 
@@ -88,7 +96,8 @@ def _effect(change: Change) -> str:
         f", {change.effect}",
         f": {named}{f' and {more} more' if more > 0 else ''}" if change.lost else "",
         f"; {change.how}" if change.how else "",
-        f"; {change.place}" if change.place else "",
+        f"; {change.since}" if change.since else "",
+        f" ({change.says})",
     ]
     return "".join(parts)
 

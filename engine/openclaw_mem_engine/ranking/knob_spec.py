@@ -24,7 +24,8 @@ class KnobSpec:
     """Range, steps and meaning of one knob. ``low``/``high`` are inclusive; ``step``/``leap`` are the small
     and large change of a key press; ``free`` is True where a change needs no new retrieval. ``needs`` are
     settings of other knobs without which this one has no effect: ``knob=value`` or ``knob=one|other``;
-    ``zero`` is the other name of 0 where that is no number: ``none``, ``auto``."""
+    ``zero`` is the other name of 0 where that is no number: ``none``, ``auto``. ``means`` says of each choice
+    what it is, where its name does not."""
 
     name: str
     kind: Literal["choice", "int", "float", "switch"]
@@ -37,6 +38,7 @@ class KnobSpec:
     free: bool = True
     needs: tuple[str, ...] = ()
     zero: str = ""
+    means: tuple[str, ...] = ()
 
     @property
     def allowed(self) -> str:
@@ -48,6 +50,16 @@ class KnobSpec:
             return f"{self.low:g} to {self.high:g}"
         named = f" ({self.zero})" if self.zero else ""
         return f"{self.low:,.0f}{named} to {self.high:,.0f}, a whole number"
+
+    @property
+    def explained(self) -> str:
+        """``allowed``, with what the choices mean."""
+        pairs = zip(self.choices, self.means, strict=True) if self.means else ()
+        return ", ".join(f"{choice} ({means})" for choice, means in pairs) or self.allowed
+
+    def says(self, value: KnobValue) -> str:
+        """What the knob does, and what a choice of it means."""
+        return f"{self.help}: {self.means[self.choices.index(str(value))]}" if self.means else self.help
 
     def meaning(self, value: KnobValue) -> str:
         """What a value means where the number does not say it; empty for any other."""

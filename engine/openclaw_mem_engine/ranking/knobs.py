@@ -49,7 +49,7 @@ class Knobs:
     fields is that of the knob panel."""
 
     profile: str = "documented"
-    mode: Mode = knob("hybrid", "which candidate lists are used")
+    mode: Mode = knob("hybrid", "which candidate lists are used", means=("both", "BM25 only", "vectors only"))
     vector_space: Space = knob(
         "primary",
         "which vectors count, when the index has several",
@@ -57,7 +57,9 @@ class Knobs:
         free=False,
     )
     fusion: Fusion = knob(
-        "weighted", "how lists make one score: weighted sum, RRF, or 1 / position after RRF"
+        "weighted",
+        "how lists make one score",
+        means=("weighted sum", "reciprocal rank fusion (RRF)", "1 / rank after RRF"),
     )
     vector_weight: float = knob(0.7, "share of the vector score in weighted fusion", needs=_SHARES)
     text_weight: float = knob(0.3, "share of the BM25 score in weighted fusion", needs=_SHARES)
@@ -71,11 +73,17 @@ class Knobs:
     mmr: bool = knob(False, "prefer hits that differ from those already chosen")
     mmr_lambda: float = knob(0.7, "1 is pure relevance, 0 pure diversity", needs=("mmr=on",))
     min_score: float = knob(0.35, "chunks below it are dropped; keyword rescue may keep some", needs=_SCALED)
-    keyword_rescue: Rescue = knob("when-empty", "keep keyword matches below min score", needs=_SCALED)
+    keyword_rescue: Rescue = knob(
+        "when-empty",
+        "keep keyword matches below min score",
+        means=("none", "if nothing passes", "in all free results"),
+        needs=_SCALED,
+    )
     max_results: int = knob(6, "how many hits the agent gets", low=1, high=200, step=1, leap=5)
     expansion: Expansion = knob(
         "off",
-        "variants of a query of the qmd backend: each to both lists, by type, or the nearest by any",
+        "variants of a query of the qmd backend",
+        means=("none", "each to both lists", "each to the list of its type", "the nearest by any"),
         free=False,
     )
     strong_signal: bool = knob(
@@ -100,7 +108,7 @@ class Knobs:
         30, "how many fused candidates it scores", low=1, high=200, step=5, leap=20, free=False, needs=_RERANK
     )
     blend: Blend = knob(
-        "bands", "fused and rerank score mixed by rank, or only the rerank score", needs=_RERANK
+        "bands", "fused and rerank score", means=("mixed by rank", "the rerank score only"), needs=_RERANK
     )
     candidate_multiplier: int = knob(
         4, "candidates of a list = max results × this", low=1, high=20, step=1, leap=4, needs=_SIZED
@@ -113,22 +121,26 @@ class Knobs:
     )
     text_score: Literal["rank", "one", "max", "ratio"] = knob(
         "rank",
-        "value of a keyword match: 1/(1+rank), 1 (one), share of the best (max), BM25/(1+BM25) (ratio)",
+        "value of a keyword match",
+        means=("1 / (1 + rank)", "1", "BM25 / the best BM25", "BM25 / (1 + BM25)"),
         needs=("fusion=weighted",),
     )
     vector_score: Literal["cosine", "minmax"] = knob(
-        "cosine", "cosine as it is, or spread from 0 to 1", needs=("fusion=weighted",)
+        "cosine", "value of a cosine", means=("as it is", "spread from 0 to 1"), needs=("fusion=weighted",)
     )
-    mmr_tokens: Literal["unicode", "ascii"] = knob("unicode", "words that MMR compares", needs=("mmr=on",))
+    mmr_tokens: Literal["unicode", "ascii"] = knob(
+        "unicode", "words that MMR compares", means=("of any script", "of a–z, 0–9 and _"), needs=("mmr=on",)
+    )
     lexical_form: Literal["or", "and"] = knob(
-        "or", "any word (or) or every word (and) must match", free=False
+        "or", "which searched words must match", means=("any", "every one"), free=False
     )
     lexical_index: Literal["stemmed", "plain"] = knob(
-        "stemmed", "stemmed words and CJK bigrams, or plain words", free=False
+        "stemmed", "words of the index", means=("stemmed, and CJK bigrams", "as they are"), free=False
     )
     common_words: Literal["skip", "all"] = knob(
         "skip",
-        "skip or search words that over 30 % of the chunks hold, from 20,000 chunks on",
+        "words that over 30 % of the chunks hold, from 20,000 chunks on",
+        means=("not searched", "searched"),
         needs=("lexical_form=or",),
         free=False,
     )
@@ -142,7 +154,15 @@ class Knobs:
     fill_missing: bool = knob(False, "score the hits of one list by the other, too", free=False)
     same_script: bool = knob(False, "ignore vectors if the model does not know the script of the query")
     snippet: Snippet = knob(
-        "head", "the part of a chunk that the agent gets, or the best lines of many", free=False
+        "head",
+        "the part of a chunk that the agent gets",
+        means=(
+            "its start",
+            "around its best line",
+            "the best lines of many chunks",
+            "4 lines around its best one",
+        ),
+        free=False,
     )
     snippet_chars: int = knob(
         700, "characters shown of a hit", low=40, high=20_000, step=100, leap=700, free=False

@@ -137,6 +137,6 @@ def reference() -> str:
             for other, entry in PROFILES.items()
             if (value := getattr(entry.knobs, name)) != usual
         ]
-        cells = (f"`{name}`", known.help, known.allowed, value_text(usual), ", ".join(others))
+        cells = (f"`{name}`", known.help, known.explained, value_text(usual), ", ".join(others))
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"

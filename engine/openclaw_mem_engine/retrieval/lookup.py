@@ -21,7 +21,7 @@ from openclaw_mem_engine.ranking.trace import NOT_SHOWN, Trace
 from openclaw_mem_engine.retrieval.knobs import ranking_knobs
 from openclaw_mem_engine.retrieval.scoped import checked_query, denial, scope_decision
 from openclaw_mem_engine.sanitize import counted
-from openclaw_mem_engine.why_not import RETURNED, Change, Passage, Step, TextChange, WhyNot
+from openclaw_mem_engine.why_not import NO_CHANGE, RETURNED, Change, Passage, Step, TextChange, WhyNot
 from openclaw_mem_engine.why_not.changes import Search
 from openclaw_mem_engine.why_not.text_changes import text_changes
 from openclaw_mem_engine.why_not.tries import MADE_WITH
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.retrieval import Backend, PassageQuestion
 
 INDEX = TextChange("index", "Run `openclaw-mem index`.")
-#: Code of the note that none of the settings tried helps.
-NO_CHANGE = "no-change"
 
 
 def checked(query: str, path: str) -> str:

@@ -222,7 +222,7 @@ class ListBuilder:
             words=wanted,
             every=kind == "lexical",
             excluded=unwanted,
-            label="" if role == "original" else f"{step} v{self.numbers[text]}",
+            label="" if role == "original" else f"{step} variant {self.numbers[text]}",
             role=role,
             by_name=frozenset() if kind == "lexical" else None,  # path and title are searched
         )

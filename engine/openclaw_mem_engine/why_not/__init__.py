@@ -11,11 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from openclaw_mem_engine.model import Note, as_json
-from openclaw_mem_engine.ranking.knobs import KnobValue
+from openclaw_mem_engine.ranking.knobs import KNOBS, KnobValue
 from openclaw_mem_engine.sanitize import counted
 
 #: ``WhyNot.stage`` of a passage that the agent receives.
 RETURNED = "returned"
+#: Code of the note that none of the settings tried helps.
+NO_CHANGE = "no-change"
+#: Marks a change with a knob that the agent's configuration lacks; and what the mark means.
+ONLY_HERE = "‡"
+ONLY_HERE_MEANS = f"{ONLY_HERE} OpenClaw has no such setting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +90,19 @@ class Change:
     results: tuple[int, int] | None = None
 
     @property
-    def place(self) -> str:
-        """Where it can be set, if not in the agent's configuration."""
-        since = self.set == {"keyword_rescue": "fill"}
-        no_key = "OpenClaw 2026.9.6 does this" if since else "OpenClaw has no such setting"
-        return no_key if self.only_here else ""
+    def mark(self) -> str:
+        return f" {ONLY_HERE}" if self.only_here and not self.since else ""
+
+    @property
+    def says(self) -> str:
+        """What its knobs do."""
+        said = {name.replace("_", " "): KNOBS[name].says(value) for name, value in self.set.items()}
+        return "; ".join(f"{name}: {text}" if said.keys() - {name} else text for name, text in said.items())
+
+    @property
+    def since(self) -> str:
+        """Which release of the agent does this without any setting; empty where none does."""
+        return "OpenClaw 2026.9.6 does this similarly" if self.set == {"keyword_rescue": "fill"} else ""
 
     @property
     def effect(self) -> str:
@@ -148,6 +161,11 @@ class WhyNot:
     text_changes: tuple[TextChange, ...] = ()
     notes: tuple[Note, ...] = ()
     tried: str = ""
+
+    @property
+    def no_change(self) -> str:
+        """That no change returns it, and how many were tried; empty where one does, or none was tried."""
+        return next((note.text for note in self.notes if note.code == NO_CHANGE), "")
 
     def to_dict(self) -> dict[str, Any]:
         """The stable answer of ``openclaw-mem why-not --json``, without an empty ``rank`` or ``tried``."""

@@ -142,7 +142,8 @@ def _verdict(passage: Passage, line: int | None, step: Step, fate: Fate) -> str:
         part = touches(fate.lines, fate.best_line if line is None else line)
         got = "gets only a part of" if part else "does not get"
         return step.verdict(f"{passage.location} is in result {fate.rank}, but the agent {got} {what}")
-    return step.verdict(f"{passage.location} is not returned")
+    what = f"line {line} of " if line is not None else ""
+    return step.verdict(f"{what}{passage.location} is not returned")
 
 
 def _steps(
@@ -193,7 +194,7 @@ def _short_names(facts: Sequence[ListFact]) -> Sequence[str]:
 
 def _mode_step(matching: Sequence[ListFact], fused: Sequence[ListFact], knobs: Knobs) -> Step:
     if fused:
-        names = (fact.label.partition(" ")[0] for fact in fused)  # BM25 v1 “pump”
+        names = (fact.label.partition(" ")[0] for fact in fused)  # BM25 variant 1 “pump”
         by = " and ".join(dict.fromkeys("vectors" if name == "vector" else name for name in names))
         return Step("mode", True, f"found by {by}, which mode {knobs.mode} uses")
     text = f"found only by vectors of another space than {knobs.vector_space} (vector_space)"
@@ -253,8 +254,7 @@ def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> s
             count = min(entered, trace.knobs.depth)
             return f"it is among the {count} chunk{'s' * (count > 1)} whose lines are packed"
         first = "first" if trace.knobs.depth == 1 else f"first {trace.knobs.depth}"
-        rank = row.outcome.rank if rescued else row.ranks.get("final", row.outcome.rank)
-        return f"its rank {rank} is among the {first}"
+        return f"its rank {row.ranks['final']} is among the {first}"
     return f"{entered} candidates entered, and it passed"
 
 

@@ -24,7 +24,7 @@ def cut_by_score(state: RankingState) -> None:
         state.notes.append(Note("cut-not-applied", no_cut + "."))
     state.record(
         "min_score",
-        f"score ≥ {minimum:g}" if no_cut is None else "not applied",
+        f"score ≥ {minimum:g}" if no_cut is None else "does not apply",
         {"min_score": minimum},
         note=no_cut or "",
         kind="cut",
@@ -59,6 +59,9 @@ def rescue_keyword_hits(state: RankingState) -> None:
     saved = matches[:free]
     for item in saved:
         state.restore(item)
+    if saved:
+        for rank, item in enumerate((*state.ranked, *(i for i in state.low if not i.rescued)), 1):
+            item.rank = rank
     if saved and state.explained:
         _drop_unrescued(state, matches, len(saved))
     state.record(
@@ -67,7 +70,7 @@ def rescue_keyword_hits(state: RankingState) -> None:
         {"keyword_rescue": knobs.keyword_rescue},
         changed=len(saved),
         kind="rescue",
-        label="rescue",
+        label="keyword rescue",
         heading="keyword matches below min score that are kept",
     )
 

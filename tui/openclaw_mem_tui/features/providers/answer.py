@@ -50,9 +50,6 @@ def last_query(view: View, rows: int, cells: int) -> list[Line]:
     seen = compared(view) if view.pool_faults else None
     if seen is not None:
         made.extend(wrapped(overlap(seen), cells - 1))
-        made.extend(
-            wrapped(line((_more_without_cut(view), "dim")), cells - 1) if _more_without_cut(view) else ()
-        )
     role = "warn" if pool.fallback is not None else ""
     say("searched", (fmt.inert(answered_by(pool)), role))
     if view.pool_faults and view.other_pool is not None:
@@ -82,20 +79,6 @@ def last_query(view: View, rows: int, cells: int) -> list[Line]:
             )
         )
     return made
-
-
-def _more_without_cut(view: View) -> str:
-    """Why there are more results than in the baseline, where the min score took them away there."""
-    now, before = view.trace, view.baseline.trace if view.baseline is not None else None
-    if now is None or before is None or before.cut is None or now.cut is not None:
-        return ""
-    more, fewer = len(now.results), len(before.results)
-    if more <= fewer or any(lst.source.kind == "vector" for lst in now.lists):
-        return ""
-    gone = {row.chunk_id for row in before.dropped if row.outcome.stage == before.cut.name}
-    if not any(row.chunk_id in gone for row in now.returned):
-        return ""
-    return f"min score does not apply without vectors: {more} results instead of {fewer}"
 
 
 def _hits(

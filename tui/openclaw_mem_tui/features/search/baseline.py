@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 #: Names of the runs on both sides of a change of knobs.
 BEFORE, AFTER = "before the change", "with the change"
-#: The name of the run before a note was edited.
-EDITED = "before the edit"
+#: The name of the run before a note was edited, and of one that a key pinned.
+EDITED, PINNED = "before the edit", "pinned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Pin:
     trace: Trace | None
     pool: Pool | None = None
     backend: str = ""
-    name: str = "pinned"
+    name: str = PINNED
     made: Knobs | None = None
     under: Pin | None = None
 
@@ -47,7 +47,7 @@ class Pin:
     @property
     def knobs_name(self) -> str:
         """What it is for another query than its own."""
-        return "pinned knobs" if self.name == "pinned" else f"knobs {self.name}"
+        return "pinned knobs" if self.name == PINNED else f"knobs {self.name}"
 
 
 @dataclass(frozen=True, slots=True)

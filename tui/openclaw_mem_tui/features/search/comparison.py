@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine import api
@@ -13,12 +14,14 @@ if TYPE_CHECKING:
 
 #: Stage of a row that the baseline returned and the shown run did not even find.
 GONE = "gone"
+#: What a score cut does where scores are made of ranks.
+UNCUT = "min score does not apply to ranks"
 
 
 class Compared(NamedTuple):
     """``same`` of ``of`` hits are returned by both runs: ``of`` counts the longer answer. ``moved`` of the
     same have another rank. ``lost`` are rows of the baseline, ``new`` rows of the shown run, each best first.
-    ``unit``: what is counted."""
+    ``unit``: what is counted. ``why``: what returns the new ones, where that is one thing."""
 
     same: int
     of: int
@@ -26,6 +29,7 @@ class Compared(NamedTuple):
     lost: tuple[Row, ...]
     new: tuple[Row, ...]
     unit: str = "chunk"
+    why: str = ""
 
 
 def compared(view: View) -> Compared | None:
@@ -36,14 +40,24 @@ def compared(view: View) -> Compared | None:
     before, now = _firsts(view.baseline, view.baseline.trace), _firsts(view.baseline, view.trace)
     ranks = {key(row): row.outcome.rank for row in now}
     kept = [row for row in before if key(row) in ranks]
+    new = tuple(row for row in now if view.baseline.rank(row) is None)
     return Compared(
         len(kept),
         max(len(before), len(now)),
         sum(1 for row in kept if ranks[key(row)] != row.outcome.rank),
         tuple(row for row in before if key(row) not in ranks),
-        tuple(row for row in now if view.baseline.rank(row) is None),
+        new,
         "file" if view.baseline.by_file else "chunk",
+        UNCUT if _uncut(view.trace, view.baseline, new) else "",
     )
+
+
+def _uncut(trace: Trace, baseline: Baseline, new: Sequence[Row]) -> bool:
+    """Whether the min score, which dropped the new rows in the baseline, does not apply to the shown run."""
+    cut, before = baseline.trace.cut, (baseline.row(row) for row in new)
+    if cut is None or trace.cut is not None:
+        return False
+    return all(row is not None and row.outcome.stage == cut.name for row in before)
 
 
 def _firsts(baseline: Baseline, trace: Trace) -> list[Row]:

@@ -269,7 +269,7 @@ class SearchPresenter(Presenter[View]):
         if await self.use_backend(name):
             if self.view.query.strip():
                 await self.search(0.0)
-            compared = f"; the run of {before} is the baseline" if self.view.other_backend else ""
+            compared = f"; baseline: {before}" if self.view.other_backend else ""
             self.say(f"backend: {name}{compared}")
 
     async def use_backend(self, name: str) -> bool:

@@ -76,7 +76,7 @@ class Waterfall(Pane):
         screen = self.screen
         assert isinstance(screen, WorkbenchScreen)
         wide, low = not screen.narrow, screen.low
-        titled = wide and not knobs_open and screen.has_class("-tall")
+        titled = wide and screen.has_class("-tall")
         if (titled, low) != (self._titled, self._low):
             self._titled, self._low = titled, low
             self.changed()

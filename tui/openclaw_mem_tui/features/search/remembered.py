@@ -104,7 +104,7 @@ def continued(view: View, remembered: Remembered) -> tuple[View, str]:
         name = remembered.baseline_name
         made = knobs if name in (BEFORE, AFTER) else None
         pin = Pin("", changed(view, remembered.baseline), None, None, view.backend, name, made)
-        said.append(f"baseline {fmt.inert(pin.knobs_name)}")
+        said.append(f"baseline {fmt.inert(pin.knobs_name)}, without its results")
     again = f"{key('cancel')} {key('start_anew')} starts over"
     shown = [f"continued: {fmt.join(said)} ({again})"] if said else []
     return replace(view, knobs=knobs, last_pin=pin), fmt.join((*shown, remembered.trouble))

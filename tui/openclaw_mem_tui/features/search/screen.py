@@ -225,7 +225,7 @@ class SearchScreen(WorkbenchScreen):
     def draw(self) -> None:
         """The edges; the panes are drawn when the view changes."""
         self.set_class(blank := is_blank(self.search), "-landing")
-        self.label(self.hits, "start" if blank else "hits")
+        self.label(self.hits, "start" if blank else "chunks")
         super().draw()
         view, activity = self.search.view, self.search.activity
         compared = bool(view.pool_faults) and view.compares

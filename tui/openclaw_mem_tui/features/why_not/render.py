@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclaw_mem_engine.api import KNOBS, Change, Knobs, Step, WhyNot
+from openclaw_mem_engine.api import Change, Knobs, Step, WhyNot
 from openclaw_mem_tui.features.search.render.knobs import value_text
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, balanced, line, width, wrapped
@@ -12,10 +12,6 @@ _NAME = 12
 _SETTING = 35
 #: Cells from which an effect has room beside its rank.
 _BESIDE = 117
-#: Cells from which the selected change says what its knobs do.
-_EXPLAINED = 70
-#: The code of the note which settings were tried; the others are of the search, not of a change.
-_TRIED = "no-change"
 #: Displaced passages that are named; the others are counted.
 _NAMED = 2
 
@@ -60,8 +56,7 @@ def _step(step: Step, cells: int) -> list[Line]:
 
 def around_changes(answer: WhyNot, cells: int) -> tuple[list[Line], list[Line]]:
     """What is said of all changes of knobs, and below them the changes of the text, which no key makes."""
-    tried = [note.text for note in answer.notes if note.code == _TRIED]
-    head = [row for text in tried for row in _note("· ", text, cells)]
+    head = _note("· ", answer.no_change, cells) if answer.no_change else []
     foot = [row for change in answer.text_changes for row in _note("note  ", change.text, cells)]
     if not answer.changes:
         head, foot = head + foot, []
@@ -77,11 +72,11 @@ def _note(mark: str, text: str, cells: int) -> list[Line]:
 
 
 def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> list[Line]:
-    """One change of knobs, the rank that it gives, and how many other results come and go; of the
-    ``selected`` one what its knobs do, and which results those are."""
+    """One change of knobs, the rank that it gives, how many other results come and go, and what its knobs do;
+    of the ``selected`` one also which results those are."""
     mark = Span("▌ " if selected else "  ", "accent")
-    text = setting(change, knobs)
-    effect = fmt.join((fmt.numbers(change.effect), change.place))
+    text = setting(change, knobs) + change.mark
+    effect = fmt.join((fmt.numbers(change.effect), change.since))
     how = sentence(change.how) if change.how else ""
     rank = (f"rank {change.rank}", "warn" if how else "good")
     # The ranks stay below each other: that of a long setting is on a line of its own.
@@ -92,12 +87,10 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
     # And so do the effects: beside the ranks, or all of them below.
     beside = cells >= _BESIDE and width(said) + fmt.width_of(effect) + 2 < cells
     made.append(line(*said, (f"  {effect}" * beside, "dim")))
-    below = line((effect * (not beside), "dim"), (" · " if how and not beside else "", "dim"), (how, "warn"))
-    made += wrapped((*line(mark, "  "), *below), cells - 1, 4) if below else []
-    if selected and cells >= _EXPLAINED:
-        about = [f"{name.replace('_', ' ')}: {KNOBS[name].help}" for name in change.set]
-        for text in (*about, *_others(change)):
-            made += wrapped(line(mark, "  ", (text, "dim")), cells - 1, 4)
+    below = fmt.join((effect * (not beside), sentence(change.says)))
+    made += wrapped(line(mark, "  ", (below, "dim"), (how and f" · {how}", "warn")), cells - 1, 4)
+    for text in _others(change) if selected else ():
+        made += wrapped(line(mark, "  ", (text, "dim")), cells - 1, 4)
     return made
 
 

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from openclaw_mem_engine.api import (
+    ONLY_HERE_MEANS,
     Change,
     Excerpt,
     Expected,
@@ -27,6 +28,7 @@ from openclaw_mem_tui.features.search.render import preview
 from openclaw_mem_tui.features.why_not import render
 from openclaw_mem_tui.features.why_not.expect import toggle
 from openclaw_mem_tui.features.why_not.picker import pick_passage
+from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import Reading, line, wrapped
 from openclaw_mem_tui.render.terms import Marker
@@ -42,6 +44,7 @@ READING: Reading = (
     ("adds", "other results that the change also returns"),
     ("removes", "results that the change no longer returns"),
     ("works by", "what returns it though its own score does not"),
+    (ONLY_HERE_MEANS[0], "OpenClaw has no such setting: only openclaw-mem ranks so"),
     ("note", "a change of the text, not of a knob"),
 )
 
@@ -183,7 +186,9 @@ class WhyNotScreen(WorkbenchScreen):
 
     def _mark_cut(self) -> None:
         cut = self.changes.max_scroll_y > 0
-        self.label(self.changes, subtitle=key_hint("down", "down") if cut else "")
+        marked = self.answer is not None and any(change.mark for change in self.answer.changes)
+        parts = (ONLY_HERE_MEANS * marked, key_hint("down", "down") * cut)
+        self.label(self.changes, subtitle=fmt.join(parts))
 
     def idle_keys(self) -> frozenset[str]:
         idle = {"apply_change", "export_change"} if self._change() is None else set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
@@ -12,7 +13,7 @@ from openclaw_mem_tui.features.search.comparison import Compared, answered_by, c
 from openclaw_mem_tui.features.search.render.funnel import funnel, in_words
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, balanced, cut, fit, line, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, balanced, brief, cut, fit, line, width, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Fate, Trace
@@ -43,7 +44,14 @@ def above(view: View, cells: int, most: int = 2) -> list[Line]:
     role = "" if trace.results else "warn"
     made = _beside("answer", cells, lambda room: _sentence(clauses, role, room, most)) if most else []
     if here := [passage for passage, query in view.expected.items() if query in ("", view.query.strip())]:
-        made += _beside("expected", cells, lambda room: [_expected(view, trace, here, room)], always=True)
+        told = partial(_expected, view, trace, here)
+        short = most < _ALL
+        made += _beside(
+            "expected",
+            cells,
+            lambda room: [brief(told(room), room - 1)] if short else wrapped(told(room), room - 1, 3),
+            always=True,
+        )
     return made
 
 
@@ -57,7 +65,7 @@ def _lost(view: View) -> str:
 
 
 def numbers(view: View, cells: int, most: int = 2) -> list[Line]:
-    """How many candidates each stage let through, and in ``most`` lines what another setting would add."""
+    """How many chunks each stage let through, and in ``most`` lines what another setting would add."""
     if view.trace is None:
         return []
     return [*_beside("stages", cells, lambda room: [funnel(view, room)]), *_rescue(view.trace, cells, most)]
@@ -65,7 +73,7 @@ def numbers(view: View, cells: int, most: int = 2) -> list[Line]:
 
 def _rescue(trace: Trace, cells: int, most: int) -> list[Line]:
     more = api.would_add(trace)
-    return _beside("rescue", cells, lambda room: _sentence([more], "dim", room, most)) if more else []
+    return _beside("", cells, lambda room: _sentence([more], "dim", room, most)) if more else []
 
 
 def in_full(view: View, cells: int) -> list[Line]:
@@ -123,7 +131,7 @@ def _expected(view: View, trace: Trace, here: Sequence[Expected], cells: int) ->
             (f" {fmt.numbers(fmt.inert(short))}", "dim"),
         )
     parts += line((f"  and {others} for other queries" if others else "", "faint"))
-    return fit(parts, cells - 1)
+    return tuple(parts)
 
 
 def _moved(before: Fate, now: Fate) -> str:
@@ -160,7 +168,8 @@ def overlap(seen: Compared) -> Line:
         return line((f"the same {fmt.count(same, seen.unit)}", "strong good"), f" as the baseline{moved}")
     baseline = fmt.count(same + lost, f"baseline {seen.unit}")
     returned = f"{'is' if same + lost == 1 else 'are'} returned{moved}"
-    more = f"; {new} {'is' if new == 1 else 'are'} new" if new else ""
+    why = f": {seen.why}" if new and seen.why else ""
     if lost:
+        more = f"; {new} {'is' if new == 1 else 'are'} new{why}" if new else ""
         return line((f"{same} of {baseline}", "strong bad"), f" {returned}{more}")
-    return line((f"no baseline {seen.unit} is lost", "strong warn"), f"{moved}{more}")
+    return line((f"{fmt.count(same + new, seen.unit)} instead of {same}", "strong"), f"{moved}{why}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine import api
 from openclaw_mem_engine.api import profile
 from openclaw_mem_tui.bindings import key as key_of
-from openclaw_mem_tui.features.search.render.groups import counted, packs
+from openclaw_mem_tui.features.search.render.groups import packs
 from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.api import Knobs, Stage, Trace
     from openclaw_mem_tui.features.search.baseline import Baseline
 
+#: The knobs that say how many rows each list may send into the pool.
+_SIZES = ("candidate_multiplier", "pool_results", "list_rows")
+
 
 def funnel(view: View, cells: int) -> Line:
-    """``vector 24 + BM25 24 → 39 candidates → min score .35 drops 28 → max 6 drops 5 → 6 returned``, and the
+    """``vector 24 + BM25 24 → pool 39 → min score .35 drops 28 → max 6 drops 5 → 6 returned``, and the
     baseline at the right."""
     trace = view.trace
     if trace is None:
@@ -30,7 +33,7 @@ def funnel(view: View, cells: int) -> Line:
     ends = [line(("baseline ", "dim"), (name, role), " ") for name in names]
     # All that the other numbers imply is left out before what distinguishes the baseline, but no stage is.
     tried = [(end, less) for end in ends or [()] for less in range(3)]
-    for end, less in (*tried, *((end, less) for less in (3, 4) for end in (*ends, ()))):
+    for end, less in (*tried, *((end, 3) for end in (*ends, ()))):
         parts = _parts(trace, less)
         if width(parts) + width(end) <= cells - 3:
             break
@@ -64,18 +67,18 @@ def _with_end(parts: list[Span], end: Line, cells: int) -> Line:
 
 def _parts(trace: Trace, less: int) -> list[Span]:
     """The stages in words, all lists of an expansion in one; without those that change nothing (``less`` from
-    1 on), without how many were fused (2), without the lists (3), and at last without what stages changed in
-    the order, unless they drop rows too (4). An ellipsis stands for the lists."""
+    1 on), without the lists (2), and at last without what stages changed in the order, unless they drop rows
+    too (3). An ellipsis stands for the lists."""
     parts = list[Span]()
-    omitted = {kind for at, kind in enumerate(("fusion", "list", "score"), 2) if less >= at}
-    drops = {drop.stage for drop in trace.dropped_by.values()} if less > 3 else set[str]()
+    omitted = {kind for at, kind in enumerate(("list", "score"), 2) if less >= at}
+    drops = {drop.stage for drop in trace.dropped_by.values()} if less > 2 else set[str]()
     variants = [lst.key for lst in trace.lists if lst.source.role != "original"]
     for stage in trace.stages:
         if stage.name in variants:
             last = stage.name == variants[-1]
             text = line((fmt.count(len(variants), "variant list"), "dim")) if last else ()
             text = () if "list" in omitted else text
-        elif stage.kind in omitted or (less > 3 and stage.kind == "order" and stage.name not in drops):
+        elif stage.kind in omitted or (less > 2 and stage.kind == "order" and stage.name not in drops):
             text = ()
         else:
             text = _stage(stage, less > 0)
@@ -97,7 +100,7 @@ def _stage(stage: Stage, compact: bool) -> Line:
     if stage.kind == "list":
         return line((f"{stage.label} ", "dim"), *_space(stage, compact), str(stage.left))
     if stage.kind == "fusion":
-        return line(fmt.count(stage.left, "candidate"))
+        return line(("pool ", "dim"), str(stage.left))
     if stage.kind in ("score", "order"):
         if not stage.changed:
             return () if compact else line((stage.label, "dim"), (" changed no rank", "faint"))
@@ -109,10 +112,10 @@ def _stage(stage: Stage, compact: bool) -> Line:
         return line((f"{stage.label} ", "dim"), (f"keeps {stage.changed}", "warn")) if stage.changed else ()
     label = stage.name.replace("_", " ") if stage.kind == "cut" else stage.label
     if stage.note:
-        return line((f"{label} ", "dim"), (f"not applied{'' if compact else ' to ranks'}", "faint"))
+        return line((f"{label} ", "dim"), (f"does not apply{'' if compact else ' to ranks'}", "faint"))
     limit = f" {fmt.setting(stage.limit or 0.0)}" if stage.kind == "cut" and not compact else ""
     if stage.kind == "count":
-        label, limit = counted(stage), ""
+        limit = f" {stage.limit:g}"
     lost = stage.entered - stage.left
     if not lost:
         return ()
@@ -171,11 +174,14 @@ def strip(
         shown.append(part(f"λ {fmt.score(knobs.mmr_lambda, 2)}", "mmr_lambda"))
     cuts = trace is None or trace.cut is not None or not trace.of_kind("cut")
     if cuts or knobs.min_score != defaults.min_score:
-        idle = "" if cuts or not knobs.min_score else " (not applied)"
+        idle = "" if cuts or not knobs.min_score else " does not apply"
         shown.append(part(f"min score {fmt.setting(knobs.min_score)}{idle}", "min_score"))
-    shown.append(part(f"{knobs.candidates} per list", "candidate_multiplier", "pool_results", "list_rows"))
+    # Where they make the same number, a change of them is not seen here.
+    same = defaults if knobs.candidates == defaults.candidates else knobs
+    if sizes := [name for name in _SIZES if getattr(knobs, name) == getattr(same, name)]:
+        shown.append(part(f"{knobs.candidates} per list", *sizes))
     if knobs.keyword_rescue != defaults.keyword_rescue:
-        shown.append(part(f"rescue {knobs.keyword_rescue}", "keyword_rescue"))
+        shown.append(part(f"keyword rescue {knobs.keyword_rescue}", "keyword_rescue"))
     shown.append(part(f"max {knobs.max_results}", "max_results"))
     unnamed = {name: value for name, value in kept.items() if name not in named}
     with_unnamed = original.set(unnamed)
@@ -192,8 +198,8 @@ def strip(
     def fits() -> bool:
         return width([label, *shown, *end, *unseen, *rest]) + 3 * len(shown) + 1 <= cells
 
-    # What is off and was, says least; then what the stages say too, and how many changes have no words here.
-    for less in (" off", " per list"):
+    # What the stages say too, says least; then what is off and was, and how many changes have no words here.
+    for less in (" per list", " off"):
         if not fits():
             shown = [span for span in shown if span.role != "dim" or not span.text.endswith(less)]
     if own and not fits():

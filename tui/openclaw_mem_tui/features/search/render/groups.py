@@ -54,7 +54,7 @@ def groups(view: View, dropped: bool) -> list[Group]:
 
 
 def _reasons(drops: Iterable[Drop], trace: Trace) -> list[str]:
-    """``3 after the first 6 · 24 below min score .20``: how many rows each stage dropped, and for what cause
+    """``3 cut by max 6 · 24 below min score .20``: how many rows each stage dropped, and for what cause
     where it has several; the same without the causes."""
     caused = Counter(drops)
     by_stage = Counter[str]()
@@ -77,21 +77,16 @@ _DROPPED = {
 
 
 def dropped_by(name: str, trace: Trace) -> str:
-    """Why rows are not returned, in words: ``after the first 6``, ``below min score .20``."""
+    """Why rows are not returned, in words: ``cut by max 6``, ``below min score .20``."""
     stage = trace.stage(name)
     if name in _DROPPED or stage is None:
         return _DROPPED.get(name, name)
     if stage.kind == "cut":
         return f"below {name.replace('_', ' ')} {fmt.setting(stage.limit or 0.0)}"
     if stage.kind == "count":
-        return f"after the first {counted(stage).removeprefix(f'{stage.label} ')}"
+        limit = f"{stage.limit:g}"
+        return f"after the first {limit} for packing" if packs(stage) else f"cut by {stage.label} {limit}"
     return f"too similar ({stage.label})"
-
-
-def counted(stage: Stage) -> str:
-    """What a stage that counts lets through: ``max 6``, or more chunks than that, whose lines are packed."""
-    limit = f"{stage.limit:g}"
-    return f"{limit} for packing" if packs(stage) else f"{stage.label} {limit}"
 
 
 def packs(stage: Stage) -> bool:

@@ -38,9 +38,7 @@ class Column(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The columns for one trace and one pane width. ``path`` and ``text`` are the flexible ones, in cells;
-    ``ranked``: rows that are not returned have a rank; where some are rescued, it would be that of another
-    one."""
+    """The columns for one trace and one pane width. ``path`` and ``text`` are the flexible ones, in cells."""
 
     mode: Columns
     numbers: tuple[Column, ...]
@@ -49,14 +47,13 @@ class Layout(NamedTuple):
     text: int
     marks: int
     rank: int
-    ranked: bool
 
 
 def layout(view: View, mode: Columns, cells: int) -> Layout:
     """Columns of the lists and stages that ran. When the pane is narrow they go in this order: the fused
     score where it is a weighted sum of the lists, those without a value in any row, how much is shown, the
     lists of an expansion, those that change scores (the first ones first), those that change the order with a
-    fused score of ranks and its bonus, the lists, moves; rank, path with its lines and the final score always
+    fused score of ranks and its bonus, the lists, moves; rank, path with its lines and the last score always
     stay; of ranks, the last one is in the first column."""
     trace = view.trace
     assert trace is not None
@@ -107,27 +104,32 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     spare = room - min(wanted, room // 2) - 2
     text = spare if spare >= _ROOMY_TEXT else 0
     path = room - (text + 2 if text else 0)
-    ranked = not any(row.outcome.rescued for row in trace.returned)
-    return Layout(mode, tuple(numbers), delta, path, text, marks, rank, ranked)
+    return Layout(mode, tuple(numbers), delta, path, text, marks, rank)
 
 
 def _numbers(trace: Trace, mode: Columns) -> list[Column]:
     columns = list[Column]()
     for lst in trace.lists:
         kind: ColumnKind = "list" if lst.source.role == "original" else "variant"
-        columns.append(Column(lst.key, lst.label, kind, lst.term, max(5, len(lst.label))))
+        title = short_label(lst.label)
+        columns.append(Column(lst.key, title, kind, lst.term, max(5, len(title))))
     later = (*trace.of_kind("score"), *trace.of_kind("order"))
     if later and len(columns) > 1:
         columns.extend(Column(stage.name, stage.label, "fusion") for stage in trace.of_kind("fusion"))
     # 1 / rank says what the rank says.
     scoring = (stage for stage in trace.of_kind("score") if stage.name != "position")
     columns.extend(Column(s.name, s.label, "score", width=max(5, len(s.label))) for s in scoring)
-    if mode == "scores":  # it adds nothing to a score, and its ranks are those of the first column
-        columns.extend(Column(stage.name, stage.label, "order") for stage in trace.of_kind("order"))
+    if mode != "ranks":  # those of this order are in the first column
+        columns.extend(Column(stage.name, f"{stage.label} ↓", "order") for stage in trace.of_kind("order"))
     wide = max([5, *(len(shown(row)) for row in trace.returned)])
     snippets = trace.of_kind("snippet") if trace.returned else ()
     columns.extend(Column(stage.name, stage.label, "snippet", width=wide) for stage in snippets)
-    return columns if mode == "ranks" else [*columns, Column("final", "final", "final")]
+    return columns if mode == "ranks" else [*columns, Column("final", "score", "final")]
+
+
+def short_label(label: str) -> str:
+    """``BM25 v1`` of the list ``BM25 variant 1``."""
+    return label.replace("variant ", "v")
 
 
 def shown(row: Row) -> str:
@@ -151,11 +153,10 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
     """One row. The selected one has a mark, so that it is visible without colour."""
     out = not row.returned
     tone = "dim" if out else ""
-    assert view.trace is not None
-    knobs = view.trace.knobs
+    trace = view.trace
+    assert trace is not None
     parts = [Span("▌ " if selected else "  ", "accent")]
-    rank = final_rank(row) if plan.ranked else row.outcome.rank
-    parts.append(Span(fmt.right(str(rank or ""), plan.rank), "dim" if out else "strong"))
+    parts.append(Span(fmt.right(str(final_rank(row) or ""), plan.rank), "dim" if out else "strong"))
     if plan.delta:
         parts.append(_delta(view, row))
     parts.append(Span(fmt.left(_marks(row) if plan.delta else f" {_marks(row)}", plan.marks), "warn"))
@@ -164,9 +165,9 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
         parts.extend(
             (Span("  "), *fit(best_line(view.candidate(row.chunk_id), row, marker, plan.text), plan.text))
         )
-    decides = "order" if any(column.kind == "order" for column in plan.numbers) else "final"
+    decides = "order" if trace.of_kind("order") else "final"
     for column in plan.numbers:
-        text, role = _cell(row, column, plan.mode, knobs)
+        text, role = _cell(row, column, plan.mode, trace.knobs)
         if column.kind == decides:
             role = "strong" if row.returned else "dim"
         parts.append(Span(" " + fmt.right(text, column.width), role or tone))
@@ -175,8 +176,8 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
 
 def final_rank(row: Row) -> int | None:
     """The rank of a row behind the last stage that ranks: also that of a chunk of which lines are packed,
-    where chunks before it have none. A rescued row has its place among what is returned."""
-    return row.outcome.rank if row.outcome.rescued else row.ranks.get("final", row.outcome.rank)
+    where chunks before it have none."""
+    return row.ranks.get("final")
 
 
 def _marks(row: Row) -> str:
@@ -186,6 +187,10 @@ def _marks(row: Row) -> str:
 def _delta(view: View, row: Row) -> Span:
     baseline = view.baseline
     before = baseline.rank(row) if baseline is not None else None
+    if before is not None and baseline is not None and view.trace is not None and not row.returned:
+        # Of a file that is compared as one, only the first row is returned no more.
+        first = baseline.now(row, view.trace)
+        before = before if first is None or first.chunk_id == row.chunk_id else None
     text = fmt.arrow(before, row.outcome.rank)
     role = {"▲": "good", "n": "good", "▼": "bad", "o": "bad"}.get(text[:1], "faint")
     return Span(" " + fmt.left(text, 4), role)
@@ -261,7 +266,7 @@ def _contribution(row: Row, column: Column, digits: int) -> tuple[str, str]:
         total = sum(change for change, _ in found)
         factor = all(op == "mul" for _, op in found)
         return (fmt.signed(total, digits), "bad" if factor and total < 0 else "") if total else _NONE
-    value = row.scores.get(column.key) if column.kind == "fusion" else None
+    value = row.scores.get(column.key) if column.kind in ("fusion", "order") else None
     return (fmt.score(value, digits), "") if value is not None else _NONE
 
 

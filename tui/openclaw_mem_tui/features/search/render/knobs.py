@@ -121,5 +121,5 @@ def _hint(name: str, cells: int, knobs: Knobs) -> list[Line]:
     reason = idle(name, knobs)
     why = f"no effect: {reason} · " if reason else ""
     return wrapped(
-        line(title, (why, "warn"), (meaning(name), ""), (f" · {spec.allowed}{tail}", "dim")), cells
+        line(title, (why, "warn"), (meaning(name), ""), (f" · {spec.explained}{tail}", "dim")), cells
     )

@@ -20,6 +20,7 @@ _MARKS = (
     ("*", "rescued: a keyword match below min score"),
     ("†", "shortened, without its best line or a part of it"),
     ("█ ▒", "waterfall: what a step adds; what it takes away"),
+    ("↓", "the rows are in the order of this column, not of the score"),
     ("mmr", "λ × rel − (1 − λ) × sim: score scaled to 0–1, similarity to a result chosen before"),
     ("┊", "a line of the chunk that is not sent; lengths are in UTF-16 units"),
     ("│", "waterfall: min score, on every bar"),
@@ -32,7 +33,7 @@ def marks(trace: Trace | None, columns: Sequence[Column]) -> list[tuple[str, str
     rows = trace.returned if trace is not None else ()
     made = [("†", " best line cut")] if any(row.shown.truncated for row in rows) else []
     made += [("*", " rescued")] if any(row.outcome.rescued for row in rows) else []
-    return made + [("", f"{c.title}: lines of the chunk") for c in columns if c.kind == "snippet"]
+    return made + [("", f"{c.title}: lines sent / all lines") for c in columns if c.kind == "snippet"]
 
 
 def legend(trace: Trace | None) -> list[tuple[str, str]]:

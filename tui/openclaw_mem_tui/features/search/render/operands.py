@@ -11,14 +11,13 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.api import Knobs, Operand
 
 
-def detail(operand: Operand, rank: int | None, knobs: Knobs) -> str:
-    """The operand of a list: its rank, value and weight, or what a value made of the rank is made of."""
+def detail(operand: Operand, rank: int | None) -> str:
+    """The operand of a list: its rank, value and weight, or of RRF its weight, constant and rank."""
     inputs = operand.inputs
     if "k" in inputs:
         return f"{operand.weight:g}/({inputs['k']:g}+{inputs['rank']:g})"
     weight = f"×{fmt.score(operand.weight, 2)}" if operand.weight != 1 else ""
-    made = api.made_of(inputs, knobs) if "rank" in inputs else ""
-    return f"{made or f'{fmt.ranked(rank)} {fmt.score(operand.value)}'} {weight}".strip()
+    return f"{fmt.ranked(rank)} {fmt.score(operand.value)} {weight}".strip()
 
 
 def computed(operand: Operand, knobs: Knobs) -> str:
@@ -29,10 +28,12 @@ def computed(operand: Operand, knobs: Knobs) -> str:
 
 
 def later_detail(operand: Operand, digits: int) -> str:
-    """What a stage after the fusion did: its factor, its term or the new score, and what made that."""
+    """What a stage after the fusion did: its factor, its weighted term or the new score, and what made
+    that."""
     if operand.op == "add":
-        weight = f" ×{fmt.score(operand.weight, 2)}" if operand.weight != 1 else ""
-        return f"{fmt.score(operand.value)}{weight}"
+        if (rank := operand.inputs.get("best_rank")) is not None:
+            return f"#{rank:g} in a list"
+        return f"{fmt.score(operand.value)} ×{fmt.score(operand.weight, 2)}" if operand.weight != 1 else ""
     aged, rank = "age_days" in operand.inputs, operand.inputs.get("rank", operand.inputs.get("position"))
     made = f"{api.age_of(operand)} d" if aged else fmt.ranked(int(rank)) if rank is not None else ""
     sign, many = ("×", 3) if operand.op == "mul" else ("= ", digits)

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 def head(trace: Trace, row: Row, cells: int) -> tuple[Line, bool]:
-    """The location of a row, its final score where it is not returned and there is room for that, and its
+    """The location of a row, its score where it is not returned and there is room for that, and its
     outcome; and whether that says all that the reason of its drop does."""
     short = _past_the_last(trace, row)
     whole = bool(short) and width(short) + fmt.width_of(row.location) < cells
     end = short if whole else _outcome(trace, row)
-    final = line(
-        ("final ", "dim"), (fmt.score(row.final, api.final_digits(row, trace.knobs)), "strong"), ("  ", "")
+    score = line(
+        ("score ", "dim"), (fmt.score(row.final, api.final_digits(row, trace.knobs)), "strong"), ("  ", "")
     )
-    room = fmt.width_of(row.location) + width(final) + width(end) < cells
-    end = (*final, *end) if room and row.final is not None and not row.returned else end
+    room = fmt.width_of(row.location) + width(score) + width(end) < cells
+    end = (*score, *end) if room and row.final is not None and not row.returned else end
     return spread(path_spans(row, cells - width(end) - 1), end, cells), whole
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.render import operands, outcome
 from openclaw_mem_tui.features.search.render.groups import dropped_by
-from openclaw_mem_tui.features.search.render.hits import Step, best_line, final_rank, steps
+from openclaw_mem_tui.features.search.render.hits import Step, best_line, final_rank, short_label, steps
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import ROLES, Line, Span, fit, line, slice_of, spread, text_of, wrapped
@@ -85,11 +85,13 @@ def waterfall(
     axis = _Axis(view, cells - _LABEL - detail - _VALUE - 2)
 
     def step(label: str, text: str, bar: Line, value: str, role: str = "") -> Line:
-        # A long label takes the room of its text.
-        wide = min(max(_LABEL, fmt.width_of(label) + 1), detail + _LABEL)
+        # A long label takes the room of its text, and is shorter where the text needs that.
+        room = detail + _LABEL
+        label = label if fmt.width_of(label) + 1 + fmt.width_of(text) <= room else short_label(label)
+        wide = min(max(_LABEL, fmt.width_of(label) + 1), room)
         return (
             Span(fmt.left(label, wide), "strong" if role == "strong" else "dim"),
-            Span(fmt.left(text, detail + _LABEL - wide) + " ", role if role == "faint" else ""),
+            Span(fmt.left(text, room - wide) + " ", role if role == "faint" else ""),
             *bar,
             Span(fmt.right(value, _VALUE + 1), role),
         )
@@ -127,6 +129,7 @@ def waterfall(
     several, below = len(fused) > 1 and "fusion" in labels, list[Line]()
     adding = sum(operand.label in fused and bool(operand.product) for operand in row.operands)
     folded = marker is not None and adding > _LOW_LISTS
+    fused_sum = api.recompute(operand for operand in row.operands if operand.stage == "fusion")
     for operand, before, total, change in steps(row):
         label, note = labels.get(operand.label, operand.label), operand.note
         lst = fused.get(operand.label) if operand.op == "add" else None
@@ -134,7 +137,7 @@ def waterfall(
             if folded:
                 continue
             if change or not note:
-                text = operands.detail(operand, row.ranks.get(lst.key), trace.knobs)
+                text = operands.detail(operand, row.ranks.get(lst.key))
                 bar = axis.bar(before, total, _role(label))
                 made.append(step(lst.label, text, bar, fmt.signed(change, digits)))
                 made += said(note)
@@ -164,15 +167,16 @@ def waterfall(
         if idle:
             made += why
             continue
+        if operand.stage == "position" and before != fused_sum:
+            made.append(step("sum", "", axis.bar(0, before, "sum"), fmt.score(before, digits)))
         if axis.parted and _rescales(operand):
             axis.drawn = False
         if operand.op == "set":
-            rank = operand.inputs.get("rank", operand.inputs.get("position"))
-            was, now = fmt.score(before, digits), fmt.score(total, digits)
-            if rank is not None:
-                text = f"rank {rank:g} by {was}: 1 ÷ {rank:g} = {now}"
+            now = fmt.score(total, digits)
+            if (rank := operand.inputs.get("position")) is not None:
+                text = f"1 / rank {rank:g} = {now}"
             else:
-                text = f"{now} replaces {was}"
+                text = f"{now} replaces {fmt.score(before, digits)}"
             made += wrapped(line((f"{fmt.left(label, _LABEL - 1)} ", "dim"), text), cells, _LABEL)
             made += said(note)
             continue
@@ -180,26 +184,25 @@ def waterfall(
         bar = axis.bar(min(total, before), max(total, before), role, "▒" if total < before else "█")
         made.append(step(label, text, bar, fmt.signed(change, digits), "bad" if total < before else ""))
         made += said(note)
-    made.append(step("final", "", axis.bar(0, total, "sum"), fmt.score(total, digits), "strong"))
-    if margin := _margin(trace, total, digits):
-        label, value, role = margin
-        made.append(step(label, "", axis.bar(0, 0, ""), value, role))
-    made += [*below, *_diversity(trace, row, cells)]
+    # Where MMR makes the order, its value stands out.
+    role = "" if row.diversity is not None else "strong"
+    made.append(step("score", "", axis.bar(0, total, "sum"), fmt.score(total, digits), role))
+    made += [*_margin(trace, total, digits, cells), *below, *_diversity(trace, row, cells)]
     return [*made, *_queries(trace, cells), *other_spaces, *compared]
 
 
 def _queries(trace: Trace, cells: int) -> list[Line]:
-    """The texts of an expansion, each with the lists that it was given to."""
-    asked: dict[str, list[str]] = {}
-    for lst in trace.lists:
-        if lst.source.role != "original":
-            text = " ".join(lst.source.words) or lst.source.query
-            asked.setdefault(text.lower(), []).append(lst.label)
+    """The texts of an expansion, and what the labels of their lists stand for."""
+    asked = dict.fromkeys(
+        (lst.label.partition(" ")[2], (" ".join(lst.source.words) or lst.source.query).lower())
+        for lst in trace.lists
+        if lst.source.role != "original"
+    )
     return [
         made
-        for text, labels in asked.items()
+        for name, text in asked
         for made in wrapped(
-            line((f"{' and '.join(labels)} searched ", "dim"), f"“{fmt.inert(text, 400)}”"), cells, _LABEL
+            line((f"{name} ({short_label(name)}): ", "dim"), f"“{fmt.inert(text, 400)}”"), cells, _LABEL
         )
     ]
 
@@ -210,17 +213,18 @@ def _role(term: str) -> str:
     return family if family in ROLES else "accent"
 
 
-def _margin(trace: Trace, total: float, digits: int) -> tuple[str, str, str] | None:
-    """``below min score .35``, the difference, and its role; None where no score is compared with a limit,
-    as the line of the stages says."""
+def _margin(trace: Trace, total: float, digits: int, cells: int) -> list[Line]:
+    """``below min score .35 by .031``; nothing where no score is compared with a limit, as the line of the
+    stages says."""
     stage = trace.cut
     if stage is None or not stage.limit:
-        return None
+        return []
     margin = total - stage.limit
     shown = next((many for many in range(digits, 9) if round(margin, many)), digits)
-    where = "above" if round(margin, shown) > 0 else "below" if round(margin, shown) < 0 else "at"
-    label = f"{where} {stage.name.replace('_', ' ')} {fmt.setting(stage.limit)}"
-    return label, fmt.signed(margin, shown), "good" if margin >= 0 else "bad"
+    by = f" by {fmt.score(abs(margin), shown)}" if round(margin, shown) else ""
+    where = "at" if not by else "above" if margin > 0 else "below"
+    text = f"{where} {stage.name.replace('_', ' ')} {fmt.setting(stage.limit)}{by}"
+    return wrapped(line((text, "good" if margin >= 0 else "bad")), cells, _LABEL)
 
 
 def _diversity(trace: Trace, row: Row, cells: int) -> list[Line]:
@@ -230,7 +234,7 @@ def _diversity(trace: Trace, row: Row, cells: int) -> list[Line]:
         return []
     text = fmt.numbers(api.diversity_sum(seen, float(stage.constants["lambda"])))
     chosen = f" picked {api.ordinal(row.ranks[stage.name])}" if seen.picked else ""
-    label = (fmt.left(stage.label, _LABEL), "dim")
+    label = (fmt.left(stage.label, _LABEL), "strong")
     made = wrapped(line(label, text, (chosen, "dim")), cells, _LABEL)
     if len(made) > 1 and _LABEL + fmt.width_of(short := text.replace(" × ", "×")) <= cells:
         # Its value stands below those of the other steps, not alone in a line.
