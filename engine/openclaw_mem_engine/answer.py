@@ -1,68 +1,32 @@
-"""The answer of a search: the configured ranking, the passages, why every other one is absent, and the words
-that matched. And that of ``Memory.status``."""
+"""The answer of a search: the passages, why every other one is absent, and the words that matched; and that
+of ``Memory.status``."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.model import Source, as_json, index_state
-from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
-from openclaw_mem_engine.ranking.profiles import PROFILES, selected
+from openclaw_mem_engine.ranking.profiles import PROFILES
 from openclaw_mem_engine.ranking.trace import Lines, Trace
 from openclaw_mem_engine.retrieval import IndexStatus
-from openclaw_mem_engine.retrieval.knobs import process_knobs
+from openclaw_mem_engine.retrieval.freshness import who_makes
 from openclaw_mem_engine.sanitize import CJK
 from openclaw_mem_engine.verdict import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from openclaw_mem_engine.model import Fallback, Freshness, Note
-    from openclaw_mem_engine.providers.factory import ProviderState
+    from openclaw_mem_engine.providers.factory import ProviderSet, ProviderState
     from openclaw_mem_engine.providers.records import DayUsage
-    from openclaw_mem_engine.ranking.knobs import KnobValue
-
-
-def configured_knobs(settings: Settings) -> Knobs:
-    """The configured profile with the configuration's own values over it; for the QMD backend its own
-    ranking, unless a profile is named.
-
-    Raises ConfigError for a value out of range; it names the origin of that value.
-    """
-    try:
-        knobs = selected(settings.query.profile).set(settings.query.overrides)
-        if settings.openclaw.backend == "qmd" and settings.origins["query.profile"].kind == "default":
-            return process_knobs(settings)
-        return knobs
-    except UsageError:
-        for name, value in {"profile": settings.query.profile, **settings.query.overrides}.items():
-            try:
-                Knobs().set({name: value})
-            except UsageError as error:
-                origin = settings.origins.get(f"query.{name}")
-                raise ConfigError(f"{origin.where}: {error}" if origin else str(error)) from error
-        raise
-
-
-def knobs_as_settings(settings: Settings, knobs: Knobs) -> dict[str, KnobValue]:
-    """What our ``config.toml`` must say beyond what is configured, by key, so that ``configured_knobs`` are
-    ``knobs``. Raises ConfigError as that does."""
-    base = configured_knobs(settings)
-    made: dict[str, KnobValue] = {}
-    if knobs.profile != base.profile:
-        base = selected(knobs.profile).set(settings.query.overrides)
-        made["profile"] = knobs.profile
-    made |= knobs.changes_from(base)
-    if "vector_weight" in made or "text_weight" in made:  # one alone would change the other too
-        made |= {"vector_weight": knobs.vector_weight, "text_weight": knobs.text_weight}
-    return {f"query.{name}": value for name, value in made.items()}
+    from openclaw_mem_engine.ranking.knobs import Knobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +48,20 @@ class Status(IndexStatus):
         """The stable answer of ``openclaw-mem status --json``."""
         said = {"freshness": _freshness(self.freshness, self.notes)}
         return as_json(self, cached="cache", spaces="") | said
+
+
+def chain_of(lineup: ProviderSet, found: IndexStatus, knobs: Knobs, index: Path) -> tuple[ProviderState, ...]:
+    """See ``ProviderSet.states``; of each provider of which the index lacks the vectors it is said what makes
+    them."""
+    vectors = {size.space: size.vectors for size in found.spaces}
+    counted = knobs.space_number
+    links = lineup.states(vectors, found.chunks, full_text=found.full_text, counted=counted)
+    if not any(link.state == "idle" for link in links):
+        return links
+    makes = who_makes(index)
+    return tuple(
+        replace(link, why=f"{link.why}. {makes}") if link.state == "idle" else link for link in links
+    )
 
 
 def _freshness(freshness: Freshness, notes: Iterable[Note]) -> dict[str, Any]:

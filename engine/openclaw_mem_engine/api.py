@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.answer import Hit as Hit
     from openclaw_mem_engine.answer import Matches as Matches
     from openclaw_mem_engine.answer import Status as Status
-    from openclaw_mem_engine.answer import configured_knobs as configured_knobs
-    from openclaw_mem_engine.answer import knobs_as_settings as knobs_as_settings
     from openclaw_mem_engine.cancellation import CancelToken as CancelToken
     from openclaw_mem_engine.commands import DOCTOR as DOCTOR
     from openclaw_mem_engine.commands import FIX as FIX
@@ -26,6 +24,9 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.commands import REBUILD as REBUILD
     from openclaw_mem_engine.commands import VERIFY as VERIFY
     from openclaw_mem_engine.commands import advice as advice
+    from openclaw_mem_engine.config.knobs import configured_knobs as configured_knobs
+    from openclaw_mem_engine.config.knobs import knobs_as_settings as knobs_as_settings
+    from openclaw_mem_engine.config.knobs import ranking_knobs as ranking_knobs
     from openclaw_mem_engine.config.load import load_settings as load_settings
     from openclaw_mem_engine.config.load import with_backend as with_backend
     from openclaw_mem_engine.config.own_file import SettingsEdit as SettingsEdit
@@ -108,6 +109,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.pool import Pool as Pool
     from openclaw_mem_engine.ranking.profiles import PROFILES as PROFILES
     from openclaw_mem_engine.ranking.profiles import SELECTABLE as SELECTABLE
+    from openclaw_mem_engine.ranking.profiles import changed as changed
     from openclaw_mem_engine.ranking.profiles import profile as profile
     from openclaw_mem_engine.ranking.stages.decay import age_of as age_of
     from openclaw_mem_engine.ranking.trace import Drop as Drop
@@ -121,7 +123,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.unshown import never_shown as never_shown
     from openclaw_mem_engine.redact import redacted as redacted
     from openclaw_mem_engine.retrieval import examine_unopened as examine_unopened
-    from openclaw_mem_engine.retrieval.knobs import ranking_knobs as ranking_knobs
     from openclaw_mem_engine.retrieval.scoped import scope_decision as scope_decision
     from openclaw_mem_engine.sanitize import counted as counted
     from openclaw_mem_engine.sanitize import ordinal as ordinal
@@ -142,7 +143,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.sync.coordinator import set_aside as set_aside
     from openclaw_mem_engine.sync.events import Journal as Journal
     from openclaw_mem_engine.sync.follow import FollowEvent as FollowEvent
-    from openclaw_mem_engine.sync.follow import SyncTrigger as SyncTrigger
     from openclaw_mem_engine.sync.plan import Plan as Plan
     from openclaw_mem_engine.sync.plan import PlannedSpace as PlannedSpace
     from openclaw_mem_engine.sync.report import SyncReport as SyncReport

@@ -9,8 +9,9 @@ from dataclasses import fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.answer import Answer, Status, configured_knobs
+from openclaw_mem_engine.answer import Answer, Status, chain_of
 from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.config.knobs import configured_knobs, ranking_knobs
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexDamaged, UsageError
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
@@ -27,8 +28,6 @@ from openclaw_mem_engine.retrieval import (
     open_backend,
     scoped,
 )
-from openclaw_mem_engine.retrieval.freshness import chain_of
-from openclaw_mem_engine.retrieval.knobs import ranking_knobs
 from openclaw_mem_engine.state.expected import ExpectedPassages
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
@@ -68,7 +67,6 @@ class Memory(AbstractContextManager["Memory"]):
         self._lineup = lineup
         self.warm_up = lineup.warm_up  # documented there
         self._journal = journal
-        self.watch_adding = journal.watch_adding  # documented there
         self._compare = compare
         self.settings = backend.settings
         self._reranker = reranker or lineup.services.reranker
@@ -140,7 +138,7 @@ class Memory(AbstractContextManager["Memory"]):
 
         if self._lineup.faults:
             raise UsageError("A memory with faults only searches: follow it without them.")
-        sync = sync or (lambda _trigger, progress: self.sync(progress=progress, cancel=stop))
+        sync = sync or (lambda _reason, progress: self.sync(progress=progress, cancel=stop))
         follower = Follower(self.settings, on_event, stop, sync, self.freshness, self._journal.watched)
         follower.run(at_start=at_start)
 

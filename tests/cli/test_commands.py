@@ -276,7 +276,7 @@ def test_config_names_origin_and_range_and_hides_secrets(bare: Call, world: Worl
     assert "agent                           main\n" in said.out, "what is built in has no origin"
     assert "a whole number" not in said.out
     ranges = bare("config", "--verbose").out.partition("query.max_results ")[2].splitlines()
-    assert ranges[1].strip() == "allowed: 1 to 200, a whole number"
+    assert ranges[1].strip() == "allowed: a whole number, 1 to 200"
     as_json = bare("config", "--json")
     assert as_json.json["settings"]["provider.api_key"]["value"] == "set"
     assert key not in said.out + said.err + as_json.out

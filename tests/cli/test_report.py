@@ -17,6 +17,7 @@ from openclaw_mem_engine.explain import (
     trace_markdown,
 )
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.ranking.profiles import changed
 from support.memories import open_memory, write_notes
 
 NOTES = {
@@ -65,7 +66,7 @@ def calculated(text: str) -> float:
 def test_the_printed_arithmetic_is_right_to_the_last_digit_but_one(
     memory: Memory, settings: dict[str, str]
 ) -> None:
-    answer = memory.search("zeppelin hangar", memory.knobs.set(settings))
+    answer = memory.search("zeppelin hangar", changed(memory.knobs, settings))
     ranked = [row for row in answer.trace.rows if row.final is not None]
     assert ranked
     for row in ranked:

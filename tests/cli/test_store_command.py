@@ -23,7 +23,7 @@ from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Space, text_hash
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import IndexStore
-from openclaw_mem_engine.stores.postgres import moving
+from openclaw_mem_engine.stores.postgres import removing
 from openclaw_mem_engine.stores.postgres.installing import install
 from openclaw_mem_engine.stores.postgres.schema import TABLES
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
@@ -238,7 +238,7 @@ def test_tables_of_another_version_are_compared(
     host.run("store", "init")
     assert host.json("status")["files"] == 2, "with the index that was there"
     change(
-        "agents DROP COLUMN moved_to",
+        "generations DROP COLUMN synced_at",
         "terms DROP COLUMN nl",
         "chunks ALTER COLUMN start_line TYPE bigint",
         "chunks DROP CONSTRAINT chunks_agent_gen_id_key",
@@ -249,7 +249,7 @@ def test_tables_of_another_version_are_compared(
     assert "store init` makes and updates" in host.run("status", code=6)
     said = host.run("store", "init", code=6)
     for difference in (
-        "agents.moved_to is missing, must be text",
+        "generations.synced_at is missing, must be double precision",
         "terms.nl is missing, must be integer NOT NULL",
         "chunks.start_line is bigint NOT NULL, must be integer NOT NULL",
         "chunks.UNIQUE (agent, gen, id) is missing, must be a key",
@@ -261,7 +261,7 @@ def test_tables_of_another_version_are_compared(
         assert difference in said, difference
     assert said.count(", must ") == 6
     with psycopg.connect(own, dbname=servers[1]) as owner:
-        sql = "SELECT FROM information_schema.columns WHERE column_name = 'moved_to'"
+        sql = "SELECT FROM information_schema.columns WHERE column_name = 'synced_at'"
         assert owner.execute(sql).fetchall() == []
         owner.execute("DROP SCHEMA openclaw_mem CASCADE")
     host.run("store", "init")
@@ -308,108 +308,35 @@ def servers(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def rows_in(name: str) -> int:
-    """How many rows a server has of all agents, but for those that name another server."""
+    """How many rows a server has of all agents, but for their names."""
     with psycopg.connect(postgres.owner_address(), dbname=name) as owner:
         tables = (f"(SELECT count(*) FROM openclaw_mem.{table})" for table in TABLES if table != "agents")
         return int(owner.execute(f"SELECT {' + '.join(tables)}").fetchall()[0][0])
 
 
-def test_an_agent_is_moved_and_every_host_follows(host: Host, servers: list[str]) -> None:
-    host.run("index")
-    assert [bool(rows_in(name)) for name in servers] == [False, True, False]
-    before = everything(host.opened("postgres"))
-    with closing(host.opened("postgres")) as elsewhere:  # opened before, on another host
-        assert elsewhere.location.split(",")[0].endswith(servers[1])
-        for to in ("3", "1", "2"):  # from home, to home
-            at, generation = int(to) - 1, elsewhere.generation()
-            said = host.run("store", "move", "--to", to)
-            assert "Copied 2 files" in said and "was removed" in said
-            assert ("which points there" in said) == (to != "2")
-            assert [bool(rows_in(name)) for name in servers] == [number == at for number in range(3)]
-            assert everything(host.opened("postgres")) == before
-            assert elsewhere.generation() > generation and elsewhere.location.split(",")[0].endswith(
-                servers[at]
-            )
-            with elsewhere.exclusive():  # its next write goes there
-                elsewhere.cache_vectors({text_hash("later"): unit([1, 2])}, OTHER)
-            before = everything(host.opened("postgres"))
-            assert host.json("index")["changed"] == []
-            before = everything(host.opened("postgres"))
-            status = host.json("store", "status")
-            assert status["index"].split(",")[0].endswith(servers[at])
-    assert "is there already" in host.run("store", "move", "--to", "2", code=2)
-    assert "is none of store.servers" in host.run("store", "move", "--to", "4", code=2)
-
-
-def test_a_move_that_fails_leaves_the_index_where_it_is(
-    host: Host, servers: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host.run("index")
-    before = everything(host.opened("postgres"))
-
-    def failing(*_: object) -> None:
-        raise IndexUnavailable("out of reach")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(moving, "switch", failing)
-        assert "out of reach" in host.run("store", "move", "--to", "3", code=6)
-    assert everything(host.opened("postgres")) == before and rows_in(servers[1])
-
-    def written_to(*arguments: Any) -> None:
-        with psycopg.connect(postgres.owner_address(), dbname=servers[1]) as owner:
-            owner.execute("UPDATE openclaw_mem.generations SET generation = generation + 1")
-        switch(*arguments)
-
-    switch = moving.switch
-    with monkeypatch.context() as broken:
-        broken.setattr(moving, "switch", written_to)
-        assert "in use as before" in host.run("store", "move", "--to", "3", code=6)
-    assert everything(host.opened("postgres")) == before
-    with monkeypatch.context() as broken:
-        broken.setattr(moving, "remove", failing)
-        assert "could not be removed" in host.run("store", "move", "--to", "3", code=6)
-    assert everything(host.opened("postgres")) == before and rows_in(servers[1]) and rows_in(servers[2])
-    two = host.variables["OPENCLAW_MEM_STORE_SERVERS"].rpartition(" ")[0]
-    monkeypatch.setenv("OPENCLAW_MEM_STORE_SERVERS", two)
+def shard_to(host: Host, number: int) -> None:
+    """Give the agent's shard to the server of this number, from 1, of the three."""
     shard = shard_of(host.variables["OPENCLAW_MEM_STORE_AGENT"])
-    rest = ",".join(str(number) for number in range(SHARDS) if number != shard)
-    (host.root / "config.toml").write_text(f'[store]\nshards = ["{rest}", "{shard}"]\n')
-    assert "which store.servers does not name" in host.run("status", code=6)
+    rest = ",".join(str(other) for other in range(SHARDS) if other != shard)
+    shards = [str(shard) if at == number else "" for at in (1, 2, 3)]
+    shards[0 if number != 1 else 1] = rest
+    (host.root / "config.toml").write_text(f"[store]\nshards = {json.dumps(shards)}\n")
 
 
-def test_a_move_that_was_killed_is_finished_by_the_next(
-    host: Host, servers: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Home is 2: killed after each commit of a move there, no two servers have rows that are in use."""
+def test_an_agent_goes_to_another_server_through_its_file(host: Host, servers: list[str]) -> None:
     host.run("index")
-    host.run("store", "move", "--to", "3")
+    with closing(host.opened("postgres")) as store:
+        store.cache_vectors({text_hash("later"): unit([1, 2])}, OTHER)
     before = everything(host.opened("postgres"))
-    real = moving._row
-    locked: list[str] = []
-
-    def killed(at: StoreLocation) -> Any:
-        locked.append(at.shown)
-        if len(locked) == 3:  # source, target, and then what only the home's row says
-            raise KeyboardInterrupt
-        return real(at)
-
-    def killed_before_removing(_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as broken:
-        broken.setattr(moving, "_row", killed)
-        host.run("store", "move", "--to", "2", code=130)
-    assert "a move was killed" in host.run("status", code=6), "no host writes to either"
-    assert "the copy at" in host.run("store", "move", "--to", "2")
-    assert everything(host.opened("postgres")) == before
     assert [bool(rows_in(name)) for name in servers] == [False, True, False]
-    with monkeypatch.context() as broken:
-        broken.setattr(moving, "remove", killed_before_removing)
-        host.run("store", "move", "--to", "1", code=130)
-    assert [bool(rows_in(name)) for name in servers] == [True, True, False]
-    host.run("store", "move", "--to", "1")
-    assert [bool(rows_in(name)) for name in servers] == [True, False, False]
+    host.run("store", "migrate", "--to", "sqlite")
+    host.run("store", "remove", "--yes")
+    assert [bool(rows_in(name)) for name in servers] == [False, False, False]
+    shard_to(host, 3)
+    host.run("store", "migrate", "--to", "postgres")
+    assert [bool(rows_in(name)) for name in servers] == [False, False, True]
     assert everything(host.opened("postgres")) == before
+    assert host.json("index")["changed"] == []
 
 
 def agents_in(name: str) -> list[str]:
@@ -424,7 +351,8 @@ def test_a_retired_agent_is_removed_from_all_servers(
     assert f"has an agent {name}: there is nothing to remove" in host.run(*remove, "--yes", code=2)
     assert [agents_in(server) for server in servers] == [[], [], []], "asking makes no rows"
     host.run("index")
-    host.run("store", "move", "--to", "3")  # the home points there
+    shard_to(host, 3)
+    host.run("index")  # what is on the second server stays
     with closing(host.opened("postgres")) as store:
         numbers, size, before = store.counts(), store.bytes_on_disk(), everything(store)
     other = settings_for(host.workspace, host.root / "2", **host.variables | {STORE_AGENT: f"{name}-2"})
@@ -437,7 +365,7 @@ def test_a_retired_agent_is_removed_from_all_servers(
             said = host.run(*remove)
             assert f"{servers[2]}: 2 files, {numbers.chunks} chunks, " in said
             assert f"{2 * numbers.chunks} rows of words" in said
-            assert f"{servers[1]}: only its name" in said
+            assert f"{servers[1]}: 2 files, {numbers.chunks} chunks, " in said
             assert "[y/N]" in said and "Nothing was removed.\n" in said
         path = settings_for(host.workspace, host.root / "home", **host.variables).index_path
         with SyncLock(path).holding():
@@ -447,7 +375,7 @@ def test_a_retired_agent_is_removed_from_all_servers(
         assert everything(host.opened("postgres")) == before
 
         monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-        assert f"Removed {numbers.chunks} chunks from" in host.run(*remove)
+        assert f"Removed {2 * numbers.chunks} chunks from" in host.run(*remove)
         assert [rows_in(server) for server in servers].count(0) == 2
         assert {*(each for server in servers for each in agents_in(server))} == {f"{name}-2"}
         assert beside.counts().cached == 1
@@ -480,8 +408,9 @@ def test_a_removal_that_fails_on_one_server_says_what_is_gone(
     host: Host, servers: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.run("index")
-    host.run("store", "move", "--to", "3")
-    forget = moving.forget
+    shard_to(host, 3)
+    host.run("index")
+    forget = removing.forget
 
     def failing(at: StoreLocation) -> None:
         if at.shown.partition(",")[0].endswith(servers[1]):
@@ -489,7 +418,7 @@ def test_a_removal_that_fails_on_one_server_says_what_is_gone(
         forget(at)
 
     with monkeypatch.context() as broken:
-        broken.setattr(moving, "forget", failing)
+        broken.setattr(removing, "forget", failing)
         said = host.run("store", "remove", "--yes", code=6)
     assert re.search(rf"Removed from \S+ \S+{servers[2]}, not from \S+ \S+{servers[1]}: out of reach", said)
     assert [bool(agents_in(server)) for server in servers] == [False, True, False]

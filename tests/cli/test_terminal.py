@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,9 @@ import pytest
 from openclaw_mem_engine.cli.progress import ByteProgress, ProgressLine, progress_text
 from openclaw_mem_engine.cli.terminal import crop, one_line
 from openclaw_mem_engine.cli.text_format import duration
-from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.ranking.profiles import WORKBENCH
 from openclaw_mem_engine.sanitize import inert_json, visible
 from openclaw_mem_tui.render import format as fmt
 from support.commands import ARGV, Call, World
-from support.damage import NOTES
-from support.memories import open_memory, write_notes
 from support.terminals import on_a_terminal
 
 HOSTILE = (
@@ -246,25 +241,6 @@ def test_texts_that_are_embedded_are_not_counted_as_files(terminal: None) -> Non
         progress(64, 256, "memory/x.md  embedded 64 of 256, 31/s, about $0.0021")
     assert "[######------------------]  memory/x.md embedded 64 of 256, 31/s, about $0.0021\r" in screen.text
     assert "files" not in screen.text
-
-
-def test_rows_that_a_search_adds_are_shown_as_chunks_and_stopped_by_its_token(
-    terminal: None, tmp_path: Path
-) -> None:
-    now, stop, screen = [0.0], threading.Event(), _Screen()
-    with (
-        open_memory(write_notes(tmp_path / "ws", NOTES), tmp_path / "home") as memory,
-        ProgressLine(screen, lambda: now[0]) as progress,  # type: ignore[arg-type]
-    ):
-        memory.sync()
-        progress.watch(memory, stop)
-        now[0] = 2.0
-        assert memory.search("heron", WORKBENCH).hits
-        assert "]  adding words with paths to the index: 0 of " in screen.text
-        assert " chunks" in screen.text and "files" not in screen.text
-        stop.set()
-        with pytest.raises(Cancelled):
-            memory.search("heron", WORKBENCH.set({"name_weight": 0.0, "lexical_index": "plain"}))
 
 
 def test_bytes_have_a_rate_that_leaves_out_what_was_there_before(terminal: None) -> None:

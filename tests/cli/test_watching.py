@@ -127,17 +127,12 @@ def test_an_index_that_is_taken_away_is_made_anew(world: World, call: Call) -> N
 
 
 def test_the_clock_is_a_reason_too(world: World) -> None:
-    """Where nothing is noticed the interval brings the index up to date: here in a process whose minutes are
-    short, because its limit of watches is not what this is about."""
+    """The interval, in a process whose minutes are short and that neither sees events nor compares files."""
     script = (
-        "import sys, time; from dataclasses import replace; from openclaw_mem_engine.cli import watch\n"
+        "import sys; from dataclasses import replace; from openclaw_mem_engine.cli import watch\n"
         "from openclaw_mem_engine.sync import follow\n"
-        "class Blind:\n"
-        "    is_blind = False\n"
-        "    def __init__(self, settings): pass\n"
-        "    def groups(self, stop, noted):\n"
-        "        while not stop.is_set(): yield frozenset(); time.sleep(0.01)\n"
-        "follow.Watcher = Blind\n"
+        "follow.LEAST_PAUSE_S = 600\n"
+        "follow.Watch.ended = lambda self: self._stop.wait(0.01)\n"
         "real = watch.warned_settings\n"
         "def quick(arguments):\n"
         "    found = real(arguments)\n"

@@ -19,6 +19,7 @@ from openclaw_mem_engine.demo import ANCHOR, load_queries, write_demo
 from openclaw_mem_engine.demo.workspace import DATA, MANIFEST, shift_dates, shift_days_for, shift_epochs
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.ranking.knobs import Knobs, parse_settings
+from openclaw_mem_engine.ranking.profiles import changed
 from openclaw_mem_engine.state.disk import LOCK
 
 TODAY = datetime.date(2027, 8, 14)
@@ -315,6 +316,6 @@ def test_suggested_queries_are_short_and_their_knobs_exist() -> None:
     assert len({item.title for item in suggested}) == 15
     for item in suggested:
         assert 1 <= len(re.findall(r"[.!?](?:\s|$)", item.lesson)) <= 2, item.title
-        shown = Knobs().set(parse_settings(list(item.settings)))
-        other = Knobs().set(parse_settings(list(item.against)))
+        shown = changed(Knobs(), parse_settings(list(item.settings)))
+        other = changed(Knobs(), parse_settings(list(item.against)))
         assert shown != other, item.title

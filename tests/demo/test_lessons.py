@@ -12,7 +12,7 @@ from openclaw_mem_engine.config.load import with_backend
 from openclaw_mem_engine.demo import ANCHOR, SuggestedQuery, load_queries, write_demo
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import parse_settings
-from openclaw_mem_engine.ranking.profiles import WORKBENCH
+from openclaw_mem_engine.ranking.profiles import WORKBENCH, changed
 from support import postgres
 from support.memories import open_memory
 
@@ -33,7 +33,7 @@ def demo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def both_runs(memory: Memory, lesson: SuggestedQuery) -> tuple[Answer, Answer]:
     shown, against = (
-        memory.search(lesson.query, memory.knobs.set(parse_settings(list(settings))))
+        memory.search(lesson.query, changed(memory.knobs, parse_settings(list(settings))))
         for settings in (lesson.settings, lesson.against)
     )
     return shown, against

@@ -31,14 +31,20 @@ def test_each_layer_wins_over_the_ones_below(world: World) -> None:
 
 
 def test_provider_profile_and_agent_by_variable_and_flag(world: World) -> None:
-    world.environ.update(OPENCLAW_MEM_PROVIDER="static", OPENCLAW_MEM_PROFILE="qmd", OPENCLAW_MEM_AGENT="kit")
+    world.environ.update(
+        OPENCLAW_MEM_PROVIDER="static", OPENCLAW_MEM_PROFILE="workbench", OPENCLAW_MEM_AGENT="kit"
+    )
     settings = world.load()
-    assert (settings.provider.provider, settings.query.profile, settings.agent) == ("static", "qmd", "kit")
+    assert (settings.provider.provider, settings.query.profile, settings.agent) == (
+        "static",
+        "workbench",
+        "kit",
+    )
     assert settings.origins["query.profile"].where == "env OPENCLAW_MEM_PROFILE"
-    settings = world.load(provider="none", profile="workbench", agent="kat")
+    settings = world.load(provider="none", profile="qmd-2.8", agent="kat")
     assert (settings.provider.provider, settings.query.profile, settings.agent) == (
         "none",
-        "workbench",
+        "qmd-2.8",
         "kat",
     )
     assert settings.origins["query.profile"].kind == "flag"
@@ -69,7 +75,6 @@ def test_a_knob_of_ours_wins_over_one_of_theirs_and_the_others_stay(world: World
     settings = world.load()
     assert dict(settings.query.overrides) == {"min_score": 0.1, "max_results": 9}
     assert settings.origins["query.max_results"].kind == "openclaw"
-    assert settings.origins["query.fusion"].where == "profile documented"
 
 
 def test_one_weight_of_ours_does_not_meet_the_other_of_theirs(world: World) -> None:

@@ -238,12 +238,6 @@ class TestPlaceholders:
             world.load(workspace=Path("/w"), provider="openai")
 
 
-def test_the_slot_none_switches_memory_off(world: World) -> None:
-    world.openclaw({"plugins": {"slots": {"memory": "none"}}})
-    settings = world.load()
-    assert not settings.enabled and "plugins.slots.memory" in settings.origins["enabled"].where
-
-
 def test_settings_in_the_place_of_later_releases_count_and_yield(world: World) -> None:
     world.openclaw(
         {

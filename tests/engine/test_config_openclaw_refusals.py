@@ -25,6 +25,7 @@ class TestRefusals:
             ({"query": {"minScore": True}}, "query.minScore", "true", "a number"),
             ({"query": {"maxResults": 0}}, "query.maxResults", "0", "1 or more"),
             ({"query": {"maxResults": 2.5}}, "query.maxResults", "2.5", "a whole number"),
+            ({"query": {"maxResults": 201}}, "query.maxResults", "201", "a whole number, 1 to 200"),
             ({"query": []}, "query", "a list", "an object"),
             ({"query": {"hybrid": {"mmr": {"lambda": -1}}}}, "query.hybrid.mmr.lambda", "-1", "0 to 1"),
             ({"chunking": {"tokens": 0}}, "chunking.tokens", "0", "1 or more"),

@@ -162,7 +162,9 @@ class TestRows:
         rows = {row.key: row for row in describe(world.load())}
         assert rows["query.min_score"].value_text == "0.25"
         assert rows["query.mmr"].value_text == "true"
-        assert rows["query.fusion"].value_text == "–"
+        assert rows["query.fusion"].value_text == "weighted"
+        assert rows["query.fusion"].origin.where == "profile documented"
+        assert rows["query.candidate_limit"].value_text == "none"
         assert rows["sources"].value_text == "memory"
         assert rows["query.min_score"].origin.where == f"{path}: agents.defaults.memorySearch.query.minScore"
 
@@ -177,7 +179,7 @@ class TestRows:
         data = json.loads(json.dumps(to_dict(world.load())))
         assert data["version"] == 1
         assert data["settings"]["query.max_results"]["value"] == 3
-        assert data["settings"]["query.mmr"]["value"] is None
+        assert data["settings"]["query.mmr"]["value"] is False
         assert data["warnings"][0]["code"] == "config-unknown-key"
         assert data["openclaw"]["backend"] == "builtin"
         odd = {"key": "agents.defaults.memorySearch.odd", "reason": "unknown", "hint": None}

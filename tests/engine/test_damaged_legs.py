@@ -137,7 +137,7 @@ def test_of_a_passage_that_is_none_no_vector_and_no_words_are_made(settings: Set
             store.chunks_of(next(iter(store.files())))
         if text != "'other words'":
             with pytest.raises(IndexDamaged):
-                store.provide("named", progress=lambda *_: None)
+                store.provide("named")
     with raw(settings) as connection:
         assert not connection.execute("SELECT 1 FROM embedding_cache").fetchall()
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, PROFILES, WORKBENCH
 from openclaw_mem_engine.stores.query import LABEL, Derived
+from openclaw_mem_engine.stores.sqlite.chunks import all_chunks
 from openclaw_mem_engine.stores.sqlite.schema import derived
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.sync.lock import SyncLock
@@ -101,7 +103,7 @@ def test_every_knob_answers_as_from_an_index_that_has_all(memory: Memory, tmp_pa
         backend: Any = other.backend
         lines = backend.embedders.primary.lines
         other.sync()
-        backend.store.provide(*LABEL, pack=lines.pack, progress=lambda *_: None)
+        backend.store.provide(*LABEL, pack=lines.pack)
         for knobs in all_knobs:
             assert answer(memory, knobs) == answer(other, knobs), knobs.profile
             for path in ("memory/network.md", "memory/long.md"):
@@ -116,10 +118,8 @@ def test_a_why_not_tries_the_knobs_that_read_them(memory: Memory) -> None:
 
 
 def test_a_sync_makes_what_a_new_profile_reads_without_a_rebuild(memory: Memory) -> None:
-    seen = list[str]()
-    report = memory.sync(SyncRequest(knobs=WORKBENCH), lambda _done, _all, label: seen.append(label))
+    report = memory.sync(SyncRequest(knobs=WORKBENCH))
     assert not report.rebuilt and made(memory.settings) == {"stemmed", "named", "lines"}
-    assert {"adding words with paths to the index", "adding token ids of lines to the index"} <= set(seen)
 
 
 def test_an_index_without_embeddings_searches_plain_words_for_every_word(tmp_path: Path) -> None:
@@ -135,56 +135,57 @@ def test_an_index_without_embeddings_searches_plain_words_for_every_word(tmp_pat
 def test_what_stops_it_leaves_the_index_as_it_was(memory: Memory) -> None:
     backend: Any = memory.backend
     before = memory.settings.index_path.read_bytes()
-
-    def stop(*_: object) -> None:
-        raise Cancelled("stopped")
-
-    with pytest.raises(Cancelled):
-        backend.store.provide("named", progress=stop)
     with pytest.raises(ZeroDivisionError):
-        backend.store.provide("named", "lines", pack=lambda _: [b""] * (1 // 0), progress=lambda *_: None)
+        backend.store.provide("named", "lines", pack=lambda _: [b""] * (1 // 0))
     assert made(memory.settings) == {"stemmed"}
     assert memory.settings.index_path.read_bytes() == before
     assert memory.search(QUERY, WORKBENCH).hits
 
 
-def test_typing_on_does_not_stop_it_and_who_watches_can(memory: Memory) -> None:
-    """A search that is cancelled while it adds rows has added them when it ends; the next one waits."""
-    stop, seen = threading.Event(), list[str]()
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Rows are added once the second event is set; the first says that this has begun."""
+    begun, go_on = threading.Event(), threading.Event()
 
-    def watch(done: int, _total: int, label: str) -> None:
-        seen.append(label)
-        stop.set()
-
-    memory.watch_adding(watch)
-    with pytest.raises(Cancelled):
-        memory.search(QUERY, WORKBENCH, stop)
-    assert made(memory.settings) == {"stemmed", "named", "lines"}
-    assert seen == ["adding words with paths to the index", "adding token ids of lines to the index", ""]
-    assert memory.search(QUERY, WORKBENCH).pool.notes == ()
-
-    def closing(_done: int, _total: int, label: str) -> None:
-        if label:
-            raise Cancelled("closing")
-
-    memory.watch_adding(closing)
-    with pytest.raises(Cancelled, match="closing"):
-        memory.search(QUERY, PLAIN)
-    assert "plain" not in made(memory.settings)
-
-
-def test_two_searches_at_once_make_them_once(memory: Memory) -> None:
-    """The second waits for the first, not for two seconds, and has its rows."""
-    begun, go_on, notes = threading.Event(), threading.Event(), list[str]()
-
-    def watch(_done: int, _total: int, _label: str) -> None:
+    def hold(connection: Any) -> Iterator[Any]:
         begun.set()
         assert go_on.wait(30)
+        yield from all_chunks(connection)
+
+    monkeypatch.setattr("openclaw_mem_engine.stores.sqlite.store.all_chunks", hold)
+    return begun, go_on
+
+
+def test_a_search_that_is_stopped_has_added_them(
+    memory: Memory, held: tuple[threading.Event, threading.Event]
+) -> None:
+    begun, go_on = held
+    stop = threading.Event()
+
+    def type_on() -> None:
+        assert begun.wait(30)
+        stop.set()
+        go_on.set()
+
+    typing = threading.Thread(target=type_on)
+    typing.start()
+    with pytest.raises(Cancelled):
+        memory.search(QUERY, WORKBENCH, stop)
+    typing.join(30)
+    assert made(memory.settings) == {"stemmed", "named", "lines"}
+    assert memory.search(QUERY, WORKBENCH).pool.notes == ()
+
+
+def test_two_searches_at_once_make_them_once(
+    memory: Memory, held: tuple[threading.Event, threading.Event]
+) -> None:
+    """The second waits for the first, and has its rows."""
+    begun, go_on = held
+    notes = list[str]()
 
     def search() -> None:
         notes.extend(codes(memory.search(QUERY, WORKBENCH).pool.notes))
 
-    memory.watch_adding(watch)
     threads = [threading.Thread(target=search) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -205,7 +206,7 @@ from pathlib import Path
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 def pack(texts):
     os.kill(os.getpid(), 9)
-SqliteIndex(Path(sys.argv[1])).provide("plain", "named", "lines", pack=pack, progress=lambda *_: None)
+SqliteIndex(Path(sys.argv[1])).provide("plain", "named", "lines", pack=pack)
 """
 
 

@@ -32,26 +32,21 @@ def settings(tmp_path: Path) -> Settings:
 # -- notes ------------------------------------------------------------------------------------------------
 
 
-def test_an_edited_file_is_told(settings: Settings) -> None:
-    (settings.workspace / "memory/network.md").write_text("Router firmware 6 is fine.\n")
-    found = named(looked(settings, deep=True), "files-changed")
-    assert found.evidence == ("memory/network.md",) and found.repair == "openclaw-mem index"
-    type_in(settings, found.repair)
-    assert looked(settings, deep=True).findings == ()
-
-
-def test_a_new_file_is_told(settings: Settings) -> None:
-    (settings.workspace / "memory/new.md").write_text("New.\n")
-    found = named(looked(settings), "files-unlisted")
-    assert found.evidence == ("memory/new.md",)
-    type_in(settings, found.repair)
-    assert looked(settings, deep=True).findings == ()
-
-
-def test_a_removed_file_is_told(settings: Settings) -> None:
-    (settings.workspace / "memory/network.md").unlink()
-    found = named(looked(settings), "files-gone")
-    assert found.evidence == ("memory/network.md",)
+@pytest.mark.parametrize(
+    ("path", "text", "code"),
+    [
+        ("memory/network.md", "Router firmware 6 is fine.\n", "files-changed"),
+        ("memory/network.md", None, "files-gone"),
+        ("memory/new.md", "New.\n", "files-unlisted"),
+    ],
+)
+def test_a_file_that_was_changed_is_told(settings: Settings, path: str, text: str | None, code: str) -> None:
+    if text is None:
+        (settings.workspace / path).unlink()
+    else:
+        (settings.workspace / path).write_text(text)
+    found = named(looked(settings, deep=True), code)
+    assert found.evidence == (path,) and found.repair == "openclaw-mem index"
     type_in(settings, found.repair)
     assert looked(settings, deep=True).findings == ()
 

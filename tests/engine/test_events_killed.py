@@ -81,15 +81,6 @@ def test_the_next_sync_tells_once_that_one_was_killed(world: World, what: str, k
     assert event.text.endswith(" was killed; what it had finished is in the index.")
 
 
-def test_who_prunes_the_cache_tells_too(world: World) -> None:
-    number = killed_owner(world, "indexing")
-    with world.memory() as memory:
-        memory.prune_cache(0)
-        memory.sync()
-    (event,) = world.events()[1:]
-    assert event.text.startswith(f"A sync of process {number} ")
-
-
 def test_tidying_up_that_was_killed_is_no_news(world: World) -> None:
     killed_owner(world, "tidying up")
     with world.memory() as memory:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_mem_engine.answer import configured_knobs, knobs_as_settings
+from openclaw_mem_engine.config.knobs import configured_knobs, knobs_as_settings
 from openclaw_mem_engine.config.own_file import propose_settings, propose_undo, write_settings
 from openclaw_mem_engine.errors import ConfigError, UsageError, WorkspaceError
 from openclaw_mem_engine.ranking.profiles import profile

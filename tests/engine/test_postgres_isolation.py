@@ -120,7 +120,7 @@ CALLS: dict[str, Callable[[PostgresIndex], Any]] = {
     "was_empty": lambda s: s.was_empty,
     "packed_lines": lambda s: s.packed_lines(IDS, FINGERPRINT.space),
     "passages": lambda s: [*s.passages()],
-    "provide": lambda s: s.provide("plain", "named", "lines", progress=lambda *_: None),
+    "provide": lambda s: s.provide("plain", "named", "lines"),
     "prune_cache": lambda s: s.prune_cache(1),
     "rebuild": _rebuild,
     "remove": lambda s: s.remove((SECRET, "memory")),

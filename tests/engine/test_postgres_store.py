@@ -117,7 +117,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Any]]:
         open_memory(workspace, base / "server", **postgres.variables()) as other,
     ):
         one.sync()
-        backend_of(one).store.provide("plain", "named", progress=lambda *_: None)
+        backend_of(one).store.provide("plain", "named")
         other.sync()
         yield [one, other]
 

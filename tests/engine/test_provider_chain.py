@@ -13,6 +13,7 @@ import pytest
 
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.settings import PROVIDER_NAMES, Endpoint, ProviderSettings, Settings
+from openclaw_mem_engine.config.show import describe, to_dict
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.registry import EmbedderSpec
 from openclaw_mem_engine.providers.resolve import (
@@ -293,9 +294,11 @@ def test_no_key_is_ever_told(world: World, place: str, provider: str) -> None:
     world.own('[provider]\nfallback = "mistral"\nalso = ["voyage", "openai:large"]')
     settings = world.load(provider=provider)
     specs = (primary_spec(settings), fallback_spec(settings), *also_specs(settings))
-    shown = repr((choices(settings), specs))
+    of_specs = repr((choices(settings), specs))
+    assert "secret" not in of_specs.lower()
+    notes = [note.text for note in settings.warnings]
+    shown = f"{of_specs}{settings!r}{describe(settings)!r}{json.dumps(to_dict(settings))}{notes}"
     assert not [key for key in KEYS.values() if key in shown or key[6:] in shown]
-    assert "secret" not in shown.lower()
 
 
 def recorded(label: str) -> dict[str, Any]:

@@ -6,7 +6,8 @@ import pytest
 
 from openclaw_mem_engine.chunking.break_chunker import Piece, cut
 from openclaw_mem_engine.qmd.collections import context_of
-from openclaw_mem_engine.qmd.snippets import best_piece, intent_terms, numbered, snippet
+from openclaw_mem_engine.qmd.snippets import best_piece, numbered, snippet
+from openclaw_mem_engine.ranking.query_words import intent_terms
 from support.goldens import qmd_golden
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobSpec, parse_settings, spec
-from openclaw_mem_engine.ranking.profiles import PROFILES, WORKBENCH, profile
+from openclaw_mem_engine.ranking.profiles import PROFILES, WORKBENCH, changed, profile
 
 
 def test_every_knob_but_the_profile_is_in_the_table() -> None:
@@ -79,7 +79,7 @@ def test_an_unknown_knob_is_answered_with_the_nearest_name() -> None:
     with pytest.raises(UsageError, match=r"Did you mean profile"):
         spec("profil")
     with pytest.raises(UsageError, match=r"no profile 'workbnech'.*workbench"):
-        Knobs().set({"profile": "workbnech"})
+        profile("workbnech")
     for text in ("decay", "=on", "  =1"):
         with pytest.raises(UsageError, match="is not NAME=VALUE"):
             parse_settings([text])
@@ -97,17 +97,17 @@ def test_one_weight_alone_makes_the_other_its_complement() -> None:
 
 
 def test_a_profile_is_applied_before_the_knobs_beside_it() -> None:
-    knobs = Knobs(max_results=3, decay=True).set({"min_score": 0.1, "profile": "workbench"})
+    knobs = changed(Knobs(max_results=3, decay=True), {"min_score": 0.1, "profile": "workbench"})
     assert knobs == WORKBENCH.set({"min_score": 0.1})
     assert knobs.changes_from(WORKBENCH) == {"min_score": 0.1}
 
 
 def test_setting_leaves_the_given_mapping_and_knobs_alone() -> None:
     settings, knobs = {"profile": "workbench", "mmr-lambda": "0.5"}, Knobs()
-    changed = knobs.set(settings)
+    made = changed(knobs, settings)
     assert settings == {"profile": "workbench", "mmr-lambda": "0.5"}
     assert knobs == Knobs()
-    assert changed.mmr_lambda == 0.5
+    assert made.mmr_lambda == 0.5
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,7 @@ def test_the_index_of_qmd_keeps_the_scores_between_processes(tmp_path: Path, rer
 
 
 def test_why_not_reranks_as_the_search_does(memory: Memory, reranker: Scripted) -> None:
-    knobs = memory.knobs.set({"profile": "qmd-2.8", "max_results": 1, "blend": "rerank"})
+    knobs = profile("qmd-2.8").set({"max_results": 1, "blend": "rerank"})
     found = memory.why_not("pump", "memory/a.md", 3, knobs)
     steps = {step.name: step for step in found.steps}
     assert found.stage == "max_results" and "0.0000 (rerank score 0.000, share 1.00)" in steps["rerank"].text

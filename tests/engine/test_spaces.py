@@ -8,6 +8,7 @@ import pytest
 
 from openclaw_mem_engine.answer import Answer
 from openclaw_mem_engine.ranking.pipeline import rank
+from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.tools import memory_search
 from support.embed_server import running_server, server_error
@@ -141,7 +142,7 @@ def test_the_workbench_profile_uses_the_signals_of_the_chosen_space(world: World
         world.use(server, 'also = ["static"]')
         with world.memory() as memory:
             memory.sync()
-            knobs = memory.knobs.set({"profile": "workbench"})
+            knobs = profile("workbench")
             first = memory.retrieve(QUERY, knobs)
             second = memory.retrieve(QUERY, knobs.set({"vector_space": "second"}))
     line = [signal.line for signal in second.signals["vector:static-minilm-256-int8"].values()]

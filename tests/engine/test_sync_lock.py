@@ -22,9 +22,6 @@ from support.memories import open_memory, write_notes
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and forks of POSIX")
 
-#: The lock of the operating system, and the lock file of systems without one: Windows rules apply to both.
-WAYS = pytest.mark.parametrize("soft", [False, True], ids=["native", "lock file"])
-
 
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
@@ -34,9 +31,8 @@ def index(tmp_path: Path) -> Path:
 # -- the lock -------------------------------------------------------------------------------------------
 
 
-@WAYS
-def test_only_one_has_it_and_it_comes_back(index: Path, soft: bool) -> None:
-    first, second = SyncLock(index, soft=soft), SyncLock(index, soft=soft)
+def test_only_one_has_it_and_it_comes_back(index: Path) -> None:
+    first, second = SyncLock(index), SyncLock(index)
     assert first.acquire()
     assert not second.acquire()
     first.release()
@@ -48,12 +44,9 @@ def test_only_one_has_it_and_it_comes_back(index: Path, soft: bool) -> None:
     assert first.owner() is None
 
 
-@WAYS
-def test_another_process_is_named_with_its_age(
-    index: Path, soft: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with other_process(index, "rebuilding", soft=soft) as process:
-        lock, now = SyncLock(index, soft=soft), time.time()
+def test_another_process_is_named_with_its_age(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with other_process(index, "rebuilding") as process:
+        lock, now = SyncLock(index), time.time()
         monkeypatch.setattr(time, "time", lambda: now + 100)
         owner = lock.owner()
         assert owner is not None
@@ -67,10 +60,9 @@ def test_another_process_is_named_with_its_age(
         assert "for 0 s" in str(lock.busy()), "the clock went back"
 
 
-@WAYS
-def test_waiting_is_told_ends_with_the_owner_and_can_be_stopped(index: Path, soft: bool) -> None:
-    with other_process(index, soft=soft) as process:
-        lock, stop, seen = SyncLock(index, soft=soft), threading.Event(), list[Owner | None]()
+def test_waiting_is_told_ends_with_the_owner_and_can_be_stopped(index: Path) -> None:
+    with other_process(index) as process:
+        lock, stop, seen = SyncLock(index), threading.Event(), list[Owner | None]()
         start = time.monotonic()
         assert not lock.acquire(wait_s=0.2)
         assert time.monotonic() - start > 0.15
@@ -88,37 +80,27 @@ def test_waiting_is_told_ends_with_the_owner_and_can_be_stopped(index: Path, sof
         lock.release()
 
 
-@WAYS
-def test_the_lock_of_a_killed_process_is_free_at_once(index: Path, soft: bool) -> None:
-    with other_process(index, soft=soft) as process:
+def test_the_lock_of_a_killed_process_is_free_at_once(index: Path) -> None:
+    with other_process(index) as process:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        killed: list[tuple[Owner | None, bool]] = []
-        aside_path(index).touch()
-
-        def new() -> SyncLock:
-            return SyncLock(index, soft=soft, killed=lambda owner, left: killed.append((owner, left)))
-
-        lock = new()
+        lock = SyncLock(index)
         assert lock.owner() is None
         assert lock.acquire()
-        ((dead, left),) = killed
-        assert dead is not None and dead == lock.found_dead and left
-        assert (dead.pid, dead.what) == (process.pid, "indexing")
+        dead = lock.found_dead
+        assert dead is not None and (dead.pid, dead.what) == (process.pid, "indexing")
         lock.release()
-        for after in (lock, new()):
+        for after in (lock, SyncLock(index)):
             with after.holding():
-                assert after.found_dead is None
-        assert len(killed) == 1, "one is told"
+                assert after.found_dead is None, "it is found once"
 
 
-@WAYS
-def test_a_process_that_gave_its_lock_back_is_no_dead_one(index: Path, soft: bool) -> None:
-    with other_process(index, soft=soft) as process:
+def test_a_process_that_gave_its_lock_back_is_no_dead_one(index: Path) -> None:
+    with other_process(index) as process:
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-        lock = SyncLock(index, soft=soft)
+        lock = SyncLock(index)
         assert lock.acquire(20)
         assert lock.found_dead is None
         lock.release()
@@ -131,9 +113,8 @@ def test_nothing_unprintable_is_read_of_an_owner(tmp_path: Path) -> None:
         assert read_owner(record) == (good if owner is good else None)
 
 
-@WAYS
-def test_a_program_that_was_started_does_not_keep_the_lock(index: Path, soft: bool) -> None:
-    lock = SyncLock(index, soft=soft)
+def test_a_program_that_was_started_does_not_keep_the_lock(index: Path) -> None:
+    lock = SyncLock(index)
     assert lock.acquire()
     with subprocess.Popen(["sleep", "30"], close_fds=False) as child:
         lock.release()
@@ -142,9 +123,8 @@ def test_a_program_that_was_started_does_not_keep_the_lock(index: Path, soft: bo
         child.kill()
 
 
-@WAYS
-def test_a_fork_neither_keeps_nor_breaks_the_lock(index: Path, soft: bool) -> None:
-    lock = SyncLock(index, soft=soft)
+def test_a_fork_neither_keeps_nor_breaks_the_lock(index: Path) -> None:
+    lock = SyncLock(index)
     assert lock.acquire()
     reading, writing = os.pipe()
     child = os.fork()
@@ -157,7 +137,7 @@ def test_a_fork_neither_keeps_nor_breaks_the_lock(index: Path, soft: bool) -> No
             os._exit(0)  # an error must not go on with the tests in a second process
     try:
         os.read(reading, 1)
-        assert not SyncLock(index, soft=soft).acquire(), "the parent holds it"
+        assert not SyncLock(index).acquire(), "the parent holds it"
         lock.release()
         assert lock.acquire(), "the child holds nothing"
         lock.release()
@@ -166,17 +146,6 @@ def test_a_fork_neither_keeps_nor_breaks_the_lock(index: Path, soft: bool) -> No
         os.waitpid(child, 0)
         os.close(reading)
         os.close(writing)
-
-
-def test_a_lock_file_removed_by_hand_gives_the_lock_to_a_second_and_to_no_third(index: Path) -> None:
-    first, second, third = (SyncLock(index) for _ in range(3))
-    assert first.acquire()
-    first.path.unlink()
-    assert second.acquire(), "whoever removes it by hand takes the risk: two have it now"
-    assert not third.acquire()
-    first.release()
-    assert not third.acquire(), "the first does not take the second's away with it"
-    second.release()
 
 
 def test_a_lock_that_cannot_be_made_is_said(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.sync import changes, coordinator, update
 from openclaw_mem_engine.sync.coordinator import SyncCoordinator
-from openclaw_mem_engine.sync.lock import Owner, SyncBusy, SyncLock
+from openclaw_mem_engine.sync.lock import SyncBusy, SyncLock
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from openclaw_mem_engine.workspace.walk import Listing
 from support.commands import until
@@ -71,9 +70,6 @@ class Idle:
 
     def exclusive(self) -> AbstractContextManager[None]:
         return nullcontext()
-
-    def killed(self, *_: object) -> None:
-        """Nothing was killed."""
 
     def syncing(self, *_: object) -> AbstractContextManager[None]:
         return nullcontext()
@@ -204,36 +200,6 @@ def test_the_time_that_was_waited_together_counts(memory: Memory, monkeypatch: p
         let_go(process)
         second.join(20)
     assert isinstance(done[0], SyncReport)
-
-
-# -- a lock that is lost --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("soft", [False, True], ids=["native", "lock file"])
-def test_an_owner_that_lost_the_lock_writes_nothing_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, soft: bool
-) -> None:
-    monkeypatch.setattr(coordinator, "SyncLock", partial(SyncLock, soft=soft))
-    workspace = write_notes(tmp_path / "ws", {f"memory/n{n:03}.md": f"note {n}\n" for n in range(600)})
-    with open_memory(workspace, tmp_path / "home", provider="none") as memory:
-        record = memory.settings.index_path.with_name("main.sqlite.lock-owner")
-        thief = Owner(4, "another-machine", time.time(), "rebuilding").to_json()
-        after_theft: list[int] = []
-
-        def steal(done: int, _total: int, _label: str) -> None:
-            if done and record.read_bytes() != thief:
-                draft = record.with_name("draft")
-                draft.write_bytes(thief)
-                draft.replace(record)
-                after_theft.append(memory.status().chunks)
-
-        with pytest.raises(SyncBusy, match=r"lost to another process .*another-machine.*run it again"):
-            memory.sync(progress=steal)
-        assert after_theft == [memory.status().chunks]
-        assert 0 < after_theft[0] < 600
-        assert record.read_bytes() == thief, "the record of another owner stays"
-        record.unlink()
-        assert memory.sync().files == 600
 
 
 def test_a_sync_with_work_lists_the_files_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Expected, Note, utf16_length
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
-from openclaw_mem_engine.ranking.profiles import PROFILES, SELECTABLE, profile
+from openclaw_mem_engine.ranking.profiles import PROFILES, SELECTABLE, changed, profile
 from openclaw_mem_engine.state.expected import EXPECTED_FILE
 from openclaw_mem_engine.verdict import fate, unrelated, verdict
 from support.memories import copy_indexed, open_memory
@@ -64,7 +64,7 @@ def indexed_demo() -> Path:
 
 @pytest.mark.parametrize("changes", SETTINGS, ids=str)
 def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, str]) -> None:
-    knobs = Knobs().set(changes)
+    knobs = changed(Knobs(), changes)
     texts = [demo.get(path).text for path in demo.paths()]
     words = {stem(word) for text in texts for word in re.findall(r"\w+", text)}
     for query in QUERIES:
@@ -127,7 +127,7 @@ def test_the_sentence_names_what_openclaw_returns_by_now(demo: Memory) -> None:
     )
     assert len(answer.verdict) < 170 and answer.to_dict()["verdict"] == answer.verdict
     assert "2026.9.6" not in demo.search(QUERIES[0], Knobs().set({"keyword_rescue": "fill"})).verdict
-    of_qmd = demo.search("restore", Knobs().set({"profile": "qmd-2.8", "min_score": 0.9})).verdict
+    of_qmd = demo.search("restore", profile("qmd-2.8").set({"min_score": 0.9})).verdict
     assert "below min score 0.9" in of_qmd and "2026.9.6" not in of_qmd, "QMD has no keyword rescue"
 
 

@@ -19,7 +19,7 @@ from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue
 from openclaw_mem_engine.ranking.pipeline import READS, STAGES, ranked
 from openclaw_mem_engine.ranking.pool import CandidateList, Pool
 from openclaw_mem_engine.ranking.profiles import PROFILES, profile
-from openclaw_mem_engine.ranking.stages import scores, snippets
+from openclaw_mem_engine.ranking.stages import line_scores, scores
 from openclaw_mem_engine.ranking.state import RankingState, Wanted
 from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder
 from openclaw_mem_engine.stores.query import LexicalQuery
@@ -316,7 +316,7 @@ def test_a_line_counts_in_whichever_chunk_shows_it(overlapping: Memory) -> None:
     first, second, *_ = backend_of(overlapping).store.chunks_of("MEMORY.md")
     line = second.start_line
     assert first.end_line >= line
-    knobs = overlapping.knobs.set({"profile": "documented", "min_score": 0, "snippet_chars": 240})
+    knobs = profile("documented").set({"min_score": 0, "snippet_chars": 240})
     found = overlapping.why_not("pump", "MEMORY.md", line, knobs)
     assert (found.stage, found.passage.chunk_id) == (RETURNED, second.chunk_id)
     one = overlapping.why_not("pump", "MEMORY.md", line, knobs.set({"max_results": 1, "mode": "bm25"}))
@@ -331,7 +331,7 @@ def test_changes_for_a_chunk_show_the_line_that_was_cut_off(tmp_path: Path) -> N
     notes = {"MEMORY.md": "\n".join(lines)}
     with open_memory(write_notes(tmp_path / "workspace", notes), tmp_path / "home") as memory:
         memory.sync()
-        knobs = memory.knobs.set({"profile": "documented", "min_score": 0, "snippet_chars": 100})
+        knobs = profile("documented").set({"min_score": 0, "snippet_chars": 100})
         found = memory.why_not("vpn on a hill", "MEMORY.md", None, knobs)
         assert (found.stage, found.steps[-1].facts["bestLine"]) == ("snippet", len(lines))
         assert found.changes
@@ -345,7 +345,7 @@ def test_a_chunk_is_returned_by_a_change_though_its_best_line_is_still_cut(tmp_p
     notes = {"MEMORY.md": "\n".join(lines), "memory/a.md": "vpn on a hill", "memory/b.md": "ferry"}
     with open_memory(write_notes(tmp_path / "workspace", notes), tmp_path / "home") as memory:
         memory.sync()
-        knobs = memory.knobs.set({"profile": "documented", "snippet_chars": 100, "keyword_rescue": "off"})
+        knobs = profile("documented").set({"snippet_chars": 100, "keyword_rescue": "off"})
         found = memory.why_not("vpn on a hill", "MEMORY.md", None, knobs.set({"min_score": 1.0}))
         assert found.stage == "min_score"
         alone = next(change for change in found.changes if {*change.set} == {"min_score"})
@@ -357,7 +357,7 @@ def test_a_chunk_is_returned_by_a_change_though_its_best_line_is_still_cut(tmp_p
 
 
 def test_results_are_compared_as_they_are_returned(overlapping: Memory) -> None:
-    knobs = overlapping.knobs.set({"profile": "workbench", "snippet_chars": 60})
+    knobs = profile("workbench").set({"snippet_chars": 60})
     pool = overlapping.retrieve("pump", knobs)
     packed, head = (ranked(pool, knobs.set({"snippet": form})) for form in ("packed", "head"))
     assert len(packed.results) == 1 < len(head.results)
@@ -374,7 +374,7 @@ def test_results_are_compared_as_they_are_returned(overlapping: Memory) -> None:
 
 def test_of_chunks_that_hold_a_line_one_can_be_named(overlapping: Memory) -> None:
     first, second, *_ = backend_of(overlapping).store.chunks_of("MEMORY.md")
-    knobs = overlapping.knobs.set({"profile": "documented", "min_score": 0, "snippet_chars": 240})
+    knobs = profile("documented").set({"min_score": 0, "snippet_chars": 240})
     cut = overlapping.why_not("pump", "MEMORY.md", second.start_line, knobs, chunk_id=first.chunk_id)
     assert (cut.stage, cut.passage.chunk_id) == ("snippet", first.chunk_id), "its neighbour shows the line"
     for change in cut.changes:
@@ -420,7 +420,7 @@ def test_no_garbage_is_collected_between_tries(overlapping: Memory, monkeypatch:
         return tried(self, knobs, undated=undated)
 
     monkeypatch.setattr(Search, "_fate", seen)
-    knobs = overlapping.knobs.set({"profile": "documented", "max_results": 1, "snippet_chars": 240})
+    knobs = profile("documented").set({"max_results": 1, "snippet_chars": 240})
     overlapping.why_not("pump", "MEMORY.md", 59, knobs)
     assert was_on and not any(was_on) and gc.isenabled()
 
@@ -454,13 +454,13 @@ def test_settings_that_fusion_does_not_read_share_its_sums(monkeypatch: pytest.M
 
 def test_lines_of_chunks_that_cannot_be_shown_are_not_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     scored: list[str] = []
-    made = snippets._scored
+    made = line_scores._scored
 
     def counted(state: RankingState, chunk_id: str, scales: Any) -> Any:
         scored.append(chunk_id)
         return made(state, chunk_id, scales)
 
-    monkeypatch.setattr(snippets, "_scored", counted)
+    monkeypatch.setattr(line_scores, "_scored", counted)
     pool = pool_of_lists(bm25_list([(f"c{at}", 30.0 - at) for at in range(30)]))
     knobs = profile("workbench").set({"max_results": 2})
     ranked(pool, knobs, explained=False, wanted=Wanted(frozenset({"c1"}), 1))
@@ -476,6 +476,6 @@ def test_the_same_words_are_not_searched_again(overlapping: Memory, monkeypatch:
         search(self, lexical, explained=explained)
 
     monkeypatch.setattr(ListBuilder, "add_words", counted)
-    knobs = overlapping.knobs.set({"profile": "workbench", "max_results": 1, "snippet_chars": 40})
+    knobs = profile("workbench").set({"max_results": 1, "snippet_chars": 40})
     found = overlapping.why_not("pump", "MEMORY.md", 59, knobs)
     assert found.stage != RETURNED and 1 < len(asked) == len(set(asked))

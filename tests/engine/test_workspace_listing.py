@@ -108,7 +108,7 @@ def test_a_missing_workspace_is_an_error_that_helps(tmp_path: Path) -> None:
 
 
 def test_an_empty_workspace_lists_nothing(tmp_path: Path) -> None:
-    assert list_memory(tmp_path) == Listing((), ())
+    assert list_memory(tmp_path) == Listing((), (), frozenset({str(tmp_path.resolve())}))
 
 
 def test_the_workspace_itself_may_be_a_link(ws: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ _HOLD = """
     import sys
     from pathlib import Path
     from openclaw_mem_engine.sync.lock import SyncLock
-    lock = SyncLock(Path(sys.argv[1]), sys.argv[2], soft=sys.argv[3] == "True")
+    lock = SyncLock(Path(sys.argv[1]), sys.argv[2])
     print(lock.acquire(), flush=True)
     sys.stdin.readline()
     lock.release()
@@ -26,12 +26,10 @@ _HOLD = """
 
 
 @contextmanager
-def other_process(
-    index: Path, what: str = "indexing", *, soft: bool = False
-) -> Iterator[subprocess.Popen[str]]:
+def other_process(index: Path, what: str = "indexing") -> Iterator[subprocess.Popen[str]]:
     """A process that holds the lock until it reads a line."""
     process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(_HOLD), str(index), what, str(soft)],
+        [sys.executable, "-c", textwrap.dedent(_HOLD), str(index), what],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": str(_ENGINE)},
     )  # fmt: skip

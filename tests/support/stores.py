@@ -64,13 +64,13 @@ def new_store(path: Path, notes: Mapping[str, Sequence[str]] | None = None, **op
 
 def provide_all(store: IndexStore) -> None:
     """Have every kind of derived rows, with texts as their packed lines."""
-    store.provide(*LABEL, progress=lambda *_: None, pack=lambda texts: [text.encode() for text in texts])
+    store.provide(*LABEL, pack=lambda texts: [text.encode() for text in texts])
 
 
 def found(store: SqliteIndex, text: str, form: str = "or", index: str = "stemmed") -> set[str]:
     """Texts that a full-text query finds."""
     query = build_query(text, form, index)  # type: ignore[arg-type]
-    store.provide(index, progress=lambda *_: None)  # type: ignore[arg-type]
+    store.provide(index)  # type: ignore[arg-type]
     ids = [hit.chunk_id for hit in store.lexical(query, 50)] if query else []
     return {chunk.text for chunk in store.fetch(ids).values()}
 

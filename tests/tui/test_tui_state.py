@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_mem_engine.answer import configured_knobs
+from openclaw_mem_engine.config.knobs import configured_knobs
 from openclaw_mem_engine.config.load import load_settings
 from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.model import Freshness

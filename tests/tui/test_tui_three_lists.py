@@ -10,7 +10,7 @@ import pytest
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import STAGES, rank
 from openclaw_mem_engine.ranking.pool import CandidateList, ListRow, Pool
-from openclaw_mem_engine.ranking.profiles import PROFILES
+from openclaw_mem_engine.ranking.profiles import PROFILES, profile
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Operand, recompute
 from openclaw_mem_tui.features.search import state
@@ -125,7 +125,7 @@ def test_a_stage_that_no_profile_has_is_drawn_too() -> None:
 
 def test_rank_fusion_and_reranking_are_drawn_from_the_trace() -> None:
     pool = replace(three_lists(), rerank_scores={"c2": 0.9}, rerank_missing="the model sleeps")
-    view = view_of(pool, Knobs().set({"profile": "qmd-2.8"}))
+    view = view_of(pool, profile("qmd-2.8"))
     trace = view.trace
     assert trace is not None
     plan = hits.layout(view, "scores", 160)

@@ -12,6 +12,7 @@ from test_tui_lines import EVERYTHING, texts
 from openclaw_mem_engine.errors import IndexDamaged
 from openclaw_mem_engine.model import Freshness, Note
 from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.ranking.trace import recompute
 from openclaw_mem_tui.features.search.render import above, funnel, hits
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
@@ -163,7 +164,7 @@ def test_waterfall_of_rrf_shows_the_formula_and_no_cut() -> None:
 
 
 def test_scores_of_ranks_are_compared_before_they_are_ranks() -> None:
-    view = world.view(Knobs().set({"profile": "qmd-2.8", "rerank": False}), Knobs())
+    view = world.view(profile("qmd-2.8").set({"rerank": False}), Knobs())
     assert view.trace is not None
     first, second = view.trace.returned[:2]
     gap = first.scores["bonus"] - second.scores["bonus"]

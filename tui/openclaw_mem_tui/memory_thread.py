@@ -145,8 +145,6 @@ class MemoryThread:
         self._reads = ThreadPoolExecutor(1, f"{name}-read")
         self._running: threading.Event | None = None
         self._pools: OrderedDict[tuple[object, ...], Pool] = OrderedDict()
-        #: What a search adds to the index now: chunks done, chunks in all, and a label; none when none does.
-        self.adding = 0, 0, ""
         self._epoch = 0  # of the index: a pool that was asked for in an older one is not kept
 
     @property
@@ -159,13 +157,6 @@ class MemoryThread:
         """Open the memory. Raises OpenClawMemError; may be called again after that."""
         if self.memory is None:
             self.memory = await call(self._queries, self._factory, self._damaged)
-            self.memory.watch_adding(self._on_adding)
-
-    def _on_adding(self, done: int, total: int, label: str) -> None:
-        # Called in the thread of a search, or of an explanation. Only closing stops it.
-        self.adding = done, total, label
-        if self.memory is None:
-            raise Cancelled("The workbench was closed.")
 
     async def read(self, work: Callable[[Memory], T]) -> T:
         """A short call that changes nothing."""

@@ -113,11 +113,6 @@ class Service:
     def _answering(self) -> MemoryThread:
         return self._faulted or self._sound()
 
-    @property
-    def adding(self) -> tuple[int, int, str]:
-        """See ``MemoryThread.adding``; of the memory that answers."""
-        return self._answering.adding
-
     async def open(self) -> None:
         """Open the memory; may be called again after a failure."""
         await self._healthy.open()
@@ -309,7 +304,7 @@ class Service:
     async def follow(
         self,
         on_event: Callable[[FollowEvent], None],
-        sync: Callable[[api.SyncTrigger], Coroutine[Any, Any, api.SyncReport]],
+        sync: Callable[[str], Coroutine[Any, Any, api.SyncReport]],
         *,
         at_start: bool,
     ) -> None:
@@ -322,8 +317,8 @@ class Service:
                 if not stop.is_set():
                     loop.call(on_event, event)
 
-            def synced(trigger: api.SyncTrigger, _progress: Progress) -> api.SyncReport:
-                return loop.result(sync(trigger), stop)
+            def synced(reason: str, _progress: Progress) -> api.SyncReport:
+                return loop.result(sync(reason), stop)
 
             memory.follow(show, stop, sync=synced, at_start=at_start)
 

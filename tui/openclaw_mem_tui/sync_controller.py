@@ -10,7 +10,6 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
         Pool,
         Status,
         SyncReport,
-        SyncTrigger,
     )
 
 
@@ -265,10 +263,7 @@ class SyncController(Presenter[Activity]):
         self._has_words = self._has_words or label.startswith(api.VECTORS)
 
     def tick(self) -> None:
-        """Show the progress of a running sync, or of rows that a search adds (called by the screen's
-        clock)."""
-        done, total, label = self.service.adding
-        self.update(adding=f"{label}: {done:,} of {total:,} chunks" if label else "")
+        """Show the progress of a running sync (called by the screen's clock)."""
         if self._idle.is_set() and self.state.freshness and self._index_file != self._file:
             self._file = self._index_file
             self.service.run(self.read_status())  # it was removed or replaced
@@ -320,12 +315,11 @@ class SyncController(Presenter[Activity]):
         if event.event == "sync" or (event.event == "watching" and not self._synced_at_start):
             self.follows = True
 
-    async def _sync_for(self, trigger: SyncTrigger) -> SyncReport:
+    async def _sync_for(self, reason: str) -> SyncReport:
         """The sync of the follower: its report, or its error raised."""
-        hint = _names(trigger.paths, self.service.settings.workspace) if trigger.paths else ""
         while not self._idle.is_set():  # it would only be queued
             await self._idle.wait()
-        await self.sync_and_refresh(Job(hint), quietly=trigger.reason != "changes")
+        await self.sync_and_refresh(Job(), quietly=reason != "changes")
         if isinstance(self._outcome, api.SyncReport):
             return self._outcome
         raise self._outcome or Cancelled("The index is closed.")
@@ -333,12 +327,6 @@ class SyncController(Presenter[Activity]):
     async def sync_and_refresh(self, job: Job, *, quietly: bool = False) -> None:
         await self.sync(job, quietly=quietly)
         await self._refresh()
-
-
-def _names(paths: frozenset[str], workspace: Path) -> str:
-    first = Path(min(paths))
-    name = first.relative_to(workspace).as_posix() if first.is_relative_to(workspace) else first.name
-    return name if len(paths) < 2 else f"{name} and {len(paths) - 1} more"
 
 
 def _state(memory: Memory) -> tuple[Status, str]:

@@ -211,11 +211,6 @@ store migrate (store:migrate): copy the agent's index from its file to the serve
   --to {postgres,sqlite} !  where the copy goes
   --replace                 replace an index with files that the target already has
 
-store move (store:move): move the agent's index to another of the servers
-  $ store move --agent ops --to 2
-  It is copied and counted, then all hosts use the copy, then the old one is removed.
-  --to SERVER !  its number in store.servers, from 1, or host:port/database as `store status` prints it
-
 store remove (store:remove): remove the index of a retired agent from all servers, with the text of its
       notes
   $ store remove --agent ops

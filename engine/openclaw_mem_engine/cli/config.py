@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -17,7 +17,6 @@ from openclaw_mem_engine.cli.terminal import (
     dim,
     facts,
     hanging,
-    knob_text,
     one_line,
     out,
     say,
@@ -25,7 +24,7 @@ from openclaw_mem_engine.cli.terminal import (
     strong,
 )
 from openclaw_mem_engine.config.ignored import nearest
-from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, Origin
+from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN
 from openclaw_mem_engine.config.sources import is_there
 from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.model import Note
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.config.own_file import SettingsEdit
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.config.show import Row
-    from openclaw_mem_engine.ranking.knobs import KnobValue
 
 #: Columns of the key of a setting; longer ones move their value to the right.
 _KEY_WIDTH = 32
@@ -87,7 +85,7 @@ def _values(texts: Sequence[str]) -> dict[str, Any]:
     """``KEY=VALUE`` as keys and values. Raises UsageError for what is no setting or does not fit."""
     from openclaw_mem_engine.config.settings import SETTINGS
     from openclaw_mem_engine.ranking.knob_spec import parse_settings
-    from openclaw_mem_engine.ranking.knobs import Knobs
+    from openclaw_mem_engine.ranking.knobs import KNOBS
 
     if len(texts) == 2 and texts[0] in SETTINGS and "=" not in texts[0]:
         raise UsageError(f"{texts[0]} needs a value: write {texts[0]}={visible(texts[1])}.")
@@ -98,8 +96,8 @@ def _values(texts: Sequence[str]) -> dict[str, Any]:
     for key, text in parse_settings(texts, form).items():
         if (known := SETTINGS.get(key)) is None:
             raise _unknown(key, SETTINGS)
-        if (knob := key.removeprefix("query.")) != key:  # the ranking knows the range
-            found[key] = Knobs().set({knob: text}).to_dict()[knob]
+        if knob := KNOBS.get(key.partition("query.")[2]):  # it has words for 0
+            found[key] = knob.parse(text, key)
             continue
         try:
             found[key] = known.rule.check(_plain(text, known.rule.kind), key)
@@ -156,14 +154,13 @@ def _check(arguments: Namespace, edit: SettingsEdit) -> None:
     """Raise ConfigError when the settings could not be loaded after a change."""
     import tempfile
 
-    from openclaw_mem_engine.answer import configured_knobs
     from openclaw_mem_engine.config.sources import CONFIG_VARIABLE
 
     with tempfile.TemporaryDirectory(prefix="openclaw-mem-") as folder:
         file = Path(folder, "config.toml")
         file.write_text(edit.after or "", "utf-8", newline="")
         try:
-            configured_knobs(settings_of(arguments, {**os.environ, CONFIG_VARIABLE: str(file)}))
+            settings_of(arguments, {**os.environ, CONFIG_VARIABLE: str(file)})
         except ConfigError as error:
             why = str(error).replace(str(file), str(edit.path))
             raise ConfigError(f"Nothing was written, because then: {why}") from None
@@ -173,20 +170,13 @@ def show_settings(arguments: Namespace) -> int:
     """Every value, where it came from, and what is allowed; secrets only as ``set``."""
     if arguments.verbose and arguments.json:
         raise UsageError("--verbose is for the list as text: leave it out, JSON has it all.")
-    from openclaw_mem_engine.answer import configured_knobs
     from openclaw_mem_engine.cli.tui import wrong_keys
     from openclaw_mem_engine.config.show import describe, to_dict
 
     settings = settings_of(arguments)
     refused = (Note("keys", text, "warning") for text in wrong_keys(settings))
     settings = replace(settings, warnings=(*settings.warnings, *refused))
-    knobs = configured_knobs(settings).to_dict()
-    data = to_dict(settings)
-    rows = [_with_knob(settings, row, knobs) for row in describe(settings)]
-    for row in rows:
-        if (name := row.key.removeprefix("query.")) in knobs:
-            origin = {"kind": row.origin.kind, "where": row.origin.where}
-            data["settings"][row.key] |= {"value": knobs[name], "allowed": row.allowed, "origin": origin}
+    data, rows = to_dict(settings), describe(settings)
     if arguments.values:
         rows = _named(rows, arguments.values)
         data["settings"] = {row.key: data["settings"][row.key] for row in rows}
@@ -223,35 +213,3 @@ def _files(settings: Settings) -> Iterator[str]:
         *(("not used" if key.known else "not known", key.text) for key in openclaw.ignored),
     ]
     yield from facts(files)
-
-
-def _with_knob(settings: Settings, row: Row, knobs: Mapping[str, KnobValue]) -> Row:
-    """A row of the ranking with the value in effect, the profile's own included, its origin and its range."""
-    name = row.key.removeprefix("query.")
-    if name == row.key:
-        return row
-    origin = row.origin
-    if name == "profile" and knobs[name] != settings.query.profile:
-        origin = Origin("default", "memory.backend is qmd")
-    elif name != "profile" and origin.kind in ("default", "openclaw"):
-        from openclaw_mem_engine.ranking.profiles import profile
-
-        own = profile(str(knobs["profile"])).to_dict()[name] == knobs[name]
-        if origin.kind == "default" or settings.query.overrides.get(name) != knobs[name]:
-            # The profile of the backend in use; what the configuration says may be for the builtin index.
-            where = f"profile {knobs['profile']}" + ("" if own else ", memory.qmd.limits")
-            origin = Origin("default", where)
-        given, weights = settings.query.overrides, {"vector_weight", "text_weight"}
-        if not own and given.keys() & weights == weights - {name}:  # the complement of the one that is set
-            (other,) = weights - {name}
-            origin = Origin("default", f"from query.{other}")
-    if isinstance(value := knobs[name], bool):  # in the words of the file, not of --set
-        return row._replace(value_text="true" if value else "false", allowed="true or false", origin=origin)
-    return row._replace(value_text=knob_text(name, value), allowed=_allowed(name), origin=origin)
-
-
-def _allowed(knob: str) -> str:
-    from openclaw_mem_engine.ranking.knobs import KNOBS
-    from openclaw_mem_engine.ranking.profiles import SELECTABLE
-
-    return KNOBS[knob].allowed if knob in KNOBS else ", ".join(SELECTABLE)

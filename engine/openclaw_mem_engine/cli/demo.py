@@ -161,9 +161,10 @@ def _with_backend(settings: Settings, backend: str) -> Settings:
 def _both_runs(memory: Memory, lesson: SuggestedQuery, token: threading.Event) -> list[_Run]:
     """The run that shows the lesson, and the one to compare it with."""
     from openclaw_mem_engine.ranking.knobs import parse_settings
+    from openclaw_mem_engine.ranking.profiles import changed
 
     return [
-        (settings, memory.search(lesson.query, memory.knobs.set(parse_settings(list(settings))), token))
+        (settings, memory.search(lesson.query, changed(memory.knobs, parse_settings(list(settings))), token))
         for settings in (lesson.settings, lesson.against)
     ]
 

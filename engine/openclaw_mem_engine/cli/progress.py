@@ -11,17 +11,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Self, TextIO
 
-from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
 from openclaw_mem_engine.cli.terminal import is_terminal, one_line, say
 from openclaw_mem_engine.cli.text_format import duration
 from openclaw_mem_engine.model import WAITING
-from openclaw_mem_engine.providers.base import stop_if_cancelled
-from openclaw_mem_engine.stores.query import ADDING
 
 if TYPE_CHECKING:
     from rich.live import Live
 
-    from openclaw_mem_engine.memory import Memory
 
 #: Work that takes less shows no line, and a line is drawn anew after so long; seconds.
 _FIRST_S, _PAUSE_S = 0.3, 0.1
@@ -81,21 +77,9 @@ class ProgressLine:
         if label.startswith(WAITING):
             self._began = now  # this time does not count for our rate
             return one_line(label)
-        if label.startswith(ADDING):
-            return f"{_bar(done, total)}  {label}: {done:,} of {total:,} chunks"
         if _TEXTS in label:
             return "  ".join([_bar(done, total), one_line(label)])
         return progress_text(done, total, label, now - self._began, self.unit)
-
-    def watch(self, memory: Memory, cancel: CancelToken) -> None:
-        """Show what searches add to the index until this ends; ``cancel`` stops that."""
-
-        def adding(done: int, total: int, label: str) -> None:
-            stop_if_cancelled(cancel, SEARCH_STOPPED)
-            if label:
-                self(done, total, label)
-
-        memory.watch_adding(adding)
 
 
 class ByteProgress(ProgressLine):

@@ -82,9 +82,9 @@ def run(arguments: Namespace) -> int:
 
 
 def _knobs(memory: Memory, arguments: Namespace, kind: str) -> Knobs:
+    from openclaw_mem_engine.config.knobs import process_knobs
     from openclaw_mem_engine.ranking.knobs import parse_settings
-    from openclaw_mem_engine.ranking.profiles import selected
-    from openclaw_mem_engine.retrieval.knobs import process_knobs
+    from openclaw_mem_engine.ranking.profiles import changed, selected
 
     base = memory.knobs
     if arguments.profile is not None:
@@ -98,7 +98,7 @@ def _knobs(memory: Memory, arguments: Namespace, kind: str) -> Knobs:
         changes["min_score"] = arguments.min_score
     if arguments.no_rerank:
         changes["rerank"] = "off"
-    return base.set({**changes, **parse_settings(arguments.set)})
+    return changed(base, {**changes, **parse_settings(arguments.set)})
 
 
 def _row(

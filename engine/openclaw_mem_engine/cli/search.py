@@ -62,15 +62,11 @@ def run(arguments: Namespace) -> int:
             from openclaw_mem_engine.cli.planning import announce_reranking
 
             announce_reranking(memory, knobs)
-        from openclaw_mem_engine.cli.progress import ProgressLine
-
         # An explanation shows every vector space, also those that are not counted and take a request, and
         # ranks for which all vectors are read.
-        with ProgressLine() as progress:
-            progress.watch(memory, token)
-            found = memory.search(
-                query, knobs, token, compare=arguments.explain, session_key=arguments.session_key
-            )
+        found = memory.search(
+            query, knobs, token, compare=arguments.explain, session_key=arguments.session_key
+        )
     answer = dataclasses.replace(found, sync_seconds=took)
     if failure is not None:
         answer = outdated(answer, failure)
@@ -101,14 +97,14 @@ def format_of(arguments: Namespace) -> str:
 def knobs_of(memory: Memory, arguments: Namespace) -> Knobs:
     """The configured ranking with the options over it. A profile gives the defaults only: the
     configuration's own values stay, as with ``query.profile``. Raises UsageError."""
+    from openclaw_mem_engine.config.knobs import own_knobs
     from openclaw_mem_engine.ranking.knobs import KNOBS, parse_settings
-    from openclaw_mem_engine.ranking.profiles import selected
 
     changes: dict[str, object] = {**parse_settings(arguments.set)}
     profile = changes.pop("profile", arguments.profile)
     base = memory.knobs
     if profile is not None:
-        base = selected(str(profile)).set(memory.settings.query.overrides)
+        base = own_knobs(memory.settings, str(profile))
     for name in ("max_results", "min_score"):
         if (value := getattr(arguments, name)) is not None:
             changes[name] = KNOBS[name].parse(value, f"--{name.replace('_', '-')}")

@@ -17,8 +17,7 @@ from openclaw_mem_engine.sanitize import counted
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.stores.postgres.moving import Held
-    from openclaw_mem_engine.sync.transfer import Copied
+    from openclaw_mem_engine.stores.postgres.removing import Held
 
 #: The variable of ``store.kind``.
 _KIND = "OPENCLAW_MEM_STORE"
@@ -131,32 +130,10 @@ def migrate(arguments: Namespace) -> int:
         then = f"The copy is in use: store.kind is {in_use}."
     else:
         then = f"Not in use yet, store.kind is {in_use}: set it, or {_KIND}, to {arguments.to}."
-    _show_copied(done, f"{one_line(done.source)} is as it was.", then, as_json=arguments.json)
-    return 0
-
-
-def move(arguments: Namespace) -> int:
-    """Move the index of the agent to another server."""
-    from openclaw_mem_engine.config.store import server_name
-    from openclaw_mem_engine.sync.transfer import move as moved_to
-
-    settings = _on_servers(arguments)
-    assert settings.store.location is not None
-    names = {server_name(server): server for server in settings.store.servers}
-    chosen = {str(number): name for number, name in enumerate(names, 1)}.get(arguments.to, arguments.to)
-    if chosen not in names:
-        raise UsageError(
-            f"--to {one_line(arguments.to)} is none of store.servers: name one by its number, 1 to "
-            f"{len(names)}, or as {', '.join(names)}."
-        )
-    with stoppable() as token, ProgressLine() as progress:
-        done = moved_to(settings, names[chosen], progress=progress, cancel=token)
-    rest = [f"All hosts use it there; the copy at {one_line(done.source)} was removed."]
-    if chosen != (home := server_name(settings.store.location.server)):
-        rest.append(
-            f"store.shards gives the shard to {home}, which points there: keep both in store.servers."
-        )
-    _show_copied(done, *rest, as_json=arguments.json)
+    sizes = _counts(done.files, done.chunks, done.embeddings)
+    lines = [f"Copied {sizes} to {one_line(done.target)}."]
+    lines += indented([f"{one_line(done.source)} is as it was.", then])
+    show(done._asdict(), lines, as_json=arguments.json)
     return 0
 
 
@@ -201,13 +178,5 @@ def _counts(files: int, chunks: int, embeddings: int, words: str = "") -> str:
 
 
 def _sizes(held: Held) -> str:
-    if not held.bytes:
-        return f"{one_line(held.server)}: only its name"
     sizes = _counts(held.files, held.chunks, held.embeddings, f"{counted(held.words, 'row')} of words")
     return f"{one_line(held.server)}: {sizes}: {byte_size(held.bytes)}"
-
-
-def _show_copied(done: Copied, *rest: str, as_json: bool) -> None:
-    sizes = _counts(done.files, done.chunks, done.embeddings)
-    lines = [f"Copied {sizes} to {one_line(done.target)}.", *indented(rest)]
-    show(done._asdict(), lines, as_json=as_json)

@@ -18,7 +18,7 @@ from openclaw_mem_engine.sync.report import first_few
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.model import Progress
-    from openclaw_mem_engine.sync.follow import FollowEvent, SyncTrigger
+    from openclaw_mem_engine.sync.follow import FollowEvent, Reason
     from openclaw_mem_engine.sync.report import SyncReport
 
 #: How many paths a JSON line names of each kind; the counts are always exact.
@@ -35,8 +35,8 @@ def run(arguments: Namespace) -> int:
 
     with open_memory(settings) as memory, stoppable(terminated=True) as stop:
 
-        def sync(trigger: SyncTrigger, progress: Progress) -> SyncReport:
-            if trigger.reason == "start":
+        def sync(reason: Reason, progress: Progress) -> SyncReport:
+            if reason == "start":
                 announce(memory, stop)
             with ProgressLine() as line:
 

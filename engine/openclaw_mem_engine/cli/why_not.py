@@ -32,7 +32,6 @@ _NAME_WIDTH = 12
 
 def run(arguments: Namespace) -> int:
     """Bring the index up to date as a search does, walk, print."""
-    from openclaw_mem_engine.cli.progress import ProgressLine
     from openclaw_mem_engine.workspace.opening import NoteRefused
     from openclaw_mem_engine.workspace.reading import parse_location
     from openclaw_mem_engine.workspace.rules import NOTE_SUFFIX
@@ -43,8 +42,7 @@ def run(arguments: Namespace) -> int:
         knobs = knobs_of(memory, arguments)
         configured = knobs == memory.knobs
         try:
-            with up_to_date(memory, arguments, token), ProgressLine() as progress:
-                progress.watch(memory, token)
+            with up_to_date(memory, arguments, token):
                 asked = query, where.path, where.start_line, knobs, token, arguments.session_key
                 answer = memory.why_not(*asked, where.end_line)
         except NoteRefused as refusal:

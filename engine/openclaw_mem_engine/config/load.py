@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from openclaw_mem_engine.config.connection import ProviderResolver, checked_url
 from openclaw_mem_engine.config.groups import (
@@ -26,7 +26,7 @@ from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS
 from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, absolute, merged
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
 from openclaw_mem_engine.config.qmd import QmdSettings
-from openclaw_mem_engine.config.read_groups import qmd_settings
+from openclaw_mem_engine.config.read_groups import qmd_settings, store_settings
 from openclaw_mem_engine.config.rules import is_uri
 from openclaw_mem_engine.config.secret import shown
 from openclaw_mem_engine.config.settings import (
@@ -49,8 +49,9 @@ from openclaw_mem_engine.config.sources import (
     own_layer,
     user_folders,
 )
-from openclaw_mem_engine.config.store import store_settings, workspace_key
+from openclaw_mem_engine.config.store import workspace_key
 from openclaw_mem_engine.errors import ConfigError, UsageError
+from openclaw_mem_engine.ranking.knob_spec import KnobValue
 
 DEFAULT_AGENT = "main"
 #: The user's editor when no setting names one; shared with other programs, so last.
@@ -283,13 +284,13 @@ def _chunking(chosen: Chosen) -> ChunkingSettings:
 
 
 def _query(chosen: Chosen) -> QuerySettings:
-    profile = chosen.value("query.profile")
-    overrides = {name: chosen.value(f"query.{name}") for name in KNOB_SETTINGS}
-    for name, value in overrides.items():
-        if value is None:
-            chosen.origins[f"query.{name}"] = Origin("default", f"profile {profile}")
-    given = {name: value for name, value in overrides.items() if value is not None}
-    return QuerySettings(profile, MappingProxyType(given))
+    given: dict[str, KnobValue] = {}
+    for name, known in KNOB_SETTINGS.items():
+        if (value := chosen.value(f"query.{name}")) is not None:
+            # OpenClaw accepts values that the ranking does not.
+            where = chosen.origins[f"query.{name}"].where
+            given[name] = cast(KnobValue, known.rule.check(value, where))
+    return QuerySettings(chosen.value("query.profile"), MappingProxyType(given))
 
 
 def _model(chosen: Chosen, kind: type[_Group], prefix: str) -> _Group:

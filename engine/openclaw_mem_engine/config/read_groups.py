@@ -1,11 +1,14 @@
 """Reading what OpenClaw's file says of QMD (``memory.qmd``) and of conversations (compaction, sandbox,
-bootstrap files, snapshots), and the values of the QMD backend out of all layers."""
+bootstrap files, snapshots), and the values of the QMD backend and of the store out of all layers."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 from openclaw_mem_engine.config.groups import OPENCLAW_KEYS
@@ -22,6 +25,14 @@ from openclaw_mem_engine.config.qmd import (
 from openclaw_mem_engine.config.rules import Rule
 from openclaw_mem_engine.config.secret import printable, shown
 from openclaw_mem_engine.config.settings import SETTINGS
+from openclaw_mem_engine.config.store import (
+    SHARDS,
+    StoreLocation,
+    StoreSettings,
+    check_address,
+    shard_of,
+    workspace_key,
+)
 from openclaw_mem_engine.errors import ConfigError
 
 _AGENT_KEYS = "agents.*."
@@ -29,6 +40,8 @@ _AGENT_KEYS = "agents.*."
 _WHOLE = "compaction"
 _ACTION = Rule("text", choices=("allow", "deny"))
 _TEXT = Rule("text")
+#: A name of an agent on servers.
+_NAME = r"[^\s\x00-\x1f][^\x00-\x1f]{0,199}"
 _MATCH = ("channel", "chatType", "keyPrefix", "rawKeyPrefix")
 #: Keys of OpenClaw's for which there is nothing here: another program between it and QMD, and the folder of
 #: exported conversations, which are kept in our data folder.
@@ -180,3 +193,77 @@ def _unread(node: object, path: str) -> Iterator[str]:
     """The keys of a section for which there is nothing here."""
     read = {key.removeprefix(_AGENT_KEYS) for key in OPENCLAW_KEYS}
     return (printable(f"{path}.{key}") for key in leaves(_WHOLE, node) if node and key not in read)
+
+
+def store_settings(
+    chosen: Chosen, agent_id: str, workspace: Path, configured: Callable[[], Path]
+) -> StoreSettings:
+    """``configured`` gives the workspace of the agent without --workspace. Raises ConfigError for what does
+    not fit together."""
+    found = chosen.group(StoreSettings, "store")
+    if found.kind == "sqlite":
+        return found
+    where = chosen.origins["store.servers"].where
+    if not found.servers:
+        raise ConfigError(
+            "An index in PostgreSQL needs store.servers, which names no server: set it, or "
+            "OPENCLAW_MEM_STORE_SERVERS, to postgresql://user:password@host/database."
+        )
+    for number, server in enumerate(found.servers, 1):
+        if server.available:
+            check_address(server, f"{where}: server {number}")
+    # Two hosts that used one name without knowing would undo each other's index.
+    template = chosen.text("store.agent") or ""
+    name = template.replace("{agent}", agent_id).replace("{workspace}", workspace_key(workspace))
+    if not re.fullmatch(_NAME, name):
+        raise ConfigError(
+            "An index in PostgreSQL needs store.agent, which does not name the agent there: set it, or "
+            "OPENCLAW_MEM_STORE_AGENT, to a name of up to 200 characters that no other agent has, such as "
+            f"`team-a/{{agent}}` (it is {shown(name) if name else 'not set'})."
+        )
+    if "{workspace}" not in template and _is_another(workspace, own := configured()):
+        raise ConfigError(
+            f"{workspace} is not the workspace of the agent {agent_id}, {own}, whose index on the server, "
+            f"{name}, it would replace: let store.agent contain {{workspace}}, as in "
+            "`{{agent}}/{{workspace}}`, or give OPENCLAW_MEM_STORE_AGENT another name for it."
+        )
+    shard = shard_of(name)
+    servers = _server_numbers(found.shards, len(found.servers), chosen.origins["store.shards"].where)
+    location = StoreLocation(found.servers[servers[shard]], name, shard, found.servers)
+    return replace(found, agent=name, location=location, per_agent="{agent}" in template)
+
+
+def _is_another(workspace: Path, own: Path) -> bool:
+    """Whether the agent has a workspace of its own, and this is another."""
+    is_there = os.path.isdir(own)  # noqa: PTH112 (Path raises where it may not look)
+    return is_there and workspace_key(own) != workspace_key(workspace)
+
+
+def _server_numbers(shards: Sequence[str], servers: int, where: str) -> list[int]:
+    """The number of the server of each shard, from 0. Raises ConfigError unless each has exactly one."""
+    if not shards and servers == 1:
+        return [0] * SHARDS
+    if len(shards) != servers:
+        raise ConfigError(
+            f"{where}: {len(shards)} entries of store.shards for {servers} servers: name the shards of each, "
+            'as ["0-239", "240-479"].'
+        )
+    found: list[int | None] = [None] * SHARDS
+    for number, text in enumerate(shards):
+        for part in text.split(",") if text.strip() else ():  # one that is new may have none yet
+            match = re.fullmatch(r"\s*(\d{1,3})(?:-(\d{1,3}))?\s*", part)
+            first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, SHARDS)
+            if not first <= last < SHARDS:
+                raise ConfigError(
+                    f"{where}: {shown(part)} is no range of shards; allowed: 0 to {SHARDS - 1}."
+                )
+            for shard in range(first, last + 1):
+                if found[shard] is not None:
+                    raise ConfigError(f"{where}: shard {shard} has two servers; name it once.")
+                found[shard] = number
+    numbers = [number for number in found if number is not None]
+    if len(numbers) != SHARDS:
+        raise ConfigError(
+            f"{where}: shard {found.index(None)} has no server; name all from 0 to {SHARDS - 1}."
+        )
+    return numbers

@@ -30,6 +30,8 @@ from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.store import StoreSettings
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import Note, Source
+from openclaw_mem_engine.ranking.knob_spec import KnobValue
+from openclaw_mem_engine.ranking.profiles import SELECTABLE
 
 UsedName = Literal["static", "openai", "gemini", "voyage", "mistral", "ollama", "local", "none"]
 ProviderName = Literal["auto"] | UsedName
@@ -217,12 +219,16 @@ class SyncSettings:
 
 @dataclass(frozen=True, slots=True)
 class QuerySettings:
-    """A ranking profile and the knobs that configuration changes on top of it, checked by name and type."""
+    """A ranking profile and the knobs that configuration changes on top of it."""
 
     profile: str = setting(
-        _TEXT, "the ranking profile", "documented", variable="OPENCLAW_MEM_PROFILE", flag="--profile"
+        Rule("text", choices=SELECTABLE),
+        "the ranking profile",
+        "documented",
+        variable="OPENCLAW_MEM_PROFILE",
+        flag="--profile",
     )
-    overrides: Mapping[str, object] = field(default_factory=_nothing)
+    overrides: Mapping[str, KnobValue] = field(default_factory=_nothing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS, openclaw_key, openclaw_value
+from openclaw_mem_engine.config.knobs import configured_knobs, knob_origins
 from openclaw_mem_engine.config.secret import Secret, printable, without_credentials
 from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, SETTINGS, Origin, Settings
+from openclaw_mem_engine.ranking.knobs import KNOBS
 
 
 class Row(NamedTuple):
@@ -25,7 +27,7 @@ class Row(NamedTuple):
 def describe(settings: Settings) -> list[Row]:
     """Every key that can be configured, in the order of the reference. A secret reads ``set``."""
     return [
-        Row(key, _text(value), Origin(origin.kind, printable(origin.where)), allowed)
+        Row(key, _zero(key, value) or _text(value), Origin(origin.kind, printable(origin.where)), allowed)
         for key, value, origin, allowed in _rows(settings)
     ]
 
@@ -49,8 +51,7 @@ def reference() -> str:
 
 
 def to_dict(settings: Settings) -> dict[str, Any]:
-    """The same for ``--json``: plain values, no secrets. ``null`` stands for a value that is not set, and for
-    a knob that the profile decides."""
+    """The same for ``--json``: plain values, no secrets. ``null`` stands for a value that is not set."""
     facts = settings.openclaw
     return {
         "version": 1,  # raised by a change that breaks readers
@@ -106,14 +107,16 @@ def fragment(overrides: Mapping[str, object]) -> str:
 
 def _rows(settings: Settings) -> Iterator[tuple[str, Any, Origin, str]]:
     """Key, value, origin and range of every setting; the values as plain data, nothing secret among them."""
+    ranking = configured_knobs(settings)
+    knobs = {f"query.{name}": value for name, value in ranking.to_dict().items()}
+    origins = {**settings.origins, **knob_origins(settings, ranking)}
     for key, known in SETTINGS.items():
-        if key.startswith("query.") and key != "query.profile":
-            value = settings.query.overrides.get(key.removeprefix("query."))
-        else:
+        value: Any = knobs.get(key)
+        if value is None:
             found = attrgetter("provider.provider" if key == "provider.name" else key)(settings)
             is_map = known.rule.kind == "map"
             value = _plain(tuple(f"{name} = {text}" for name, text in found.items()) if is_map else found)
-        yield key, value, settings.origins.get(key, DEFAULT_ORIGIN), known.rule.allowed
+        yield key, value, origins.get(key, DEFAULT_ORIGIN), known.rule.allowed
 
 
 def _plain(value: object) -> Any:
@@ -129,6 +132,12 @@ def _plain(value: object) -> Any:
     if isinstance(value, (str, bool, int, float, type(None))):
         return without_credentials(value) if isinstance(value, str) else value
     return str(value)  # what is made of several values: a collection, a scope
+
+
+def _zero(key: str, value: Any) -> str:
+    """The other name of a 0 of a knob; empty for all else."""
+    knob = KNOBS.get(key.partition("query.")[2])
+    return knob.meaning(value) if knob else ""
 
 
 def _text(value: object) -> str:

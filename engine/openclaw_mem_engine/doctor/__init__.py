@@ -47,7 +47,7 @@ from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
 from openclaw_mem_engine.stores.sqlite.snapshot import check_version
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.fingerprint import fingerprint_of, needs_rebuild
-from openclaw_mem_engine.sync.lock import Killed, SyncLock
+from openclaw_mem_engine.sync.lock import SyncLock
 
 #: How long a repair waits for a sync that is at work, seconds.
 LOCK_WAIT_S = 10.0
@@ -102,12 +102,10 @@ def fix(
     settings: Settings,
     report: DoctorReport,
     cancel: CancelToken | None = None,
-    *,
-    killed: Killed = lambda *_: None,
 ) -> list[str]:
     """Repair what ``examine`` found and can be repaired; what was done, in words. Notes are not touched, and
     nothing is embedded. A damaged index is set aside, and replaced by one with its embeddings, which the next
-    sync fills; one that a newer program wrote is not written to. ``killed``: see ``SyncLock``. Raises
+    sync fills; one that a newer program wrote is not written to. Raises
     SyncBusy when another process keeps the index, IndexUnavailable when it cannot be written, Cancelled while
     it waits for the lock: nothing but permissions is repaired then."""
     codes = {finding.code for finding in report.fixable}
@@ -118,7 +116,7 @@ def fix(
     done = locations.narrow_permissions(settings) if "permissions" in codes else []
     if codes == {"permissions"}:
         return done
-    with SyncLock(settings.index_path, "repairing", killed=killed).holding(LOCK_WAIT_S, cancel):
+    with SyncLock(settings.index_path, "repairing").holding(LOCK_WAIT_S, cancel):
         done += locations.repair_locations(settings, codes)
         if codes & _REPLACED:
             damaged, saved = replace_damaged(settings.index_path)
@@ -139,7 +137,7 @@ def repair(
     """``fix``, then ``examine`` as ``report`` was made; both go into the event log. What was done, in words,
     and the new report: None when that examination was stopped. Raises what ``fix`` raises."""
     started = time.perf_counter()
-    done = fix(settings, report, cancel, killed=journal.killed)
+    done = fix(settings, report, cancel)
     repaired = time.perf_counter()
     journal.repaired(done, repaired - started)
     try:

@@ -15,11 +15,11 @@ from typing import Any, Protocol
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.chunking.line_chunker import UNITS_PER_TOKEN
 from openclaw_mem_engine.commands import FIX, INDEX, REBUILD, VERIFY
+from openclaw_mem_engine.config.knobs import own_knobs
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import WHOLE, MemoryFile, Progress, Space, utf16_length
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.ranking.unshown import (
     Passage,
     Unshown,
@@ -219,7 +219,7 @@ def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:
 
 def check_snippets(settings: Settings, snap: Examined, out: Outcome) -> dict[str, Unshown]:
     """The agent can be shown every line. Returns, by file, how much it cannot."""
-    knobs = profile(settings.query.profile).set(settings.query.overrides)
+    knobs = own_knobs(settings)
     files = unshown_by_file(snap.passages(), knobs)
     kept = snap.counts_kept(form_of(knobs))
     if wrong := [path for path, *counts in kept if path in files and (*counts,) != astuple(files[path])]:

@@ -17,6 +17,7 @@ from openclaw_mem_engine.notes.editor import NoteEditor
 from openclaw_mem_engine.providers.factory import RECORDS_FILE
 from openclaw_mem_engine.providers.records import SCHEMA as RECORDS
 from openclaw_mem_engine.sanitize import counted, counted_are
+from openclaw_mem_engine.state import described
 from openclaw_mem_engine.state.curation import CURATION_FILE
 from openclaw_mem_engine.state.database import Schema, Trouble, TroubleKind, rows_of
 from openclaw_mem_engine.state.events import EVENTS_FILE
@@ -75,9 +76,7 @@ def check_writing(settings: Settings, out: Outcome) -> None:
     taken."""
     for path, error in filter(None, map(files.blocked, _folders(settings))):
         out.detail = "the data folder cannot be entered"
-        permitted = isinstance(error, PermissionError)
-        repair = files.opening([path], _folders(settings)) if permitted else files.ELSEWHERE
-        out.add("no-access", "error", files.unreachable(path, error), repair=repair)
+        out.add("no-access", "error", files.unreachable(path, error), [described(path)])
         return
     _check_access(settings, out)
     _check_room(settings, out)
@@ -100,14 +99,11 @@ def _check_access(settings: Settings, out: Outcome) -> None:
     if closed:
         number = counted(len(closed), "file or folder", "files or folders")
         out.detail = f"{number} cannot be written"
-        repair = files.opening(closed, _folders(settings))
-        text = f"This user cannot write {number} of openclaw-mem. No sync can run."
-        out.add("not-writable", "error", text, map(_described, closed), repair)
-
-
-def _described(path: Path) -> str:
-    status = path.stat()
-    return f"{path} ({stat.filemode(status.st_mode)}, owner {status.st_uid})"
+        text = (
+            f"This user cannot write {number} of openclaw-mem. No sync can run. Check the permissions, or "
+            "set OPENCLAW_MEM_HOME to a folder of yours."
+        )
+        out.add("not-writable", "error", text, map(described, closed))
 
 
 def _check_room(settings: Settings, out: Outcome) -> None:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from openclaw_mem_engine.chunking.line_chunker import UNITS_PER_TOKEN
+from openclaw_mem_engine.config.knobs import own_knobs
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import MemoryFile, Source, as_json, utf8, utf16_length
 from openclaw_mem_engine.providers.base import Embedder
-from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.ranking.unshown import Unshown, cause, hidden_lines, overlap, unshown_of
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
 from openclaw_mem_engine.sync.changes import awaits_more, is_on_disk, listed
@@ -109,7 +109,7 @@ def anatomy(settings: Settings, store: IndexStore, primary: Embedder | None, pat
 
     def shown(source: Source, state: AnatomyState, cut: _Cut, why: str = "") -> Anatomy:
         pieces, chunking = _pieces(store, cut, stored), settings.chunking
-        knobs = profile(settings.query.profile).set(settings.query.overrides)
+        knobs = own_knobs(settings)
         found = hidden_lines(pieces, knobs)
         hidden = frozenset(pieces[at].first + line for at, line in found if not pieces[at].partial)
         sizes = len(stored), chunking.tokens, chunking.overlap

@@ -12,6 +12,7 @@ from openclaw_mem_engine.chunking.break_chunker import OVERLAP_TOKENS, TOKENS
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Prompted, utf8
+from openclaw_mem_engine.ranking.query_words import STOP_WORDS
 from openclaw_mem_engine.sanitize import WHITE
 
 #: How a line is searched: "lex" by full text, "vec" and "hyde" (an invented passage) by vectors.
@@ -24,15 +25,6 @@ STRONG_GAP: Final = 0.15
 
 #: Lines of an expansion that are searched at most: each costs a search of the index.
 MOST_LINES: Final = 6
-
-#: Words that say nothing of what is looked for.
-STOP_WORDS = frozenset(
-    "am an as at be by do he if in is it me my no of on or so to up us we all and any are but can did for "
-    "get has had her him his how its let may not our out the too was who why you also been could does "
-    "find from have into just many more much must need shall should show some tell than that them then "
-    "there these they this those want were what when will with would your about look looking notes please "
-    "search where which while whom whose".split()
-)
 
 _PREFIX = re.compile(r"(lex|vec|hyde|intent|expand):(.*)", re.IGNORECASE)
 _NEGATION = re.compile(rf'(?:^|[{WHITE}])-[\w"]')

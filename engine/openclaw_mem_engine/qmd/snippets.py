@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from openclaw_mem_engine.chunking.break_chunker import TOKENS, UNITS, Piece, cut
 from openclaw_mem_engine.model import text_hash
-from openclaw_mem_engine.qmd.queries import STOP_WORDS
+from openclaw_mem_engine.ranking.query_words import best_line, intent_terms, most_words
 
 #: Characters of a snippet in JSON, and in other formats.
 JSON_CHARS: Final = 300
 TEXT_CHARS: Final = 500
-#: What a word of the intent counts, compared with 1 for a word of the query.
+#: What a word of the intent counts in a piece, compared with 1 for a word of the query.
 INTENT_IN_PIECE: Final = 0.5
-INTENT_IN_LINE: Final = 0.3
 
 #: Characters around a chunk that a snippet may also come from.
 _AROUND = 100
-_EDGES = re.compile(r"^[\W_]+|[\W_]+$")
 _SHORTEST_WORD = 3
 #: Where texts are cut, by their hash: begin and end of each piece. The same notes answer many queries.
 _CUTS: dict[str, list[tuple[int, int]]] = {}
@@ -37,22 +34,10 @@ class Snippet(NamedTuple):
     lines: int
 
 
-def intent_terms(intent: str) -> list[str]:
-    """The words of an intent that say something, in lower case."""
-    words = (_EDGES.sub("", word) for word in intent.lower().split())
-    return [word for word in words if len(word) > 1 and word not in STOP_WORDS]
-
-
-def best_line(lines: Sequence[str], query: str, intent: str = "") -> tuple[int, float]:
-    """Index and score of the line that contains most words of ``query``; the first of equals, (0, 0.0) when
-    no line contains any. Words are compared as written, with quotes and minus, but in lower case."""
-    return _best(lines, query.lower().split(), intent_terms(intent), INTENT_IN_LINE)
-
-
 def best_piece(pieces: Sequence[Piece], query: str, intent: str = "") -> int:
     """Index of the piece to rerank a document by: that with most words of ``query`` of 3 letters or more."""
     words = [word for word in query.lower().split() if len(word) >= _SHORTEST_WORD]
-    return _best([piece.text for piece in pieces], words, intent_terms(intent), INTENT_IN_PIECE)[0]
+    return most_words([piece.text for piece in pieces], words, intent_terms(intent), INTENT_IN_PIECE)[0]
 
 
 def best_passage(text: str, query: str, intent: str = "") -> Piece:
@@ -66,18 +51,6 @@ def best_passage(text: str, query: str, intent: str = "") -> Piece:
         spans = _CUTS[key] = [(piece.pos, piece.pos + len(piece.text)) for piece in cut(text)]
     pieces = [Piece(start, text[start:end]) for start, end in spans]
     return pieces[best_piece(pieces, query, intent)]
-
-
-def _best(
-    texts: Sequence[str], words: Sequence[str], more: Sequence[str], weight: float
-) -> tuple[int, float]:
-    best, highest = 0, 0.0
-    for index, text in enumerate(texts):
-        low = text.lower()
-        score = sum(word in low for word in words) + weight * sum(word in low for word in more)
-        if score > highest:
-            best, highest = index, score
-    return best, highest
 
 
 def snippet(

@@ -265,21 +265,15 @@ class Knobs:
     def set(self, settings: Mapping[str, Any]) -> Knobs:
         """A copy with these knobs changed. Text values are parsed (``on``/``off`` for switches).
 
-        ``profile`` is applied first: it resets every knob, then the rest is laid over it. When only one of
-        the two weights is given, the other becomes its complement. Raises UsageError naming knob,
-        value and allowed range."""
+        When only one of the two weights is given, the other becomes its complement. Raises UsageError naming
+        knob, value and allowed range."""
         settings = {name.replace("-", "_"): value for name, value in settings.items()}
-        base = self
-        if "profile" in settings:
-            from openclaw_mem_engine.ranking.profiles import selected
-
-            base = selected(str(settings.pop("profile")))
         changes: dict[str, Any] = {name: spec(name).parse(value) for name, value in settings.items()}
         if "vector_weight" in changes and "text_weight" not in changes:
             changes["text_weight"] = round(1.0 - float(changes["vector_weight"]), 10)
         elif "text_weight" in changes and "vector_weight" not in changes:
             changes["vector_weight"] = round(1.0 - float(changes["text_weight"]), 10)
-        return Knobs(**{**base.to_dict(), **changes})
+        return Knobs(**{**self.to_dict(), **changes})
 
     def to_dict(self) -> dict[str, KnobValue]:
         return dict(zip(_NAMES, _values(self), strict=True))

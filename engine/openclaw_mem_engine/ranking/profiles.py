@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import UsageError, did_you_mean
@@ -125,6 +126,14 @@ def selected(name: str) -> Knobs:
         what = f"Profile {found.profile} is only for answers of the external program qmd, which have it"
         raise UsageError(f"{what} automatically. Known: {', '.join(SELECTABLE)}.")
     return found
+
+
+def changed(knobs: Knobs, settings: Mapping[str, Any]) -> Knobs:
+    """``knobs`` with these set; a ``profile`` among them comes first and resets every knob. Raises
+    UsageError."""
+    rest = dict(settings)
+    name = rest.pop("profile", None)
+    return (knobs if name is None else selected(str(name))).set(rest)
 
 
 def reference() -> str:

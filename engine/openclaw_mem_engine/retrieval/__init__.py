@@ -277,7 +277,7 @@ class Limited:
 BACKENDS = {
     "builtin": "openclaw_mem_engine.retrieval.builtin",
     "qmd": "openclaw_mem_engine.retrieval.qmd",
-    "qmd-process": "openclaw_mem_engine.retrieval.qmd_process",
+    "qmd-process": "openclaw_mem_engine.retrieval.fallback",
 }
 
 

@@ -103,7 +103,7 @@ class BuiltinBackend:
         self.last: tuple[tuple[object, ...], FoundLists] | None = None
         self._searching = RunningCalls()
         self.journal = journal or Journal(settings, clock, kept=False)
-        self._keywords = partial(provided_query, store, embedders, self.journal)
+        self._keywords = partial(provided_query, store, embedders)
         self._coordinator = SyncCoordinator(
             settings, store, embedders, self.journal, clock, self.tracker.syncing
         )
@@ -135,8 +135,7 @@ class BuiltinBackend:
         self, most: int, cancel: CancelToken | None = None, *, wait_s: float = PRUNE_WAIT_S
     ) -> int:
         # Not beside a sync, whose new vectors belong to no passage yet.
-        lock = SyncLock(self.store.path, "pruning the cache", killed=self.journal.killed)
-        with lock.holding(wait_s, cancel):
+        with SyncLock(self.store.path, "pruning the cache").holding(wait_s, cancel):
             self.tracker.follow()
             return self.store.prune_cache(most)
 

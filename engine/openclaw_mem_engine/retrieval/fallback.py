@@ -6,14 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import LinkedToken
+from openclaw_mem_engine.config.knobs import builtin_knobs, ranking_knobs
+from openclaw_mem_engine.config.load import with_backend
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
+from openclaw_mem_engine.providers.faults import QMD_FAULTS
 from openclaw_mem_engine.ranking.profiles import QMD_PROCESS
-from openclaw_mem_engine.retrieval import BackendContext, IndexStatus, PassageQuestion
+from openclaw_mem_engine.retrieval import Backend, BackendContext, IndexStatus, PassageQuestion, builtin
+from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
 from openclaw_mem_engine.retrieval.external_passages import ExternalLookup
 from openclaw_mem_engine.retrieval.freshness import note_staleness
-from openclaw_mem_engine.retrieval.knobs import builtin_knobs, ranking_knobs
 from openclaw_mem_engine.retrieval.lookup import checked
+from openclaw_mem_engine.retrieval.qmd_process import QmdProcessBackend
 from openclaw_mem_engine.retrieval.scoped import denial
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 
@@ -22,8 +26,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.ranking.pool import Pool
     from openclaw_mem_engine.ranking.unshown import Unshown
-    from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
-    from openclaw_mem_engine.retrieval.qmd_process import QmdProcessBackend
     from openclaw_mem_engine.sidecar.state import QmdFacts, QmdState
     from openclaw_mem_engine.why_not import WhyNot
 
@@ -32,6 +34,20 @@ _OLDER = Note(
     "The index of qmd may be older than your notes, deleted ones included: run `openclaw-mem index`.",
     "warning",
 )
+
+
+def open_backend(context: BackendContext) -> Backend:
+    """The external program, with the built-in backend for when it does not answer. Raises what opening the
+    latter raises."""
+    primary = QmdProcessBackend(context)
+    index_path = with_backend(context.settings, "builtin").index_path
+    if context.settings.qmd_in_process:  # a simulated fault, without the program
+        settings = replace(context.settings, index_path=index_path)
+        context = replace(context, settings=settings)
+    backend = FallbackBackend(primary, primary.upkeep.state, builtin.open_backend(context), context)
+    if not context.faults & QMD_FAULTS:
+        primary.upkeep.start(resident=context.resident)
+    return backend
 
 
 class FallbackBackend:

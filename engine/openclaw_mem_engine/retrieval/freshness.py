@@ -19,10 +19,7 @@ from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, machine_folde
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.providers.circuit_breaker import Embedders, GuardedEmbedder
-    from openclaw_mem_engine.providers.factory import ProviderSet, ProviderState
-    from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.ranking.pool import Candidate
-    from openclaw_mem_engine.retrieval import IndexStatus
     from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
     from openclaw_mem_engine.sync.changes import Changes
     from openclaw_mem_engine.sync.report import SyncReport
@@ -173,20 +170,6 @@ def who_makes(index: Path) -> str:
     # Also a sync of another process.
     is_syncing = SyncLock(index).owner() is not None
     return "The sync that runs makes them." if is_syncing else "Run `openclaw-mem index`."
-
-
-def chain_of(lineup: ProviderSet, found: IndexStatus, knobs: Knobs, index: Path) -> tuple[ProviderState, ...]:
-    """See ``ProviderSet.states``; of each provider of which the index lacks the vectors it is said what makes
-    them."""
-    vectors = {size.space: size.vectors for size in found.spaces}
-    counted = knobs.space_number
-    links = lineup.states(vectors, found.chunks, full_text=found.full_text, counted=counted)
-    if not any(link.state == "idle" for link in links):
-        return links
-    makes = who_makes(index)
-    return tuple(
-        replace(link, why=f"{link.why}. {makes}") if link.state == "idle" else link for link in links
-    )
 
 
 def note_no_notes(settings: Settings, known: Freshness | None, notes: list[Note]) -> None:

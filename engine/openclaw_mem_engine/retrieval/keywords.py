@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import IndexLocked, IndexUnavailable
-from openclaw_mem_engine.model import Note, Progress
+from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.stores.query import LABEL, Common, LexicalQuery, build_keyword_query, build_query
 from openclaw_mem_engine.sync.fingerprint import lacking, provide
 
-#: How long a search waits for another process that writes the index, seconds.
+#: How long a search waits for another search or process that writes the index, seconds.
 _WAIT_S = 2.0
 
 if TYPE_CHECKING:
@@ -20,13 +20,11 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.providers.circuit_breaker import Embedders
     from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.stores.base import IndexStore
-    from openclaw_mem_engine.sync.events import Journal
 
 
 def provided_query(
     store: IndexStore,
     embedders: Embedders,
-    journal: Journal,
     query: str,
     knobs: Knobs,
     notes: list[Note],
@@ -37,7 +35,7 @@ def provided_query(
     """``keyword_query`` of an index that has the rows which these knobs search. Where they cannot be made
     vectors remain; raises IndexUnavailable where none are searched, Cancelled."""
     try:
-        notes += provide_for_search(store, knobs, embedders.primary, journal, cancel)
+        notes += provide_for_search(store, knobs, embedders.primary, cancel)
     except IndexUnavailable as error:
         if not vectors or knobs.mode == "bm25":
             raise
@@ -79,33 +77,21 @@ def _without_common(store: IndexStore, query: LexicalQuery, notes: list[Note]) -
 
 
 def provide_for_search(
-    store: IndexStore, knobs: Knobs, embedder: Embedder | None, journal: Journal, cancel: CancelToken
+    store: IndexStore, knobs: Knobs, embedder: Embedder | None, cancel: CancelToken
 ) -> list[Note]:
-    """Make them under the lock of the index, once for all searches. Returns what there is to say about that.
-    Raises IndexUnavailable (IndexLocked) when words cannot be made now, Cancelled."""
-    if not lacking(store, knobs, embedder):
-        return []
-    with journal.adding(cancel) as progress:
-        return _provided(store, knobs, embedder, journal, cancel, progress)
-
-
-def _provided(
-    store: IndexStore,
-    knobs: Knobs,
-    embedder: Embedder | None,
-    journal: Journal,
-    cancel: CancelToken,
-    progress: Progress,
-) -> list[Note]:
+    """Make them under the lock of the index, once for all searches, in about a second. A search that is
+    stopped meanwhile has made them all the same: the next one would begin anew. Returns what there is to say
+    about that. Raises IndexUnavailable (IndexLocked) when words cannot be made now, Cancelled."""
     kinds = lacking(store, knobs, embedder)
     if not kinds:
-        return []  # another search has made them meanwhile
+        return []
     from openclaw_mem_engine.sync.lock import SyncLock  # most searches do without it
 
     start = time.perf_counter()
     try:
-        with SyncLock(store.path, killed=journal.killed).holding(_WAIT_S, cancel):
-            provide(store, knobs, embedder, progress)
+        with SyncLock(store.path).holding(_WAIT_S, cancel):
+            kinds = lacking(store, knobs, embedder)  # another search may have made them meanwhile
+            provide(store, knobs, embedder)
     except IndexUnavailable as error:
         words = sorted(LABEL[kind] for kind in kinds - {"lines"})
         if not words:  # lines are compared without these rows, too
@@ -114,6 +100,8 @@ def _provided(
         raise (IndexLocked if isinstance(error, IndexLocked) else IndexUnavailable)(
             f"{text}{error}"
         ) from error
+    if not kinds:
+        return []
     made = " and ".join(sorted(LABEL[kind] for kind in kinds))
     text = f"{made[0].upper()}{made[1:]} were added to the index for these knobs, once, in"
     return [Note("rows-added", f"{text} {time.perf_counter() - start:.1f} s.", "info")]

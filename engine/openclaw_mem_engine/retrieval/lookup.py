@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
 from openclaw_mem_engine.config.knob_settings import openclaw_key
+from openclaw_mem_engine.config.knobs import ranking_knobs
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.providers.base import stop_if_cancelled
@@ -18,7 +19,6 @@ from openclaw_mem_engine.ranking.pipeline import ranked
 from openclaw_mem_engine.ranking.pool import CHUNKS, Candidate, CandidateList, Pool
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import NOT_SHOWN, Trace
-from openclaw_mem_engine.retrieval.knobs import ranking_knobs
 from openclaw_mem_engine.retrieval.scoped import checked_query, denial, scope_decision
 from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.why_not import NO_CHANGE, RETURNED, Change, Passage, Step, TextChange, WhyNot

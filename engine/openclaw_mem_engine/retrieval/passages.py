@@ -221,7 +221,7 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
     def is_known(self, knobs: Knobs) -> bool:
         try:
             backend = self._backend
-            provide_for_search(backend.store, knobs, backend.embedders.primary, backend.journal, self._cancel)
+            provide_for_search(backend.store, knobs, backend.embedders.primary, self._cancel)
         except IndexUnavailable as error:
             note = Note("words-lacking", f"Not all settings were tried. {error}", "warning")
             self._notes += [note] if note not in self._notes else []

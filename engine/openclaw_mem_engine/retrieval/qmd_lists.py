@@ -14,10 +14,11 @@ from openclaw_mem_engine.model import Fallback, Note
 from openclaw_mem_engine.providers.base import Embedder, Unavailable, space_of, stop_if_cancelled
 from openclaw_mem_engine.qmd.lexical import Term, match_expression, score_of, terms_of
 from openclaw_mem_engine.qmd.queries import LineRole, QueryDocument, SubQuery, is_strong, query_prompt
-from openclaw_mem_engine.qmd.snippets import best_passage, intent_terms
+from openclaw_mem_engine.qmd.snippets import best_passage
 from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, CandidateList, Kind, ListRow, Role, Signal
+from openclaw_mem_engine.ranking.query_words import intent_terms
 from openclaw_mem_engine.retrieval.expansion import BY_WORDS, Expanded, Expander, expand
 from openclaw_mem_engine.stores.qmd.searching import DocumentRow, Rows, VectorSpace
 

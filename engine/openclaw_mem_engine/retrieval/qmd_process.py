@@ -7,7 +7,6 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -19,7 +18,7 @@ from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.qmd.output import InvalidOutput, parse_results
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, ListRow, Pool
-from openclaw_mem_engine.retrieval import Backend, BackendContext, Capabilities, IndexStatus, Limited
+from openclaw_mem_engine.retrieval import BackendContext, Capabilities, IndexStatus, Limited
 from openclaw_mem_engine.retrieval.faulty_qmd import FaultyQmd
 from openclaw_mem_engine.retrieval.scoped import checked_query
 from openclaw_mem_engine.sanitize import counted, one_line
@@ -41,24 +40,6 @@ _DOCUMENTS = "SELECT collection, path FROM documents WHERE active = 1"
 _UPDATE_WAIT_S = 0.5
 #: How much of an output that is no list of results is quoted, characters.
 _QUOTED_CHARS = 60
-
-
-def open_backend(context: BackendContext) -> Backend:
-    """The external program, with the built-in backend for when it does not answer. Raises what opening the
-    latter raises."""
-    from openclaw_mem_engine.config.load import with_backend
-    from openclaw_mem_engine.retrieval import builtin
-    from openclaw_mem_engine.retrieval.fallback import FallbackBackend
-
-    primary = QmdProcessBackend(context)
-    index_path = with_backend(context.settings, "builtin").index_path
-    if context.settings.qmd_in_process:  # a simulated fault, without the program
-        settings = replace(context.settings, index_path=index_path)
-        context = replace(context, settings=settings)
-    backend = FallbackBackend(primary, primary.upkeep.state, builtin.open_backend(context), context)
-    if not context.faults & QMD_FAULTS:
-        primary.upkeep.start(resident=context.resident)
-    return backend
 
 
 class _Found(NamedTuple):

@@ -86,7 +86,7 @@ class KeepingUp(Limited):
         """Documents first, then vectors. With ``files_s`` or ``budget_s`` a search does not wait for the
         rest: the next sync does it."""
         report = SyncReport()
-        with self._locked(report, cancel, request.wait_s, force=request.force) as lock:
+        with self._locked(report, cancel, request.wait_s, force=request.force):
             if request.budget_s is None:  # else a search follows, whose answer says the same
                 report.notes += [*self._odd, *([] if self.store.collections() else [NO_COLLECTION])]
             self._export_sessions(report)
@@ -94,11 +94,11 @@ class KeepingUp(Limited):
                 self.store.forget_files()
             first = not self.store.document_count()
             limit = None if first else request.files_s
-            self._take_files(report, progress, _until(cancel, limit, lock), cancel, prune=request.prune)
+            self._take_files(report, progress, _until(cancel, limit), cancel, prune=request.prune)
             if self.embedder is not None and not report.waiting:
                 # Those of the built-in embedder are waited for.
                 budget_s = None if self.embedder.lines else request.budget_s
-                self._make_vectors(report, progress, _until(cancel, budget_s, lock), budget_s)
+                self._make_vectors(report, progress, _until(cancel, budget_s), budget_s)
         if not report.waiting:
             self._known = self._judged((), report.skipped)
         return report
@@ -114,12 +114,12 @@ class KeepingUp(Limited):
         is called with each before it is read; what it raises ends the update. Raises what ``sync`` raises,
         and UsageError for an unknown collection."""
         report = SyncReport()
-        with self._locked(report, cancel) as lock:
+        with self._locked(report, cancel):
             self._export_sessions(report)
             found = self.store.collections() if name is None else (self.store.collection(name),)
             for one in found:
                 before(one)
-                done = self.store.update(one.name, progress, _until(cancel, None, lock))
+                done = self.store.update(one.name, progress, _until(cancel, None))
                 self._add(report, done)
                 yield one, done
 
@@ -132,8 +132,8 @@ class KeepingUp(Limited):
         if embedder is None:
             raise UsageError("There are no embeddings (provider = none): choose another provider.")
         report = SyncReport()
-        with self._locked(report, cancel) as lock:
-            token = _until(cancel, None, lock)
+        with self._locked(report, cancel):
+            token = _until(cancel, None)
             with waiting_for(embedder, progress) as show:
                 prompt = prompt_of(embedder)
                 made = self.store.embed(embedder, force=force, progress=show, cancel=token, prompt=prompt)
@@ -162,14 +162,14 @@ class KeepingUp(Limited):
     @contextmanager
     def _locked(
         self, report: SyncReport, cancel: CancelToken | None, wait_s: float = WAIT_S, *, force: bool = False
-    ) -> Iterator[SyncLock]:
+    ) -> Iterator[None]:
         """The body updates the index and fills in ``report``, which goes into the event log."""
-        lock = SyncLock(self.store.path, "updating the collections", killed=self.journal.killed)
+        lock = SyncLock(self.store.path, "updating the collections")
         self._known = None
         with lock.holding(wait_s, cancel), self.journal.syncing(report, lambda: force):
             start = time.perf_counter()
             self.configure()
-            yield lock
+            yield
             report.files = report.chunks = self.store.document_count()
             report.seconds = time.perf_counter() - start
 
@@ -338,7 +338,7 @@ def _titled(_model: str, title: str, text: str) -> str:
     return f"{title}\n\n{text}" if title and title not in text else text
 
 
-def _until(cancel: CancelToken | None, seconds: float | None, lock: SyncLock) -> LinkedToken:
-    """A token that is also set after so many seconds, and when the lock is lost."""
+def _until(cancel: CancelToken | None, seconds: float | None) -> LinkedToken:
+    """A token that is also set after so many seconds."""
     deadline = Deadline(seconds)
-    return LinkedToken(cancel, lambda: deadline.is_over or lock.is_lost)
+    return LinkedToken(cancel, lambda: deadline.is_over)

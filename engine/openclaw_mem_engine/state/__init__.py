@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,15 @@ def private_folder(path: Path) -> Path:
     for folder in (*reversed(path.parents), path):
         folder.mkdir(mode=0o700, exist_ok=True)
     return path
+
+
+def described(path: Path) -> str:
+    """A path with its mode and its owner, as far as that is known."""
+    try:
+        status = path.stat()
+    except OSError:
+        return str(path)
+    return f"{path} ({stat.filemode(status.st_mode)}, owner {status.st_uid})"
 
 
 def is_full(folder: Path) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.model import Note, Progress, Source, Space
+from openclaw_mem_engine.model import Note, Source, Space
 from openclaw_mem_engine.stores.query import CandidateRows, Derived, LexicalQuery
 from openclaw_mem_engine.stores.records import (
     SCHEMA_VERSION,
@@ -229,10 +229,9 @@ class IndexWriter(Protocol):
         """Forget files, by path and source, and all their chunks, in one step; an unknown one is no error.
         Their embeddings stay in the cache."""
 
-    def provide(self, *kinds: Derived, progress: Progress, pack: Pack | None = None) -> None:  # noqa: ARG002
+    def provide(self, *kinds: Derived, pack: Pack | None = None) -> None:  # noqa: ARG002
         """Make what is ``lacking`` of these derived rows, from the chunks and in one step; from then on they
-        are kept as the chunks are. ``progress`` is called with chunks done, chunks in all and a label, and
-        may raise; ``pack`` makes lines. What it or ``progress`` raises ends this: nothing has changed then.
+        are kept as the chunks are. ``pack`` makes lines; what it raises ends this: nothing has changed then.
         """
         return
 

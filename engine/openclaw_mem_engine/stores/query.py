@@ -39,8 +39,6 @@ LABEL: Mapping[Derived, str] = {
     "named": "words with paths",
     "lines": "token ids of lines",
 }
-#: Begins the label of the progress of making them, which counts chunks.
-ADDING = "adding "
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,8 @@ def listed(settings: Settings) -> Listing:
     if "sessions" in settings.sources:
         transcripts = list_transcripts(settings.openclaw.sessions_dir)
     skipped = sorted((*notes.skipped, *transcripts.skipped), key=attrgetter("path"))
-    return Listing((*notes.found, *transcripts.found), tuple(skipped))
+    folders = notes.folders | transcripts.folders
+    return Listing((*notes.found, *transcripts.found), tuple(skipped), folders)
 
 
 def scan(

@@ -79,7 +79,7 @@ class SyncCoordinator:
         meanwhile is made anew.
 
         Work of another process is reported as progress. Raises SyncBusy when it takes longer than
-        ``request.wait_s``, or took the lock over; IndexChanged when the index was taken away meanwhile;
+        ``request.wait_s``; IndexChanged when the index was taken away meanwhile;
         Cancelled; and what ``update`` raises.
         """
         report = SyncReport()
@@ -95,7 +95,7 @@ class SyncCoordinator:
                     progress(*now)
 
             with (
-                self._locked(request, show, seen, wait_s, cancel) as lock,
+                self._locked(request, show, seen, wait_s, cancel),
                 self._during(report),
                 self._events.syncing(report, lambda: self._will_rebuild(request)),
             ):
@@ -109,7 +109,7 @@ class SyncCoordinator:
                     self._embedders,
                     request,
                     show,
-                    LinkedToken(cancel, lambda: lock.is_lost),  # without the lock nothing may be written
+                    LinkedToken(cancel),
                     self._clock,
                     seen.listing if same else None,
                     report,
@@ -161,12 +161,12 @@ class SyncCoordinator:
         path = self._store.path
         if not has_leftovers(path):
             return
-        lock = SyncLock(path, "tidying up", killed=self._events.killed)
+        lock = SyncLock(path, "tidying up")
         with suppress(IndexUnavailable), lock.holding():
             left = has_leftovers(path)  # a process that was at work a moment ago has removed its own
             sweep(path, of_all=True)
-            if lock.found_dead is None and left and not has_leftovers(path):
-                self._events.killed(None, True)
+            if lock.found_dead is not None or (left and not has_leftovers(path)):
+                self._events.killed(lock.found_dead, left)
 
     @contextmanager
     def _in_turn(
@@ -202,7 +202,7 @@ class SyncCoordinator:
     @contextmanager
     def _locked(
         self, request: SyncRequest, show: Progress, seen: _Seen, wait_s: float, cancel: CancelToken | None
-    ) -> Iterator[SyncLock]:
+    ) -> Iterator[None]:
         def waiting(owner: Owner | None) -> None:
             seen.listing = None  # it is not of now any more
             who = owner.described(time.time()) if owner else "another process, which is indexing"
@@ -210,11 +210,13 @@ class SyncCoordinator:
 
         make_folder(self._store.path)  # that of the lock, too: all of it may have been removed
         what = "rebuilding" if request.force else "indexing"
-        lock = SyncLock(self._store.path, what, killed=self._events.killed)
+        lock = SyncLock(self._store.path, what)
         with lock.holding(wait_s, cancel, waiting):
             self._began = time.monotonic()
+            if lock.found_dead is not None:
+                self._events.killed(lock.found_dead, has_leftovers(lock.index_path))
             with self._store.exclusive():
-                yield lock
+                yield
 
 
 def _reading_is_work(path: str) -> None:
@@ -228,14 +230,13 @@ def set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
     from openclaw_mem_engine.stores.sqlite import files
     from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
 
-    with closing(Journal(settings)) as journal:
-        lock = SyncLock(settings.index_path, "renaming a damaged index", killed=journal.killed)
-        with lock.holding():
-            if settings.qmd_in_process:  # it has no embeddings of its own
-                damaged, saved = files.set_aside(settings.index_path), 0
-            else:
-                damaged, saved = replace_damaged(settings.index_path)
-            journal.set_aside(damaged.name, error)
+    lock = SyncLock(settings.index_path, "renaming a damaged index")
+    with closing(Journal(settings)) as journal, lock.holding():
+        if settings.qmd_in_process:  # it has no embeddings of its own
+            damaged, saved = files.set_aside(settings.index_path), 0
+        else:
+            damaged, saved = replace_damaged(settings.index_path)
+        journal.set_aside(damaged.name, error)
     return damaged, saved
 
 

@@ -11,15 +11,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
 from openclaw_mem_engine.errors import Cancelled, IndexDamaged, OpenClawMemError, UsageError
-from openclaw_mem_engine.providers.base import stop_if_cancelled
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
 from openclaw_mem_engine.sync.report import first_few
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
-    from openclaw_mem_engine.model import Fallback, Progress
+    from openclaw_mem_engine.model import Fallback
     from openclaw_mem_engine.state.events import EventKind
     from openclaw_mem_engine.stores.findings import DoctorReport
     from openclaw_mem_engine.sync.lock import Owner
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
 
 #: The same failure is written down once in so many seconds: a search as you type would fill the log with it.
 QUIET_S = 600.0
-#: How soon a search that waits for another one, which adds rows, sees that it is cancelled, seconds.
-_POLL_S = 0.05
 
 _WELL = "well"
 #: What an owner of the lock may have been at, and the event of its end.
@@ -54,29 +50,8 @@ class Journal:
         #: ``EventLog.read`` of these events alone.
         self.read = partial(self.log.read, agent=settings.agent, workspace=str(settings.workspace))
         self._guard = threading.Lock()
-        self._adding = threading.Lock()
-        self._on_adding: Progress | None = None
         #: The last known state of each provider; saves reading the file at each search.
         self._known_states: dict[str, str] = {}
-
-    def watch_adding(self, progress: Progress) -> None:
-        """Let ``progress`` see the rows that searches add to the index from now on, in their threads; with an
-        empty label when that has ended. It alone stops them, by what it raises: cancelling the search does
-        not, since the next one would begin anew."""
-        self._on_adding = progress
-
-    @contextmanager
-    def adding(self, cancel: CancelToken) -> Iterator[Progress]:
-        """The body adds rows for a search, one search at a time, and calls what is given here. Raises
-        Cancelled."""
-        while not self._adding.acquire(timeout=_POLL_S):
-            stop_if_cancelled(cancel, SEARCH_STOPPED)
-        try:
-            yield self._on_adding or (lambda *_: stop_if_cancelled(cancel, SEARCH_STOPPED))
-        finally:
-            self._adding.release()
-            if self._on_adding is not None:
-                self._on_adding(0, 0, "")
 
     @property
     def has_synced(self) -> bool:

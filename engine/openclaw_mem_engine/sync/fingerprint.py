@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.chunking import DEFAULT_CHUNKER
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import ProviderError
-from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.providers.base import Embedder, space_of
 from openclaw_mem_engine.providers.circuit_breaker import Embedders
 from openclaw_mem_engine.stores.base import Derived, Fingerprint
@@ -73,10 +72,10 @@ def lacking(store: IndexStore, knobs: Knobs, embedder: Embedder | None) -> set[D
     return found
 
 
-def provide(store: IndexStore, knobs: Knobs, embedder: Embedder | None, progress: Progress) -> None:
-    """Make them, under a lock that the caller holds. Raises IndexUnavailable and what ``progress`` does."""
+def provide(store: IndexStore, knobs: Knobs, embedder: Embedder | None) -> None:
+    """Make them, under a lock that the caller holds. Raises IndexUnavailable."""
     kinds = lacking(store, knobs, embedder)
-    store.provide(*kinds - {"lines"}, progress=progress)
+    store.provide(*kinds - {"lines"})
     if "lines" in kinds and embedder is not None and (lines := embedder.lines) is not None:
         with suppress(ProviderError):  # a search reports what is wrong with the model
-            store.provide("lines", pack=lines.pack, progress=progress)
+            store.provide("lines", pack=lines.pack)

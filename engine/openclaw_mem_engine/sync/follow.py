@@ -1,10 +1,15 @@
-"""Keeping an index up to date: a sync at the start, after changes on disk, by the clock, after a failure."""
+"""Keeping an index up to date: a sync at the start, after changes on disk, by the clock, after a failure.
+
+Changes are found by comparing all files: after events, and now and then without one, since a network disk, a
+folder that was replaced or a system without watches left tells nothing.
+"""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -13,31 +18,21 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
 from openclaw_mem_engine.model import WAITING, Freshness, Note, Progress, SkippedFile
 from openclaw_mem_engine.sync.report import SyncReport
-from openclaw_mem_engine.sync.watch import Watcher
+from openclaw_mem_engine.sync.watch import Watch
 
 Reason: TypeAlias = Literal["start", "changes", "interval", "retry"]
 EventName: TypeAlias = Literal["watching", "sync", "note", "waiting", "failed", "stopped"]
 
 #: Pauses after a failed sync, first and longest, seconds; each is twice the one before.
 RETRY_S, LONGEST_RETRY_S = 5.0, 300.0
-#: Pauses between comparisons of all files where events are not enough, seconds. A comparison may cost a
-#: hundredth of the time.
+#: Pauses between comparisons of all files without an event, seconds. They may cost half a hundredth of the
+#: time.
 LEAST_PAUSE_S, MOST_PAUSE_S = 2.0, 60.0
-_SHARE = 100
-#: Of the time after which a conversation counts as ended: how often that is checked, since it has no event.
-_QUIET_SHARE = 10
+_SHARE = 200
 
 
-@dataclass(frozen=True, slots=True)
-class SyncTrigger:
-    """Why a sync is to be made; ``paths`` are the absolute paths that changed, as far as they are known."""
-
-    reason: Reason
-    paths: frozenset[str] = frozenset()
-
-
-#: Makes one sync. The progress that it is given must be called with the progress of that sync.
-FollowSync: TypeAlias = Callable[[SyncTrigger, Progress], SyncReport]
+#: Makes one sync for this reason. The progress that it is given must be called with that of the sync.
+FollowSync: TypeAlias = Callable[[Reason, Progress], SyncReport]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,75 +64,94 @@ class Follower:
         sync: FollowSync,
         freshness: Callable[[], Freshness],
         watched: Callable[[str], None],
-        watcher: Watcher | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self._on_event = on_event
         self._stop = stop
         self._sync_now = sync
         self._freshness = freshness
         self._watched = watched
-        self._watcher = watcher or Watcher(settings)
+        self._watch = watch or Watch(settings, stop)
         self._interval_s = settings.sync.interval_minutes * 60.0 or math.inf
-        quiet_s = settings.sync.session_quiet_s if "sessions" in settings.sources else 0
-        self._quiet_pause_s = min(MOST_PAUSE_S, max(0.5, quiet_s / _QUIET_SHARE)) if quiet_s else math.inf
         self._failures = 0
         #: Texts of what is wrong, as reported.
         self._reported: set[str] = set()
+        #: Why the system does not watch, as reported.
+        self._unwatched = ""
         #: What is excluded, as the last sync found it; None before the first.
         self._excluded: set[str] | None = None
+        #: What differs since a start without a sync: it waits for an event.
+        self._left: tuple[str, ...] = ()
         #: Whether this sync was reported to wait for another process.
         self._waited = False
         self._on_event_failed = False
-        #: When the last sync ended and the last comparison was due, monotonic seconds.
-        self._synced = self._compared = time.monotonic()
-        self._compare_s = LEAST_PAUSE_S
+        #: When the last sync, and the last sync or comparison, ended, monotonic seconds.
+        self._synced = self._looked = time.monotonic()
+        self._pause_s = LEAST_PAUSE_S
 
     def run(self, *, at_start: bool = True) -> None:
         """Follow until the stop. A sync that fails is reported and tried again. Raises what ``on_event``
         raises."""
-        groups = self._watcher.groups(self._stop, self._note)
-        paths = next(groups, frozenset())
-        self._report("watching")
-        self._watched("Watching for changes.")
-        if at_start and not self._stop.is_set():
-            self._sync(SyncTrigger("start"))
-        for more in groups:
-            paths |= more
-            trigger = SyncTrigger("changes", paths) if paths else self._due()
-            paths = frozenset()
-            if trigger is not None and not self._stop.is_set():
-                self._sync(trigger)
+        with closing(self._watch):
+            self._watch.look()
+            self._watch.renew()
+            self._report("watching")
+            self._watched("Watching for changes.")
+            if at_start:
+                self._watch.look()  # again: a folder may have come before the watch was open
+                self._sync("start")
+            else:
+                with suppress(OpenClawMemError):
+                    self._left = self._freshness().changed
+            while not self._stop.is_set():
+                self._renew()
+                hinted = self._watch.ended()
+                differs = hinted and self._watch.look()
+                reason = "changes" if differs else self._due()
+                if reason is not None and not self._stop.is_set():
+                    if not hinted:
+                        self._watch.look()  # what changes during the sync differs from it
+                    self._sync(reason)
         self._watched("Watching stopped.")
         self._report("stopped")
 
-    def _due(self) -> SyncTrigger | None:
-        """What is due by the clock."""
+    def _due(self) -> Reason | None:
+        """Why a sync is due by the clock. While something happens, changes wait for its end."""
         now = time.monotonic()
         if self._failures and now - self._synced >= self._retry_s():
-            return SyncTrigger("retry")
+            return "retry"
         if now - self._synced >= self._interval_s:
-            return SyncTrigger("interval")
-        pause = self._compare_s if self._watcher.is_blind else self._quiet_pause_s
-        if self._failures or now - self._compared < pause:
+            return "interval"
+        if self._failures or self._watch.is_busy or now - self._looked < self._pause_s:
             return None
-        return self._compare()
+        return "changes" if self._is_stale() else None
 
-    def _compare(self) -> SyncTrigger | None:
-        """Compare all files, where events are not enough."""
+    def _is_stale(self) -> bool:
+        """Compare all files with the index."""
         began = time.monotonic()
         try:
             fresh = self._freshness()
         except OpenClawMemError:
-            return SyncTrigger("changes")  # which fails, and says why
+            return True  # the sync fails, too, and says why
         finally:
-            self._compared = time.monotonic()
-            self._compare_s = min(MOST_PAUSE_S, max(LEAST_PAUSE_S, (self._compared - began) * _SHARE))
-        return SyncTrigger("changes", frozenset(fresh.changed)) if fresh.changed_count else None
+            self._looked = time.monotonic()
+            self._pause_s = min(MOST_PAUSE_S, max(LEAST_PAUSE_S, (self._looked - began) * _SHARE))
+        return fresh.changed_count > 0 and fresh.changed != self._left
 
-    def _sync(self, trigger: SyncTrigger) -> None:
+    def _renew(self) -> None:
+        """Watch the folders that the last look has found, and say once when that cannot be done."""
+        if self._watch.renew():
+            self._pause_s = LEAST_PAUSE_S  # for what came into a folder before it was watched
+        elif (failure := self._watch.failure) and failure != self._unwatched:
+            self._unwatched = failure
+            pauses = f"{LEAST_PAUSE_S:.0f} to {MOST_PAUSE_S:.0f} s"
+            text = f"The system does not tell of changes: {failure}. All files are compared every {pauses}."
+            self._note(Note("watch-polling", text, "warning"))
+
+    def _sync(self, reason: Reason) -> None:
         self._waited = False
         try:
-            report = self._sync_now(trigger, self._progress)
+            report = self._sync_now(reason, self._progress)
         except Cancelled:
             if not self._stop.is_set():
                 raise
@@ -146,10 +160,10 @@ class Follower:
                 raise
             known = isinstance(error, OpenClawMemError)
             text = str(error) if known else f"unexpected {type(error).__name__}: {error}"
-            self._failed(trigger.reason, text)
+            self._failed(reason, text)
         else:
-            self._done(trigger.reason, report)
-        self._synced = self._compared = time.monotonic()
+            self._done(reason, report)
+        self._synced = self._looked = time.monotonic()
 
     def _done(self, reason: Reason, report: SyncReport) -> None:
         self._failures = self._failures + 1 if report.incomplete else 0
@@ -157,6 +171,7 @@ class Follower:
         recovered = bool(self._reported) and not report.notes
         self._reported = {note.text for note in report.notes}
         excluded, included = self._differences(report)
+        self._left = ()
         did = report.changed or report.removed or report.rebuilt or report.embedded or report.beside
         if did or excluded or included or news or recovered or self._waited or reason == "start":
             self._report("sync", reason=reason, report=report, excluded=excluded, included=included)

@@ -1,13 +1,11 @@
-"""Copying an agent's index between stores: from a file to a server and back, and from server to server."""
+"""Copying an agent's index from a file to a server and back, and removing it from all servers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexUnavailable, UsageError
 from openclaw_mem_engine.model import Progress
@@ -18,7 +16,7 @@ from openclaw_mem_engine.sync.index_update import change_of
 from openclaw_mem_engine.sync.lock import SyncLock
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.stores.postgres.moving import Held
+    from openclaw_mem_engine.stores.postgres.removing import Held
 
 #: Embeddings that are copied together.
 _GROUP = 500
@@ -62,53 +60,18 @@ def migrate(
             raise UsageError(
                 f"The index at {target.index_name} holds {held:,} files: with --replace it is replaced."
             )
-        with writing_alone(new):
+        with new.exclusive():
             return copy_index(old, new, progress, cancel)
-
-
-def move(settings: Settings, server: Secret, *, progress: Progress, cancel: CancelToken) -> Copied:
-    """Copy the agent's index to another of the servers, let all hosts use it there, and then remove the old
-    copy; or do what is left of such a move that was killed. Raises UsageError, IndexUnavailable, SyncBusy,
-    Cancelled; the index is then used where it was, unless the message says otherwise."""
-    from openclaw_mem_engine.stores.postgres import moving
-
-    path, home = settings.index_path, settings.store.location
-    assert home is not None
-    make_folder(path)
-    with SyncLock(path, "moving").holding(cancel=cancel):
-        source = moving.where(home)
-        target = source._replace(server=server)
-        if source.shown == target.shown:
-            with closing(moving.opened(path, target)) as moved, writing_alone(moved):
-                left, counts = moving.finish(target), moved.counts()
-            if not left:
-                raise UsageError(f"The index is there already: {target.shown}. Nothing was moved.")
-            return Copied("; ".join(left), target.shown, counts.files, counts.chunks, counts.cached)
-        with (
-            closing(moving.opened(path, source)) as old,
-            closing(moving.opened(path, target)) as new,
-            writing_alone(old, new),
-        ):
-            generation = old.generation()
-            done = copy_index(old, new, progress, cancel)
-            moving.switch(home, source, target, generation)
-        try:
-            moving.remove(source)
-        except IndexUnavailable as error:
-            raise IndexUnavailable(
-                f"The index is used at {target.shown} now. The old copy could not be removed: {error}"
-            ) from error
-        return done
 
 
 def held(settings: Settings) -> list[Held]:
     """What the servers have of the agent, for ``remove``. Raises UsageError when none knows it, and
     IndexUnavailable unless all of them answer."""
-    from openclaw_mem_engine.stores.postgres import moving
+    from openclaw_mem_engine.stores.postgres import removing
 
     home = settings.store.location
     assert home is not None
-    found = [each for _, each in moving.held(home)]
+    found = [each for _, each in removing.held(home)]
     if not found:
         raise UsageError(
             f"No server of store.servers has an agent {home.agent}: there is nothing to remove. The name is "
@@ -120,16 +83,16 @@ def held(settings: Settings) -> list[Held]:
 def remove(settings: Settings, *, cancel: CancelToken) -> list[Held]:
     """Remove the agent from all servers: text, words, embeddings and name. Returns what they had. Raises as
     ``held``, SyncBusy and IndexLocked while a process syncs the index; each server loses all or nothing."""
-    from openclaw_mem_engine.stores.postgres import moving
+    from openclaw_mem_engine.stores.postgres import removing
 
     home = settings.store.location
     done: list[Held] = []
     assert home is not None
     make_folder(settings.index_path)
     with SyncLock(settings.index_path, "removing").holding(cancel=cancel):
-        for at, each in moving.held(home):
+        for at, each in removing.held(home):
             try:
-                moving.forget(at)
+                removing.forget(at)
             except IndexUnavailable as error:
                 if not done:
                     raise
@@ -137,15 +100,6 @@ def remove(settings: Settings, *, cancel: CancelToken) -> list[Held]:
                 raise IndexUnavailable(f"Removed from {gone}, not from {each.server}: {error}") from error
             done.append(each)
     return done
-
-
-@contextmanager
-def writing_alone(*stores: IndexStore) -> Iterator[None]:
-    """Keep other hosts from writing to these indexes in the body. Raises IndexLocked."""
-    with ExitStack() as alone:
-        for store in stores:
-            alone.enter_context(store.exclusive())
-        yield
 
 
 def copy_index(source: IndexStore, target: IndexStore, progress: Progress, cancel: CancelToken) -> Copied:

@@ -261,7 +261,7 @@ class _Update:
     ) -> IndexUpdate:
         """An update of the index, or of the one that is built aside, which has then what searches read."""
         if self.request.knobs is not None:
-            provide(target, self.request.knobs, embedder, self.progress)
+            provide(target, self.request.knobs, embedder)
         embedding = Embedding(
             target,
             embedder,

@@ -1,40 +1,36 @@
-"""Noticing that memory changes on disk. Events only say when to look: what changed is for the scan to say.
+"""The events of the folders that hold one agent's memory. They only say when to look: what changed, and what
+has no event, is for a comparison of the files to find."""
 
-On Linux every folder is watched by itself: one watch a folder, and none for what lies below ignored folders
-or behind links (watching a tree as a whole would follow them, out of the workspace). Other systems watch a
-tree at the price of one folder. When the set of folders to be watched changes, the watch is opened anew.
-"""
+# Paths are strings here, as in a listing.
+# ruff: noqa: PTH100, PTH112, PTH120
 
 from __future__ import annotations
 
 import os
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from typing import TypeAlias
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.model import Note
-from openclaw_mem_engine.sync.watch_targets import Refused, WatchTargets, network_target
+from openclaw_mem_engine.errors import WorkspaceError
+from openclaw_mem_engine.sync.changes import digest_of, listed
+from openclaw_mem_engine.workspace.rules import Workspace, resolve_extras
+from openclaw_mem_engine.workspace.walk import Listing
 
-#: A group of changes ends after the configured quiet time, or when it has lasted this long, seconds: changes
+#: A group of events ends after the configured quiet time, or when it has lasted this long, seconds: events
 #: that never stop must not keep the index old.
 LONGEST_S = 10.0
 #: How often events are picked up, and a stop is noticed, seconds.
 STEP_S = 0.05
-#: After what time without events it is tried again to watch, seconds.
-RETRY_S = 600.0
-#: How often a watch is opened anew because folders come and go meanwhile, before that counts as a refusal.
-_TRIES = 20
 
-#: Opens a watch of folders, with all below them or not: changed paths, an empty set about every step.
-OpenWatch: TypeAlias = Callable[[Sequence[str], bool, CancelToken], Iterator[set[str]]]
+#: Opens a watch of folders, without what lies below them: about every step, whether something happened there.
+OpenEvents: TypeAlias = Callable[[Collection[str], CancelToken], Iterator[bool]]
 
 
-def system_watch(folders: Sequence[str], recursive: bool, stop: CancelToken) -> Iterator[set[str]]:
-    """The events of the system. Raises OSError (FileNotFoundError for a folder that is gone) or
-    RuntimeError."""
+def system_events(folders: Collection[str], stop: CancelToken) -> Iterator[bool]:
+    """The events of the system. Raises OSError or RuntimeError."""
     from watchfiles import watch
 
     step = round(STEP_S * 1000 / 2)
@@ -47,142 +43,106 @@ def system_watch(folders: Sequence[str], recursive: bool, stop: CancelToken) -> 
         rust_timeout=step,
         yield_on_timeout=True,
         force_polling=False,
-        recursive=recursive,
+        recursive=False,
         # Else a full table of watches would be ignored, too.
         ignore_permission_denied=False,
     ):
-        yield {path for _, path in changes}
+        yield bool(changes)
 
 
-class Watcher:
-    """Watches the files of one agent's memory. Used by one thread.
-
-    ``open_watch`` is the system's events; ``whole_trees`` tells whether the system watches a tree at the
-    price of one folder.
-    """
+class Watch:
+    """Looks at the files, and watches their folders. Used by one thread."""
 
     def __init__(
-        self,
-        settings: Settings,
-        open_watch: OpenWatch = system_watch,
-        *,
-        whole_trees: bool = sys.platform in ("darwin", "win32"),
+        self, settings: Settings, stop: CancelToken, open_events: OpenEvents = system_events
     ) -> None:
         self._settings = settings
-        self._open_watch = open_watch
-        self._whole_trees = whole_trees
+        self._stop = stop
+        self._open = open_events
         self._quiet_s = settings.sync.debounce_ms / 1000
         self._longest_s = max(LONGEST_S, 4 * self._quiet_s)
-        self._targets = WatchTargets(settings)
-        #: What has these paths: a folder may be replaced by another one of the same name.
-        self._folders: dict[str, tuple[int, int] | None] = {}
-        #: Whether the system refuses to watch: nothing is noticed then, and files are to be compared.
-        self.is_blind = False
+        #: What the last look has seen; the folders of it, and those that are watched.
+        self._seen: object = None
+        self._there = frozenset[str]()
+        self._folders: frozenset[str] | None = None
+        self._events: Iterator[bool] | None = None
+        self._began = self._last = 0.0
+        #: Whether something happened that did not end yet.
+        self.is_busy = False
+        #: Why the system does not watch these folders, or "".
+        self.failure = ""
 
-    def groups(self, stop: CancelToken, noted: Callable[[Note], None]) -> Iterator[frozenset[str]]:
-        """Groups of changed absolute paths until ``stop`` is set; about every ``STEP_S`` an empty one. From
-        the first item on every change is noticed, unless ``is_blind``. ``noted`` is called when that
-        changes."""
-        while not stop.is_set():
-            try:
-                yield from self._watched(stop, noted)
-            except (Refused, OSError, RuntimeError) as error:
-                if not self.is_blind:
-                    text = (
-                        "Changes are found by polling all files every few seconds, not by events: "
-                        f"{_reason(error)}. It is tried again later."
-                    )
-                    noted(Note("watch-polling", text, "warning"))
-                    self.is_blind = True
-                    yield frozenset({self._targets.root})  # what happened in between has no event
-                until = time.monotonic() + RETRY_S
-                while time.monotonic() < until and not stop.is_set():
-                    time.sleep(STEP_S)
-                    yield frozenset()
+    def look(self) -> bool:
+        """List the files. Returns whether they, or what is excluded, differ from those of the last look."""
+        before, listing = self._seen, None
+        with suppress(WorkspaceError):  # a sync says so; its return has an event above it
+            listing = listed(self._settings)
+        self._seen = listing and (digest_of(listing), listing.skipped)
+        there = watched_folders(self._settings, listing)
+        self._there = self._there if there == self._there else there
+        return self._seen != before
 
-    def _watched(self, stop: CancelToken, noted: Callable[[Note], None]) -> Iterator[frozenset[str]]:
-        """Gather events into groups. Raises Refused when the system does not watch any more."""
-        watches, group = self._opened(stop)
-        if self.is_blind:
-            self.is_blind = False
-            noted(Note("watching", "Changes are found by events again."))
-            group.add(self._targets.root)
-        began = last = time.monotonic()
-        yield frozenset()
-        try:
-            while not stop.is_set():
-                events = set[str]().union(*(next(watch, ()) for watch in watches))
-                seen = self._targets.relevant(events, self._folders)
-                now = time.monotonic()
-                if seen:
-                    last = now - STEP_S  # it has been quiet for a step already
-                    began = began if group else last
-                    group |= seen
-                ended = bool(group) and (now - last >= self._quiet_s or now - began >= self._longest_s)
-                # Before the group is yielded: what is written into a new folder from now on has an event, and
-                # what is there already is for the scan to find.
-                if ended and self._folders_now()[1] != self._folders:
-                    before = self._folders
-                    _close(watches)
-                    watches, more = self._opened(stop)
-                    # A folder that went while nothing was watched has no event.
-                    group |= more | {path for path in before if self._folders.get(path) != before[path]}
-                yield frozenset(group) if ended else frozenset()
-                if ended:
-                    group = set()
-        finally:
-            _close(watches)
+    def renew(self) -> bool:
+        """Watch the folders of the last look. Returns whether they are others than before: what happened
+        in a new one until now has no event. A watch that fails is opened again when the folders differ."""
+        if self._there is self._folders:
+            return False
+        self.close()
+        self._folders, self.failure = self._there, ""
+        self._events = self._open(self._folders, self._stop)
+        self._happened()  # it is open from here on
+        return True
 
-    def _opened(self, stop: CancelToken) -> tuple[list[Iterator[set[str]]], set[str]]:
-        """Watches of the folders that are there now, and what they saw already. Raises Refused."""
-        refusal = "folders are created and deleted too fast"
-        for _ in range(_TRIES):
-            (alone, trees), self._folders = self._folders_now()
-            watches = [
-                self._open_watch(folders, recursive, stop)
-                for folders, recursive in ((alone, False), (trees, True))
-                if folders
-            ]
-            try:
-                events = set[str]().union(*(next(watch, ()) for watch in watches))
-            except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
-                refusal = _reason(error)  # a folder went away just now
-            except BaseException:
-                _close(watches)
-                raise
-            else:
-                # Once more for a folder that was made meanwhile: it has no watch yet.
-                if self._folders_now()[1] == self._folders:
-                    return watches, set(self._targets.relevant(events, self._folders))
-            _close(watches)
-            if stop.is_set():
-                return [], set()
+    def ended(self) -> bool:
+        """Wait for a step. Returns whether something happened and has ended: it was quiet for the configured
+        time, or it has lasted for long."""
+        happened, now = self._happened(), time.monotonic()
+        if happened:
+            self._last = now - STEP_S  # it has been quiet for a step already
+            if not self.is_busy:
+                self.is_busy, self._began = True, self._last
+        if self.is_busy and (now - self._last >= self._quiet_s or now - self._began >= self._longest_s):
+            self.is_busy = False
+            return True
+        return False
+
+    def close(self) -> None:
+        """End the watch. May be called twice."""
+        getattr(self._events, "close", lambda: None)()
+        self._events = None
+
+    def _happened(self) -> bool:
+        if self._events is None:
             time.sleep(STEP_S)
-        raise Refused(refusal)
-
-    def _folders_now(self) -> tuple[tuple[list[str], list[str]], dict[str, tuple[int, int] | None]]:
-        """The folders to be watched alone, those with all below them, and what identifies them. Raises
-        Refused."""
-        self._targets = WatchTargets(self._settings)
-        if remote := network_target(self._targets):
-            raise Refused(f"{remote[0]} is on a network file system ({remote[1]})")
-        found = self._targets.folders(whole_trees=self._whole_trees)
-        return found, {folder: _identity(folder) for folder in (*found[0], *found[1])}
+            return False
+        try:
+            return next(self._events, False)
+        except (OSError, RuntimeError) as error:
+            # The message of the system, without the lists that follow.
+            self.failure = str(error).split(" about [")[0].strip().rstrip(".") or type(error).__name__
+            self._events = None
+            return True
 
 
-def _close(watches: Sequence[Iterator[set[str]]]) -> None:
-    for watch in watches:
-        getattr(watch, "close", lambda: None)()
+def watched_folders(settings: Settings, listing: Listing | None) -> frozenset[str]:
+    """The folders that a listing went through, and of each configured path the nearest folder above it that
+    may be read: there it comes, goes or is replaced. Not those of our own files, which each sync writes."""
+    given = os.path.abspath(settings.workspace)
+    paths = [given]
+    if "memory" in settings.sources:
+        extras = resolve_extras(Workspace(given, os.path.realpath(given)), settings.extra_paths)
+        paths += [extra.lexical for extra in extras if not extra.refusal]
+    if "sessions" in settings.sources:
+        paths.append(os.path.abspath(settings.openclaw.sessions_dir))
+    folders = {_nearest(os.path.dirname(path)) for path in paths}
+    folders |= listing.folders if listing is not None else set()
+    own = (settings.data_dir, settings.index_path.parent)
+    return frozenset(map(os.path.realpath, folders)) - frozenset(map(os.path.realpath, own))
 
 
-def _identity(folder: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(folder)  # noqa: PTH116
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _reason(error: Exception) -> str:
-    """The message of the system, without the lists that follow."""
-    return str(error).split(" about [")[0].strip().rstrip(".") or type(error).__name__
+def _nearest(folder: str) -> str:
+    while not (os.path.isdir(folder) and os.access(folder, os.R_OK)):
+        if folder == (above := os.path.dirname(folder)):
+            break
+        folder = above
+    return folder

@@ -143,6 +143,7 @@ def list_transcripts(folder: Path, max_bytes: int = MAX_TRANSCRIPT_BYTES, *, end
             return walk.listing()
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries]
+        walk.folders.add(str(folder))
     except FileNotFoundError:
         walk.skip(TRANSCRIPT_FOLDER, f"there are no transcripts: {shown} does not exist", by_rule=True)
         return walk.listing()
@@ -166,6 +167,7 @@ def list_transcripts(folder: Path, max_bytes: int = MAX_TRANSCRIPT_BYTES, *, end
 def _take_root_files(walk: Walk, real: str) -> None:
     preferred = ROOT_FILES[0]
     names = os.listdir(real)
+    walk.folders.add(real)
     for name in names:
         absolute = os.path.join(real, name)
         if name in ROOT_FILES:
@@ -258,6 +260,7 @@ def _take_folder(walk: Walk, path: str, absolute: str) -> None:
         prefix = path + "/" if path else ""
         try:
             with entries_of(absolute) as entries:
+                walk.folders.add(absolute)
                 for entry in entries:
                     try:
                         _take_entry(walk, prefix + entry.name, absolute, entry, pending)

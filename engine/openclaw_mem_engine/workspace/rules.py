@@ -122,14 +122,14 @@ def below(folder: str, path: str) -> str | None:
     return path[len(start) :] if path.startswith(start) else None
 
 
-def _opening(folder: Path) -> str:
-    """What gives this user access to a folder, as a sentence."""
+def _closed(folder: Path) -> str:
+    """Which folder on the way is closed to this user, and what to do, in sentences."""
+    from openclaw_mem_engine.state import described
+
     for path in (*reversed(folder.absolute().parents), folder.absolute()):
         mode = os.R_OK | os.X_OK if path == folder.absolute() else os.X_OK
         if not os.access(path, mode, effective_ids=os.access in os.supports_effective_ids):
-            if path.stat().st_uid == os.geteuid():
-                return f"Run `chmod u+rx -- {shlex.quote(str(path))}`."
-            return f"The owner of {path} can change its permissions."
+            return f"{described(path)} is closed to this user. Change its permissions."
     return "Change its permissions."
 
 
@@ -152,7 +152,7 @@ def open_workspace(root: Path | str) -> Workspace:
             text = f"The workspace {given} is a file. Name the folder that holds it: --workspace {folder}"
         raise WorkspaceError(text) from None
     except PermissionError:
-        raise WorkspaceError(f"The workspace {given} may not be read. {_opening(Path(given))}") from None
+        raise WorkspaceError(f"The workspace {given} may not be read. {_closed(Path(given))}") from None
     except (OSError, ValueError) as error:
         raise WorkspaceError(f"The workspace {given!r} cannot be opened: {error}. {hint}") from error
     return Workspace(given, real)

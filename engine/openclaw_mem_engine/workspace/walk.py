@@ -38,10 +38,12 @@ _INODE = MemoryFile._fields.index("inode")
 @dataclass(frozen=True)
 class Listing:
     """The files that count, notes first, and what is excluded, both sorted by path (by code point).
-    ``found`` are the fields of the files, in the order of the disk: of most listings no more is wanted."""
+    ``found`` are the fields of the files, in the order of the disk: of most listings no more is wanted.
+    ``folders`` are the absolute paths of all that it went through."""
 
     found: tuple[_Values, ...]
     skipped: tuple[SkippedFile, ...]
+    folders: frozenset[str] = frozenset()
 
     @cached_property
     def files(self) -> tuple[MemoryFile, ...]:
@@ -59,6 +61,7 @@ class Walk:
     skipped: dict[str, SkippedFile] = field(default_factory=dict)  # by printable path
     group: list[_Values] = field(default_factory=list)
     groups: list[list[_Values]] = field(default_factory=list)
+    folders: set[str] = field(default_factory=set)
     #: What is excluded, and what alone is taken, by path; None: nothing, and everything.
     excluded: re.Pattern[str] | None = None
     only: re.Pattern[str] | None = None
@@ -67,7 +70,8 @@ class Walk:
         found = [*chain(*self.groups)]
         if len({values[_INODE] for values in found}) < len(found):
             found = self._distinct()
-        return Listing(tuple(found), tuple(sorted(self.skipped.values(), key=attrgetter("path"))))
+        skipped = tuple(sorted(self.skipped.values(), key=attrgetter("path")))
+        return Listing(tuple(found), skipped, frozenset(self.folders))
 
     def _distinct(self) -> list[_Values]:
         """Each file once; by path, so that the order of the disk decides nothing. Device and inode tell files

@@ -49,12 +49,11 @@ class Header:
 class Activity:
     """What runs behind the screen. ``done``/``total`` count what ``label`` says (0: not known) of a task
     that runs, ``left`` are the seconds that it still takes (None: unknown); ``said`` is the last thing
-    that happened, until something else does; ``failed`` is what was said of what failed last; ``adding`` is
-    how far a search is that adds rows to the index; ``noted`` are the notes of the last sync, until the next
-    query; ``unused`` says what of the configuration the workbench does not use; ``errors`` are those that the
-    doctor found last, until the index is built anew; ``damage`` is the last error that showed that the index
-    is damaged, until it is built anew or a check finds no error; ``unlisted`` is a sentence on Markdown of
-    the workspace that is no memory, or empty."""
+    that happened, until something else does; ``failed`` is what was said of what failed last; ``noted`` are
+    the notes of the last sync, until the next query; ``unused`` says what of the configuration the workbench
+    does not use; ``errors`` are those that the doctor found last, until the index is built anew; ``damage``
+    is the last error that showed that the index is damaged, until it is built anew or a check finds no error;
+    ``unlisted`` is a sentence on Markdown of the workspace that is no memory, or empty."""
 
     phase: Phase = "opening"
     task: Task = "sync"
@@ -63,7 +62,6 @@ class Activity:
     done: int = 0
     total: int = 0
     searching: bool = False
-    adding: str = ""
     said: str = ""
     failed: str = ""
     trouble: str = ""
@@ -78,7 +76,7 @@ class Activity:
 
     @property
     def busy(self) -> bool:
-        return self.searching or bool(self.adding) or self.phase in ("opening", "syncing")
+        return self.searching or self.phase in ("opening", "syncing")
 
 
 def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line:
@@ -315,8 +313,6 @@ def doing(activity: Activity, frame: int, *, here: bool = False) -> Line:
             first, text = fmt.bar(0, activity.done / activity.total, 12)
             bar = line((" " * first + fmt.left(text, 12 - first), "accent"), " ")
         return line((f" {spin} ", "accent"), *bar, (activity.task, "dim"), many, left, (f"  {label}", "dim"))
-    if activity.adding:
-        return line((f" {spin} ", "accent"), (activity.adding, "dim"))
     return ()
 
 

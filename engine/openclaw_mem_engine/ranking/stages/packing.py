@@ -10,16 +10,14 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate, islice, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from openclaw_mem_engine.model import utf16_length
 from openclaw_mem_engine.ranking.lines import NoteLine, ScoredLines, excerpt_of
+from openclaw_mem_engine.ranking.stages.line_scores import LineScores
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Lines, Result, Shown
 from openclaw_mem_engine.sanitize import ordinal
-
-if TYPE_CHECKING:
-    from openclaw_mem_engine.ranking.stages.snippets import LineScores
 
 #: A line below this share of the best line's score adds nothing to an answer that has better ones.
 WEAK_SHARE, _WEAK_WORDS = 1 / 3, "a third"

@@ -12,10 +12,9 @@ PARTITIONS = 32
 _SETTING = "mem.agent"
 
 COLUMNS = {
-    # A lease keeps other hosts from writing while one brings the index up to date. moved_to: the name of the
-    # server that has the agent's rows now.
+    # A lease keeps other hosts from writing while one brings the index up to date.
     "agents": """agent bigint PRIMARY KEY, name text NOT NULL, live int NOT NULL DEFAULT 0,
-        lease_owner text, lease_until timestamptz, moved_to text""",
+        lease_owner text, lease_until timestamptz""",
     "generations": """agent bigint NOT NULL, gen int NOT NULL, generation bigint NOT NULL DEFAULT 0,
         fingerprint text, synced_at float8, PRIMARY KEY (agent, gen)""",
     "files": """agent bigint NOT NULL, gen int NOT NULL, path text COLLATE "C" NOT NULL, source text NOT NULL,

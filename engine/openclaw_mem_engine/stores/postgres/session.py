@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from openclaw_mem_engine.config.store import StoreLocation, server_name
+from openclaw_mem_engine.config.store import StoreLocation
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.base import Fingerprint
@@ -37,11 +37,6 @@ class Facts(NamedTuple):
     fingerprint: str | None = None
     synced_at: float | None = None
     name: str | None = None
-    moved_to: str | None = None
-
-
-class MovedInCircle(IndexUnavailable):
-    """A move was killed before its last step."""
 
 
 class Transaction:
@@ -98,68 +93,33 @@ class Transaction:
 
 
 class AgentRows:
-    """The rows of one agent, on whichever server has them. ``gen`` None means the live generation, whichever
-    that is in each transaction; ``without`` is a space that this generation makes anew; without ``follows``
-    the rows are those of this server, also when they were moved. Opening makes and changes nothing."""
+    """The rows of one agent. ``gen`` None means the live generation, whichever that is in each transaction;
+    ``without`` is a space that this generation makes anew. Opening makes and changes nothing."""
 
-    def __init__(
-        self,
-        at: StoreLocation,
-        *,
-        gen: int | None = None,
-        without: Space | None = None,
-        follows: bool = True,
-    ) -> None:
-        self.at, self.gen, self.without, self.follows = at, gen, without, follows
+    def __init__(self, at: StoreLocation, *, gen: int | None = None, without: Space | None = None) -> None:
+        self.at, self.gen, self.without = at, gen, without
         self.agent = agent_number(at.agent)
-        self._moving, self._left = threading.Lock(), list[Connections]()
         self._connections = Connections(at.server)
         self._local = threading.local()
 
     def _facts_sql(self) -> str:
         gen = "a.live" if self.gen is None else f"{self.gen:d}"
-        return f"""SELECT {gen}, coalesce(g.generation, 0), g.fingerprint, g.synced_at,
-                a.name, a.moved_to
+        return f"""SELECT {gen}, coalesce(g.generation, 0), g.fingerprint, g.synced_at, a.name
             FROM {NAME}.agents a LEFT JOIN {NAME}.generations g ON g.agent = a.agent AND g.gen = {gen}
             WHERE a.agent = {self.agent:d}"""
 
     @contextmanager
     def _transaction(self, begin: str, *, search: bool = False) -> Iterator[Transaction]:
-        """See ``Connections.transaction``; on the server to which the rows were moved."""
-        for _ in (None, *self.at.servers):
-            connections = self._connections
-            with ExitStack() as entered:
-                begun = connections.transaction(f"{begin} {self._facts_sql()}", search=search)
-                connection, row = entered.enter_context(begun)
-                facts = Facts(*row) if row else Facts()
-                if facts.moved_to is None or not self.follows:
-                    self._check_name(facts)
-                    yield Transaction(self, connections, connection, facts)
-                    return
-            self._go_to(facts.moved_to)
-        raise MovedInCircle(
-            f"The servers name each other as the one that has the rows of agent {self.at.agent}: a move was "
-            "killed. Run its `openclaw-mem store move` again."
-        )
-
-    def _check_name(self, facts: Facts) -> None:
-        if facts.name not in (None, self.at.agent):
-            raise IndexUnavailable(
-                f"The agents {facts.name} and {self.at.agent} have the same number on {self.at.shown}: give "
-                "this one another name in store.agent. Nothing was changed."
-            )
-
-    def _go_to(self, name: str) -> None:
-        server = next((server for server in self.at.servers if server_name(server) == name), None)
-        if server is None:
-            raise IndexUnavailable(
-                f"The index of agent {self.at.agent} was moved to the server {name}, which store.servers "
-                "does not name: add its address, by that host and port."
-            )
-        with self._moving:
-            if server_name(self.at.server) != name:
-                self._left.append(self._connections)
-                self._connections, self.at = Connections(server), self.at._replace(server=server)
+        """See ``Connections.transaction``."""
+        begun = self._connections.transaction(f"{begin} {self._facts_sql()}", search=search)
+        with begun as (connection, row):
+            facts = Facts(*row) if row else Facts()
+            if facts.name not in (None, self.at.agent):
+                raise IndexUnavailable(
+                    f"The agents {facts.name} and {self.at.agent} have the same number on {self.at.shown}: "
+                    "give this one another name in store.agent. Nothing was changed."
+                )
+            yield Transaction(self, self._connections, connection, facts)
 
     @contextmanager
     def reading(self, *, search: bool = False) -> Iterator[Transaction]:
@@ -192,5 +152,4 @@ class AgentRows:
         self._connections.interrupt()
 
     def close(self) -> None:
-        for connections in (*self._left, self._connections):
-            connections.close()
+        self._connections.close()

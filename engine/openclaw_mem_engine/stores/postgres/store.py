@@ -35,9 +35,8 @@ class PostgresIndex(Searches, Content, Changes, IndexStore):
         full_text: bool = True,
         resident: bool = False,  # noqa: ARG002 - of an index in a file, as the next
         extension: bool = True,  # noqa: ARG002
-        follows: bool = True,
     ) -> None:
-        self._join(path, AgentRows(location, follows=follows), Lease(), Capabilities(full_text, "pgvector"))
+        self._join(path, AgentRows(location), Lease(), Capabilities(full_text, "pgvector"))
         self.fingerprint()  # reaches the server, and refuses what a newer program wrote
 
     def _join(self, path: Path, rows: AgentRows, lease: Lease, caps: Capabilities) -> None:
@@ -90,7 +89,7 @@ class PostgresGeneration(PostgresIndex, Generation):
     but for the space that it makes anew."""
 
     def __init__(self, old: PostgresIndex, gen: int, without: Space | None) -> None:
-        rows = AgentRows(old._rows.at, gen=gen, without=without, follows=old._rows.follows)
+        rows = AgentRows(old._rows.at, gen=gen, without=without)
         self._join(old.path, rows, old._turns.lease, old.caps)
         self._old, self._is_over = old, False
 

@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from openclaw_mem_engine.model import Progress
-from openclaw_mem_engine.stores.base import Derived
-from openclaw_mem_engine.stores.query import ADDING, LABEL
 from openclaw_mem_engine.stores.records import StoredChunk
-from openclaw_mem_engine.stores.sqlite.database import Bound, decoding, rows
+from openclaw_mem_engine.stores.sqlite.database import Bound, decoding
 from openclaw_mem_engine.stores.sqlite.schema import TEXT
 
 if TYPE_CHECKING:
@@ -104,11 +101,6 @@ def overlap(own: str, lines: int, text: str) -> str:
     return end if text.startswith(end) else ""
 
 
-def counted(connection: apsw.Connection, kind: Derived, progress: Progress) -> Iterator[Bound]:
-    """seq, path, text and id of every chunk, while rows of a kind are made of them."""
-    total: int = rows(connection, "SELECT count(*) FROM chunks")[0][0]
-    found = connection.execute(f"SELECT seq, path, {TEXT}, id FROM chunks c")
-    for done, row in enumerate(readable(found)):
-        if done % _TOGETHER == 0:
-            progress(done, total, f"{ADDING}{LABEL[kind]} to the index")
-        yield row
+def all_chunks(connection: apsw.Connection) -> Iterator[Bound]:
+    """seq, path, text and id of every chunk, of which rows are made: read once their table is there."""
+    yield from readable(connection.execute(f"SELECT seq, path, {TEXT}, id FROM chunks c"))

@@ -10,14 +10,14 @@ import shlex
 import shutil
 import stat
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS
 from openclaw_mem_engine.errors import IndexUnavailable, disk_full
-from openclaw_mem_engine.state import is_full, private_folder
+from openclaw_mem_engine.state import described, is_full, private_folder
 
 if TYPE_CHECKING:
     import apsw
@@ -31,8 +31,6 @@ APPLICATION_ID, _ID_AT = 0x6F636D31, 68
 QMD_ID = 0x6F636D71
 #: The header of every SQLite file.
 HEADER_BYTES = 100
-#: Puts our data into a folder that this user may write to.
-ELSEWHERE = "export OPENCLAW_MEM_HOME=~/openclaw-mem-data"
 _CHECK = "Check its permissions and its folder's, or set OPENCLAW_MEM_HOME to a folder of yours."
 
 
@@ -247,27 +245,6 @@ def quoted(paths: Iterable[Path]) -> str:
     return " ".join(shlex.quote(str(path)) for path in paths)
 
 
-def opening(closed: list[Path], folders: Sequence[Path]) -> str:
-    """The command that gives this user access to these files and folders; ``folders`` are ours, of which
-    the smallest that hold them all are opened."""
-    if os.name == "nt" or any(map(_read_only_disk, closed)):
-        return ELSEWHERE
-    mine = all(path.stat().st_uid == os.geteuid() for path in closed)
-    within = [[folder for folder in folders if path.is_relative_to(folder)] for path in closed]
-    ours = [max(found, key=lambda folder: len(folder.parts), default=None) for found in within]
-    if None in ours:
-        # Of a folder above ours only its own mode is changed, and only by its owner.
-        return f"chmod u+rwx -- {quoted(closed)}" if mine else ELSEWHERE
-    roots = quoted(list(dict.fromkeys(filter(None, ours))))
-    return f"chmod -R u+rwX -- {roots}" if mine else f'sudo chown -R "$(id -u)" -- {roots}'
-
-
-def _read_only_disk(path: Path) -> bool:
-    with suppress(OSError):
-        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
-    return False
-
-
 def closed_to_user(index: Path) -> list[Path]:
     """What of an index file, its companions and its folder this user may not read and write."""
     found = blocked(index.parent)
@@ -276,11 +253,9 @@ def closed_to_user(index: Path) -> list[Path]:
 
 
 def access(index: Path) -> str:
-    """What gives this user access to an index file, as a sentence."""
+    """What is closed to this user of an index file, and what to do, in sentences."""
     closed = closed_to_user(index)
-    command = opening(closed, [index.parent]) if closed else ELSEWHERE
-    other = "set OPENCLAW_MEM_HOME to a folder of yours"
-    return _CHECK if command == ELSEWHERE else f"Run `{command}`, or {other}."
+    return f"This user may not use {described(closed[0])}. {_CHECK}" if closed else _CHECK
 
 
 def make_folder(path: Path) -> None:

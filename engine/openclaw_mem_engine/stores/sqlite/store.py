@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable
-from openclaw_mem_engine.model import Progress, Source, Space, utf8
+from openclaw_mem_engine.model import Source, Space, utf8
 from openclaw_mem_engine.stores.base import (
     CacheSize,
     Derived,
@@ -24,7 +24,7 @@ from openclaw_mem_engine.stores.base import (
     StoredChunk,
 )
 from openclaw_mem_engine.stores.sqlite import lines, unshown
-from openclaw_mem_engine.stores.sqlite.chunks import counted, overlap
+from openclaw_mem_engine.stores.sqlite.chunks import all_chunks, overlap
 from openclaw_mem_engine.stores.sqlite.database import explained, rows
 from openclaw_mem_engine.stores.sqlite.files import aside_path, check_room, remove, sweep
 from openclaw_mem_engine.stores.sqlite.reader import SqliteReader
@@ -113,16 +113,16 @@ class SqliteIndex(SqliteReader, IndexStore):
             s,
         )
 
-    def provide(self, *kinds: Derived, progress: Progress, pack: Pack | None = None) -> None:
+    def provide(self, *kinds: Derived, pack: Pack | None = None) -> None:
         if wanted := self.lacking(*kinds):
             with self._db.transaction() as connection:
                 for kind in sorted(wanted - derived(connection), reverse=True):  # not made meanwhile
                     if kind == "lines":
                         connection.execute(DERIVED[kind])
                         assert pack is not None, "lines are made by the embedder of the index"
-                        lines.fill(connection, counted(connection, kind, progress), pack)
+                        lines.fill(connection, all_chunks(connection), pack)
                     else:
-                        self._text.fill(connection, kind, counted(connection, kind, progress))
+                        self._text.fill(connection, kind, all_chunks(connection))
             self._give_back()
 
     def touch(self, states: Sequence[FileState]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import Knobs, parse_settings
+from openclaw_mem_engine.api import Knobs, changed, parse_settings
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.render.above import in_full, in_short
@@ -75,7 +75,7 @@ def knob_strip(search: SearchPresenter, cells: int) -> Line:
 
 
 def _with_settings(base: Knobs, settings: Sequence[str]) -> Knobs:
-    return base.set(parse_settings(list(settings)))
+    return changed(base, parse_settings(list(settings)))
 
 
 def lines_above(lab: SearchScreen) -> int:
