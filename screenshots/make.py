@@ -1,7 +1,7 @@
 """Renders every screen of the workbench on the demo: ``uv run python screenshots/make.py [NAME ...]``.
 
 Writes ``NAME.svg`` and ``NAME.png`` beside this file. Date, timings and paths are fixed, so that a second run
-gives the same bytes. The same scenes, as text, are the snapshots of the tests (``tests/tui/snapshots``).
+gives the same bytes. Tests draw many of the scenes again and compare the text with that of the pictures.
 ``textual.txt`` records the version of Textual that drew them.
 """
 
