@@ -110,7 +110,9 @@ class SyncController(Presenter[Activity]):
         """Read the file of the index once: a search meets only damage of the pages that it reads. What was
         answered before is answered again when there is some."""
         with suppress(OpenClawMemError):  # whatever else is wrong, the first search says
-            damage = await self.service.examine(lambda memory, stop: api.file_damage(memory.settings, stop))
+            damage = await self.service.long(
+                "doctor", lambda memory, stop: api.file_damage(memory.settings, stop)
+            )
             if damage is not None:
                 self.take_damage(damage)
                 await self._refresh()

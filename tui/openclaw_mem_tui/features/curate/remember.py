@@ -78,7 +78,7 @@ class RememberScreen(Dialog[str | None]):
             return proposal, size.budget_after([proposal.edit])
 
         try:
-            self._proposed = text, *await self._search.service.curate(work)
+            self._proposed = text, *await self._search.service.long("curate", work)
         except OpenClawMemError as error:
             self._trouble = str(error)
         self._show()
@@ -99,7 +99,7 @@ class RememberScreen(Dialog[str | None]):
             return NoteEditor(memory.settings, clock).write(proposal.edit)
 
         try:
-            await self._search.service.curate(work)
+            await self._search.service.long("curate", work)
         except OpenClawMemError as error:
             self._trouble, self._written = str(error), False
             self._show()
