@@ -203,15 +203,9 @@ class Note:
         return as_json(self)
 
 
-#: Codes of notes that say that a part of the index cannot be read, or is lost.
-_DAMAGE = frozenset(
-    {"index-damaged", "vectors-damaged", "words-damaged", "beside-damaged", "full-text-missing"}
-)
-
-
 def says_damage(notes: Iterable[Note]) -> bool:
     """Whether one of these notes is about a damaged index: what is not found in it may exist."""
-    return any(note.code in _DAMAGE for note in notes)
+    return any(note.code == "index-damaged" for note in notes)
 
 
 def index_state(freshness: Freshness, notes: Iterable[Note]) -> str:

@@ -218,14 +218,11 @@ def damage(index: Path, table: str) -> None:
         file.write(b"\xa5" * size)
 
 
-@pytest.mark.parametrize("options", [(), ("--no-sync",)])
-def test_a_search_that_damage_stops_before_it_looks_is_a_failed_search(
-    call: Call, world: World, options: tuple[str, ...]
-) -> None:
+def test_a_search_that_damage_stops_before_it_looks_is_a_failed_search(call: Call, world: World) -> None:
     call("index")
     damage(world.indexes[0], "files")
     for _ in range(2):
-        assert call("search", "router", *options).code == 6
+        assert call("search", "router", "--no-sync").code == 6
     (event,) = call("log", "--kind", "search-failed", "--json").json["events"]
     assert event["text"] == "A search failed." and "is damaged" in event["reason"]
 

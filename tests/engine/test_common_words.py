@@ -81,9 +81,9 @@ def test_words_are_counted_once_while_the_index_does_not_change(tmp_path: Path) 
     counted: list[str] = []
     count = FullTextRows._count
 
-    def counting(self: FullTextRows, query: LexicalQuery, expression: str, sources: None) -> int:
+    def counting(self: FullTextRows, query: LexicalQuery, expression: str) -> int:
         counted.append(expression)
-        return count(self, query, expression, sources)
+        return count(self, query, expression)
 
     with (
         open_memory(workspace, tmp_path / "home", provider="none") as memory,

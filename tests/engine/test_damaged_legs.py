@@ -1,24 +1,24 @@
-"""Damage costs the answer one list, with a note; damage that leaves no list is an error with a name."""
+"""An answer from a damaged index is an error that names the repair; what others write is no damage."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import pytest
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import fix
-from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
+from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable, damaged
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
 from openclaw_mem_engine.stores.damage import file_damage, kept
 from openclaw_mem_engine.stores.sqlite.schema import PAGE_BYTES
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
-from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 from support.damage import PLAIN, alter, indexed, looked, raw, type_in, zero
 from support.memories import backend_of
 from support.stores import new_store, put, unit
@@ -32,15 +32,6 @@ def settings(tmp_path: Path) -> Settings:
     return indexed(tmp_path)
 
 
-def zero_vectors(settings: Settings) -> None:
-    """What zeroed pages make of the cache: no vector has a direction."""
-    alter(settings, "UPDATE embedding_cache SET embedding = zeroblob(length(embedding))")
-
-
-def codes(answer: Any) -> set[str]:
-    return {note.code for note in answer.trace.notes}
-
-
 def mended(settings: Settings) -> None:
     """What the notes tell to do: the doctor, then a sync."""
     fix(settings, looked(settings))
@@ -51,60 +42,30 @@ def mended(settings: Settings) -> None:
         assert [found.kind for found in answer.pool.lists] == ["vector", "lexical"]
 
 
-@pytest.mark.parametrize("mode", ["hybrid", "bm25", "vector"])
-def test_vectors_without_direction_cost_the_vectors_and_no_more(settings: Settings, mode: str) -> None:
-    zero_vectors(settings)
-    with Memory.open(settings) as memory:
-        answer = memory.search("heron pond", DOCUMENTED.set({"mode": mode}))
-        (found,) = [note for note in answer.trace.notes if note.code == "vectors-damaged"]
-        assert found.level == "warning" and " ".join(answer.warnings).count(FIX) == 1
-        assert [found.kind for found in answer.pool.lists] == ["lexical"]
-        assert answer.pool.fallback is not None
-        assert (answer.pool.fallback.origin, answer.pool.fallback.served) == ("static", "keywords")
-        if mode != "vector":
-            assert answer.hits[0].path == "memory/animals/heron.md"
-        (event,) = [event for event in memory.events(5) if event.kind == "fallback"]
-        assert "cannot all be read" in event.reason
-    mended(settings)
-
-
-#: Damage to what is derived for one list, the note, and the list that remains.
+#: Damage to what is derived for one list.
 DAMAGE = {
-    "vectors that are text": ("UPDATE embedding_cache SET embedding = 'x'", "vectors-damaged", "lexical"),
-    "vectors of no length": ("UPDATE embedding_cache SET embedding = x''", "vectors-damaged", "lexical"),
-    "full text without its blocks": (
-        "DROP TABLE chunks_fts_stemmed_data; DROP TABLE chunks_fts_named_data",
-        "words-damaged",
-        "vector",
-    ),
-    "no full-text table": (
-        "DROP TABLE chunks_fts_stemmed; DROP TABLE chunks_fts_named_data",
-        "words-damaged",
-        "vector",
-    ),
+    "vectors without direction": "UPDATE embedding_cache SET embedding = zeroblob(length(embedding))",
+    "vectors that are text": "UPDATE embedding_cache SET embedding = 'x'",
+    "vectors of no length": "UPDATE embedding_cache SET embedding = x''",
+    "full text without its blocks": "DROP TABLE chunks_fts_stemmed_data; DROP TABLE chunks_fts_named_data",
+    "no full-text table": "DROP TABLE chunks_fts_stemmed; DROP TABLE chunks_fts_named_data",
 }
 
 
-@pytest.mark.parametrize("statement, code, left", DAMAGE.values(), ids=DAMAGE)
-def test_the_other_leg_answers(settings: Settings, statement: str, code: str, left: str) -> None:
+@pytest.mark.parametrize("statement", DAMAGE.values(), ids=DAMAGE)
+@pytest.mark.parametrize("resident", [False, True])
+def test_damage_of_one_list_is_an_error_that_names_the_repair(
+    settings: Settings, statement: str, resident: bool
+) -> None:
     alter(settings, statement)
-    for knobs in (DOCUMENTED, WORKBENCH):
-        with Memory.open(settings) as memory:
-            answer = memory.search("heron pond", knobs)
-            assert code in codes(answer)
-            assert FIX in " ".join(answer.warnings)
-            assert [found.kind for found in answer.pool.lists] == [left]
-            assert any(row.chunk_id for found in answer.pool.lists for row in found.rows)
-
-
-def test_without_any_leg_the_damage_is_told(settings: Settings) -> None:
-    zero_vectors(settings)
-    alter(settings, "DROP TABLE chunks_fts_named_data")
-    with Memory.open(settings) as memory:
-        with pytest.raises(IndexDamaged):
-            memory.search("heron pond")
-        (event,) = [event for event in memory.events(5) if event.kind == "search-failed"]
-        assert "is damaged" in event.reason
+    with Memory.open(settings, resident=resident) as memory:
+        for knobs in (DOCUMENTED, DOCUMENTED.set({"mode": "bm25"}), WORKBENCH):
+            with pytest.raises(IndexDamaged, match=FIX):
+                memory.search("heron pond", knobs)
+        event, *_ = memory.events(5)
+        assert event.kind == "search-failed" and "is damaged" in event.reason
+    type_in(settings, FIX.strip("`"))
+    mended(settings)
 
 
 @pytest.mark.parametrize(
@@ -144,20 +105,14 @@ def test_of_a_passage_that_is_none_no_vector_and_no_words_are_made(settings: Set
 
 @pytest.mark.parametrize("resident", [False, True])
 @pytest.mark.parametrize("changed", [b"near the lake", b"near the\xffpond"])
-def test_bytes_changed_in_a_chunk_cost_that_chunk_and_no_more(
-    settings: Settings, resident: bool, changed: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bytes_changed_in_a_chunk_are_damage(settings: Settings, resident: bool, changed: bytes) -> None:
     held = settings.index_path.read_bytes()
     assert held.count(b"near the pond") == 1
     settings.index_path.write_bytes(held.replace(b"near the pond", changed))
     assert "the text of a chunk is not what was stored" in str(file_damage(settings))
-    monkeypatch.setattr("openclaw_mem_engine.stores.damage.MOST_BYTES", 0)  # nor is it only the check of all
     with Memory.open(settings, resident=resident) as memory:
-        answer = memory.search("heron pond owl")
-        assert answer.hits[0].path == "memory/animals/owl.md" and "index-damaged" in codes(answer)
-        assert "memory/animals/heron.md" not in {row.path for row in answer.trace.rows}
-        (warning,) = answer.warnings
-        assert "1 chunk is not what was stored" in warning and FIX in warning
+        with pytest.raises(IndexDamaged, match="not what was stored"):
+            memory.search("heron pond owl")
         with pytest.raises(IndexDamaged, match="not what was stored"):
             memory.why_not("heron pond", "memory/animals/heron.md")
     (found,) = looked(settings).findings
@@ -207,28 +162,21 @@ def test_rows_that_a_lost_sector_emptied_are_damage_and_not_an_empty_answer(
 def test_vectors_that_a_lost_sector_emptied_are_damage(settings: Settings, resident: bool) -> None:
     sector_zeroed(settings, "embedding_cache")
     assert file_damage(settings) is not None
-    with Memory.open(settings, resident=resident) as memory:
-        answer = memory.search("heron pond")
-        assert "vectors-damaged" in codes(answer) and answer.hits
+    with Memory.open(settings, resident=resident) as memory, pytest.raises(IndexDamaged, match=FIX):
+        memory.search("heron pond")
     mended(settings)
     assert file_damage(settings) is None
 
 
 @pytest.mark.parametrize("resident", [False, True])
 def test_a_vector_with_other_bytes_is_damage_although_it_can_be_compared(
-    settings: Settings, resident: bool, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, resident: bool
 ) -> None:
     """It is as long as it was: without its checksum it took its passage from the list, without a word."""
     alter(settings, "UPDATE embedding_cache SET embedding = negated(embedding) WHERE id = 1")
     assert "a vector is not the one that was stored" in str(file_damage(settings))
-    monkeypatch.setattr("openclaw_mem_engine.stores.damage.MOST_BYTES", 0)  # nor is it only the check of all
-    with Memory.open(settings, resident=resident) as memory:
-        answer = memory.search("heron pond")
-        (warning,) = answer.warnings
-        assert warning.startswith("Vectors in part: ") and "1 vector is not what was stored" in warning
-        assert FIX in warning and answer.pool.fallback is None
-        vectors, _ = answer.pool.lists
-        assert len(vectors.rows) == memory.status().vectors - 1
+    with Memory.open(settings, resident=resident) as memory, pytest.raises(IndexDamaged, match=FIX):
+        memory.search("heron pond")
     type_in(settings, "openclaw-mem index")
     assert file_damage(settings) is None and looked(settings).errors == 0
 
@@ -243,12 +191,10 @@ def test_the_log_of_a_damaged_index_is_named_where_it_holds_something(tmp_path: 
 
 def test_words_of_a_lost_passage_are_damage_and_no_absence(settings: Settings) -> None:
     alter(settings, "DELETE FROM chunks WHERE path = 'memory/animals/heron.md'")
+    with Memory.open(settings) as memory, pytest.raises(IndexDamaged, match="words without their chunk: 1"):
+        memory.search("heron", DOCUMENTED.set({"mode": "bm25"}))
+    type_in(settings, FIX.strip("`"))
     with Memory.open(settings) as memory:
-        answer = memory.search("heron", DOCUMENTED.set({"mode": "bm25"}))
-        (found,) = [note for note in answer.trace.notes if note.code == "words-damaged"]
-        assert "words without their chunk: 1" in found.text
-        assert " ".join(answer.warnings).count(FIX) == 1, "one repair, said once"
-        assert answer.verdict == "Nothing found in the part of the index that can be read"
         memory.sync()
         assert memory.search("heron").hits[0].path == "memory/animals/heron.md"
 
@@ -257,40 +203,64 @@ def test_an_index_that_is_rebuilt_during_a_search_is_read_once_more(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process makes an index without the words that this search had made sure of."""
-    real, rebuilt = SqliteIndex.lexical, list[bool]()
+    real, rebuilt = SqliteIndex.snapshot, list[bool]()
 
-    def lexical(self: SqliteIndex, *arguments: Any, **options: Any) -> Any:
+    def snapshot(self: SqliteIndex) -> Any:
         if not rebuilt:
             rebuilt.append(True)
-            bump = "UPDATE meta SET value = value + 1 WHERE key = 'generation'"
-            alter(settings, "DROP TABLE chunks_fts", bump)
-        return real(self, *arguments, **options)
+            alter(settings, "DROP TABLE chunks_fts")
+        return real(self)
 
-    monkeypatch.setattr(SqliteIndex, "lexical", lexical)
+    monkeypatch.setattr(SqliteIndex, "snapshot", snapshot)
     with Memory.open(settings) as memory:
         answer = memory.search("heron pond", PLAIN)
         assert rebuilt and answer.warnings == ()
         assert [found.kind for found in answer.pool.lists] == ["vector", "lexical"]
 
 
-def test_vectors_that_another_process_adds_during_a_search_are_no_damage(
+@pytest.mark.parametrize("read", ["vector", "lexical", "fetch", "line_scores"])
+@pytest.mark.parametrize("resident", [False, True])
+def test_what_another_process_removes_during_a_search_stays_in_its_answer(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, read: str, resident: bool
+) -> None:
+    """Whatever is read next: a search sees one state, with the words and the vectors of every chunk."""
+    real, removed = getattr(SqliteIndex, read), list[str]()
+
+    def reading(self: SqliteIndex, *arguments: Any, **options: Any) -> Any:
+        if not removed:
+            removed.append("memory/animals/heron.md")
+            with closing(SqliteIndex(settings.index_path)) as other:
+                other.remove((removed[0], "memory"))
+                other.prune_cache(0)
+        return real(self, *arguments, **options)
+
+    with Memory.open(settings, resident=resident) as memory:
+        before = memory.search("heron pond", WORKBENCH)
+        monkeypatch.setattr(SqliteIndex, read, reading)
+        answer = memory.search("heron pond", WORKBENCH)
+        assert removed == [answer.hits[0].path] and answer.warnings == ()
+        assert answer.trace.rows == before.trace.rows
+        after = memory.search("heron pond", WORKBENCH)
+        assert removed[0] not in {row.path for row in after.trace.rows}
+
+
+def test_another_index_that_takes_the_place_during_a_search_is_read_instead(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are counted after those in the list were read: the list is read again, and nothing is reported."""
-    real, counted = VectorRows.count, list[int]()
+    """As after a repair by another process: what was opened is damaged, and not there any more."""
+    real, moved = SqliteIndex.fetch, list[Path]()
 
-    def count(self: VectorRows, *arguments: Any) -> int:
-        counted.append(real(self, *arguments))
-        if len(counted) < 3:
-            alter(settings, "UPDATE meta SET value = value + 1 WHERE key = 'generation'")
-            return counted[0] + 1
-        return counted[-1]
+    def fetch(self: SqliteIndex, *arguments: Any, **options: Any) -> Any:
+        if not moved:
+            moved.append(settings.index_path.rename(tmp := settings.index_path.with_name("moved")))
+            copyfile(tmp, settings.index_path)
+            raise damaged("as if", settings.index_path)
+        return real(self, *arguments, **options)
 
-    monkeypatch.setattr(VectorRows, "count", count)
+    monkeypatch.setattr(SqliteIndex, "fetch", fetch)
     with Memory.open(settings) as memory:
-        answer = memory.search("heron pond", PLAIN)
-        assert len(counted) == 3 and answer.warnings == ()
-        assert [found.kind for found in answer.pool.lists] == ["vector", "lexical"]
+        answer = memory.search("heron pond")
+        assert moved and answer.hits and answer.warnings == ()
 
 
 def test_the_size_of_a_cache_that_cannot_be_counted_is_damage(settings: Settings) -> None:
@@ -357,8 +327,8 @@ def test_a_damaged_blob_is_never_compared(opened: SqliteIndex, kind: str) -> Non
     ids = [row[0] for row in opened._db.read("SELECT id FROM chunks ORDER BY seq")]
     with pytest.raises(IndexDamaged):
         opened.cosines(query, ids)
-    found = opened.vector(query, 4)
-    assert (len(found), found.damaged) == (3, 1) and ids[1] not in {row.chunk_id for row in found}
+    with pytest.raises(IndexDamaged):
+        opened.vector(query, 4)
     assert list(opened.cosines(query, ids[:1])) == ids[:1]
 
 
@@ -371,61 +341,14 @@ def test_blobs_whose_lengths_make_up_for_each_other_are_damage(opened: SqliteInd
                 WHERE hash = (SELECT hash FROM chunks WHERE seq = ?)""",
                 (damaged_blob(kind), seq),
             )
-    found = opened.vector(unit([1.0] * DIMS), 4)
-    assert (len(found), found.damaged) == (2, 2)
+    with pytest.raises(IndexDamaged):
+        opened.vector(unit([1.0] * DIMS), 4)
 
 
 def test_a_query_of_other_dimensions_is_no_crash(opened: SqliteIndex) -> None:
     for dims in (1, DIMS + 1):
         with pytest.raises(IndexUnavailable):
             opened.vector(unit([1.0] * dims), 3)
-
-
-def test_a_damaged_cache_costs_the_workbench_its_vectors(settings: Settings) -> None:
-    alter(settings, "UPDATE embedding_cache SET embedding = zeroblob(1024) WHERE rowid = 3")
-    with Memory.open(settings, resident=True) as memory:
-        answer = memory.search("heron pond", WORKBENCH)
-        assert "vectors-damaged" in codes(answer)
-        assert answer.hits[0].path == "memory/animals/heron.md"
-    mended(settings)
-
-
-def test_true_scores_that_cannot_be_read_do_not_cost_the_vector_leg(tmp_path: Path) -> None:
-    """The distances that give the list do not depend on the length of a vector, true cosines do."""
-    herons = {f"memory/{n}.md": f"The heron number {n} flies over the pond.\n" for n in range(250)}
-    settings = indexed(tmp_path, herons | {"memory/budget.md": "Quarterly tax budget 7712 and invoices.\n"})
-    with raw(settings) as connection:
-        held: list[Any] = connection.execute("SELECT id, hash, embedding FROM embedding_cache").fetchall()
-        for number, content, blob in held:
-            twice = (2 * np.frombuffer(blob, np.float32)).tobytes()
-            sql = "UPDATE embedding_cache SET embedding = ?, checksum = ? WHERE id = ?"
-            connection.execute(sql, (twice, crc32(content + twice), number))
-    with Memory.open(settings) as memory:
-        answer = memory.search("herons flying over a pond 7712", WORKBENCH)
-        assert [found.kind for found in answer.pool.lists] == ["vector", "lexical"]
-        (warning,) = answer.warnings
-        assert warning.startswith("Vectors in part: ")
-        assert (answer.pool.fallback, answer.hits[0].path) == (None, "memory/budget.md")
-
-
-# -- rows that are missing ----------------------------------------------------------------------------------
-
-MISSING = {
-    "no words": ("DELETE FROM chunks_fts_stemmed", "full-text-missing"),
-    "no words with names": ("DELETE FROM chunks_fts_named", "full-text-missing"),
-    "no plain words": ("DELETE FROM chunks_fts", "full-text-missing"),
-}
-
-
-@pytest.mark.parametrize("statement, code", MISSING.values(), ids=MISSING)
-def test_rows_that_are_gone_are_told_in_every_answer(settings: Settings, statement: str, code: str) -> None:
-    alter(settings, statement)
-    with Memory.open(settings) as memory:
-        assert code in codes(memory.search("heron pond"))
-        assert code in {note.code for note in memory.status().notes}
-        fix(settings, looked(settings))
-        assert memory.search("heron pond").warnings == (), "the same process sees that it was mended"
-    mended(settings)
 
 
 def test_what_is_not_searched_is_not_missed(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import CHECKS, examine, fix
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.model import index_state
 from openclaw_mem_engine.providers.factory import ProviderSet
 from openclaw_mem_engine.stores.findings import Outcome
 from openclaw_mem_engine.stores.sqlite.snapshot import check_version
@@ -138,7 +137,7 @@ NEEDS_REBUILD: dict[str, tuple[str, Callable[[Settings], None]]] = {
     ),
     "two chunks of one id": ("duplicate-ids", two_of_one_id),
     "a file without its chunks": (
-        "chunks-lost",
+        "full-text-orphans",
         statements("DELETE FROM chunks WHERE path = 'memory/network.md'"),
     ),
 }
@@ -156,9 +155,7 @@ def test_damage_that_only_a_rebuild_mends(kind: str, settings: Settings) -> None
     assert code in codes(report)
     found = next(finding for finding in report.findings if finding.code == code)
     assert found.severity == "error"
-    assert found.repair == (
-        REBUILD if code in FORCED else INDEX if code in ("chunks-lost", "no-fingerprint") else FIX
-    )
+    assert found.repair == (REBUILD if code in FORCED else INDEX if code == "no-fingerprint" else FIX)
     assert report.findings[0].severity == "error", "the worst stands first"
     type_in(settings, found.repair)
     sync(settings)
@@ -241,26 +238,12 @@ def test_lost_vectors_are_said_everywhere_and_made_by_the_next_sync(
     assert content(settings.index_path) == whole
 
 
-@pytest.mark.parametrize(
-    ("statement", "code"),
-    [
-        ("DELETE FROM chunks WHERE path = 'memory/network.md'", "chunks-lost"),
-        ("DELETE FROM meta WHERE key = 'fingerprint'", "no-fingerprint"),
-    ],
-)
-def test_what_the_index_has_lost_is_damage_and_the_next_sync_rebuilds_it(
-    settings: Settings, statement: str, code: str
-) -> None:
+def test_an_index_without_its_build_settings_is_rebuilt_by_the_next_sync(settings: Settings) -> None:
     whole = content(settings.index_path)
-    alter(settings, statement)
-    assert named(looked(settings), code).repair == "openclaw-mem index"
+    alter(settings, "DELETE FROM meta WHERE key = 'fingerprint'")
+    assert named(looked(settings), "no-fingerprint").repair == "openclaw-mem index"
     with Memory.open(settings) as memory:
-        status, answer = memory.status(), memory.search("router")
-        assert index_state(status.freshness, status.notes) == "damaged"
-        damage = next(note.text for note in answer.trace.notes if note.code == "index-damaged")
-        assert "`openclaw-mem doctor --fix`" in damage and "stale" not in {
-            note.code for note in answer.trace.notes
-        }
+        assert memory.freshness().state == "stale"
         assert memory.sync().rebuilt and memory.notes == ()
     assert looked(settings).findings == ()
     assert content(settings.index_path) == whole

@@ -71,10 +71,6 @@ MENDED: dict[str, tuple[str, Callable[[Settings], None]]] = {
         "full-text-missing",
         statements("DELETE FROM chunks_fts_stemmed WHERE rowid < 3"),
     ),
-    "full-text rows of no chunk": (
-        "full-text-orphans",
-        statements("INSERT INTO chunks_fts(rowid, text) VALUES(999, 'ghost')"),
-    ),
     "full-text rows with other words": ("full-text-lost", full_text_lies),
     "no full-text table": ("full-text-tables", statements("DROP TABLE chunks_fts_stemmed")),
     "NaN in the cache": ("cache-values", nan_in_cache),

@@ -18,8 +18,6 @@ NOTES = {
     "memory/2026-02-20.md": "The pump restarted twice.\n",
     "memory/blank.md": "\n \n",
 }
-#: An index of a program that did not keep the number of its chunks.
-UNCOUNTED = "DELETE FROM meta WHERE key = 'chunks'"
 
 
 @pytest.fixture
@@ -41,7 +39,7 @@ def test_without_any_chunk_every_file_is_stale_and_the_next_sync_reads_it(memory
 
 def test_verify_compares_with_the_index_and_not_only_with_hashes(memory: Memory) -> None:
     lost = "memory/2026-02-20.md"  # the last one: its chunk's number is given again
-    alter(memory.settings, f"DELETE FROM chunks WHERE path = '{lost}'", UNCOUNTED)
+    alter(memory.settings, f"DELETE FROM chunks WHERE path = '{lost}'")
     assert memory.sync().changed == (), "nothing but a look into the index would tell"
     report = memory.sync(SyncRequest(verify=True))
     assert report.changed == (lost,), "a blank note holds nothing to lose"
@@ -60,6 +58,6 @@ def test_verify_compares_transcripts_with_the_index(tmp_path: Path) -> None:
     settings = with_sessions(write_notes(tmp_path / "ws", NOTES), tmp_path / "home", sessions)
     with Memory.open(settings) as memory:
         memory.sync()
-        alter(settings, "DELETE FROM chunks WHERE source = 'sessions'", UNCOUNTED)
+        alter(settings, "DELETE FROM chunks WHERE source = 'sessions'")
         assert memory.sync(SyncRequest(verify=True)).changed == ("sessions/a.jsonl",)
         assert memory.sync(SyncRequest(verify=True)).changed == ()

@@ -16,7 +16,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import IndexUnavailable
-from openclaw_mem_engine.model import Source
 from openclaw_mem_engine.stores.query import CandidateRows, Scored
 from openclaw_mem_engine.stores.scoring import ResidentVectors
 from openclaw_mem_engine.stores.sqlite.database import Database
@@ -28,20 +27,17 @@ _NUMBERS = itertools.count()
 
 # Few directions, so that many chunks are exactly equally near.
 _VECTORS = st.lists(
-    st.tuples(st.lists(st.integers(-1, 1), min_size=DIMS, max_size=DIMS).filter(any), st.booleans()),
-    min_size=1,
-    max_size=40,
+    st.lists(st.integers(-1, 1), min_size=DIMS, max_size=DIMS).filter(any), min_size=1, max_size=40
 )
 
 
-def fill(store: SqliteIndex, vectors: list[tuple[list[int], bool]]) -> dict[str, tuple[Vector, Source]]:
+def fill(store: SqliteIndex, vectors: list[list[int]]) -> dict[str, Vector]:
     """One file a vector; returns what is where by chunk id."""
-    made: dict[str, tuple[Vector, Source]] = {}
-    for number, (values, in_sessions) in enumerate(vectors):
-        source: Source = "sessions" if in_sessions else "memory"
-        put(store, f"memory/{number}.md", [f"note {number}"], [unit(values)], source)
+    made: dict[str, Vector] = {}
+    for number, values in enumerate(vectors):
+        put(store, f"memory/{number}.md", [f"note {number}"], [unit(values)])
         (chunk_id,) = set(_ids(store)) - set(made)
-        made[chunk_id] = unit(values), source
+        made[chunk_id] = unit(values)
     return made
 
 
@@ -49,13 +45,10 @@ def _ids(store: SqliteIndex) -> list[str]:
     return [row[0] for row in store._db.read("SELECT id FROM chunks")]
 
 
-def brute_force(
-    known: dict[str, tuple[Vector, Source]], query: Vector, limit: int, sources: list[Source] | None
-) -> list[tuple[str, float]]:
+def brute_force(known: dict[str, Vector], query: Vector, limit: int) -> list[tuple[str, float]]:
     scored = [
         (chunk_id, float(np.dot(vector.astype(np.float64), query.astype(np.float64))))
-        for chunk_id, (vector, source) in known.items()
-        if sources is None or source in sources
+        for chunk_id, vector in known.items()
     ]
     # Exactly equal directions have exactly equal scores here; a last digit must not decide.
     return sorted(scored, key=lambda pair: (-round(pair[1], 6), pair[0]))[:limit]
@@ -76,14 +69,9 @@ def same(answer: Iterable[Scored], wanted: list[tuple[str, float]]) -> None:
     _VECTORS,
     st.lists(st.integers(-1, 1), min_size=DIMS, max_size=DIMS).filter(any),
     st.sampled_from([1, 2, 5, 20, 60]),
-    st.sampled_from([None, ["memory"], ["sessions"], ["memory", "sessions"], []]),
 )
 def test_three_ways_to_the_nearest(
-    tmp_path: Path,
-    vectors: list[tuple[list[int], bool]],
-    query: list[int],
-    limit: int,
-    sources: list[Source] | None,
+    tmp_path: Path, vectors: list[list[int]], query: list[int], limit: int
 ) -> None:
     path = tmp_path / f"{next(_NUMBERS)}.sqlite"
     store = new_store(path)
@@ -94,10 +82,10 @@ def test_three_ways_to_the_nearest(
         "sqlite-vec",
         "in-process",
     ]
-    wanted = brute_force(known, unit(query), limit, sources)
+    wanted = brute_force(known, unit(query), limit)
     for index in (store, resident, without):
-        same(index.vector(unit(query), limit, sources), wanted)
-    every = {chunk_id: float(vector @ unit(query)) for chunk_id, (vector, _) in known.items()}
+        same(index.vector(unit(query), limit), wanted)
+    every = {chunk_id: float(vector @ unit(query)) for chunk_id, vector in known.items()}
     assert store.cosines(unit(query), [*known, "unknown"]) == pytest.approx(every, abs=1e-6)
     # In memory they are those of the list, bit for bit, and nothing is read for them.
     whole = resident.vector(unit(query), len(known))
@@ -112,8 +100,8 @@ def test_three_ways_to_the_nearest(
 def test_many_equally_near_at_the_border(tmp_path: Path) -> None:
     """More ties than one look fetches: chunk ids decide, not the order in which files were indexed."""
     store = new_store(tmp_path / "i.sqlite")
-    known = fill(store, [([1] * DIMS, False)] * 60 + [([1] * (DIMS - 1) + [0], False)])
-    ids = sorted(chunk_id for chunk_id, (vector, _) in known.items() if vector[-1])
+    known = fill(store, [[1] * DIMS] * 60 + [[1] * (DIMS - 1) + [0]])
+    ids = sorted(chunk_id for chunk_id, vector in known.items() if vector[-1])
     for limit in (1, 5, 30, 59):
         assert [hit.chunk_id for hit in store.vector(unit([1] * DIMS), limit)] == ids[:limit]
     assert len(store.vector(unit([1] * DIMS), 61)) == 61
@@ -128,7 +116,7 @@ def test_nothing_is_nearest_in_an_empty_index_and_for_no_places(tmp_path: Path) 
         store.close()
         store = new_store(tmp_path / f"{number}.sqlite", **options)
         assert not store.vector(unit([1] * DIMS), 5)
-        fill(store, [([1] * DIMS, False)])
+        fill(store, [[1] * DIMS])
         assert not store.vector(unit([1] * DIMS), 0)
         assert len(store.vector(unit([1] * DIMS), 500)) == 1
         store.close()
@@ -213,23 +201,19 @@ def test_vectors_of_two_lengths_are_refused(tmp_path: Path) -> None:
     store.close()
 
 
-def test_the_limit_is_reached_past_vectors_of_no_chunk_and_of_other_sources(tmp_path: Path) -> None:
-    """Texts that are gone leave their vectors in the cache: here the 300 nearest belong to no chunk that is
-    asked for."""
+def test_the_limit_is_reached_past_vectors_of_no_chunk(tmp_path: Path) -> None:
+    """Texts that are gone leave their vectors in the cache: here the 300 nearest belong to no chunk."""
     store = new_store(tmp_path / "i.sqlite")
     query = unit([1] * DIMS)
     for number, direction in enumerate(np.random.default_rng(3).normal(1, 0.01, (300, DIMS))):
-        source: Source = "sessions" if number % 2 else "memory"
-        put(store, f"memory/{number}.md", [f"gone {number}"], [unit(direction)], source)
-        if source == "memory":
-            store.remove((f"memory/{number}.md", "memory"))
+        put(store, f"memory/{number}.md", [f"gone {number}"], [unit(direction)])
+        store.remove((f"memory/{number}.md", "memory"))
     far = [unit([1, *[-1] * (number % 5 + 1), *[1] * (DIMS - 2 - number % 5)]) for number in range(20)]
     put(store, "memory/kept.md", [f"kept {number}" for number in range(20)], far)
-    nearest = store.vector(query, 12, ["memory"])
+    nearest = store.vector(query, 12)
     every = store.cosines(query, [chunk.chunk_id for chunk in store.chunks_of("memory/kept.md")])
     same(nearest, sorted(every.items(), key=lambda pair: (-round(pair[1], 6), pair[0]))[:12])
     assert (len(nearest), nearest.matched) == (12, 20)
-    assert store.vector(query, 12).matched == 170
     store.close()
 
 
@@ -252,20 +236,17 @@ def test_the_nearest_of_many_are_those_of_a_full_sort(seed: int) -> None:
     matrix[:: 17 - seed] = matrix[0]
     matrix[1::16] += 3 * matrix[0]  # none of these is at a multiple of 16
     matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
-    kinds = ["sessions" if n % 5 == 0 else "memory" for n in range(len(matrix))]
     ids = [f"{n * 7919 % 3_000:04}" for n in range(len(matrix))]
-    resident, query = ResidentVectors(1, ids, kinds, matrix), matrix[0].copy()
+    resident, query = ResidentVectors(1, ids, matrix), matrix[0].copy()
     every = [Scored(i, raw) for i, raw in zip(ids, (matrix * query).sum(axis=1).tolist(), strict=True)]
-    for sources in (None, ["memory"], ["sessions"], ["none"]):
-        asked = [hit for hit, kind in zip(every, kinds, strict=True) if sources is None or kind in sources]
-        for limit in (1, 24, 200, 1_500, 5_000):
-            near = resident.nearest(query, limit, sources)  # type: ignore[arg-type]
-            assert near.matched == len(asked) and len(near) == min(limit, len(asked))
-            assert list(near) == sorted(near, key=lambda hit: (-hit.raw, hit.chunk_id))
-            least = min((hit.raw for hit in near), default=2.0)
-            assert {h.chunk_id for h in asked if h.raw > least + 1e-6} <= {h.chunk_id for h in near}
-            scores = dict(asked)
-            assert all(abs(scores[hit.chunk_id] - hit.raw) < 1e-6 for hit in near)
+    scores = dict(every)
+    for limit in (1, 24, 200, 1_500, 5_000):
+        near = resident.nearest(query, limit)
+        assert near.matched == len(every) and len(near) == min(limit, len(every))
+        assert list(near) == sorted(near, key=lambda hit: (-hit.raw, hit.chunk_id))
+        least = min(hit.raw for hit in near)
+        assert {hit.chunk_id for hit in every if hit.raw > least + 1e-6} <= {hit.chunk_id for hit in near}
+        assert all(abs(scores[hit.chunk_id] - hit.raw) < 1e-6 for hit in near)
 
 
 def test_vectors_that_are_read_once_are_not_kept_in_memory(tmp_path: Path) -> None:

@@ -266,5 +266,3 @@ def test_scores_of_chosen_chunks_are_those_of_the_search(store: SqliteIndex) -> 
     assert len(hits) == 4
     assert store.lexical_scores(query, [*hits, "unknown"]) == pytest.approx(hits, abs=1e-12)
     assert store.lexical_scores(query, []) == {}
-    assert dict(store.lexical(query, 50, ["memory"])) == pytest.approx(hits, abs=1e-12)
-    assert not store.lexical(query, 50, ["sessions"])

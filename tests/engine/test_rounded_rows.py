@@ -50,14 +50,13 @@ def odd_rows() -> Vector:
 
 def held(matrix: Vector) -> ResidentVectors:
     ids = [f"{number * 7919 % 1_000_003:07}" for number in range(len(matrix))]
-    return ResidentVectors(1, ids, ["sessions" if n % 3 == 0 else "memory" for n in range(len(ids))], matrix)
+    return ResidentVectors(1, ids, matrix)
 
 
-def of_all(resident: ResidentVectors, query: Vector, limit: int, sources: list[Any] | None) -> list[Scored]:
+def of_all(resident: ResidentVectors, query: Vector, limit: int) -> list[Scored]:
     scores = products(resident.matrix, query).tolist()
-    known = zip(resident.ids, scores, resident.sources, strict=True)
-    asked = [Scored(key, score) for key, score, source in known if sources is None or source in sources]
-    return sorted(asked, key=lambda hit: (-hit.raw, hit.chunk_id))[:limit]
+    every = map(Scored, resident.ids, scores)
+    return sorted(every, key=lambda hit: (-hit.raw, hit.chunk_id))[:limit]
 
 
 @pytest.fixture
@@ -75,9 +74,8 @@ def test_the_nearest_are_those_of_the_full_product_bit_for_bit(rows: Any) -> Non
     for number in range(44):  # all are rounded after 32 of them
         query = matrix[draw.integers(len(matrix))] + draw.normal(0, 0.02, matrix.shape[1])
         query = query.astype(np.float32)
-        sources: list[Any] | None = [None, ["memory"], ["sessions"], ["none"]][number % 4]
-        limit = (1, 24, 200, 5_000)[number // 4 % 4]
-        assert list(resident.nearest(query, limit, sources)) == of_all(resident, query, limit, sources)
+        limit = (1, 24, 200, 5_000)[number % 4]
+        assert list(resident.nearest(query, limit)) == of_all(resident, query, limit)
         counts.append(resident._rounded.count)
     assert counts[0] < len(matrix) / 30 and counts[-1] == len(matrix) and counts == sorted(counts)
 
@@ -88,7 +86,7 @@ def test_few_rows_are_read_in_full(rows: Any) -> None:
     resident = held(rows())
     while resident._rounded.count < len(resident.ids):
         resident._rounded.grow(resident.matrix)
-    read = [len(resident._possible(query, 24, None)) for query in resident.matrix[:60]]
+    read = [len(resident._possible(query, 24)) for query in resident.matrix[:60]]
     assert min(read) >= 24 and max(read) < 8 * 24 < len(resident.ids) / 8, read
 
 

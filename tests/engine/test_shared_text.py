@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 import pytest
 
+from openclaw_mem_engine.errors import IndexDamaged
 from openclaw_mem_engine.model import text_hash
 from openclaw_mem_engine.stores.sqlite.chunks import overlap
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
@@ -50,8 +51,8 @@ def test_what_the_one_before_it_has_lost_makes_a_text_damaged_not_another(tmp_pa
     with closing(apsw.Connection(str(path))) as connection:
         ((seq, chunk_id),) = connection.execute("SELECT seq, id FROM chunks WHERE shared LIMIT 1").fetchall()
         connection.execute("DELETE FROM chunks WHERE seq = ?", (int(str(seq)) - 1,))
-    with closing(SqliteIndex(path)) as store:
-        assert store.fetch([str(chunk_id)]) == {}
+    with closing(SqliteIndex(path)) as store, pytest.raises(IndexDamaged, match="not what was stored"):
+        store.fetch([str(chunk_id)])
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 
 from openclaw_mem_engine.answer import Answer
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, IndexUnavailable
-from openclaw_mem_engine.model import Source, Space, text_hash
+from openclaw_mem_engine.model import Space, text_hash
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
 from openclaw_mem_engine.ranking.unshown import unshown_by_file
 from openclaw_mem_engine.retrieval.builtin import BuiltinBackend
 from openclaw_mem_engine.stores import STORES, open_store
 from openclaw_mem_engine.stores.base import IndexStore
-from openclaw_mem_engine.stores.damage import Damage, DamageTolerantSearch
 from openclaw_mem_engine.stores.query import LexicalQuery, build_keyword_query, build_query
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.sync.report import SyncRequest
@@ -130,7 +129,6 @@ _WORDS = st.sampled_from(
     st.sampled_from(["or", "and", "keywords"]),
     st.sampled_from(["stemmed", "plain"]),
     st.sampled_from([0.0, 2.0]),
-    st.sampled_from([None, ["memory"], ["sessions"]]),
     st.sampled_from([1, 3, 50]),
 )
 def test_full_text_search_is_that_of_fts5(
@@ -139,17 +137,16 @@ def test_full_text_search_is_that_of_fts5(
     form: Any,
     index: Any,
     name_weight: float,
-    sources: list[Source] | None,
     limit: int,
 ) -> None:
     sqlite, other = pair
     query = build_keyword_query(text) if form == "keywords" else build_query(text, form, index, name_weight)
     if query is None:
         return
-    wanted, found = sqlite.lexical(query, 50, sources), other.lexical(query, 50, sources)
+    wanted, found = sqlite.lexical(query, 50), other.lexical(query, 50)
     assert dict(found) == pytest.approx(dict(wanted), abs=1e-9)
     assert found.matched == wanted.matched == len(wanted)
-    cut, mine = sqlite.lexical(query, limit, sources), other.lexical(query, limit, sources)
+    cut, mine = sqlite.lexical(query, limit), other.lexical(query, limit)
     assert [row.raw for row in cut] == pytest.approx([row.raw for row in mine], abs=1e-9)
     assert cut.matched == mine.matched == wanted.matched
     ids = [*dict(wanted), "unknown"]
@@ -221,14 +218,8 @@ def test_equally_near_chunks_come_by_id(make: Make) -> None:
     assert [row.chunk_id for row in store.vector(V[0], 4)] == ids[:4]
 
 
-def test_sources_and_limits_choose(store: IndexStore) -> None:
-    query = query_of("pump")
-    found = texts(store, (row.chunk_id for row in store.lexical(query, 50, ["sessions"])))
-    assert found == set(SESSIONS["sessions/a.jsonl"])
-    assert {row.chunk_id for row in store.vector(V[0], 50, ["sessions"])} <= {
-        chunk.chunk_id for chunk in store.chunks_of("sessions/a.jsonl")
-    }
-    assert not store.lexical(query, 50, []) and not store.vector(V[0], 50, []) and not store.vector(V[0], 0)
+def test_no_row_is_nearest_for_no_places(store: IndexStore) -> None:
+    assert not store.lexical(query_of("pump"), 0) and not store.vector(V[0], 0)
 
 
 def test_scores_of_given_chunks_are_those_of_the_lists(store: IndexStore) -> None:
@@ -385,29 +376,6 @@ class Broken:
             raise self._error
 
         return fail if name in self._broken else getattr(self._store, name)
-
-
-@pytest.mark.parametrize("kind", ["lexical", "vector"])
-def test_damage_costs_its_own_kind_of_list(store: IndexStore, kind: str) -> None:
-    error, reported = IndexUnavailable("the whole message"), list[Damage]()
-    search = DamageTolerantSearch(Broken(store, kind, error), reported.append)
-    query, space = query_of("pump"), FINGERPRINT.space
-    lexical, vector = search.lexical(query, 5), search.vector(V[0], 5, space)
-    assert (lexical is None, vector is None) == (kind == "lexical", kind == "vector")
-    ids = [row.chunk_id for row in (lexical if lexical is not None else vector) or ()]
-    assert bool(search.lexical_scores(query, ids)) == bool(search.line_scores(query, {"a": "pump"}, ["a"]))
-    assert bool(search.cosines(V[0], ids, space)) == (kind == "lexical")
-    assert {damage.kind for damage in reported} == {kind} and reported == search.damages
-    assert reported[0].space == (space if kind == "vector" else None)
-    assert reported[0].error is error
-
-
-@pytest.mark.parametrize("error", [IndexLocked("busy"), Cancelled("stopped")])
-def test_a_lock_and_a_stop_are_no_damage(store: IndexStore, error: Any) -> None:
-    search = DamageTolerantSearch(Broken(store, "lexical", error))
-    with pytest.raises(type(error)):
-        search.lexical(query_of("pump"), 5)
-    assert search.damages == []
 
 
 # -- retrieval over any store -------------------------------------------------------------------------------

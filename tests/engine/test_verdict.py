@@ -142,7 +142,7 @@ def test_nothing_relevant_and_nothing_searched(demo: Memory) -> None:
     assert not unrelated(demo.retrieve("xyzzy plugh", every), every)
     unmeasured = replace(none.pool, lists=tuple(replace(lst, floor=None) for lst in none.pool.lists))
     assert verdict(unmeasured, none.trace).startswith("Nothing reaches min score 0.35: the best is 0.")
-    damage = Note("words-damaged", "Words are damaged.", "warning")
+    damage = Note("index-damaged", "The index is damaged.", "warning")
     assert verdict(replace(unmeasured, notes=(damage,)), none.trace).startswith(
         "Nothing in the part of the index that can be read reaches min score 0.35: the best is 0."
     ), "candidates were found"

@@ -17,6 +17,7 @@ from openclaw_mem_engine.stores import is_there
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.memory import Memory
+    from openclaw_mem_engine.model import Note
     from openclaw_mem_engine.providers.base import Chat
     from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 
@@ -85,7 +86,7 @@ def faults_of(arguments: Namespace) -> frozenset[str]:
 @contextmanager
 def looking(settings: Settings, *, needs_workspace: bool = True, damaged: bool = False) -> Iterator[Memory]:
     """A memory that is only read. One that was never indexed, or whose index is ``damaged``, is opened with a
-    temporary index, so that nothing is left behind; that has the embeddings which can still be read.
+    temporary index, so that nothing is left behind; that has the embeddings which can be read.
 
     Raises what ``Memory.open`` raises, and with ``needs_workspace`` WorkspaceError.
     """
@@ -151,14 +152,21 @@ def replacing(
         check_file(settings)
         return once(request)
     except IndexDamaged as error:
-        from openclaw_mem_engine.sync.coordinator import replaced
-
-        note = replaced(settings, error)
-        say("The index file is damaged: a new one is built from your notes.")
+        note = renewed(settings, error)
     report = once(replace(request, force=False))  # all of it is new
     report.rebuilt = True
     report.notes.append(note)
     return report
+
+
+def renewed(settings: Settings, error: IndexDamaged) -> Note:
+    """Rename a damaged index file, replace it by one that holds its embeddings, and say so; the note of that.
+    Raises ``error`` for an index on a server."""
+    from openclaw_mem_engine.sync.coordinator import replaced
+
+    note = replaced(settings, error)
+    say("The index file is damaged: a new one is built from your notes.")
+    return note
 
 
 def check_file(settings: Settings) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from openclaw_mem_engine.cancellation import FIRST_INDEX_S, GRACE_S, INDEXING_S
-from openclaw_mem_engine.cli.opening import open_memory, warned_settings
+from openclaw_mem_engine.cli.opening import open_memory, renewed, warned_settings
 from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.terminal import (
     is_terminal,
@@ -26,6 +26,7 @@ from openclaw_mem_engine.cli.terminal import (
     width,
 )
 from openclaw_mem_engine.errors import (
+    IndexDamaged,
     IndexLocked,
     IndexUnavailable,
     OpenClawMemError,
@@ -48,12 +49,29 @@ if TYPE_CHECKING:
 
 
 def run(arguments: Namespace) -> int:
-    """Bring the index up to date, search, print."""
+    """Bring the index up to date, search, print. An index that is found damaged is replaced first, where this
+    search may write it."""
     # Before NumPy is imported: the threads that OpenBLAS starts take a tenth of the time, and get no work.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     kind = format_of(arguments)
     query = query_of(arguments)
     settings = warned_settings(arguments)
+    try:
+        answer = _answer(settings, arguments, query)
+    except IndexDamaged as error:
+        # A provider for this call alone must not make the index that others use.
+        if arguments.provider is not None or not _syncs(settings, arguments):
+            raise
+        note = renewed(settings, error)
+        answer = _answer(settings, arguments, query)
+        notes = (*answer.trace.notes, note)
+        answer = dataclasses.replace(answer, trace=dataclasses.replace(answer.trace, notes=notes))
+    show_answer(answer, kind, explain=arguments.explain, null=arguments.null)
+    return 1 if arguments.exit_status and not answer.found_something else 0
+
+
+def _answer(settings: Settings, arguments: Namespace, query: str) -> Answer:
+    """The answer, after a sync where that is wanted."""
     # A failure from here on leaves the search without an answer, and is logged as such.
     with open_memory(settings) as memory, memory.searching(), stoppable() as token:
         knobs = knobs_of(memory, arguments)
@@ -68,10 +86,7 @@ def run(arguments: Namespace) -> int:
             query, knobs, token, compare=arguments.explain, session_key=arguments.session_key
         )
     answer = dataclasses.replace(found, sync_seconds=took)
-    if failure is not None:
-        answer = outdated(answer, failure)
-    show_answer(answer, kind, explain=arguments.explain, null=arguments.null)
-    return 1 if arguments.exit_status and not answer.found_something else 0
+    return answer if failure is None else outdated(answer, failure)
 
 
 def query_of(arguments: Namespace) -> str:
@@ -114,18 +129,11 @@ def knobs_of(memory: Memory, arguments: Namespace) -> Knobs:
 def brought_up_to_date(
     memory: Memory, arguments: Namespace, token: threading.Event, knobs: Knobs | None = None
 ) -> tuple[OpenClawMemError | None, float | None]:
-    """Sync where settings and options want it, else look only; see ``bring_up_to_date``."""
-    from openclaw_mem_engine.retrieval.scoped import denial
-
+    """Sync where settings and options want it, else look only; see ``bring_up_to_date``. Raises when there is
+    nothing to answer from."""
     # A provider for this call alone must not reshape an index that others use: BM25 only then.
-    syncs = (
-        memory.settings.sync.on_search
-        and not ("session_key" in arguments and denial(memory.settings, arguments.session_key))
-        and not arguments.no_sync
-        and memory.capabilities.sync
-        and not memory.needs_rebuild(arguments.provider)
-    )
-    if not syncs:
+    syncs = _syncs(memory.settings, arguments) and memory.capabilities.sync
+    if not syncs or memory.needs_rebuild(arguments.provider):
         return look_only(memory), None
     return bring_up_to_date(memory, token, knobs)
 
@@ -144,6 +152,14 @@ def up_to_date(
 
 def without_update(failure: OpenClawMemError) -> str:
     return f"{failure} The index was used without this update."
+
+
+def _syncs(settings: Settings, arguments: Namespace) -> bool:
+    """Whether settings and options let a search write the index."""
+    from openclaw_mem_engine.retrieval.scoped import denial
+
+    denied = "session_key" in arguments and denial(settings, arguments.session_key)
+    return settings.sync.on_search and not denied and not arguments.no_sync
 
 
 def bring_up_to_date(
@@ -173,6 +189,8 @@ def bring_up_to_date(
                     raise
                 # Nothing to answer from yet: wait for it.
                 report = memory.sync(request, progress, token)
+    except IndexDamaged:
+        raise
     except (WorkspaceError, IndexUnavailable) as error:
         with suppress(WorkspaceError):
             if memory.paths() and memory.freshness().state in ("fresh", "partial"):

@@ -95,11 +95,10 @@ def run(arguments: Namespace) -> int:
 
 
 def _checked(settings: Settings, notes: Sequence[Note]) -> list[Note]:
-    """These notes of an index, and that of its damage: of a small file they have it."""
+    """These notes of an index, and that of its damage."""
     from openclaw_mem_engine.stores.damage import damage_note, file_damage
 
-    known = any(note.code == "index-damaged" for note in notes)
-    damage = None if known else file_damage(settings)
+    damage = file_damage(settings)
     return [*notes] if damage is None else [*notes, damage_note(damage)]
 
 

@@ -55,8 +55,9 @@ LOCK_WAIT_S = 10.0
 #: With one of these nothing is written to the index file but by a rebuild from the notes.
 _REBUILD_ONLY = """unreadable newer-schema tables-missing no-fingerprint altered-chunks duplicate-ids
     chunks-lost""".split()
-#: With one of these the index is replaced by one that holds its embeddings.
-_REPLACED = {"damaged", "fingerprint-unreadable"}
+#: With one of these the index is replaced by one that holds its embeddings. Words without their chunk tell
+#: that chunks are lost, which only the notes have.
+_REPLACED = {"damaged", "fingerprint-unreadable", "full-text-orphans"}
 #: What a damaged page may raise while it is read: SQLite's errors, and ours over NULLs and nonsense.
 _DAMAGE = (apsw.Error, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
 _STOPPED = "The checks were stopped."

@@ -30,8 +30,6 @@ MISSING_LIST_NOTES = frozenset(
         "other-script",
         "no-full-text",
         "no-words",
-        "vectors-damaged",
-        "words-damaged",
     }
 )
 

@@ -173,7 +173,7 @@ class Backend(Protocol):
         """The candidate lists of ``query``, over-fetched, with the signals that these ``knobs`` need;
         ``compare`` adds what only an explanation shows: lists beside the others, exact ranks beyond a vector
         list. May wait for the network, within the timeouts of the settings. Raises UsageError for a blank
-        query; IndexUnavailable when no list can be made. A list that fails alone is missing from the pool,
+        query; IndexUnavailable when the index cannot be read. A query without a vector has no list of them,
         and a note of the pool says why."""
 
     def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, RunningCalls
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import IndexUnavailable, damaged
-from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress, says_damage
+from openclaw_mem_engine.errors import IndexChanged, IndexUnavailable, damaged
+from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
 from openclaw_mem_engine.providers.base import space_of, stop_if_cancelled
 from openclaw_mem_engine.providers.circuit_breaker import Embedders
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -30,16 +31,16 @@ from openclaw_mem_engine.retrieval.freshness import (
     note_staleness,
     notes_of,
 )
-from openclaw_mem_engine.retrieval.keywords import provided_query
+from openclaw_mem_engine.retrieval.keywords import keyword_query, words_provided
 from openclaw_mem_engine.retrieval.query_vectors import QueryVectors
 from openclaw_mem_engine.retrieval.scoped import checked_query
-from openclaw_mem_engine.sanitize import counted_are
+from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import CacheSize, IndexStore
-from openclaw_mem_engine.stores.damage import SmallFile, damage_note, version_of
+from openclaw_mem_engine.stores.damage import version_of
 from openclaw_mem_engine.sync.coordinator import SyncCoordinator
 from openclaw_mem_engine.sync.events import Journal
-from openclaw_mem_engine.sync.fingerprint import fingerprint_of, needs_rebuild
+from openclaw_mem_engine.sync.fingerprint import fingerprint_of, lacking, needs_rebuild
 from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 
@@ -63,14 +64,7 @@ def open_backend(context: BackendContext) -> BuiltinBackend:
         full_text="no-fts5" not in faults,
         location=settings.store.location,
     )
-    # A process that stays has its own check, which no search waits for.
-    whole = tuple if context.resident else SmallFile(settings, store).notes
-    notes = lambda: (*context.notes(), *whole())  # noqa: E731
-    return BuiltinBackend(settings, store, context.embedders, context.clock, notes, context.journal)
-
-
-#: How often a search reads what other processes change meanwhile.
-_READS = 5
+    return BuiltinBackend(settings, store, context.embedders, context.clock, context.notes, context.journal)
 
 
 class BuiltinBackend:
@@ -103,7 +97,8 @@ class BuiltinBackend:
         self.last: tuple[tuple[object, ...], FoundLists] | None = None
         self._searching = RunningCalls()
         self.journal = journal or Journal(settings, clock, kept=False)
-        self._keywords = partial(provided_query, store, embedders)
+        self._keywords = partial(keyword_query, store, embedders)
+        self._words_provided = partial(words_provided, store, embedders.primary)
         self._coordinator = SyncCoordinator(
             settings, store, embedders, self.journal, clock, self.tracker.syncing
         )
@@ -214,17 +209,15 @@ class BuiltinBackend:
         self, query: str, knobs: Knobs, cancel: CancelToken | None = None, *, compare: bool = False
     ) -> Pool:
         with self._searching.until(cancel) as stop, self.journal.searching():
-            for left in reversed(range(_READS)):
-                before = version_of(self.store, follow=False)
-                try:
-                    found = self.search(query, knobs, stop, compare=compare)
-                except IndexUnavailable:
-                    if not left or version_of(self.store) == before:
-                        raise
-                else:
-                    if not says_damage(found.notes) or version_of(self.store) == before:
-                        break
-            return self.pool_of(found, knobs, stop)
+            opened = self.store.opened
+            try:
+                with self.search(query, knobs, stop, compare=compare) as found:
+                    return self.pool_of(found, knobs, stop)
+            except IndexUnavailable as error:
+                if not isinstance(error, IndexChanged) and self.store.follow(make=False) == opened:
+                    raise
+            with self.search(query, knobs, stop, compare=compare) as found:
+                return self.pool_of(found, knobs, stop)
 
     def why_not(self, question: PassageQuestion, cancel: CancelToken | None = None) -> WhyNot:
         from openclaw_mem_engine.retrieval.passages import PassageLookup
@@ -233,11 +226,14 @@ class BuiltinBackend:
         with self._searching.until(cancel) as stop, no_collections():
             return PassageLookup(self, question, stop).why_not()
 
-    def search(self, query: str, knobs: Knobs, cancel: CancelToken, *, compare: bool = False) -> FoundLists:
-        """The candidate lists of a query and their chunks."""
+    @contextmanager
+    def search(
+        self, query: str, knobs: Knobs, cancel: CancelToken, *, compare: bool = False
+    ) -> Iterator[FoundLists]:
+        """The candidate lists of a query and their chunks; what the body reads of the index is the same state
+        of it. Raises IndexChanged when another process has changed what was read for this search before."""
         query = checked_query(query)
         self.tracker.follow()
-        key = self.key(query, knobs)
         notes: list[Note] = [*self.notes]
         if knobs.expansion != "off":
             notes.append(Note("not-expanded", "expansion has no effect with the builtin backend."))
@@ -245,30 +241,32 @@ class BuiltinBackend:
         builder = ListBuilder(self.store, self._vectors, primary, notes, {})
         spaces = builder.embed(query, cancel, counted=knobs.space_number, compare=compare)
         stop_if_cancelled(cancel, SEARCH_STOPPED)
-        with self.store.snapshot():  # not while an embedder is waited for
+        provided = self._words_provided(knobs, notes, cancel, vectors=bool(spaces))
+        with self.store.snapshot():  # not while an embedder is waited for, or rows are made
+            if provided and lacking(self.store, knobs, primary) - {"lines"}:
+                raise IndexChanged("Another process has rebuilt the index meanwhile. Try again.")
+            key = self.key(query, knobs)
+            builder.version = version_of(self.store)
             # One after the other: each takes milliseconds, and only the embedding of the query may wait for a
             # network, which both would have to wait for anyway.
-            lexical = self._keywords(query, knobs, notes, cancel, vectors=bool(spaces))
             for asked in spaces:
                 builder.add_vectors(query, asked)
                 stop_if_cancelled(cancel, SEARCH_STOPPED)
-            if lexical is not None:
-                builder.add_words(lexical)
+            if provided:
+                lexical = self._keywords(query, knobs, notes, vectors=bool(spaces))
+                if lexical is not None:
+                    builder.add_words(lexical)
             stop_if_cancelled(cancel, SEARCH_STOPPED)
-            builder.check()
             self.journal.answered(
                 builder.fallback, primary.id if primary is not None and builder.primary_answered else None
             )
             ids = list(dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows))
             read = self.store.fetch(ids)
-            chunks = {chunk_id: read[chunk_id] for chunk_id in ids if chunk_id in read}
-            if len(chunks) < len(ids) and self.key(query, knobs) == key:
-                lost = counted_are(len(ids) - len(chunks), "chunk")
-                damage = damaged(f"{lost} not what was stored, and left out", self.store.location)
-                if not chunks:
-                    raise damage
-                notes += () if says_damage(notes) else (damage_note(damage),)
-            # A chunk may vanish between two reads when another process syncs: it is then in no list either.
+            if len(read) < len(ids):
+                raise damaged(
+                    f"{counted(len(ids) - len(read), 'chunk')} cannot be found", self.store.location
+                )
+            chunks = {chunk_id: read[chunk_id] for chunk_id in ids}
             kept = tuple(
                 builder.with_ranks(found.among(chunks), chunks, explained=compare) for found in builder.lists
             )
@@ -277,9 +275,9 @@ class BuiltinBackend:
             first = (asked.space for asked in spaces if searched and asked.number == 0)
             served = next(first, space_of(None if builder.fallback else primary))
             found = FoundLists(query, builder, kept, chunks, candidates_of(chunks), notes, served)
-        if not builder.fallback and all(embedder.lines for embedder in self.embedders.also):
-            self.last = key, found
-        return found
+            if not builder.fallback and all(embedder.lines for embedder in self.embedders.also):
+                self.last = key, found
+            yield found
 
     def key(self, query: str, knobs: Knobs) -> tuple[object, ...]:
         """What the lists of a query depend on."""
@@ -290,13 +288,15 @@ class BuiltinBackend:
         """The lists of an earlier search with the keyword query of other knobs, for ranking without a trace:
         ranks beyond the rows are not looked up. For the same query ``before`` itself."""
         spaces = before.builder.searched.spaces
-        lexical = self._keywords(before.query, knobs, [], cancel, vectors=bool(spaces))
-        builder = before.builder.with_words(lexical, {})
-        if builder is before.builder:
-            return before
+        provided = self._words_provided(knobs, [], cancel, vectors=bool(spaces))
         stop_if_cancelled(cancel, SEARCH_STOPPED)
-        ids = dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows)
-        new = self.store.fetch([chunk_id for chunk_id in ids if chunk_id not in before.chunks])
+        with self.store.snapshot():
+            lexical = self._keywords(before.query, knobs, [], vectors=bool(spaces)) if provided else None
+            builder = before.builder.with_words(lexical, {})
+            if builder is before.builder:
+                return before
+            ids = dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows)
+            new = self.store.fetch([chunk_id for chunk_id in ids if chunk_id not in before.chunks])
         chunks = {**before.chunks, **new}
         lists = tuple(found.among(chunks) for found in builder.lists)
         return before._replace(builder=builder, lists=lists, chunks=chunks, candidates=candidates_of(chunks))

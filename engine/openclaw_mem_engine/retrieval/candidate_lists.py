@@ -1,8 +1,4 @@
-"""The candidate lists of one retrieval over an index that may be damaged.
-
-Damage costs the answer the lists that cannot be read, and a note says so: the others need nothing of them. A
-pool holds every list whatever the mode, so a list that the mode excludes must not break the answer either.
-"""
+"""The candidate lists of one retrieval. A pool holds every list whatever the mode."""
 
 from __future__ import annotations
 
@@ -14,15 +10,14 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.errors import IndexDamaged
-from openclaw_mem_engine.model import Fallback, Note, OnDemand, Space, says_damage, snippet_of
+from openclaw_mem_engine.model import Fallback, Note, OnDemand, snippet_of
 from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import OVERFETCH, Candidate, CandidateList, Kind, Signal
 from openclaw_mem_engine.retrieval.query_vectors import AskedSpace, QueryVectors, Searched
-from openclaw_mem_engine.sanitize import counted_are, mostly_not_latin
+from openclaw_mem_engine.sanitize import mostly_not_latin
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk
-from openclaw_mem_engine.stores.damage import Damage, DamageTolerantSearch, LateRanks, version_of
+from openclaw_mem_engine.stores.damage import LateRanks, version_of
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery
 from openclaw_mem_engine.workspace.rules import note_date
 
@@ -53,18 +48,16 @@ class ListBuilder:
         self.primary_answered = False
         self.searched = Searched(())
         self._store = store
-        self._version = version_of(store, follow=False)
+        #: The state of the index that is searched.
+        self.version = version_of(store)
         self._vectors = vectors
         self._primary = primary
         self._notes = notes
         self.timings = timings
-        self._search = DamageTolerantSearch(store, self._report)
         self._lexical: LexicalQuery | None = None
         self._searched: dict[int, AskedSpace] = {}
-        self._asked: dict[Space, AskedSpace] = {}
         #: The exact ranks of chunks in a list, by its id.
         self._ranks: dict[str, Callable[[Sequence[str]], dict[str, int]]] = {}
-        self._counted = 0
         #: True scores and cosines of lines of this query, by list id and chunk id: those made so far.
         self._scores: dict[str, dict[str, float | None]] = {}
         self._cosines: dict[str, dict[str, tuple[float | None, ...]]] = {}
@@ -91,16 +84,11 @@ class ListBuilder:
         self, query: str, cancel: CancelToken | None, *, counted: int, compare: bool
     ) -> tuple[AskedSpace, ...]:
         """The query's vectors, of the spaces that are to be searched (see ``QueryVectors.of``)."""
-        self._counted = counted
-        searched = Searched(())
-        with self._search.tolerating("vector"):
-            searched = self._vectors.of(
-                query, self._notes, self.timings, cancel, counted=counted, compare=compare
-            )
-        self.searched = searched
-        self._asked = {asked.space: asked for asked in searched.spaces}
-        self.fallback = self.fallback or searched.fallback
-        return searched.spaces
+        self.searched = self._vectors.of(
+            query, self._notes, self.timings, cancel, counted=counted, compare=compare
+        )
+        self.fallback = self.searched.fallback
+        return self.searched.spaces
 
     def add_vectors(self, query: str, asked: AskedSpace) -> None:
         """Add the vector list of one space."""
@@ -110,45 +98,36 @@ class ListBuilder:
         if foreign:
             text = f"Most letters of the query are not Latin, and {asked.space.label} is made for {made_for}"
             self._note("other-script", f"{text}: its vectors are not meaningful for it.")
-        rows = self._search.vector(asked.vector, OVERFETCH, asked.space)
-        if rows is not None:
-            found = self._add(VECTOR, "vector", query, rows, start)
-            self.lists[-1] = replace(
-                found,
-                id=_vector_id(asked),
-                space_number=asked.number,
-                space=asked.shown,
-                provider=asked.space.provider,
-                model=asked.space.model,
-                floor=asked.embedder.floor,
-                suits=not foreign,
-            )
-            self._searched[asked.number] = asked
-            self._ranks[_vector_id(asked)] = lambda ids: self._store.vector_ranks(
-                asked.vector, ids, asked.space
-            )
-            if rows.damaged:
-                error = IndexDamaged(f"{counted_are(rows.damaged, 'vector')} not what was stored")
-                self._report(Damage("vector", error, asked.space))
-            self.primary_answered |= asked.embedder is self._primary
+        rows = self._store.vector(asked.vector, OVERFETCH, asked.space)
+        found = self._add(VECTOR, "vector", query, rows, start)
+        self.lists[-1] = replace(
+            found,
+            id=_vector_id(asked),
+            space_number=asked.number,
+            space=asked.shown,
+            provider=asked.space.provider,
+            model=asked.space.model,
+            floor=asked.embedder.floor,
+            suits=not foreign,
+        )
+        self._searched[asked.number] = asked
+        self._ranks[_vector_id(asked)] = lambda ids: self._store.vector_ranks(asked.vector, ids, asked.space)
+        self.primary_answered |= asked.embedder is self._primary
 
     def add_words(self, lexical: LexicalQuery, *, explained: bool = True) -> None:
         """Add the BM25 list; unless ``explained`` without which rows only match by name."""
         start = time.perf_counter()
-        rows = self._search.lexical(lexical, OVERFETCH)
-        if rows is not None:
-            found = self._add(BM25, "lexical", rows.query, rows, start)
-            by_name: frozenset[str] | None = None
-            if lexical.name_weight > 0 and explained:
-                ids = [row.chunk_id for row in rows]
-                by_name = frozenset()
-                with self._search.tolerating("lexical"):
-                    alone = self._store.matching(replace(lexical, name_weight=0.0), ids)
-                    by_name = frozenset(ids).difference(alone)
-            every = lexical.operator == "and"
-            self.lists[-1] = replace(found, words=lexical.words, every=every, by_name=by_name)
-            self._lexical = lexical
-            self._ranks[BM25] = lambda ids: self._store.lexical_ranks(lexical, ids)
+        rows = self._store.lexical(lexical, OVERFETCH)
+        found = self._add(BM25, "lexical", rows.query, rows, start)
+        by_name: frozenset[str] | None = None
+        if lexical.name_weight > 0 and explained:
+            ids = [row.chunk_id for row in rows]
+            alone = self._store.matching(replace(lexical, name_weight=0.0), ids)
+            by_name = frozenset(ids).difference(alone)
+        every = lexical.operator == "and"
+        self.lists[-1] = replace(found, words=lexical.words, every=every, by_name=by_name)
+        self._lexical = lexical
+        self._ranks[BM25] = lambda ids: self._store.lexical_ranks(lexical, ids)
 
     def _add(self, id: str, kind: Kind, query: str, rows: CandidateRows, start: float) -> CandidateList:
         spent = (time.perf_counter() - start) * 1000
@@ -157,13 +136,6 @@ class ListBuilder:
         made = CandidateList(id, kind, query, rows.rows, matched=rows.matched, milliseconds=spent)
         self.lists.append(made)
         return made
-
-    def check(self) -> None:
-        """Raises IndexUnavailable when damage has left no list that counts. A space that is only shown beside
-        the counted one does not."""
-        counts, damages = (None, 0, self._counted), self._search.damages
-        if damages and all(found.space_number not in counts for found in self.lists):
-            raise damages[0].error
 
     def with_ranks(self, found: CandidateList, ids: Iterable[str], *, explained: bool) -> CandidateList:
         """A list with what is said of candidates that it matched and did not fetch: which they are, of words,
@@ -175,16 +147,14 @@ class ListBuilder:
         start = time.perf_counter()
         asked = None if found.space_number is None else self._searched[found.space_number]
         if asked is None and self._lexical is not None:
-            with self._search.tolerating("lexical"):
-                matches = self._store.matching(self._lexical, outside)
-                found, outside = replace(found, matches_beyond=matches), [*matches]
+            matches = self._store.matching(self._lexical, outside)
+            found, outside = replace(found, matches_beyond=matches), [*matches]
         ranks = partial(_from, len(inside) + 1, partial(self._ranks[found.id], outside))
         if self._store.stays_open:
-            found = replace(found, ranks_beyond=LateRanks(self._store, self._version, ranks))
+            found = replace(found, ranks_beyond=LateRanks(self._store, self.version, ranks))
         elif explained:
-            with self._search.tolerating("vector" if asked else "lexical", asked.space if asked else None):
-                known = ranks()
-                found = replace(found, ranks_beyond=lambda: known)
+            known = ranks()
+            found = replace(found, ranks_beyond=lambda: known)
         self.timings["ranks"] = self.timings.get("ranks", 0.0) + (time.perf_counter() - start) * 1000
         return found
 
@@ -209,7 +179,7 @@ class ListBuilder:
         lines: dict[str, Mapping[str, tuple[float | None, ...] | None]] = {vector: {}, BM25: {}}
         if lexical is not None:
             if knobs.fill_missing:
-                search = self._search.lexical_scores
+                search = self._store.lexical_scores
                 # Which others match is mostly known, and that few or none do.
                 beyond = next((found.matches_beyond for found in fused if found.id == BM25), None)
                 ids = missing[BM25] if beyond is None else [i for i in missing[BM25] if i in beyond]
@@ -220,23 +190,22 @@ class ListBuilder:
             held = texts
             if knobs.fill_missing and (lexical.operator, lexical.index) == ("or", "stemmed"):
                 held = {i: text for i, text in texts.items() if i in raw[BM25]}
-            scores = self._search.line_scores(lexical, held, basis)
+            scores = self._store.line_scores(lexical, held, basis)
             # What does not match holds no term in any line: it is not cut into tokens.
             lines[BM25] = OnDemand(
                 texts, lambda i: scores.get(i) if i in held else (0.0,) * (texts[i].count("\n") + 1)
             )
         if asked is not None:
             if knobs.fill_missing:
-                cosines = self._search.cosines
+                cosines = self._store.cosines
                 raw[vector] |= self._known(
                     vector, missing[vector], lambda ids: cosines(asked.vector, ids, asked.space)
                 )
             if knobs.scores_all_lines:
                 known = self._cosines.setdefault(vector, {})
-                with self._search.tolerating("vector", asked.space):
-                    new = {i: text for i, text in texts.items() if i not in known}
-                    known |= self._vectors.line_cosines(asked, new)
-                    lines[vector] = {i: known[i] for i in texts if i in known}
+                new = {i: text for i, text in texts.items() if i not in known}
+                known |= self._vectors.line_cosines(asked, new)
+                lines[vector] = {i: known[i] for i in texts if i in known}
         self.timings["lines"] = (time.perf_counter() - start) * 1000
 
         def signal(id: str, i: str) -> Signal:
@@ -258,9 +227,9 @@ class ListBuilder:
     def scores_of(self, ids: Sequence[str], found: CandidateList) -> dict[str, float]:
         """The raw scores of chunks for a list, also of those outside of it; absent without a match."""
         if found.space_number is None:
-            return {} if self._lexical is None else self._search.lexical_scores(self._lexical, ids)
+            return {} if self._lexical is None else self._store.lexical_scores(self._lexical, ids)
         asked = self._searched[found.space_number]
-        return self._search.cosines(asked.vector, ids, asked.space)
+        return self._store.cosines(asked.vector, ids, asked.space)
 
     def rank_of(self, chunk_id: str, found: CandidateList) -> int | None:
         """The exact rank of a chunk in a list, also beyond its rows; None when it does not match."""
@@ -287,37 +256,9 @@ class ListBuilder:
             one = replace(lexical, terms=(term,), operator="or")
             kept = missing
             for query, those in ((one, named), (replace(one, name_weight=0.0), held)):
-                kept = those if chunk_id in self._search.lexical_scores(query, [chunk_id]) else kept
+                kept = those if chunk_id in self._store.lexical_scores(query, [chunk_id]) else kept
             kept.setdefault(" ".join(term).rstrip("*"))
         return tuple(held), tuple(missing), tuple(named)
-
-    # -- damage -----------------------------------------------------------------------------------------
-
-    def _report(self, damage: Damage) -> None:
-        """Note what could not be read. The first vector space is the one that is fused by default; another is
-        compared with it. The repair is said once."""
-        error, repair = damage.error, "" if says_damage(self._notes) else f" {damage.error.repair}"
-        unread = f"cannot all be read.{repair} ({error.cause or error.__cause__ or error})"
-        asked = self._asked.get(damage.space) if damage.space is not None else None
-        if damage.kind == "lexical":  # vectors remain
-            start = "BM25 in part" if any(found.id == BM25 for found in self.lists) else "Vectors only"
-            self._note("words-damaged", f"{start}: the BM25 index {unread}")
-        elif asked is None or asked.number == 0:
-            self._vectors_damaged(f"the vectors {unread}")
-        else:
-            self._note("beside-damaged", f"The vectors of {asked.shown} are not all shown: they {unread}")
-
-    def _vectors_damaged(self, reason: str) -> None:
-        """BM25 remains. Vector lists that were made already stay in the answer."""
-        ran = any(found.space_number is not None for found in self.lists)
-        self._note("vectors-damaged", f"{'Vectors in part' if ran else 'BM25 only'}: {reason}")
-        if self._primary is not None and not ran:
-            served = "keywords" if self._store.caps.full_text else "nothing"
-            if self.fallback is None:
-                self.fallback = Fallback(self._primary.id, reason, served)
-            else:  # it was the fallback's vectors that could not be read
-                both = f"{self.fallback.reason} Besides, {reason}"
-                self.fallback = replace(self.fallback, reason=both, served=served)
 
     def _note(self, code: str, text: str) -> None:
         if all(note.code != code for note in self._notes):

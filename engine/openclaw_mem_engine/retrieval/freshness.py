@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from openclaw_mem_engine.model import WHOLE, Freshness, Note, SkippedFile, says_damage
+from openclaw_mem_engine.model import WHOLE, Freshness, Note, SkippedFile
 from openclaw_mem_engine.providers.base import space_of
 from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, machine_folder
 
@@ -181,7 +181,7 @@ def note_no_notes(settings: Settings, known: Freshness | None, notes: list[Note]
 
 def note_staleness(known: Freshness | None, notes: list[Note]) -> None:
     """Tell in ``notes`` what an answer from such an index may lack."""
-    if known is None or says_damage(notes):  # what differs is lost, not modified
+    if known is None:
         return
     if known.state == "empty":
         notes.append(

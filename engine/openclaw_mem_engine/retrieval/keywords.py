@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.errors import IndexLocked, IndexUnavailable
+from openclaw_mem_engine.errors import IndexDamaged, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.stores.query import LABEL, Common, LexicalQuery, build_keyword_query, build_query
 from openclaw_mem_engine.sync.fingerprint import lacking, provide
@@ -22,26 +21,26 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import IndexStore
 
 
-def provided_query(
+def words_provided(
     store: IndexStore,
-    embedders: Embedders,
-    query: str,
+    embedder: Embedder | None,
     knobs: Knobs,
     notes: list[Note],
     cancel: CancelToken,
     *,
     vectors: bool,
-) -> LexicalQuery | None:
-    """``keyword_query`` of an index that has the rows which these knobs search. Where they cannot be made
-    vectors remain; raises IndexUnavailable where none are searched, Cancelled."""
+) -> bool:
+    """Whether the index has the words that these knobs search, now. Where they cannot be made vectors remain;
+    raises IndexUnavailable where none are searched, Cancelled. Not inside a snapshot, which would not see
+    what is made."""
     try:
-        notes += provide_for_search(store, knobs, embedders.primary, cancel)
+        notes += provide_for_search(store, knobs, embedder, cancel)
     except IndexUnavailable as error:
-        if not vectors or knobs.mode == "bm25":
+        if not vectors or knobs.mode == "bm25" or isinstance(error, IndexDamaged):
             raise
         notes.append(Note("words-lacking", f"Vectors only: {error}", "warning"))
-        return None
-    return keyword_query(store, embedders, query, knobs, notes, vectors=vectors)
+        return False
+    return True
 
 
 def keyword_query(
@@ -60,8 +59,7 @@ def keyword_query(
     if built is None:
         notes.append(Note("no-words", "The query holds no word to look for: no keyword search."))
     elif knobs.common_words == "skip":
-        with suppress(IndexUnavailable):  # the search itself reports it
-            return _without_common(store, built, notes)
+        return _without_common(store, built, notes)
     return built
 
 
@@ -93,6 +91,8 @@ def provide_for_search(
             kinds = lacking(store, knobs, embedder)  # another search may have made them meanwhile
             provide(store, knobs, embedder)
     except IndexUnavailable as error:
+        if isinstance(error, IndexDamaged):
+            raise
         words = sorted(LABEL[kind] for kind in kinds - {"lines"})
         if not words:  # lines are compared without these rows, too
             return []

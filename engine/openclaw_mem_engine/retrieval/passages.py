@@ -243,7 +243,8 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         backend = self._backend
         backend.tracker.follow()
         if backend.last is None or backend.last[0] != backend.key(self._query, knobs):
-            return backend.search(self._query, knobs, self._cancel)
+            with backend.search(self._query, knobs, self._cancel) as found:
+                return found
         found = backend.last[1]
         return found._replace(builder=found.builder.again())
 

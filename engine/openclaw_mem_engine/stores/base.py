@@ -62,9 +62,9 @@ Pack = Callable[[Sequence[str]], list[bytes]]
 
 class SearchStore(Protocol):
     """Searches over one index. Thread-safe; no method writes or waits for a writer. ``space`` None means the
-    primary vector space, which the fingerprint names; ``sources`` None means all. Every method may read
-    the disk for milliseconds, and raises IndexUnavailable (IndexDamaged when what is stored cannot be read),
-    and Cancelled after ``interrupt``."""
+    primary vector space, which the fingerprint names. Every method may read the disk for milliseconds, and
+    raises IndexUnavailable (IndexDamaged when what is stored cannot be read), and Cancelled after
+    ``interrupt``."""
 
     caps: Capabilities
     #: Whether what only an explanation shows can be read later, by any thread, in some milliseconds.
@@ -78,9 +78,7 @@ class SearchStore(Protocol):
     def generation(self) -> int:
         """Grows with every change of content; two equal values mean equal content."""
 
-    def lexical(
-        self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
-    ) -> CandidateRows:
+    def lexical(self, query: LexicalQuery, limit: int) -> CandidateRows:
         """The ``limit`` best full-text matches by BM25 (k1 1.2, b 0.75, idf = max(ln((N - n + 0.5) / (n +
         0.5)), 1e-6) over all chunks; with a ``name_weight`` over texts and paths together). For ``keywords``
         the union of one search per term, in order of first appearance, each limited on its own. Of equal
@@ -90,9 +88,7 @@ class SearchStore(Protocol):
         """The query without terms that are ``query.Common``; all of it from a store where they are fast."""
         return query
 
-    def vector(
-        self, vector: Floats, limit: int, sources: Sequence[Source] | None = None, space: Space | None = None
-    ) -> CandidateRows:
+    def vector(self, vector: Floats, limit: int, space: Space | None = None) -> CandidateRows:
         """The ``limit`` nearest chunks by cosine; ``matched`` is how many were compared. ``vector`` is
         float32 of unit length. Raises IndexUnavailable when it has other dimensions than those stored."""
 
@@ -124,7 +120,7 @@ class SearchStore(Protocol):
 
     def vector_ranks(self, vector: Floats, ids: Iterable[str], space: Space | None = None) -> dict[str, int]:
         """The same in an unlimited ``vector`` list; those without a vector in that space are absent."""
-        return self.vector(vector, UNLIMITED, space=space).ranks_of(ids)
+        return self.vector(vector, UNLIMITED, space).ranks_of(ids)
 
     def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]:
         """Chunks with the time of their file, by chunk id; unknown ids are absent."""
@@ -190,7 +186,8 @@ class IndexContent(Protocol):
         return set()
 
     def is_hollow(self) -> bool:
-        """Whether files with text are known but no chunk: the index has lost its content."""
+        """Whether the index has lost its content: files with text are known but no chunk, or chunks but no
+        file, or not what they were built with."""
 
 
 class EmbeddingCache(Protocol):
@@ -293,7 +290,8 @@ class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protoco
         return self.path.exists()
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """What this thread reads in the body is one state, where a store can do that. Not nested."""
+        """What this thread reads in the body is one state, which is not written there. Not nested. Raises
+        IndexChanged when what was read is not at ``path`` any more."""
         return nullcontext()
 
     def diagnosis(self) -> Mapping[str, Callable[[Outcome], None]]:

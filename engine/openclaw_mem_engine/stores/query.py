@@ -80,13 +80,11 @@ Scored = ListRow
 class CandidateRows:
     """What one search of a store found: the best ``rows`` first (equal scores by chunk id); ``matched``, how
     many chunks matched in all, which is at least ``len(rows)``; ``query`` as the store's own search language
-    has it ("" for vectors); and how many rows were left out because they are ``damaged``, as far as they were
-    met. Iterating gives the rows."""
+    has it ("" for vectors). Iterating gives the rows."""
 
     rows: tuple[Scored, ...] = ()
     matched: int = 0
     query: str = ""
-    damaged: int = 0
 
     def __iter__(self) -> Iterator[Scored]:
         return iter(self.rows)

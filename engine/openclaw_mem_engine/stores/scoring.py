@@ -18,7 +18,6 @@ from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from openclaw_mem_engine.model import Source
     from openclaw_mem_engine.providers.base import Floats
     from openclaw_mem_engine.stores.base import Vector
     from openclaw_mem_engine.stores.rounded import RoundedRows
@@ -240,7 +239,6 @@ class ResidentVectors:
 
     generation: int
     ids: Sequence[str]
-    sources: Sequence[str]
     matrix: Vector
     #: The row of each id, made for the first ranks, and the products with the vector that was asked for last.
     _rows: dict[str, int] = field(default_factory=dict, repr=False)
@@ -249,12 +247,12 @@ class ResidentVectors:
 
     @staticmethod
     def from_rows(generation: int, rows: Sequence[tuple[Any, ...]]) -> ResidentVectors:
-        """Rows are (chunk id, source, float32 blob). Raises TypeError or ValueError for what we never
+        """Rows begin with chunk id and float32 blob. Raises TypeError or ValueError for what we never
         stored."""
         if not all(isinstance(row[0], str) for row in rows):
             raise TypeError("the id of a chunk is no text")
-        matrix = matrix_of([row[2] for row in rows], len(rows[0][2]) // 4 if rows else 0)
-        return ResidentVectors(generation, [row[0] for row in rows], [row[1] for row in rows], matrix)
+        matrix = matrix_of([row[1] for row in rows], len(rows[0][1]) // 4 if rows else 0)
+        return ResidentVectors(generation, [row[0] for row in rows], matrix)
 
     def _scores(self, vector: Floats) -> Vector:
         self._check(vector)
@@ -289,41 +287,33 @@ class ResidentVectors:
 
         return ranks_among(np.sort(scores), asked, ids_of)
 
-    def nearest(self, vector: Floats, limit: int, sources: Sequence[Source] | None = None) -> CandidateRows:
+    def nearest(self, vector: Floats, limit: int) -> CandidateRows:
         """The ``limit`` largest cosines, best first, ties by chunk id. Raises ValueError for a ``vector`` of
         other dimensions than the stored ones."""
-        import numpy as np
-
         if not len(self.ids) or limit < 1:
             return CandidateRows()
         self._check(vector)
-        asked = None if sources is None else np.isin(np.asarray(self.sources), list(sources))
-        matched = len(self.ids) if asked is None else int(np.count_nonzero(asked))
-        if not matched:
-            return CandidateRows()
-        count = min(limit, matched)
-        rows = self._possible(vector, count, asked)
+        count = min(limit, len(self.ids))
+        rows = self._possible(vector, count)
         few = len(rows) * _FEW < len(self.ids)
         scores = products(self.matrix[rows], vector) if few else self._scores(vector)[rows]
         nearest = scores >= _border(scores, count)
         pairs = zip(rows[nearest].tolist(), scores[nearest].tolist(), strict=True)
         found = [Scored(self.ids[i], raw) for i, raw in pairs]
         found.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
-        return CandidateRows(tuple(found[:limit]), matched)
+        return CandidateRows(tuple(found[:limit]), len(self.ids))
 
-    def _possible(self, vector: Floats, count: int, asked: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
-        """The rows that can be among the ``count`` nearest of those asked for."""
+    def _possible(self, vector: Floats, count: int) -> npt.NDArray[Any]:
+        """The rows that can be among the ``count`` nearest."""
         import numpy as np
 
         if len(self.ids) < _BOUNDED_FROM or vector.tobytes() in self._known:
-            return np.arange(len(self.ids)) if asked is None else np.flatnonzero(asked)
+            return np.arange(len(self.ids))
         self._rounded.grow(self.matrix)
         least, most = np.empty((2, len(self.ids)), np.float32)
         if bounded := self._rounded.count:  # more may be added meanwhile
             least[:bounded], most[:bounded] = self._rounded.bounds(vector, bounded)
         least[bounded:] = most[bounded:] = products(self.matrix[bounded:], vector)
-        if asked is not None:
-            least[~asked] = most[~asked] = -np.inf
         return np.flatnonzero(most >= _border(least, count))
 
 

@@ -94,8 +94,8 @@ class Lexical:
         self._statistics: dict[Form, _Statistics] = {}
         self._stemmer = Stemmer(lambda text: tokens_of("stemmed", text))
 
-    def scores(self, read: Transaction, query: LexicalQuery) -> list[tuple[dict[str, float], dict[str, str]]]:
-        """BM25 of every chunk that matches, by id, and its source: a pair, or one a term for ``keywords``."""
+    def scores(self, read: Transaction, query: LexicalQuery) -> list[dict[str, float]]:
+        """BM25 of every chunk that matches, by id; for ``keywords`` those of one term after the other."""
         form = query.index
         terms = [_index_term(form, term) for term in query.terms]
         tokens = list(dict.fromkeys(token for term in terms for token in term))
@@ -107,12 +107,12 @@ class Lexical:
         counts = "".join(
             f", CASE WHEN {_holds(at)} THEN {_count(at)} ELSE 0 END" for at in range(len(tokens))
         )
-        sql = f"""SELECT t.seq, c.id, c.source, t.dl, t.nl{counts} FROM {NAME}.terms t
+        sql = f"""SELECT t.seq, c.id, t.dl, t.nl{counts} FROM {NAME}.terms t
             JOIN {NAME}.chunks c ON c.agent = %(agent)s AND c.gen = %(gen)s AND c.seq = t.seq
             WHERE t.agent = %(agent)s AND t.gen = %(gen)s AND t.kind = %(form)s
                 AND ({" OR ".join(map(_holds, range(len(tokens))))})"""
         found = read.rows(sql, form=form, **_bound(tokens))
-        held = np.array([row[5:] for row in found], dtype=np.int64).reshape(len(found), len(tokens))
+        held = np.array([row[4:] for row in found], dtype=np.int64).reshape(len(found), len(tokens))
         columns = {
             token: _Counts(held[:, at] // _IN_TEXT, held[:, at] % _IN_TEXT) for at, token in enumerate(tokens)
         }
@@ -189,16 +189,16 @@ def _count(at: int) -> str:
 
 def _scored(
     query: LexicalQuery, terms: Sequence[_Counts], found: Sequence[tuple[Any, ...]], known: _Statistics
-) -> tuple[dict[str, float], dict[str, str]]:
+) -> dict[str, float]:
     """BM25 of the chunks that hold all terms of ``and``, any of the others."""
     import numpy as np
 
     weight = query.name_weight
     counts: list[Any] = [term.in_text + weight * term.in_name for term in terms]
     weights = [idf(known.rows, int(np.count_nonzero(column))) for column in counts]
-    lengths: Any = np.array([row[3] + (row[4] if weight else 0) for row in found], dtype=np.float64)
+    lengths: Any = np.array([row[2] + (row[3] if weight else 0) for row in found], dtype=np.float64)
     mean = (known.text_length + (known.name_length if weight else 0)) / max(1, known.rows)
     values: Any = bm25(weights, counts, lengths, mean)  # of all rows at once
     needed = (np.all if query.operator == "and" else np.any)(np.array(counts) > 0, axis=0)
     kept, scores = np.flatnonzero(needed).tolist(), values.tolist()
-    return {found[at][1]: scores[at] for at in kept}, {found[at][1]: found[at][2] for at in kept}
+    return {found[at][1]: scores[at] for at in kept}

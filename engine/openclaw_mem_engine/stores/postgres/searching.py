@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.errors import IndexUnavailable
-from openclaw_mem_engine.model import Note, Source, Space
+from openclaw_mem_engine.model import Note, Space
 from openclaw_mem_engine.stores.base import Capabilities, SearchStore, StoredChunk
 from openclaw_mem_engine.stores.postgres.content import CHUNK, WITH_VECTORS, WITHOUT_VECTORS, dims_of, literal
 from openclaw_mem_engine.stores.postgres.lexical import Lexical
@@ -63,19 +63,17 @@ class Searches(SearchStore):
 
     # -- by words ---------------------------------------------------------------------------------------
 
-    def _scores(self, query: LexicalQuery) -> list[tuple[dict[str, float], dict[str, str]]]:
+    def _scores(self, query: LexicalQuery) -> list[dict[str, float]]:
         if not self.caps.full_text:
             return []
         with self._rows.reading(search=True) as read:
             return self._lexical.scores(read, query)
 
-    def lexical(
-        self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
-    ) -> CandidateRows:
+    def lexical(self, query: LexicalQuery, limit: int) -> CandidateRows:
         found: dict[str, Scored] = {}
         matched: set[str] = set()
-        for scores, source_of in self._scores(query):
-            rows = [Scored(*row) for row in scores.items() if sources is None or source_of[row[0]] in sources]
+        for scores in self._scores(query):
+            rows = [Scored(*row) for row in scores.items()]
             rows.sort(key=lambda row: (-row.raw, row.chunk_id))
             matched |= {row.chunk_id for row in rows}
             for row in rows[: max(0, limit)]:
@@ -85,7 +83,7 @@ class Searches(SearchStore):
 
     def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
         found: dict[str, float] = {}
-        for scores, _ in self._scores(query) if ids else ():
+        for scores in self._scores(query) if ids else ():
             for chunk_id in ids:
                 if chunk_id in scores:
                     found[chunk_id] = found.get(chunk_id, 0.0) + scores[chunk_id]
@@ -105,7 +103,7 @@ class Searches(SearchStore):
     def _compared(
         self, vector: Floats, space: Space | None
     ) -> Iterator[tuple[Transaction, str, dict[str, Any]]]:
-        """The beginning of a statement that reads ``near``: ids, sources and distances of all chunks with a
+        """The beginning of a statement that reads ``near``: ids and distances of all chunks with a
         vector; and what is bound to it. Materialized, so that numbers are sorted and counted, not vectors."""
         with self._rows.reading(search=True) as read:
             if (held := dims_of(read, space)) not in (None, len(vector)):
@@ -113,20 +111,17 @@ class Searches(SearchStore):
                     f"The vectors of the index have {held} dimensions, that of the query {len(vector)}: run "
                     "`openclaw-mem index --force`."
                 )
-            near = f"SELECT c.id, c.source, v.v <=> %(vector)s::vector AS distance {WITH_VECTORS}"
+            near = f"SELECT c.id, v.v <=> %(vector)s::vector AS distance {WITH_VECTORS}"
             bound = read.of_space(space) | {"vector": literal(vector)}
             yield read, f"WITH near AS MATERIALIZED ({near})", bound
 
-    def vector(
-        self, vector: Floats, limit: int, sources: Sequence[Source] | None = None, space: Space | None = None
-    ) -> CandidateRows:
+    def vector(self, vector: Floats, limit: int, space: Space | None = None) -> CandidateRows:
         if limit < 1:
             return CandidateRows()
         with self._compared(vector, space) as (read, near, bound):
-            chosen = "WHERE source = ANY(%(sources)s)" if sources is not None else ""
-            sql = f"""{near} SELECT id, 1 - distance, count(*) OVER () FROM near {chosen}
+            sql = f"""{near} SELECT id, 1 - distance, count(*) OVER () FROM near
                 ORDER BY distance, id LIMIT %(limit)s"""
-            rows = read.rows(sql, **bound, sources=[*(sources or ())], limit=limit)
+            rows = read.rows(sql, **bound, limit=limit)
         return CandidateRows(tuple(Scored(*row[:2]) for row in rows), rows[0][2] if rows else 0)
 
     def cosines(self, vector: Floats, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:

@@ -43,8 +43,7 @@ class ChunkRows:
         return stored(found, self._db.path)
 
     def fetch(self, ids: Iterable[str], flags: Mapping[str, str]) -> dict[str, StoredChunk]:
-        """Chunks by id, without those that are not what was stored; ``flags`` are the rows of the table
-        ``meta``."""
+        """Chunks by id; ``flags`` are the rows of the table ``meta``. Raises as ``stored``."""
         wanted = list(ids)
         if not self._resident:
             return self._read(wanted)
@@ -63,7 +62,7 @@ class ChunkRows:
             LEFT JOIN files f ON f.path = c.path AND f.source = c.source""",
             (json.dumps(ids),),
         )
-        return {row[0]: chunk for row in found if (chunk := as_stored(row)) is not None}
+        return {chunk.chunk_id: chunk for chunk in stored(found, self._db.path)}
 
 
 def stored(found: Iterable[Bound], path: Path) -> list[StoredChunk]:

@@ -10,8 +10,8 @@ import shlex
 import shutil
 import stat
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ APPLICATION_ID, _ID_AT = 0x6F636D31, 68
 #: The same of an index in the schema of QMD, where that program leaves 0.
 QMD_ID = 0x6F636D71
 #: The header of every SQLite file.
-HEADER_BYTES = 100
+_HEADER_BYTES = 100
 _CHECK = "Check its permissions and its folder's, or set OPENCLAW_MEM_HOME to a folder of yours."
 
 
@@ -154,10 +154,10 @@ def refuse_foreign(path: Path, application_id: int | None = None) -> None:
             what = f"is a {'folder' if path.is_dir() else 'device or pipe'}, not an index"
         elif path.is_file():
             with path.open("rb") as file:
-                head = file.read(HEADER_BYTES)
+                head = file.read(_HEADER_BYTES)
             found = int.from_bytes(head[_ID_AT : _ID_AT + 4], "big")
             ours = found in ((APPLICATION_ID, QMD_ID) if application_id is None else (application_id,))
-            if head.startswith(b"SQLite format 3\0") and len(head) == HEADER_BYTES and not ours:
+            if head.startswith(b"SQLite format 3\0") and len(head) == _HEADER_BYTES and not ours:
                 what = "is a database that this program did not make"
     if what:
         advice = "move it away, or set OPENCLAW_MEM_HOME to another folder"
@@ -213,6 +213,23 @@ def become_wal(connection: apsw.Connection) -> None:
             if time.monotonic() > until:
                 raise
             time.sleep(0.01)
+
+
+@contextmanager
+def one_state(connection: apsw.Connection) -> Iterator[None]:
+    """What a connection reads in the body is one state, which holds up no writer: readers of a write-ahead
+    log never do. Inside another body it is the same one."""
+    import apsw
+
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        with suppress(apsw.Error):  # closed meanwhile
+            connection.execute("ROLLBACK")
 
 
 def may(path: Path, mode: int) -> bool:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import apsw
 
-from openclaw_mem_engine.model import Source
+from openclaw_mem_engine.errors import damaged
 from openclaw_mem_engine.stores.query import CandidateRows, Common, Derived, LexicalQuery, Scored
 from openclaw_mem_engine.stores.scoring import Stemmer, document_frequencies, line_bm25, ranks_among
 from openclaw_mem_engine.stores.sqlite.chunks import readable
@@ -54,19 +54,6 @@ def tables_of(connection: apsw.Connection) -> Mapping[Derived, str]:
     """The full-text tables by form: those that are there, and the one that every index has."""
     held = {"stemmed", *derived(connection)}
     return {form: table for form, table in FULL_TEXT_TABLES.items() if form in held}
-
-
-def _best_rows(query: LexicalQuery, expression: str, sources: Sequence[Source] | None) -> tuple[str, Bound]:
-    """The statement for the best rows of an expression, and what is bound to it before the limit."""
-    table, score = _table(query)
-    # ORDER BY bm25() lets SQLite keep only the best rows; ORDER BY rank would sort every match.
-    if sources is None:
-        sql = f"SELECT rowid, -{score} FROM {table} WHERE {table} MATCH ? ORDER BY {score} LIMIT ?"
-        return sql, (expression,)
-    sql = f"""SELECT c.seq, -{score} FROM {table} JOIN chunks c ON c.seq = {table}.rowid
-        WHERE {table} MATCH ? AND c.source IN (SELECT value FROM json_each(?))
-        ORDER BY {score} LIMIT ?"""
-    return sql, (expression, json.dumps(list(sources)))
 
 
 def _among_rows(ids: Sequence[str]) -> str:
@@ -116,16 +103,17 @@ class FullTextRows:
         sql = f"SELECT c.id FROM json_each(?) wanted JOIN chunks c ON c.id = wanted.value{joined}"
         return {row[0] for row in self._db.read(sql, (json.dumps(list(ids)),))}
 
-    def search(
-        self, query: LexicalQuery, limit: int, generation: int, sources: Sequence[Source] | None = None
-    ) -> CandidateRows:
+    def search(self, query: LexicalQuery, limit: int, generation: int) -> CandidateRows:
         """The best rows; for ``keywords`` those of one word after the other. Ties at the limit are settled by
         chunk id: while the rows there have equal scores, more are fetched."""
         whole, found, is_cut = expression_of(query), dict[str, Scored](), False
+        table, score = _table(query)
+        # ORDER BY bm25() lets SQLite keep only the best rows; ORDER BY rank would sort every match.
+        sql = f"SELECT rowid, -{score} FROM {table} WHERE {table} MATCH ? ORDER BY {score} LIMIT ?"
         for expression in map(_quoted, query.terms) if query.operator == "keywords" else (whole,):
-            (sql, bound), wanted = _best_rows(query, expression, sources), max(0, limit) + 8
+            wanted = max(0, limit) + 8
             while True:
-                scores = self._scored(sql, (*bound, wanted))
+                scores = self._scored(sql, (expression, wanted))
                 ordered = sorted(scores.values(), reverse=True)
                 if len(ordered) < wanted or limit < 1 or ordered[limit - 1] > ordered[-1]:
                     break
@@ -136,7 +124,7 @@ class FullTextRows:
             is_cut |= len(hits) >= limit
             for hit in hits[: max(0, limit)]:
                 found.setdefault(hit.chunk_id, hit)
-        matched = self._count(query, whole, sources) if is_cut else len(found)
+        matched = self._count(query, whole) if is_cut else len(found)
         return CandidateRows(tuple(found.values()), max(matched, len(found)), whole)
 
     def without_common(self, query: LexicalQuery, generation: int) -> LexicalQuery:
@@ -146,7 +134,7 @@ class FullTextRows:
         if (total := self._total(generation)) < Common.FROM:
             return query
         for new in {(table, _quoted(term)) for term in query.terms} - known.keys():
-            known[new] = self._count(query, new[1], None)
+            known[new] = self._count(query, new[1])
         counts = {term: known[table, _quoted(term)] for term in query.terms}
         most = max(Common.SHARE * total, min((n for n in counts.values() if n), default=0))
         kept = tuple(term for term, count in counts.items() if count <= most)
@@ -159,14 +147,10 @@ class FullTextRows:
             known["chunks", ""] = int(self._db.read("SELECT count(*) FROM chunks")[0][0])
         return known["chunks", ""]
 
-    def _count(self, query: LexicalQuery, expression: str, sources: Sequence[Source] | None) -> int:
+    def _count(self, query: LexicalQuery, expression: str) -> int:
         table, _ = _table(query)
-        if sources is None:
-            sql, bound = f"SELECT count(*) FROM {table} WHERE {table} MATCH ?", (expression,)
-            return int(self._db.search(sql, bound)[0][0])
-        sql = f"""SELECT count(*) FROM {table} JOIN chunks c ON c.seq = {table}.rowid
-            WHERE {table} MATCH ? AND c.source IN (SELECT value FROM json_each(?))"""
-        return int(self._db.search(sql, (expression, json.dumps(list(sources))))[0][0])
+        sql = f"SELECT count(*) FROM {table} WHERE {table} MATCH ?"
+        return int(self._db.search(sql, (expression,))[0][0])
 
     def scores(self, query: LexicalQuery, ids: Sequence[str], generation: int) -> dict[str, float]:
         if (known := self._matches) is not None and known[:2] == (query, generation):
@@ -217,13 +201,13 @@ class FullTextRows:
         return json.dumps([seqs[chunk_id] for chunk_id in ids if chunk_id in seqs])
 
     def _with_ids(self, scores: Mapping[int, float], generation: int) -> list[tuple[str, float]]:
-        """Chunk id and score, of scores by ``seq``. Raises as ``Meta.contradicted`` when there is no such
-        chunk: of rows that a damaged page has lost, their words remain."""
+        """Chunk id and score, of scores by ``seq``. Raises IndexDamaged when there is no such chunk: of rows
+        that a damaged page has lost, their words remain."""
         ids = self._chunks("seq", scores, generation).ids
         found = [(ids[seq], score) for seq, score in scores.items() if ids.get(seq) is not None]
         if len(found) < len(scores):
             said = f"words without their chunk: {len(scores) - len(found):,}"
-            Meta(self._db).contradicted(generation, said)
+            raise damaged(said, self._db.path, self._db.advice.repair)
         return found
 
     def _among(self, scores: Mapping[int, float], wanted: Iterable[str], generation: int) -> dict[str, float]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
 
-from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable, damaged
-from openclaw_mem_engine.model import Note, Source, Space
+from openclaw_mem_engine.errors import IndexChanged, IndexUnavailable
+from openclaw_mem_engine.model import Note, Space
 from openclaw_mem_engine.stores.base import (
     UNLIMITED,
     Capabilities,
@@ -26,8 +26,8 @@ from openclaw_mem_engine.stores.query import CandidateRows, Derived, LexicalQuer
 from openclaw_mem_engine.stores.sqlite import lines, unshown
 from openclaw_mem_engine.stores.sqlite.chunks import ChunkRows
 from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained
-from openclaw_mem_engine.stores.sqlite.files import bytes_of
-from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows, tables_of
+from openclaw_mem_engine.stores.sqlite.files import bytes_of, one_state
+from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
 from openclaw_mem_engine.stores.sqlite.schema import (
     DERIVED,
     NEEDED,
@@ -128,6 +128,15 @@ class SqliteReader:
         if long_left is not None:
             long_left.close()
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """See ``IndexStore``. Raises IndexChanged when another thread has begun to follow another file."""
+        opened = self._db
+        with one_state(opened.reader()):
+            yield
+        if self._db is not opened:
+            raise IndexChanged(f"Another index is at {self.path} now. Try again.")
+
     # -- what the index is ------------------------------------------------------------------------------
 
     def fingerprint(self) -> Fingerprint | None:
@@ -137,40 +146,13 @@ class SqliteReader:
     def notes(self) -> tuple[Note, ...]:
         now = self._db.version()
         if getattr(self._gaps, "version", None) != now:  # not in every search
-            rows = self._missing_rows()
-            self._gaps.notes = tuple(Note(code, text, "warning") for code, text in rows)
+            self._gaps.notes = ()
+            with suppress(IndexUnavailable):  # damage is reported by the search that meets it
+                if self._awaits_vectors():
+                    text = f"Some chunks have no vectors of {self._primary().label} yet."
+                    self._gaps.notes = (Note("vectors-awaited", text, "warning"),)
             self._gaps.version = now
         return (*self._notes, *self._gaps.notes)
-
-    def _missing_rows(self) -> Iterator[tuple[str, str]]:
-        """Code and text for derived rows that are missing though there are chunks, as far as the first rows
-        show: a search in an empty table finds nothing and raises nothing. Damage of other tables is reported
-        by the search that needs them."""
-        with suppress(IndexUnavailable):
-            yield from self._missing_words()
-        with suppress(IndexUnavailable):
-            if lost := self._meta.lost():
-                yield "index-damaged", str(damaged(lost, self.path))
-        with suppress(IndexUnavailable):
-            if self._awaits_vectors():
-                label = self._primary().label
-                text = f"Some chunks have no vectors of {label} yet."
-                yield "vectors-awaited", text
-
-    def _missing_words(self) -> Iterator[tuple[str, str]]:
-        if not self.caps.full_text or not self._db.read("SELECT 1 FROM chunks LIMIT 1"):
-            return
-        with explained(self.path):
-            trouble = FullTextRows.trouble(self._db.reader())
-            tables = tables_of(self._db.reader()).values()
-        if trouble is not None:
-            yield (
-                "words-damaged",
-                f"The BM25 index cannot be read whole. {IndexDamaged.repair} ({trouble})",
-            )
-        elif not all(self._db.read(f"SELECT rowid FROM {table} LIMIT 1") for table in tables):
-            text = "The BM25 index has lost its rows: BM25 finds nothing."
-            yield "full-text-missing", f"{text} {IndexDamaged.repair}"
 
     def generation(self) -> int:
         return self._meta.generation()
@@ -221,9 +203,10 @@ class SqliteReader:
         return self._meta.settled()
 
     def is_hollow(self) -> bool:
-        sql = """SELECT EXISTS(SELECT 1 FROM files WHERE refusal = '' AND size > 0)
-            AND NOT EXISTS(SELECT 1 FROM chunks)"""
-        return bool(self._meta.lost() or self._db.read(sql)[0][0])
+        sql = """SELECT iif(EXISTS(SELECT 1 FROM chunks),
+            NOT (EXISTS(SELECT 1 FROM files) AND EXISTS(SELECT 1 FROM meta WHERE key = 'fingerprint')),
+            EXISTS(SELECT 1 FROM files WHERE refusal = '' AND size > 0))"""
+        return bool(self._db.read(sql)[0][0])
 
     def chunk_counts(self) -> dict[str, int]:
         return dict(self._db.read("SELECT path, count(*) FROM chunks GROUP BY path"))
@@ -253,53 +236,55 @@ class SqliteReader:
         return self._text.holding(ids) if self.caps.full_text else set()
 
     def fetch(self, ids: Iterable[str]) -> dict[str, StoredChunk]:
-        return self._chunks.fetch(ids, self._meta.all() if self._resident else {})
+        with one_state(self._db.reader()):
+            return self._chunks.fetch(ids, self._meta.all() if self._resident else {})
 
-    def lexical(
-        self, query: LexicalQuery, limit: int, sources: Sequence[Source] | None = None
-    ) -> CandidateRows:
-        if not self.caps.full_text:
-            return CandidateRows()
-        return self._text.search(query, limit, self.generation(), sources)
+    def lexical(self, query: LexicalQuery, limit: int) -> CandidateRows:
+        with one_state(self._db.reader()):
+            if not self.caps.full_text:
+                return CandidateRows()
+            return self._text.search(query, limit, self.generation())
 
     def without_common(self, query: LexicalQuery) -> LexicalQuery:
-        return self._text.without_common(query, self.generation()) if self.caps.full_text else query
+        with one_state(self._db.reader()):
+            return self._text.without_common(query, self.generation()) if self.caps.full_text else query
 
     def lexical_scores(self, query: LexicalQuery, ids: Sequence[str]) -> dict[str, float]:
-        return self._text.scores(query, ids, self.generation()) if self.caps.full_text and ids else {}
+        with one_state(self._db.reader()):
+            return self._text.scores(query, ids, self.generation()) if self.caps.full_text and ids else {}
 
     def matching(self, query: LexicalQuery, ids: Sequence[str]) -> frozenset[str]:
-        return self._text.matching(query, ids, self.generation()) if self.caps.full_text else frozenset()
+        with one_state(self._db.reader()):
+            return self._text.matching(query, ids, self.generation()) if self.caps.full_text else frozenset()
 
     def line_scores(
         self, query: LexicalQuery, texts: Mapping[str, str], basis: Iterable[str]
     ) -> Mapping[str, tuple[float, ...]]:
-        if not self.caps.full_text or not texts:
-            return {}
-        return self._text.line_scores(query, texts, basis, self.generation())
+        with one_state(self._db.reader()):
+            if not self.caps.full_text or not texts:
+                return {}
+            return self._text.line_scores(query, texts, basis, self.generation())
 
-    def vector(
-        self,
-        vector: Floats,
-        limit: int,
-        sources: Sequence[Source] | None = None,
-        space: Space | None = None,
-    ) -> CandidateRows:
-        return self._vectors.nearest(self._primary(space), self.generation(), vector, limit, sources)
+    def vector(self, vector: Floats, limit: int, space: Space | None = None) -> CandidateRows:
+        with one_state(self._db.reader()):
+            return self._vectors.nearest(self._primary(space), self.generation(), vector, limit)
 
     def cosines(self, vector: Floats, ids: Sequence[str], space: Space | None = None) -> dict[str, float]:
-        return self._vectors.cosines(self._primary(space), self.generation(), vector, ids) if ids else {}
+        with one_state(self._db.reader()):
+            return self._vectors.cosines(self._primary(space), self.generation(), vector, ids) if ids else {}
 
     def packed_lines(self, ids: Iterable[str], space: Space) -> dict[str, bytes]:
         return lines.read(self._db, ids) if space == self._primary() else {}
 
     def lexical_ranks(self, query: LexicalQuery, ids: Iterable[str]) -> dict[str, int]:
-        if query.operator == "keywords":  # one list after the other
-            return self.lexical(query, UNLIMITED).ranks_of(ids)
-        return self._text.ranks(query, ids, self.generation()) if self.caps.full_text else {}
+        with one_state(self._db.reader()):
+            if query.operator == "keywords":  # one list after the other
+                return self.lexical(query, UNLIMITED).ranks_of(ids)
+            return self._text.ranks(query, ids, self.generation()) if self.caps.full_text else {}
 
     def vector_ranks(self, vector: Floats, ids: Iterable[str], space: Space | None = None) -> dict[str, int]:
-        return self._vectors.ranks(self._primary(space), self.generation(), vector, ids)
+        with one_state(self._db.reader()):
+            return self._vectors.ranks(self._primary(space), self.generation(), vector, ids)
 
     def bytes_on_disk(self) -> int:
         return bytes_of([self.path, self.path.with_name(f"{self.path.name}-wal")])

@@ -13,7 +13,6 @@ import apsw
 
 from openclaw_mem_engine.errors import IndexChanged, IndexUnavailable, damaged
 from openclaw_mem_engine.model import Space
-from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, Fingerprint
 from openclaw_mem_engine.stores.query import Derived, name_of, segment
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
@@ -176,13 +175,6 @@ class Meta:
         """See ``SearchStore``. Raises IndexDamaged when what is stored is no generation."""
         return self._decoded("generation", "generation", generation_of)
 
-    def contradicted(self, generation: int, said: str) -> None:
-        """Rows contradict each other, one of them read after the other. Raises IndexChanged when another
-        process has changed the index since ``generation`` was read, else IndexDamaged."""
-        if self.generation() != generation:
-            raise IndexChanged(f"Another process changed the index {self._db.path} while it was searched.")
-        raise damaged(said, self._db.path, self._db.advice.repair)
-
     def settled(self, connection: apsw.Connection | None = None) -> tuple[str, str]:
         """See ``IndexContent``: every change of ``files`` counts one of two numbers up."""
         flags = self.all(connection)
@@ -199,20 +191,6 @@ class Meta:
         except (TypeError, ValueError) as error:
             raise damaged(f"its {what} cannot be read: {error}", self._db.path) from error
 
-    def lost(self) -> str:
-        """What the index has lost by its own records; "" where they agree."""
-        # 0.2 ms for 20,000 chunks: SQLite counts the entries of a covering index.
-        sql = """SELECT (SELECT value + 0 FROM meta WHERE key = 'chunks'), (SELECT count(*) FROM chunks),
-            EXISTS(SELECT 1 FROM meta WHERE key = 'fingerprint'), EXISTS(SELECT 1 FROM files)"""
-        ((had, now, known, files),) = self._db.read(sql)
-        if now and not known:
-            return "it has lost the record of its build settings"
-        if now and not files:
-            return "it has lost the records of its files"
-        if (had or 0) > now:
-            return f"it has lost {had - now:,} of {counted(had, 'chunk')}"
-        return ""
-
     @staticmethod
     def put(connection: apsw.Connection, key: str, value: str) -> None:
         connection.execute("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", (key, value))
@@ -221,13 +199,6 @@ class Meta:
     def set_words_left(cls, connection: apsw.Connection, left: bool = True) -> None:
         """Whether words of removed files are still in the file."""
         cls.put(connection, "words_left", "yes" if left else "no")
-
-    @staticmethod
-    def count_chunks(connection: apsw.Connection, before: int) -> None:
-        """Keep how many chunks were written, of which there were ``before``: those lost since still count."""
-        sql = """INSERT INTO meta(key, value) SELECT 'chunks', count(*) FROM chunks WHERE true
-            ON CONFLICT(key) DO UPDATE SET value = value + excluded.value - ?"""
-        connection.execute(sql, (before,))
 
     @staticmethod
     def bump(connection: apsw.Connection, counter: Literal["generation", "touches"] = "generation") -> None:

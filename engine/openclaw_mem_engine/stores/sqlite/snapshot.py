@@ -172,10 +172,6 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
     elif chunks:
         text = "No sync was ever completed: some notes may not be in the index."
         out.add("never-synced", "warning", text, repair=INDEX)
-    had = meta.get("chunks", "")
-    if had.isdecimal() and int(had) > chunks:
-        text = f"{counted_are(int(had) - chunks, 'chunk')} lost, of {had} that were written."
-        out.add("chunks-lost", "error", f"{text} The next sync rebuilds the index.", repair=INDEX)
     fingerprint = meta.get("fingerprint", "")
     if not fingerprint:
         if chunks:

@@ -47,9 +47,7 @@ class SqliteIndex(SqliteReader, IndexStore):
         """A transaction that changes chunks."""
         with self._db.transaction() as connection:
             self._text.remake_unusable(connection)
-            before = rows(connection, "SELECT count(*) FROM chunks")[0][0]
             yield connection
-            self._meta.count_chunks(connection, before)
 
     def begin(self, fingerprint: Fingerprint) -> None:
         with self._db.transaction() as connection:
@@ -299,7 +297,6 @@ class SqliteGeneration(SqliteIndex, Generation):
             )
             unshown.refill(connection)
             lines.take(connection)
-            self._meta.count_chunks(connection, 0)
         with self._db.transaction() as connection:
             self._text.refill(connection)
         with suppress(IndexDamaged):

@@ -7,13 +7,12 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
 import apsw
 
-from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.errors import IndexUnavailable, damaged
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.providers.base import products
 from openclaw_mem_engine.stores.base import CacheSize, SpaceSize, StoredChunk
@@ -21,10 +20,8 @@ from openclaw_mem_engine.stores.query import CandidateRows, Scored
 from openclaw_mem_engine.stores.scoring import ResidentVectors, matrix_of, ranks_among, unit_vector
 from openclaw_mem_engine.stores.sqlite.chunks import COLUMNS, stored
 from openclaw_mem_engine.stores.sqlite.database import Bound, Database, decoding, rows
-from openclaw_mem_engine.stores.sqlite.schema import Meta
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.model import Source
     from openclaw_mem_engine.providers.base import Floats
     from openclaw_mem_engine.stores.base import Vector
 
@@ -64,12 +61,6 @@ def as_written(content: object, blob: object, checksum: object) -> bool:
     return crc32(blob or b"", crc32(content)) == checksum
 
 
-def _sound(rows: Iterable[Bound]) -> list[Bound]:
-    """The rows, which end with ``BYTES``, that are as they were stored: SQLite does not notice a changed
-    byte, and a vector of unit length may still be another one."""
-    return [row for row in rows if as_written(row[-2], row[-3], row[-1])]
-
-
 def check_bytes(rows: Iterable[Bound]) -> None:
     """Raise ValueError unless each row, which ends with ``BYTES``, is as it was stored."""
     if not all(as_written(content, blob, checksum) for *_, blob, content, checksum in rows):
@@ -84,7 +75,7 @@ class VectorRows:
     def __init__(self, database: Database, *, resident: bool) -> None:
         self._db = database
         self._in_memory = resident or not database.extension
-        self._loaded: dict[Space, tuple[ResidentVectors, int]] = {}
+        self._loaded: dict[Space, ResidentVectors] = {}
         self._loading = threading.Lock()
         #: Whether chunks have no vector in a space, and in what state of the index. A search asks four times.
         self._lacking: dict[Space, tuple[tuple[apsw.Connection, int], bool]] = {}
@@ -95,39 +86,29 @@ class VectorRows:
 
     # -- search -----------------------------------------------------------------------------------------
 
-    def nearest(
-        self, space: Space, generation: int, vector: Floats, limit: int, sources: Sequence[Source] | None
-    ) -> CandidateRows:
+    def nearest(self, space: Space, generation: int, vector: Floats, limit: int) -> CandidateRows:
         if limit < 1:
             return CandidateRows()
         if self._in_memory:
-            resident, damaged = self._resident(space, generation)
+            resident = self._resident(space, generation)
             with decoding(self._db.path):
-                return replace(resident.nearest(vector, limit, sources), damaged=damaged)
-        found, damaged = self._near(space, vector, limit, sources)
-        found.sort(key=lambda hit: (-hit.raw, hit.chunk_id))
-        best, known = tuple(found[:limit]), self.count(space, sources)
-        lost = self._lost(generation, min(known, limit), len(best))
-        return CandidateRows(best, known - damaged, damaged=max(damaged, lost))
+                return resident.nearest(vector, limit)
+        found = sorted(self._near(space, vector, limit), key=lambda hit: (-hit.raw, hit.chunk_id))
+        best, known = tuple(found[:limit]), self.count(space)
+        self._check_read(len(best), min(known, limit))
+        return CandidateRows(best, known)
 
-    def _lost(self, generation: int, known: int, read: int) -> int:
-        """How many fewer vectors were read than the table indexes know. Raises as ``Meta.contradicted`` when
-        that is all of them, or another process has changed the index."""
-        meta = Meta(self._db)
-        if known and (not read or (read < known and meta.generation() != generation)):
-            meta.contradicted(generation, f"{known:,} vectors are known, and {read:,} can be read")
-        return known - read
+    def _check_read(self, read: int, known: int) -> None:
+        """Raises IndexDamaged when fewer vectors were read than the table indexes know."""
+        if read < known:
+            raise damaged(f"{known:,} vectors are known, and {read:,} can be read", self._db.path)
 
-    def _near(
-        self, space: Space, vector: Floats, limit: int, sources: Sequence[Source] | None
-    ) -> tuple[list[Scored], int]:
-        """The nearest chunks, at least ``limit`` if there are so many, and how many rows were left out as
-        they are not as they were stored: what is no vector has no distance and comes first. The cache is read
-        in the order of its rows ("+": not by its index), and only the nearest ones are joined to chunks: more
+    def _near(self, space: Space, vector: Floats, limit: int) -> list[Scored]:
+        """The nearest chunks, at least ``limit`` if there are so many. Raises IndexDamaged for rows that are
+        not as they were stored: what is no vector has no distance and comes first. The cache is read in the
+        order of its rows ("+": not by its index), and only the nearest ones are joined to chunks: more
         of them while too few belong to one, and while those at the limit are equally far, which is settled by
         chunk id."""
-        of_sources = "" if sources is None else " AND c.source IN (SELECT value FROM json_each(?6))"
-        bound = () if sources is None else (json.dumps(list(sources)),)
         wanted, asked = limit + 8, vector.tobytes()
         # Each page is read once: no page fault where memory is used again, and a cache of the processor.
         self._db.reader().pragma("cache_size", _PASSING)
@@ -137,23 +118,23 @@ class VectorRows:
                     SELECT id, {_DISTANCE} AS distance FROM embedding_cache
                     WHERE +space = {SPACE} AND embedding IS NOT NULL ORDER BY distance LIMIT ?5) near
                 CROSS JOIN embedding_cache e ON e.id = near.id
-                LEFT JOIN chunks c ON c.hash = e.hash{of_sources} ORDER BY near.distance""",
-                (*space, asked, wanted, *bound),
+                LEFT JOIN chunks c ON c.hash = e.hash ORDER BY near.distance""",
+                (*space, asked, wanted),
             )
             with decoding(self._db.path):
                 found = [row for row in rows if row[2] is not None]
-                sound = _sound(found)
-                if any(row[1] is None for row in sound):
+                check_bytes(found)
+                if any(row[1] is None for row in found):
                     raise ValueError("a row that is searched has no score")  # that of zeros is NULL
-                near = [Scored(row[2], 1.0 - row[1]) for row in sound]
+                near = [Scored(row[2], 1.0 - row[1]) for row in found]
                 is_all = len({row[0] for row in rows}) < wanted
                 if is_all or (len(near) >= limit and near[limit - 1].raw > 1.0 - rows[-1][1]):
-                    return near, len(found) - len(sound)
+                    return near
             wanted *= 4
 
     def ranks(self, space: Space, generation: int, vector: Floats, ids: Iterable[str]) -> dict[str, int]:
         if self._in_memory:
-            resident, _ = self._resident(space, generation)
+            resident = self._resident(space, generation)
             with decoding(self._db.path):
                 return resident.ranks(vector, ids)
         # Neither NumPy nor all vectors in memory; one whose bytes were changed counts as it is.
@@ -167,7 +148,7 @@ class VectorRows:
         shared = self._db.search("SELECT hash, count(*) FROM chunks GROUP BY hash HAVING count(*) > 1")
         again = (score for key, count in shared if key in scores for score in [scores[key]] * (count - 1))
         ordered = sorted([*scores.values(), *again])
-        self._lost(generation, self.count(space), len(ordered))
+        self._check_read(len(ordered), self.count(space))
 
         def scored(which: str, wanted: Iterable[str]) -> list[tuple[str, float]]:
             sql = f"SELECT id, hash FROM chunks WHERE {which} FROM json_each(?))"
@@ -179,22 +160,21 @@ class VectorRows:
 
         return ranks_among(ordered, dict(scored("id IN (SELECT value", ids)), ids_of)
 
-    def _resident(self, space: Space, generation: int) -> tuple[ResidentVectors, int]:
-        """All vectors of a space in memory, and how many are damaged; those of this generation are loaded
-        once."""
+    def _resident(self, space: Space, generation: int) -> ResidentVectors:
+        """All vectors of a space in memory; those of this generation are loaded once."""
         with self._loading:
             loaded = self._loaded.get(space)
-            if loaded is None or loaded[0].generation != generation:
-                sql = f"SELECT c.id, c.source, {BYTES} FROM {EMBEDDED} ORDER BY c.seq"
-                sound, known = _sound(self._db.search(sql, space)), self.count(space)
-                lost = self._lost(generation, known, len(sound))
+            if loaded is None or loaded.generation != generation:
+                sql = f"SELECT c.id, {BYTES} FROM {EMBEDDED} ORDER BY c.seq"
+                every = self._db.search(sql, space)
+                self._check_read(len(every), self.count(space))
                 with decoding(self._db.path):
-                    loaded = ResidentVectors.from_rows(generation, sound), lost
-                self._loaded[space] = loaded
+                    check_bytes(every)
+                    loaded = self._loaded[space] = ResidentVectors.from_rows(generation, every)
             return loaded
 
     def cosines(self, space: Space, generation: int, vector: Floats, ids: Sequence[str]) -> dict[str, float]:
-        held, _ = self._loaded.get(space, (None, 0))
+        held = self._loaded.get(space)
         if held is not None and held.generation == generation:  # as the list of the same search left it
             at = held.rows_of(ids)
             scores = products(held.matrix[[*at.values()]], vector) if at else ()
@@ -210,17 +190,13 @@ class VectorRows:
             matrix = matrix_of([row[1] for row in found], len(vector))
         return {row[0]: float(score) for row, score in zip(found, products(matrix, vector), strict=True)}
 
-    def count(self, space: Space, sources: Sequence[Source] | None = None) -> int:
-        """How many chunks, of all or of these sources, have a vector in this space."""
+    def count(self, space: Space) -> int:
+        """How many chunks have a vector in this space."""
         # All with a row, without those whose row is known to have no vector: of both an index alone is read.
-        of_sources = "" if sources is None else " AND c.source IN (SELECT value FROM json_each(?4))"
-        held = f"SELECT count(*) FROM {CACHED}{of_sources}"
-        if sources is None and not self.lacking(space):
-            held = "SELECT count(*) FROM chunks"
+        held = f"SELECT count(*) FROM {CACHED if self.lacking(space) else 'chunks'}"
         none = f"""SELECT count(*) FROM embedding_cache e CROSS JOIN chunks c ON c.hash = e.hash
-            AND e.embedding IS NULL AND e.space = {SPACE}{of_sources}"""
-        bound = () if sources is None else (json.dumps(list(sources)),)
-        return int(self._db.read(f"SELECT ({held}) - ({none})", (*space, *bound))[0][0])
+            AND e.embedding IS NULL AND e.space = {SPACE}"""
+        return int(self._db.read(f"SELECT ({held}) - ({none})", space)[0][0])
 
     def dims(self, space: Space) -> int | None:
         found = self._db.read(_DIMS, space)
