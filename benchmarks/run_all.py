@@ -48,14 +48,9 @@ def main() -> int:
     print(f"Python {platform.python_version()}, {versions}.", flush=True)
     failed = []
     for name, few in QUICK.items():
-        print(f"\n## {name}.py", flush=True)
+        print(f"\n## {name}.py\n", flush=True)
         script = Path(__file__).with_name(f"{name}.py")
-        # The two oldest print plain columns: a fence keeps them together.
-        fenced = name in ("chunking", "static_embedder")
-        print("\n```" if fenced else "", flush=True)
         done = subprocess.run([sys.executable, str(script), *(few if options.quick else [])])
-        if fenced:
-            print("```", flush=True)
         if done.returncode:
             failed.append(name)
     if failed:

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from _bench import ZipfText, embedder_words, given
+from _bench import ZipfText, embedder_words, given, print_table
 
 CHUNK_CHARS, OVERLAP_CHARS = 1600, 320
 QUERY_LINES = 2000
@@ -134,41 +134,25 @@ def main() -> None:
     plain_query = cpu_s(lambda: [plain(query) for query in queries]) / len(queries)
     numpy_s, load_s = load_times()
 
-    print(
-        f"{len(notes) / 1e6:.1f} M characters, {len(chunks):,} chunks, {tokens:,} tokens; "
-        f"numpy {np.__version__}, BLAS threads {options.blas_threads or 'default'}\n"
-    )
-    table = [
+    lines_asked, speed = f"{len(per_query[0]):,} lines", tokens / len(chunks) / 1e6
+    plain_all, plain_ms = plain_chunk * len(chunks), plain_lines * len(per_query[0]) * 1e3
+    rows = (
         ("start: numpy, table, first query", "ms", load_s * 1e3, None),
-        ("  of which numpy", "ms", numpy_s * 1e3, None),
-        ("all chunks, first time", "s", first_index, plain_chunk * len(chunks)),
-        ("all chunks, words known", "s", second_index, plain_chunk * len(chunks)),
+        ("of which numpy", "ms", numpy_s * 1e3, None),
+        ("all chunks, first time", "s", first_index, plain_all),
+        ("all chunks, words known", "s", second_index, plain_all),
         ("chunks per second, first time", "1/s", len(chunks) / first_index, 1 / plain_chunk),
-        (
-            "tokens per second, words known",
-            "M/s",
-            tokens / second_index / 1e6,
-            tokens / len(chunks) / plain_chunk / 1e6,
-        ),
-        (
-            f"{len(per_query[0]):,} lines, first call",
-            "ms",
-            cold_lines * 1e3,
-            plain_lines * len(per_query[0]) * 1e3,
-        ),
-        (
-            f"{len(per_query[0]):,} lines, words known",
-            "ms",
-            warm_lines * 1e3,
-            plain_lines * len(per_query[0]) * 1e3,
-        ),
+        ("tokens per second, words known", "M/s", tokens / second_index / 1e6, speed / plain_chunk),
+        (f"{lines_asked}, first call", "ms", cold_lines * 1e3, plain_ms),
+        (f"{lines_asked}, words known", "ms", warm_lines * 1e3, plain_ms),
         ("one query", "ms", per_text * 1e3, plain_query * 1e3),
-    ]
-    print(f"{'':34} {'unit':>5} {'here':>10} {'plain':>10}")
-    for name, unit, here, baseline in table:
-        print(
-            f"{name:34} {unit:>5} {here:10,.3f} {'' if baseline is None else format(baseline, '10,.3f'):>10}"
-        )
+    )
+    table = [("work", "unit", "here", "plain")]
+    for name, unit, here, baseline in rows:
+        table.append((name, unit, f"{here:,.3f}", "" if baseline is None else f"{baseline:,.3f}"))
+    text = f"{len(notes) / 1e6:.1f} M characters, {len(chunks):,} chunks, {tokens:,} tokens"
+    threads = f"BLAS threads {options.blas_threads or 'default'}"
+    print_table("The built-in embedder", table, f"{text}; numpy {np.__version__}, {threads}; CPU time.")
 
 
 if __name__ == "__main__":

@@ -24,12 +24,9 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
-
-import textual.app
-import textual.pilot
 from _bench import (
     Goal,
     Times,
@@ -40,7 +37,10 @@ from _bench import (
     settings_for,
     write_workspace,
 )
-from textual.pilot import Pilot
+
+sys.path.append(str(Path(__file__).parents[1] / "screenshots"))
+
+from make import drained  # no animations, and pilots that wait for the event loop
 
 from openclaw_mem_engine.cli.main import NEW_OBJECTS
 from openclaw_mem_engine.memory import Memory
@@ -49,7 +49,8 @@ from openclaw_mem_tui.app import Workbench
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
+
+    from textual.pilot import Pilot
 
     from openclaw_mem_engine.api import Pool
     from openclaw_mem_engine.config.settings import Settings
@@ -221,20 +222,6 @@ async def settled(pilot: Pilot[int]) -> None:
     for _ in range(2):
         await asyncio.sleep(2 / 60)
         await drained()
-
-
-async def drained(*_: object) -> None:
-    """Wait until the event loop has nothing left to run."""
-    ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
-    await asyncio.sleep(0)
-    while ready:
-        await asyncio.sleep(0)
-
-
-# A pilot sends a message to every widget and waits for all of them, several times a key: five of the 6–10 ms
-# that an idle key seemed to cost, and more with every widget of a screen.
-textual.pilot.wait_for_idle = textual.app.wait_for_idle = drained  # type: ignore[attr-defined]
-Pilot._wait_for_screen = drained  # type: ignore[assignment, method-assign]
 
 
 if __name__ == "__main__":

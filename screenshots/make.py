@@ -1,7 +1,7 @@
 """Renders every screen of the workbench on the demo: ``uv run python screenshots/make.py [NAME ...]``.
 
 Writes ``NAME.svg`` and ``NAME.png`` beside this file. Date, timings and paths are fixed, so that a second run
-gives the same bytes. The same scenes, as text, are the snapshots of the tests (``tests/tui/snapshots``).
+gives the same bytes. Tests draw many of the scenes again and compare the text with that of the pictures.
 ``textual.txt`` records the version of Textual that drew them.
 """
 
@@ -23,6 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 
+import textual.app
+import textual.pilot
+from textual.pilot import Pilot
+
 from openclaw_mem_engine.answer import Status
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.demo import load_queries, write_demo
@@ -38,8 +42,6 @@ from openclaw_mem_tui.features.search.export import in_cells
 from openclaw_mem_tui.features.search.lessons import Guide
 
 if TYPE_CHECKING:
-    from textual.pilot import Pilot
-
     from openclaw_mem_engine.inspection import Overview
     from openclaw_mem_engine.state.events import Event
     from openclaw_mem_engine.stores.findings import DoctorReport
@@ -266,6 +268,12 @@ async def drained(*_: object) -> None:
         await asyncio.sleep(0)
 
 
+# A pilot waits for a moment in which the process computes little, and sends a message to every widget and
+# back, several times a key: more CPU time than most keys take.
+textual.pilot.wait_for_idle = textual.app.wait_for_idle = drained  # type: ignore[attr-defined]
+Pilot._wait_for_screen = drained  # type: ignore[assignment, method-assign]
+
+
 async def settled(pilot: Pilot[int]) -> None:
     """Wait until no worker runs except the one that watches the files, that one has nothing to do, and what
     they changed is laid out."""
@@ -370,8 +378,6 @@ def as_png(svg: str) -> bytes:
 
 
 def main(names: list[str]) -> int:
-    import textual
-
     known = {scene.name: scene for scene in SCENES}
     for name in names or list(known):
         if name not in known:

@@ -14,8 +14,6 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 import apsw
-import textual.app
-import textual.pilot
 from rich.console import RenderableType
 from textual._compositor import Compositor
 from textual.content import Content
@@ -103,13 +101,6 @@ def _paint_later(
 
 
 Compositor.render_update = _paint_later  # type: ignore[assignment]
-
-
-# A pilot waits for a moment in which the process computes little, and sends a message to every widget and
-# back: an event loop with nothing left to run is both, at once.
-for module in (textual.app, textual.pilot):
-    module.wait_for_idle = make.drained  # type: ignore[attr-defined]
-Pilot._wait_for_screen = make.drained  # type: ignore[method-assign]
 
 
 _parse = Stylesheet._parse_rules

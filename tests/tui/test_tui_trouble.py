@@ -7,7 +7,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import lab_world as world
 import pytest
@@ -28,7 +28,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.service import Service
+from openclaw_mem_tui.service import Service, Subject
 from openclaw_mem_tui.widgets.dialogs import HelpText, TextScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
 
@@ -252,6 +252,21 @@ async def test_fast_typing_asks_the_engine_once(tmp_path: Path) -> None:
         screen.query_line.value = "heron"
         await settled(pilot)
         assert screen.search.view.query == "heron" and kind.calls == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("subject", get_args(Subject))
+async def test_damage_that_a_long_call_meets_is_reported(subject: Subject, tmp_path: Path) -> None:
+    service, met = Service(make.demo_memory(tmp_path)), list[IndexDamaged]()
+    service.on_damage = met.append
+    await service.open()
+
+    def work(memory: Memory, stop: threading.Event) -> None:
+        raise IndexDamaged("malformed")
+
+    with pytest.raises(IndexDamaged):
+        await service.long(subject, work)
+    assert [str(error) for error in met] == ["malformed"]
+    assert await service.close()
 
 
 async def test_history_and_knobs_answer_from_kept_pools(tmp_path: Path) -> None:

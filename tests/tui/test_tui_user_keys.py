@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import lab_world as world
 import pytest
 from lab_world import LARGE, SMALL, lab, press, settled
 from test_tui_keys import DRILL, _declared_keys
 
+from openclaw_mem_engine.api import IndexDamaged
 from openclaw_mem_tui import bindings
+from openclaw_mem_tui.features.search import apply
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render import status
+from openclaw_mem_tui.render.spans import text_of
+from openclaw_mem_tui.render.status import Activity
 from openclaw_mem_tui.user_keys import take_keys
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import WrappedTable
@@ -101,3 +108,36 @@ def test_messages_name_the_keys_of_the_user() -> None:
         "Run `openclaw-mem index --force`: `openclaw-mem index --force` builds it; run it."
     )
     assert said == "Press f9: f9 builds it; run it.", "on the screen itself"
+
+
+def test_what_repairs_a_damaged_index_is_said_with_the_keys_of_the_user() -> None:
+    take_keys({"repair": "f8", "show_index": "f3"})
+    failed = Activity(phase="failed", damage=IndexDamaged("malformed"))
+    assert text_of(status.doing(failed, 0)).endswith("f8 on screen f3 repairs")
+    assert text_of(status.doing(failed, 0, here=True)).endswith("f8 repairs")
+    assert status.damage_message() == "the index is damaged: f8 on screen f3 repairs it"
+
+
+async def test_screens_name_the_keys_of_the_user(tmp_path: Path) -> None:
+    keys = {"export": "f6", "chunks": "f7", "open_moment": "f8", "undo_note": "f9", "show_curate": "f10"}
+    app = world.workbench(tmp_path, own_notes=True, initial_query=DRILL, keys=keys)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "A")
+        assert "f6 c copies the knobs" in lab(app).status_line.text
+        await press(pilot, "M", *"NAS is heron", "enter")
+        assert "f9 on the curate screen (f10) undoes it" in lab(app).status_line.text
+        await press(pilot, "3")
+        assert "f7 shows them in the text" in app.screen.query_one("#detail", Pane).text
+        await press(pilot, "4", "tab")
+        assert "f8 shows all" in app.screen.query_one("#moment", Pane).text
+
+
+async def test_the_key_that_switches_the_backend_is_that_of_the_user() -> None:
+    take_keys({"backend": "f6"})
+    said = list[str]()
+    service = SimpleNamespace(reload=print, is_open=False, configured_backend="qmd")
+    search = SimpleNamespace(service=service, view=None, say=said.append)
+    screen: Any = SimpleNamespace(search=search)
+    await apply.offer(screen)
+    assert said == ["the configured backend is qmd; f6 switches to it"]

@@ -113,8 +113,6 @@ class Workbench(App[int]):
         self._recent = left.recent
         #: What was configured, and what that gave.
         self._usual_theme, self._first_theme = usual, "" if again else self.theme
-        #: The screen of the table that is over the search lab.
-        self._at = ""
         #: Whether all threads have ended: else the process has to be ended.
         self.is_closed = False
 
@@ -201,7 +199,6 @@ class Workbench(App[int]):
             recent=self._recent,
             theme=self.theme if self.theme != self._first_theme else "",
             usual_theme=self._usual_theme,
-            screen=self._at,
         )
 
     def commands(self, screen: Screen[Any]) -> dict[Choice, str]:
@@ -236,15 +233,10 @@ class Workbench(App[int]):
             entry = next(entry for entry in SCREENS if entry.name == name)
             self.install_screen(entry.load()(self.search, self.search_screen), name)  # type: ignore[call-arg]
         self.push_screen(name)
-        self._at = name
-        self._save_soon()
 
     def pop_screen(self) -> AwaitComplete:
         if isinstance(self.screen, WorkbenchScreen):
             self.screen.forget_message()
-            if self._at == self.screen.WHERE:
-                self._at = ""
-        self._save_soon()
         return super().pop_screen()
 
     async def _dispatch_action(self, namespace: DOMNode, action_name: str, params: Any) -> bool:
@@ -307,6 +299,7 @@ class Workbench(App[int]):
         def run(picked: str | None) -> None:
             if picked is not None:
                 self._recent = (picked, *(title for title in self._recent if title != picked))[:5]
+                self._save_soon()
                 self.call_later(self.run_action, actions[picked])
 
         self.push_screen(Palette([*commands], self._recent), run)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from openclaw_mem_engine import api
 from openclaw_mem_tui.memory_thread import CallingLoop, Damaged, LongCalls, MemoryThread, call_detached
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.api import FollowEvent, IndexDamaged, Memory, Progress
 
 T = TypeVar("T")
+#: What long calls are about.
+Subject = Literal["sync", "follow", "doctor", "why", "timeline", "curate"]
 
 #: Opens a memory with these faults (none: as configured).
 Factory = Callable[[frozenset[str]], "Memory"]
@@ -62,14 +64,12 @@ class Service:
         self._switching = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
-        self._syncs = LongCalls("openclaw-mem-sync", damaged)
-        self._examinations = LongCalls("openclaw-mem-doctor", damaged)
-        self._walks = LongCalls("openclaw-mem-why", damaged)
-        self._transcripts = LongCalls("openclaw-mem-timeline")
-        self._curation = LongCalls("openclaw-mem-curate")
+        #: A thread for each subject of long calls: none of them waits for another.
+        self._long: dict[Subject, LongCalls] = {
+            name: LongCalls(f"openclaw-mem-{name}", damaged) for name in get_args(Subject)
+        }
         #: Called when all threads have ended.
         self.at_close: list[Callable[[], None]] = []
-        self._following = LongCalls("openclaw-mem-follow")
         self._probes: dict[tuple[str, frozenset[str]], asyncio.Future[float]] = {}
 
     @property
@@ -129,9 +129,7 @@ class Service:
     async def _close(self) -> bool:
         for probe in self._probes.values():
             probe.cancel()
-        reading = (self._transcripts, self._curation)
-        calls = (self._following, self._syncs, self._examinations, self._walks, *reading)
-        ended = await asyncio.gather(*(each.close() for each in calls))
+        ended = await asyncio.gather(*(calls.close() for calls in self._long.values()))
         async with self._switching:
             faulted, self._faulted = self._faulted, None
         while self.at_close:
@@ -225,35 +223,24 @@ class Service:
         """The same on the memory without faults of the backend that answers."""
         return await self._sound().read(work)
 
-    async def examine(self, work: Callable[[Memory, threading.Event], T]) -> T:
-        """A call that may take seconds, in the doctor's thread. Cancelling the coroutine stops it."""
-        memory = self._healthy.opened
-        return await self._examinations.run(lambda token: work(memory, token))
+    async def long(
+        self, subject: Subject, work: Callable[[Memory, threading.Event], T], *, answering: bool = False
+    ) -> T:
+        """A call that may take seconds, in the thread of its subject: on the configured memory, or on the one
+        that is ``answering``, with a token that stops it. Cancelling the coroutine sets that."""
+        memory = (self._answering if answering else self._healthy).opened
+        return await self._long[subject].run(partial(work, memory))
 
-    async def read_transcripts(self, work: Callable[[api.Settings, threading.Event], T]) -> T:
-        """A call that reads files beside the index, and may take seconds, in a thread of its own. Cancelling
-        the coroutine stops it."""
-        settings = self.settings
-        return await self._transcripts.run(lambda token: work(settings, token))
-
-    async def curate(self, work: Callable[[Memory, threading.Event], T]) -> T:
-        """A call about notes, in a thread of its own: the configured memory and a token that stops it.
-        Cancelling the coroutine sets that."""
-        memory = self._healthy.opened
-        return await self._curation.run(lambda token: work(memory, token))
-
-    async def why_not(self, work: Callable[[Memory, threading.Event], api.WhyNot]) -> api.WhyNot:
-        """A call about one passage, on the memory that answers, in a thread of its own. Cancelling the
-        coroutine stops it."""
-        memory = self._answering.opened
-        return await self._walks.run(lambda token: work(memory, token))
+    async def read_files(self, work: Callable[[api.Settings, threading.Event], T]) -> T:
+        """The same for files beside the index, which can be read before the memory is open."""
+        return await self._long["timeline"].run(partial(work, self.settings))
 
     async def set_aside(self, damage: IndexDamaged) -> str:
         """Replace a damaged index by one that holds its embeddings: the name of the damaged file now."""
         from openclaw_mem_engine.api import set_aside  # loads the index, which the first frame does not need
 
         replace = damage.replace or partial(set_aside, self.settings, damage)
-        damaged, _ = await self._examinations.run(lambda _: replace())
+        damaged, _ = await self._long["doctor"].run(lambda _: replace())
         return str(damaged.name)
 
     async def probe(self, name: str) -> float:
@@ -283,9 +270,9 @@ class Service:
         memory = self._healthy.opened
         usual = api.SyncRequest(verify=request.verify, tails=request.tails)
         try:
-            report = await self._syncs.run(lambda token: memory.sync(request, progress, token))
+            report = await self._long["sync"].run(lambda token: memory.sync(request, progress, token))
             for other in [thread.opened for thread in self._others.values()]:
-                await self._syncs.run(partial(other.sync, usual, progress))
+                await self._long["sync"].run(partial(other.sync, usual, progress))
             return report
         finally:
             # Also when it was stopped or failed: the files that it had finished stay.
@@ -293,7 +280,7 @@ class Service:
 
     def cancel_sync(self) -> None:
         """Stop every sync that runs or waits."""
-        self._syncs.cancel()
+        self._long["sync"].cancel()
 
     def forget_pools(self) -> None:
         """The index has changed: pools that are kept or on their way answer from the old one."""
@@ -322,7 +309,7 @@ class Service:
 
             memory.follow(show, stop, sync=synced, at_start=at_start)
 
-        await self._following.run(follow)
+        await self._long["follow"].run(follow)
 
 
 async def _open(memory: MemoryThread) -> None:

@@ -18,7 +18,7 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.reports import outcome, verified
-from openclaw_mem_tui.render.status import DAMAGED, Activity, Header, Task
+from openclaw_mem_tui.render.status import Activity, Header, Task, damage_message
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
@@ -110,7 +110,9 @@ class SyncController(Presenter[Activity]):
         """Read the file of the index once: a search meets only damage of the pages that it reads. What was
         answered before is answered again when there is some."""
         with suppress(OpenClawMemError):  # whatever else is wrong, the first search says
-            damage = await self.service.examine(lambda memory, stop: api.file_damage(memory.settings, stop))
+            damage = await self.service.long(
+                "doctor", lambda memory, stop: api.file_damage(memory.settings, stop)
+            )
             if damage is not None:
                 self.take_damage(damage)
                 await self._refresh()
@@ -200,7 +202,7 @@ class SyncController(Presenter[Activity]):
         if said and self.done:
             said, self.done = f"{said}; {self.done}", ""
         calm = before if quietly else "the index is up to date"
-        self.say(said or (DAMAGED if self.state.damage is not None else calm))
+        self.say(said or (damage_message() if self.state.damage is not None else calm))
         failed = isinstance(self._outcome, OpenClawMemError) and not isinstance(self._outcome, Cancelled)
         self.update(failed=self.state.said if failed else "")
 

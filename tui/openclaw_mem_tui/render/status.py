@@ -10,7 +10,18 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import TABS, action, key
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, brief, fit, line, reported, spread, width, wrapped
+from openclaw_mem_tui.render.spans import (
+    Line,
+    Span,
+    brief,
+    fit,
+    line,
+    reported,
+    spread,
+    text_of,
+    width,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Freshness, IndexDamaged, Note, Pool
@@ -121,17 +132,24 @@ def fault_banner(faults: frozenset[str], cells: int) -> Line:
     return fit((Span(head + ", ".join(names)),), cells)
 
 
-#: What to do about a damaged index, on the screens that lack the key.
-RESCUE = line((key("repair"), "key"), (" on screen ", "dim"), (key("show_index"), "key"), (" repairs", "dim"))
-#: The answer to a key that needs an index that is not damaged.
-DAMAGED = f"the index is damaged: {key('repair')} on screen {key('show_index')} repairs it"
-#: What that means for an answer; what SQLite says is among the messages, and on the screen of the index.
+#: What a damaged index means for an answer; what SQLite says is among the messages, and on the index screen.
 _DAMAGED = "Index damaged: this answer may lack some chunks. "
 _FAILED, _WARNING, _INFO = Span(" ✗ ", "bad"), Span(" ! ", "warn"), Span(" i ", "dim")
 
 
 #: Where there is nothing to show in full.
 NO_MESSAGES = [line(("Nothing is shortened, and there are no messages.", "dim"))]
+
+
+def rescue(*, here: bool = False) -> Line:
+    """What to do about a damaged index; ``here``, on the screen that has the key."""
+    where = () if here else line((" on screen ", "dim"), (key("show_index"), "key"))
+    return line((key("repair"), "key"), *where, (" repairs", "dim"))
+
+
+def damage_message(*, here: bool = False) -> str:
+    """The answer to a key that needs an index that is not damaged."""
+    return f"the index is damaged: {text_of(rescue(here=here))} it"
 
 
 def asker(view: View) -> str:
@@ -161,7 +179,7 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
     elsewhere = {"fault", "scope-denied", "index-damaged", "cut-not-applied"}
     elsewhere |= {"provider-records"} if view.pool_faults else set()
     if any(note.code == "index-damaged" for note in view.trace.notes):
-        made.append(fit(line(_WARNING, _DAMAGED, *RESCUE, " it"), cells))
+        made.append(fit(line(_WARNING, _DAMAGED, *rescue(), " it"), cells))
     if view.pool is not None and view.pool.fallback is not None:
         made += fallback(view.pool, cells)
         elsewhere |= _OF_FALLBACK
@@ -277,11 +295,11 @@ def status(view: View, activity: Activity, cells: int, frame: int = 0) -> Line:
     return spread(start, end, cells)
 
 
-def doing(activity: Activity, frame: int, rescue: Line = RESCUE) -> Line:
-    """Opening, syncing, or that nothing can be done until tried again, for damage ``rescue``; else empty."""
+def doing(activity: Activity, frame: int, *, here: bool = False) -> Line:
+    """Opening, syncing, or that nothing can be done until tried again, or repaired (``here``); else empty."""
     spin = SPINNER[frame % len(SPINNER)]
     if activity.phase == "failed":
-        repair = rescue if activity.damage else line((key("sync"), "key"), (" tries again", "dim"))
+        repair = rescue(here=here) if activity.damage else line((key("sync"), "key"), (" tries again", "dim"))
         return line((" ○ ", "bad"), ("search is not possible", "bad"), "  ", *repair)
     if activity.phase == "opening":
         return line((f" {spin} ", "accent"), ("opening the index", "dim"))
@@ -333,8 +351,10 @@ def _index(activity: Activity, short: bool = False) -> Line:
     size = f"{fmt.count(activity.files, 'file')} · {fmt.count(activity.chunks, 'chunk')} · "
     size = "" if short or not activity.files else size
     if activity.damage is not None:
-        rescue = line((" · ", "dim"), *RESCUE) if activity.said != DAMAGED else ()  # once in the line
-        return line((size, "dim"), ("damaged", "strong bad"), *rescue, " ")
+        then = (
+            line((" · ", "dim"), *rescue()) if activity.said != damage_message() else ()
+        )  # once in the line
+        return line((size, "dim"), ("damaged", "strong bad"), *then, " ")
     return line((size, "dim"), *worst_first(damage if activity.errors else (), line((state, role))), " ")
 
 

@@ -108,7 +108,7 @@ class CuratePresenter(Presenter[CurateState]):
             }
 
         try:
-            read = await self.service.curate(work)
+            read = await self.service.long("curate", work)
         except OpenClawMemError as error:
             self._unread = str(error)
             self.update(trouble=self._unread)
@@ -146,8 +146,8 @@ class CuratePresenter(Presenter[CurateState]):
         self.update(measuring=edits)
         found: Effect | str
         try:
-            found = await self.service.curate(
-                lambda memory, token: self._opened(memory).effect(memory, edits, material, token)
+            found = await self.service.long(
+                "curate", lambda memory, token: self._opened(memory).effect(memory, edits, material, token)
             )
         except Cancelled:
             return
@@ -256,7 +256,7 @@ class CuratePresenter(Presenter[CurateState]):
         """Do it in the curator's thread; None, with the trouble shown, when it failed."""
         self.update(trouble="", said="")
         try:
-            return await self.service.curate(lambda memory, _token: work(memory))
+            return await self.service.long("curate", lambda memory, _token: work(memory))
         except OpenClawMemError as error:
             self.update(trouble=str(error))
         return None

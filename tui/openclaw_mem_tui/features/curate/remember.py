@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from openclaw_mem_engine.api import OpenClawMemError
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.curate import render
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
@@ -77,7 +78,7 @@ class RememberScreen(Dialog[str | None]):
             return proposal, size.budget_after([proposal.edit])
 
         try:
-            self._proposed = text, *await self._search.service.curate(work)
+            self._proposed = text, *await self._search.service.long("curate", work)
         except OpenClawMemError as error:
             self._trouble = str(error)
         self._show()
@@ -98,12 +99,13 @@ class RememberScreen(Dialog[str | None]):
             return NoteEditor(memory.settings, clock).write(proposal.edit)
 
         try:
-            await self._search.service.curate(work)
+            await self._search.service.long("curate", work)
         except OpenClawMemError as error:
             self._trouble, self._written = str(error), False
             self._show()
         else:
-            self.dismiss(f"written: {proposal.edit.summary()}; z on the curate screen (5) undoes it")
+            undoes = f"{key('undo_note')} on the curate screen ({key('show_curate')}) undoes it"
+            self.dismiss(f"written: {proposal.edit.summary()}; {undoes}")
 
     def _show(self) -> None:
         self.query_one("#remembered", Pane).show(self._lines)

@@ -115,7 +115,7 @@ class IndexPresenter(Presenter[IndexState]):
     async def read_unopened(self) -> None:
         """The log, and the checks, of an index that cannot be opened."""
         with suppress(OpenClawMemError):  # why it cannot be opened is on the screen
-            events = await self.service.read_transcripts(_logged)
+            events = await self.service.read_files(_logged)
             self.update(events=tuple(events), at=self.service.clock())
             await self._with_doctor(CHECKING, partial(self._examine, False))
 
@@ -173,13 +173,13 @@ class IndexPresenter(Presenter[IndexState]):
     async def _examine(self, deep: bool) -> DoctorReport:
         started, progress = time.perf_counter(), self._on_progress
         if self.service.is_open:
-            report = await self.service.examine(
-                lambda memory, token: memory.examine(progress, token, deep=deep)
+            report = await self.service.long(
+                "doctor", lambda memory, token: memory.examine(progress, token, deep=deep)
             )
         else:
             from openclaw_mem_engine.api import examine_unopened  # loads much, and is seldom needed
 
-            report = await self.service.read_transcripts(
+            report = await self.service.read_files(
                 lambda settings, token: examine_unopened(settings, progress, token, deep=deep)
             )
         self._take(report, time.perf_counter() - started)
@@ -193,8 +193,8 @@ class IndexPresenter(Presenter[IndexState]):
     async def _repair(self, report: DoctorReport) -> bool:
         started = time.perf_counter()
         try:
-            done, after = await self.service.examine(
-                lambda memory, token: memory.repair(report, self._on_progress, token)
+            done, after = await self.service.long(
+                "doctor", lambda memory, token: memory.repair(report, self._on_progress, token)
             )
         finally:
             self.service.forget_pools()
@@ -213,7 +213,7 @@ class IndexPresenter(Presenter[IndexState]):
 
     async def _plan(self, request: SyncRequest) -> Plan | IndexDamaged:
         try:
-            return await self.service.examine(lambda memory, token: memory.plan(request, token))
+            return await self.service.long("doctor", lambda memory, token: memory.plan(request, token))
         except IndexDamaged as damage:
             return damage
 

@@ -17,6 +17,7 @@ from openclaw_mem_tui.features.index.render import doctor, files, summary
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render.spans import Line, Reading
+from openclaw_mem_tui.render.status import damage_message
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import confirm
 from openclaw_mem_tui.widgets.edges import FRAME_S, KeyBar
@@ -287,9 +288,9 @@ class IndexScreen(ListScreen[IndexPresenter]):
             again = f"{key('repair')} repairs it" if damaged else f"{key('sync_now')} tries again"
             self.presenter.say(f"the index cannot be read; {again}")
         elif whole and self.search.activity.damage is not None:
-            self.presenter.say(summary.DAMAGED_HERE)
+            self.presenter.say(damage_message(here=True))
         elif self.search.activity.phase == "syncing":
-            self.presenter.say("not possible during a sync; esc stops it")
+            self.presenter.say(f"not possible during a sync; {key('leave')} stops it")
         elif self.presenter.state.doing not in ("", CHECKING):
             self.presenter.say(f"not possible now: {self.presenter.state.doing}")
         else:

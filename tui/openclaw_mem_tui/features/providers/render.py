@@ -256,7 +256,7 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
         return brief(line((" ✗ ", "bad"), fmt.message(chain.trouble or activity.trouble)), cells)
     if chain.probing:
         names = ", ".join(sorted({name for name, _, _ in chain.probing}))
-        start = line((" ◐ ", "accent"), f"probing {fmt.inert(names)} ", ("esc cancel", "faint"))
+        start = line((" ◐ ", "accent"), f"probing {fmt.inert(names)} ", (f"{key('leave')} cancel", "faint"))
     elif view.pending:
         start = line((" ◐ ", "accent"), ("searching the last query again", "dim"))
     elif not chain.links:

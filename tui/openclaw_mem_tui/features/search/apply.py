@@ -42,10 +42,13 @@ async def offer(screen: SearchScreen) -> None:
     search = screen.search
     service, view = search.service, search.view
     if service.reload is None:
-        search.say("the demo has its own settings; x c copies the knobs for your configuration")
+        search.say(
+            f"the demo has its own settings; {key('export')} c copies the knobs for your configuration"
+        )
         return
     if not service.is_open or view.backend != service.configured_backend:
-        search.say(f"the configured backend is {service.configured_backend or 'builtin'}; o switches to it")
+        backend = service.configured_backend or "builtin"
+        search.say(f"the configured backend is {backend}; {key('backend')} switches to it")
         return
     try:
         settings, edit = await asyncio.to_thread(_proposed, service.reload, view.knobs, search.steps.written)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.api import Knobs, UsageError
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import key
-from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.baseline import AFTER, BEFORE, EDITED, Pin
 from openclaw_mem_tui.features.search.state import PROFILE, View, of_profile
 from openclaw_mem_tui.render import format as fmt
@@ -26,8 +25,7 @@ class Remembered:
     """``knobs`` and ``baseline`` are those that differ from the configuration, by name, with their profile
     (None: as configured, a baseline that is not pinned); ``baseline_name`` says what that is. ``recent`` are
     the titles of actions picked in the palette. ``theme`` was chosen where ``usual_theme`` was configured.
-    ``screen`` is the name of the last one in the table, "" for the search lab. ``trouble`` says why nothing
-    could be read."""
+    ``trouble`` says why nothing could be read."""
 
     queries: tuple[str, ...] = ()
     recent: tuple[str, ...] = ()
@@ -37,7 +35,6 @@ class Remembered:
     baseline_name: str = "pinned"
     theme: str = ""
     usual_theme: str = ""
-    screen: str = ""
     trouble: str = ""
 
     @classmethod
@@ -66,7 +63,6 @@ class Remembered:
             text("baseline_name") or "pinned",
             text("theme"),
             text("usual_theme"),
-            text("screen"),
             trouble,
         )
 
@@ -96,9 +92,9 @@ def changed(view: View, saved: Mapping[str, Any] | None) -> Knobs:
 
 
 def continued(view: View, remembered: Remembered) -> tuple[View, str]:
-    """The view with the knobs and the baseline of the last session, and a sentence that says what continues
-    and on which screen that session ended; "" when nothing does. A session begins in the lab: on another
-    screen a query that is typed at once would be keys."""
+    """The view with the knobs and the baseline of the last session, and a sentence that says what continues;
+    "" when nothing does. A session begins in the lab: on another screen a query that is typed at once would
+    be keys."""
     knobs = changed(view, remembered.knobs) if view.knobs == view.defaults else view.knobs
     said = ["the query"] if view.query and view.query == remembered.query else []
     if many := len(knobs.changed_names(view.defaults)):
@@ -109,10 +105,8 @@ def continued(view: View, remembered: Remembered) -> tuple[View, str]:
         made = knobs if name in (BEFORE, AFTER) else None
         pin = Pin("", changed(view, remembered.baseline), None, None, view.backend, name, made)
         said.append(f"baseline {fmt.inert(pin.knobs_name)}, without its results")
-    leave = key("cancel")
-    shown = [f"continued: {fmt.join(said)} ({leave} {key('start_anew')} starts over)"] if said else []
-    last = (entry for entry in SCREENS[1:] if entry.name == remembered.screen)
-    shown += [f"last screen: {entry.tab} ({leave} {key(f'show_{entry.name}')})" for entry in last]
+    again = f"{key('cancel')} {key('start_anew')} starts over"
+    shown = [f"continued: {fmt.join(said)} ({again})"] if said else []
     return replace(view, knobs=knobs, last_pin=pin), fmt.join((*shown, remembered.trouble))
 
 
@@ -127,7 +121,7 @@ def start_anew(search: SearchPresenter) -> None:
 
 
 def to_remember(search: SearchPresenter) -> Remembered:
-    """What the next session may continue; theme and screen are not known here."""
+    """What the next session may continue; the theme is not known here."""
     view = search.view
     # A copy: what is half typed when this is saved does not stay in the history of the session.
     history = replace(search.history, queries=list(search.history.queries))

@@ -15,7 +15,7 @@ from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.comparison import swaps
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, line, wrapped
-from openclaw_mem_tui.render.status import RESCUE
+from openclaw_mem_tui.render.status import rescue
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Memory
@@ -204,7 +204,7 @@ def what(view: View, activity: Activity, workspace: str) -> list[Line]:
     """What can be searched, or why nothing can."""
     more = ""
     if activity.phase == "failed":
-        repair = RESCUE if activity.damage else line((key("sync"), "key"), (" tries again", "dim"))
+        repair = rescue() if activity.damage else line((key("sync"), "key"), (" tries again", "dim"))
         return [
             (),
             line("  ", ("The index cannot be opened.", "strong")),
@@ -226,7 +226,7 @@ def what(view: View, activity: Activity, workspace: str) -> list[Line]:
         text, more = f"There is no note to search yet in {fmt.inert(workspace)}.", _EMPTY
     elif activity.damage is not None:
         first = ("The index is damaged: a search can fail, or miss notes.", "strong")
-        return [(), line("  ", first), line("  ", *RESCUE)]
+        return [(), line("  ", first), line("  ", *rescue())]
     else:
         files, chunks = fmt.count(activity.files, "file"), fmt.count(activity.chunks, "chunk")
         text, more = f"{files}, {chunks} to search.", _PURPOSE

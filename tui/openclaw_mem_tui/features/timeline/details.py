@@ -33,7 +33,11 @@ def moment_detail(state: TimelineState, moment: Moment | None, cells: int) -> li
     say("kind", (f"{mark} {words}", f"strong {role}"), f"{which} at {fmt.clock(moment.at, state.at, True)}")
     session = state.session_of(moment) if moment.session else None
     if moment.kind == "search":
-        say("query", (fmt.inert(moment.query), "strong"), ("  enter searches it again in the lab", "dim"))
+        say(
+            "query",
+            (fmt.inert(moment.query), "strong"),
+            (f"  {key('open_moment')} searches it again in the lab", "dim"),
+        )
     if not moment.is_missed:
         say("what", fmt.message(moment.text.removeprefix(NO_REPLY)))
     if moment.why:
@@ -108,7 +112,7 @@ def session_detail(state: TimelineState, session: Session | None, cells: int) ->
     if session is None:
         if state.whole is None or not state.whole.sessions:
             return _nothing(state, cells)
-        text = "This row stands for all sessions. enter shows all events."
+        text = f"This row stands for all sessions. {key('open_moment')} shows all events."
         return wrapped(line((text, "dim")), cells - 1)
     details = Details(cells)
     say = details.say
@@ -130,7 +134,7 @@ def session_detail(state: TimelineState, session: Session | None, cells: int) ->
     say("missed", (missed, "bad" if session.missed else "good"))
     if session.broken:
         say("broken", (f"{fmt.count(session.broken, 'line')} of the transcript cannot be read", "warn"))
-    say("events", f"{len(session.moments):,}", ("; enter shows only them", "dim"))
+    say("events", f"{len(session.moments):,}", (f"; {key('open_moment')} shows only them", "dim"))
     return details.lines
 
 

@@ -92,7 +92,7 @@ class TimelinePresenter(Presenter[TimelineState]):
             return
         self.update(reading=True)
         try:
-            whole = await self.service.read_transcripts(self._read)
+            whole = await self.service.read_files(self._read)
         except OpenClawMemError as error:
             self.update(trouble=str(error))
         else:
@@ -130,7 +130,7 @@ class TimelinePresenter(Presenter[TimelineState]):
         await asyncio.sleep(delay)
         session = self.state.session_of(moment)
         try:
-            change = await self.service.read_transcripts(
+            change = await self.service.read_files(
                 lambda settings, _: difference(settings, write, moment, session)
             )
         except OpenClawMemError as error:

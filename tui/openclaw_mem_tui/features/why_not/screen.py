@@ -105,8 +105,10 @@ class WhyNotScreen(WorkbenchScreen):
         view = self.search.view
         try:
             asked, chunk = (view.query, *self.passage, view.knobs), self._chunk_id
-            answer = await self.search.service.why_not(
-                lambda memory, token: memory.why_not(*asked, token, view.session_key, chunk_id=chunk)
+            answer = await self.search.service.long(
+                "why",
+                lambda memory, token: memory.why_not(*asked, token, view.session_key, chunk_id=chunk),
+                answering=True,
             )
             self._text = await self._read_passage(answer.passage)
             self.answer, self._knobs, self.trouble = answer, view.knobs, ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import FILE_WORDS, FileRow, FileState
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
@@ -127,7 +128,7 @@ def _chunks(row: FileRow, state: IndexState) -> tuple[str, tuple[str, str]]:
     built = state.overview.present if state.overview is not None else None
     if built is not None and not built.chunk_tokens:
         return "1", (": the whole document", "dim")
-    return f"{row.chunks:,}", ("; enter shows them in the text" if row.chunks else "", "dim")
+    return f"{row.chunks:,}", (f"; {key('chunks')} shows them in the text" if row.chunks else "", "dim")
 
 
 # -- events -----------------------------------------------------------------------------------------------

@@ -16,14 +16,9 @@ from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, brief, line, reported, spread, width, wrapped
-from openclaw_mem_tui.render.status import DAMAGED, SPINNER, Activity, doing, worst_first
+from openclaw_mem_tui.render.status import SPINNER, Activity, damage_message, doing, worst_first
 
 _LABEL = 9
-#: ``DAMAGED`` on the screen that has the key.
-DAMAGED_HERE = f"the index is damaged: {key('repair')} repairs it"
-
-#: The key that syncs, behind what it would sync.
-_SYNC = line(("(", "warn"), (key("sync_now"), "key"), (")", "warn"))
 
 
 def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> list[Line]:
@@ -51,6 +46,11 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
         ("state", unsure or _state(state, overview), ()),
     )
     return [spread(line((f" {label:{_LABEL}}", "dim"), *start), end, cells) for label, start, end in rows]
+
+
+def _sync() -> Line:
+    """The key that syncs, behind what it would sync."""
+    return line(("(", "warn"), (key("sync_now"), "key"), (")", "warn"))
 
 
 def _fitting(parts: Line, cells: int) -> Line:
@@ -127,7 +127,7 @@ def _agrees(overview: Overview) -> Line:
         return ()
     if not overview.differences:
         return line((" = ", "good"), ("matches the configuration", "dim"))
-    return line((" ≠ ", "bad"), ("built with other settings: the next sync rebuilds ", "warn"), *_SYNC, " ")
+    return line((" ≠ ", "bad"), ("built with other settings: the next sync rebuilds ", "warn"), *_sync(), " ")
 
 
 def _unsure(state: IndexState, activity: Activity) -> Line:
@@ -167,7 +167,7 @@ def _in_short(state: IndexState, overview: Overview) -> Line:
     return worst_first(
         _errors(state),
         _lacking(overview) or line((freshness, role)),
-        line((f"{waiting:,} to sync ", "warn"), *_SYNC) if waiting else (),
+        line((f"{waiting:,} to sync ", "warn"), *_sync()) if waiting else (),
         line((f"{out:,} excluded", "warn")) if out else (),
         _warnings(state),
     )
@@ -188,7 +188,7 @@ def _state(state: IndexState, overview: Overview) -> Line:
         since = f" since {fmt.clock(fresh.stale_since, state.at, True)}" if fresh.stale_since else ""
         shown = (f"stale{since}", "warn")
         if waiting:
-            why = line(f": {fmt.count(waiting, 'file')} to sync ", *_SYNC)
+            why = line(f": {fmt.count(waiting, 'file')} to sync ", *_sync())
         elif fresh.emptied:
             cause = fmt.inert(fresh.emptied.reason.partition(": ")[0])
             why = line(", kept (", (key("prune"), "key"), f" drops it): {cause}")
@@ -203,17 +203,17 @@ def _state(state: IndexState, overview: Overview) -> Line:
 
 def status(state: IndexState, activity: Activity, progress: str, cells: int, frame: int) -> Line:
     """What runs, or what has just happened."""
-    working = doing(activity, frame, line((key("repair"), "key"), (" repairs", "dim")))
+    working = doing(activity, frame, here=True)
     trouble = state.unreadable or state.trouble or activity.trouble
-    esc = ("  esc stops", "faint")
+    stops = (f"  {key('leave')} stops", "faint")
     if state.said and activity.phase == "failed":
         shown = line((" · ", "warn"), fmt.inert(state.said))
     elif working:
-        shown = line(*working, esc if activity.phase == "syncing" else "")
+        shown = line(*working, stops if activity.phase == "syncing" else "")
     elif state.doing:
         spin = SPINNER[frame % len(SPINNER)]
         far = f"  {fmt.crop(fmt.inert(progress), 60)}" if progress else ""
-        shown = line((f" {spin} ", "accent"), (state.doing, "dim"), (far, "dim"), esc)
+        shown = line((f" {spin} ", "accent"), (state.doing, "dim"), (far, "dim"), stops)
     elif trouble and state.overview is None and state.unreadable:  # above in full
         again = f"the index cannot be read; {key('sync_now')} tries again"
         shown = line((" ✗ ", "bad"), fmt.inert(state.said or again))
@@ -228,9 +228,11 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         errors = activity.damage or activity.errors or (state.report and state.report.errors)
         sound = not errors and state.overview is not None and state.overview.freshness.state == "fresh"
         mark = Span(" ● ", "good") if sound else Span(" · ", "warn")
-        idle = DAMAGED_HERE if activity.damage is not None else "idle"
+        idle = damage_message(here=True) if activity.damage is not None else "idle"
         said = state.said or activity.said or idle
-        shown = reported(DAMAGED_HERE if said == DAMAGED else said, activity.failed, mark)
+        shown = reported(
+            damage_message(here=True) if said == damage_message() else said, activity.failed, mark
+        )
     return brief(shown, cells)
 
 
@@ -259,7 +261,8 @@ def rebuild_plan(plan: Plan | IndexDamaged, hosts: Sequence[str] | None, cells: 
     made = wrapped(line(f"{files} are read again, and a new index is built from {chunks}."), cells)
     if plan.rebuild and plan.rebuild != "asked for":
         made += wrapped(line(("because ", "dim"), fmt.inert(plan.rebuild)), cells)
-    note = "Searches keep using the old index until the new one is ready. While it is built, esc stops it."
+    note = "Searches keep using the old index until the new one is ready. "
+    note += f"While it is built, {key('leave')} stops it."
     made += [*wrapped(line((note, "dim")), cells), ()]
     for space in plan.spaces:
         made += wrapped(_space(space), cells, 2)

@@ -12,7 +12,7 @@ from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width, wrapped
-from openclaw_mem_tui.render.status import RESCUE
+from openclaw_mem_tui.render.status import rescue
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Knobs, Stage, Trace
@@ -223,7 +223,7 @@ def nothing(view: View) -> list[Line]:
     if any(note.code == "no-notes" for note in trace.notes):
         return [line(("There is no note to search.", "strong"))]
     if not trace.rows and api.says_damage(trace.notes):
-        return [line(("The index is damaged: notes that match may be missing.", "strong")), RESCUE]
+        return [line(("The index is damaged: notes that match may be missing.", "strong")), rescue()]
     if not trace.rows:
         return [line(("Nothing matches.", "strong")), line((_unmatched(trace), "dim"))]
     cut = trace.cut
