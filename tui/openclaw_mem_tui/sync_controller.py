@@ -17,8 +17,9 @@ from openclaw_mem_engine.api import Cancelled, IndexDamaged, OpenClawMemError, W
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.damage import damage_message
 from openclaw_mem_tui.render.reports import outcome, verified
-from openclaw_mem_tui.render.status import Activity, Header, Task, damage_message
+from openclaw_mem_tui.render.status import Activity, Header, Task
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:

@@ -10,18 +10,8 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import TABS, action, key
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import (
-    Line,
-    Span,
-    brief,
-    fit,
-    line,
-    reported,
-    spread,
-    text_of,
-    width,
-    wrapped,
-)
+from openclaw_mem_tui.render.damage import damage_message, rescue
+from openclaw_mem_tui.render.spans import Line, Span, brief, fit, line, reported, spread, width, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Freshness, IndexDamaged, Note, Pool
@@ -139,17 +129,6 @@ _FAILED, _WARNING, _INFO = Span(" ✗ ", "bad"), Span(" ! ", "warn"), Span(" i "
 
 #: Where there is nothing to show in full.
 NO_MESSAGES = [line(("Nothing is shortened, and there are no messages.", "dim"))]
-
-
-def rescue(*, here: bool = False) -> Line:
-    """What to do about a damaged index; ``here``, on the screen that has the key."""
-    where = () if here else line((" on screen ", "dim"), (key("show_index"), "key"))
-    return line((key("repair"), "key"), *where, (" repairs", "dim"))
-
-
-def damage_message(*, here: bool = False) -> str:
-    """The answer to a key that needs an index that is not damaged."""
-    return f"the index is damaged: {text_of(rescue(here=here))} it"
 
 
 def asker(view: View) -> str:
@@ -351,9 +330,8 @@ def _index(activity: Activity, short: bool = False) -> Line:
     size = f"{fmt.count(activity.files, 'file')} · {fmt.count(activity.chunks, 'chunk')} · "
     size = "" if short or not activity.files else size
     if activity.damage is not None:
-        then = (
-            line((" · ", "dim"), *rescue()) if activity.said != damage_message() else ()
-        )  # once in the line
+        # Once in the line.
+        then = line((" · ", "dim"), *rescue()) if activity.said != damage_message() else ()
         return line((size, "dim"), ("damaged", "strong bad"), *then, " ")
     return line((size, "dim"), *worst_first(damage if activity.errors else (), line((state, role))), " ")
 

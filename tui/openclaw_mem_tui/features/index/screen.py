@@ -16,8 +16,8 @@ from openclaw_mem_tui.features.index.presenter import CHECKING, REPAIRING, Index
 from openclaw_mem_tui.features.index.render import doctor, files, summary
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
+from openclaw_mem_tui.render.damage import damage_message
 from openclaw_mem_tui.render.spans import Line, Reading
-from openclaw_mem_tui.render.status import damage_message
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import confirm
 from openclaw_mem_tui.widgets.edges import FRAME_S, KeyBar

@@ -14,8 +14,8 @@ from openclaw_mem_tui.bindings import key, offered, typed_key
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.comparison import swaps
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.damage import rescue
 from openclaw_mem_tui.render.spans import Line, line, wrapped
-from openclaw_mem_tui.render.status import rescue
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Memory

@@ -15,8 +15,9 @@ from openclaw_mem_engine.api import (
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.damage import damage_message
 from openclaw_mem_tui.render.spans import Line, Span, brief, line, reported, spread, width, wrapped
-from openclaw_mem_tui.render.status import SPINNER, Activity, damage_message, doing, worst_first
+from openclaw_mem_tui.render.status import SPINNER, Activity, doing, worst_first
 
 _LABEL = 9
 

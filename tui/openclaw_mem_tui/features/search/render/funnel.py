@@ -11,8 +11,8 @@ from openclaw_mem_tui.features.search.render.groups import packs
 from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.damage import rescue
 from openclaw_mem_tui.render.spans import Line, Span, line, spread, width, wrapped
-from openclaw_mem_tui.render.status import rescue
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Knobs, Stage, Trace
