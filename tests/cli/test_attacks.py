@@ -394,7 +394,7 @@ def test_every_command_answers_where_nothing_may_be_written(
     assert "memory/2026-02-20.md" in said["search router"].out
     assert "cannot be written: it is searched as it is" in said["search router"].out
     for line in ("index", "index --force"):
-        assert said[line].code == 6 and "Check the permissions" in said[line].err
+        assert said[line].code == 6 and "Check its permissions" in said[line].err
 
 
 # -- faults of a provider -----------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def test_a_search_answers_from_the_index_as_it_is(call: Call, world: World) -> N
         assert said.json["results"][0]["path"] == "memory/2026-02-20.md"
         assert said.json["freshness"]["state"] == "stale"
         (note,) = (note for note in said.json["notes"] if note["code"] == "sync-busy")
-        assert f"(process {process.pid}, rebuilding since " in note["text"]
+        assert f"(process {process.pid}, rebuilding for " in note["text"]
         assert note["text"].endswith(" The index was used without this update.")
         assert said.err == "", "the answer has it"
         asked = call("why-not", "router", "memory/2026-02-20.md:1")
@@ -74,7 +74,7 @@ def test_index_waits_and_says_for_whom(call: Call, world: World) -> None:
     with busy(world.indexes[0]) as process:
         assert process.stdin is not None
         # The other process ends when the message is on the terminal, however long that takes.
-        message = f"waiting for process {process.pid}, rebuilding since"
+        message = f"waiting for process {process.pid}, rebuilding for"
         command = ["index", "--workspace", str(world.workspace)]
         code, text = on_a_terminal(world, command, when_shown=(message, process.stdin.close))
         process.wait(10)

@@ -100,7 +100,7 @@ def test_another_process_at_work_is_waited_for_and_told(world: World, call: Call
         with SyncLock(world.indexes[0], "rebuilding").holding():
             world.write("memory/new.md", "zeppelin")
             waiting = running.next(lambda event: event["event"] == "waiting")
-            assert f"process {os.getpid()}, rebuilding since" in waiting["text"]
+            assert f"process {os.getpid()}, rebuilding for" in waiting["text"]
         running.next(synced("memory/new.md"))
 
 

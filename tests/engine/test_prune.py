@@ -57,7 +57,7 @@ def test_it_gives_up_after_a_while_or_when_it_is_stopped(tmp_path: Path) -> None
         stop = threading.Event()
         stop.set()
         with SyncLock(settings.index_path, "rebuilding").holding():
-            with pytest.raises(SyncBusy, match=r"rebuilding since .* try again when it is done"):
+            with pytest.raises(SyncBusy, match=r"rebuilding for .* try again when it is done"):
                 memory.prune_cache(0, wait_s=0.1)
             with pytest.raises(Cancelled):
                 memory.prune_cache(0, stop)

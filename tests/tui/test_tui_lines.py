@@ -267,6 +267,8 @@ def test_status_gives_way_to_what_was_just_said() -> None:
 
 def test_the_status_leaves_out_the_steps_of_the_timings_first() -> None:
     view = world.view()
+    assert view.pool is not None
+    view = replace(view, pool=replace(view.pool, timings={"embed": 0.2, "lines": 0.3}))
     activity = Activity(phase="ready", freshness=Freshness("fresh", 1, 0.0), files=9, chunks=20)
     steps = [span.text.strip() for span in status.took(view) if span.role == "dim"]
     assert len(steps) > 1 and steps[-1] == "rank"

@@ -11,11 +11,10 @@ from openclaw_mem_engine.chunking import DEFAULT_CHUNKER
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.providers.base import Embedder, space_of
-from openclaw_mem_engine.providers.circuit_breaker import Embedders
 from openclaw_mem_engine.stores.base import Derived, Fingerprint
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
+    from openclaw_mem_engine.providers.circuit_breaker import Embedders, GuardedEmbedder
     from openclaw_mem_engine.ranking.knobs import Knobs
     from openclaw_mem_engine.stores.base import IndexStore
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import MemoryFile, SkippedFile, Space, as_json, utf8
 from openclaw_mem_engine.providers.base import Embedder, space_of
-from openclaw_mem_engine.providers.circuit_breaker import Embedders
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens, price_class
 from openclaw_mem_engine.redact import credentials
 from openclaw_mem_engine.stores.base import IndexStore
@@ -21,6 +20,9 @@ from openclaw_mem_engine.sync.fingerprint import beside_of, fingerprint_of, need
 from openclaw_mem_engine.sync.index_update import chunks_of
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncRequest
 from openclaw_mem_engine.workspace.opening import NoteRefused
+
+if TYPE_CHECKING:
+    from openclaw_mem_engine.providers.circuit_breaker import Embedders
 
 
 @dataclass(frozen=True, slots=True)
