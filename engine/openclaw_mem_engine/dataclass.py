@@ -1,16 +1,14 @@
-"""``dataclass`` and ``NamedTuple`` without the work that they do for classes of which no object is made.
+"""``dataclass`` without the work that it does for classes of which no object is made.
 
 The standard one writes and compiles six methods for each class. Measured as a whole process, a cold search in
 the notes of the demo took 146 ms of CPU with this module and 199 ms with the standard one (medians of 31 in
 turns). Here ``__init__`` is compiled for classes with more than a few objects (for all of them: 159 ms), and
-the others are not compiled. The standard ``NamedTuple`` compiles the type of every field: 4 % of the
-instructions of that search. A field without ``init`` has no default, and objects are not pickled.
+the others are not compiled. A field without ``init`` has no default, and objects are not pickled.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections import namedtuple
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,24 +18,7 @@ _FEW = 16
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
-    from typing import NamedTuple as NamedTuple
 else:
-
-    class _NamedTupleMaker(type):
-        """Makes the class that ``typing.NamedTuple`` makes, without compiling the types of its fields."""
-
-        def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> type:
-            if not bases:
-                return super().__new__(cls, name, bases, body)
-            names = body.get("__annotations__", {})
-            defaults = [body.pop(name) for name in names if name in body]
-            made = namedtuple(name, names, defaults=defaults, module=body.pop("__module__"))
-            for key, value in body.items():
-                setattr(made, key, value)
-            return made
-
-    class NamedTuple(metaclass=_NamedTupleMaker):
-        """As ``typing.NamedTuple``."""
 
     def dataclass(cls: Any = None, /, *, frozen: bool = False, eq: bool = True, **options: Any) -> Any:
         """As ``dataclasses.dataclass`` with ``frozen``, ``eq``, ``slots`` and ``kw_only``."""

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import fields
 from typing import Any, Literal, TypeVar, overload
 
-from openclaw_mem_engine.dataclass import NamedTuple, dataclass
+from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_engine.named_tuple import NamedTuple
 
 Source = Literal["memory", "sessions"]
 T = TypeVar("T")

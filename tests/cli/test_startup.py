@@ -145,12 +145,13 @@ def test_version_and_help_load_next_to_nothing(world: World, argv: list[str]) ->
         "openclaw_mem_engine.cli",
         "openclaw_mem_engine.cli.arguments",
         "openclaw_mem_engine.cli.backend_arguments",
-        "openclaw_mem_engine.cli.parser",
         "openclaw_mem_engine.cli.command_table",
         "openclaw_mem_engine.cli.main",
+        "openclaw_mem_engine.cli.parser",
         "openclaw_mem_engine.cli.terminal",
         "openclaw_mem_engine.commands",
         "openclaw_mem_engine.errors",
+        "openclaw_mem_engine.named_tuple",
         "openclaw_mem_engine.sanitize",
     }
 

@@ -13,9 +13,10 @@ from operator import attrgetter
 from typing import ClassVar, Final
 
 from openclaw_mem_engine.chunking.line_chunker import is_blank, limits_of
-from openclaw_mem_engine.dataclass import NamedTuple, dataclass
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import ChunkSpan
+from openclaw_mem_engine.named_tuple import NamedTuple
 
 TOKENS: Final = 900
 OVERLAP_TOKENS: Final = 135

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from openclaw_mem_engine.dataclass import NamedTuple
+from openclaw_mem_engine.named_tuple import NamedTuple
 
 #: Before lines that go on with the text of an option or a command.
 _FURTHER = " " * 6

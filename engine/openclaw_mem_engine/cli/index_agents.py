@@ -18,9 +18,9 @@ from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import indented, one_line, say, show, stoppable
 from openclaw_mem_engine.cli.text_format import duration
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled, ConfigError, OpenClawMemError, ProviderError, UsageError
 from openclaw_mem_engine.model import WAITING, Progress
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 

@@ -22,8 +22,8 @@ from openclaw_mem_engine.cli.terminal import (
 )
 from openclaw_mem_engine.cli.text_format import byte_size
 from openclaw_mem_engine.commands import advice
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import ConfigError, UsageError
+from openclaw_mem_engine.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings

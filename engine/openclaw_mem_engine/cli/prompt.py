@@ -17,7 +17,7 @@ from openclaw_mem_engine.cli.terminal import (
     strong,
     table,
 )
-from openclaw_mem_engine.dataclass import NamedTuple
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.sanitize import counted, visible
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from openclaw_mem_engine.cli.terminal import (
 )
 from openclaw_mem_engine.cli.text_format import destination, dollars, failing, token_count
 from openclaw_mem_engine.commands import advice
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import ProviderError, UsageError, did_you_mean
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.prices import Spent, summed
 
 if TYPE_CHECKING:

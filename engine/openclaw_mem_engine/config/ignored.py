@@ -10,8 +10,8 @@ from typing import Any
 
 from openclaw_mem_engine.config.groups import OPENCLAW_KEYS
 from openclaw_mem_engine.config.secret import printable
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import Note
+from openclaw_mem_engine.named_tuple import NamedTuple
 
 #: Those of ``agents.defaults`` that ``config.read_groups`` reads.
 _LIFECYCLE = tuple(dict.fromkeys(key.split(".")[2] for key in OPENCLAW_KEYS if key.startswith("agents.*.")))

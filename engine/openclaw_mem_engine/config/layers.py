@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from openclaw_mem_engine.config.secret import Secret, shown
 from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, SETTINGS, Origin
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.model import Note
+from openclaw_mem_engine.named_tuple import NamedTuple
 
 T = TypeVar("T")
 

@@ -10,8 +10,9 @@ from dataclasses import MISSING, field, fields, is_dataclass
 from typing import Any, Literal
 
 from openclaw_mem_engine.config.secret import shown
-from openclaw_mem_engine.dataclass import NamedTuple, dataclass
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ConfigError, did_you_mean
+from openclaw_mem_engine.named_tuple import NamedTuple
 
 Kind = Literal[
     "switch",

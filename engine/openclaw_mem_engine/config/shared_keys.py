@@ -13,9 +13,9 @@ from openclaw_mem_engine.config.openclaw import OpenClawConfig, texts_in
 from openclaw_mem_engine.config.secret import Secret, shown
 from openclaw_mem_engine.config.settings import ENDPOINT_NAMES, KEY_VARIABLES, Origin, RemoteName
 from openclaw_mem_engine.config.sources import is_there, read_json5
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.model import Note
+from openclaw_mem_engine.named_tuple import NamedTuple
 
 #: OpenClaw's names of our providers, for keys and for everything below ``models.providers``.
 OPENCLAW_IDS: Mapping[RemoteName, str] = {name: name for name in ENDPOINT_NAMES} | {"gemini": "google"}

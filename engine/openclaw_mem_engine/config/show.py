@@ -12,7 +12,7 @@ from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS, openclaw_key
 from openclaw_mem_engine.config.knobs import configured_knobs, knob_origins
 from openclaw_mem_engine.config.secret import Secret, printable, without_credentials
 from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, SETTINGS, Origin, Settings
-from openclaw_mem_engine.dataclass import NamedTuple
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.knobs import KNOBS
 
 

@@ -15,8 +15,8 @@ from openclaw_mem_engine.config.ignored import nearest
 from openclaw_mem_engine.config.layers import Entry, Layer, absolute, secret_from
 from openclaw_mem_engine.config.secret import Secret, printable
 from openclaw_mem_engine.config.settings import SETTINGS, Origin
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import ConfigError, UsageError
+from openclaw_mem_engine.named_tuple import NamedTuple
 
 #: Names our settings file; when it is set, the file must exist.
 CONFIG_VARIABLE = "OPENCLAW_MEM_CONFIG"

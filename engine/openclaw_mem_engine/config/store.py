@@ -11,8 +11,9 @@ from typing import Literal
 
 from openclaw_mem_engine.config.rules import Rule, setting
 from openclaw_mem_engine.config.secret import Secret, printable
-from openclaw_mem_engine.dataclass import NamedTuple, dataclass
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ConfigError
+from openclaw_mem_engine.named_tuple import NamedTuple
 
 SHARDS = 480
 #: Stricter than the driver: after a raw sign of these in the password, its rest would be shown as the host.

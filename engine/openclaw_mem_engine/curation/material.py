@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import as_json, utf16_length
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.notes.edit import NoteEdit
 from openclaw_mem_engine.notes.routing import HEADING, headings, prose
 from openclaw_mem_engine.redact import redact

@@ -15,7 +15,7 @@ from openclaw_mem_engine.curation.material import (
     with_line,
     words_of,
 )
-from openclaw_mem_engine.dataclass import NamedTuple
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.notes.edit import NoteEdit
 
 #: What a line about a change says right before the new value. "new" alone is said of many other things.

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import WorkspaceError
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.state import private_folder
 from openclaw_mem_engine.state.disk import LOCK, held, read_file
 

@@ -8,9 +8,9 @@ from typing import Any, Literal
 from openclaw_mem_engine.chunking.line_chunker import UNITS_PER_TOKEN
 from openclaw_mem_engine.config.knobs import own_knobs
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import MemoryFile, Source, as_json, utf8, utf16_length
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.ranking.unshown import Unshown, cause, hidden_lines, overlap, unshown_of
 from openclaw_mem_engine.stores.base import IndexStore, StoredChunk

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.lifecycle.decision import SHIPPED_PROFILE
 from openclaw_mem_engine.lifecycle.sessions import SessionType
 from openclaw_mem_engine.model import snippet_of, utf16_length
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.workspace.opening import NoteRefused, read_bytes
 from openclaw_mem_engine.workspace.reading import bootstrap_cut
 from openclaw_mem_engine.workspace.rules import ROOT_FILES

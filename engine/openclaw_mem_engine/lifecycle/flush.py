@@ -16,11 +16,11 @@ from typing import Literal
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
 from openclaw_mem_engine.lifecycle.decision import CHARS_A_TOKEN, Code, Decision, decide
 from openclaw_mem_engine.lifecycle.sessions import SessionEntry
 from openclaw_mem_engine.lifecycle.turn import NO_REPLY, stored_text, turn_of, window_of
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.notes.edit import NoteEdit, appended
 from openclaw_mem_engine.notes.editor import KEEP_EDITS, NoteEditor, Written
 from openclaw_mem_engine.notes.user_time import UserTime, user_time

@@ -14,9 +14,9 @@ from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import UsageError, WorkspaceError
 from openclaw_mem_engine.model import utf8
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.qmd.scope import session_scope
 from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.workspace.listing import list_transcripts

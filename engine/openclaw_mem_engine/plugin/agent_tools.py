@@ -8,8 +8,8 @@ from typing import Any
 
 from openclaw_mem_engine.config.groups import CORE, STORE
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import UsageError, did_you_mean
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.plugin.memories import (
     FORGET_LIMIT,
     FORGET_SCORE,

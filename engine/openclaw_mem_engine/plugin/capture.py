@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
-from openclaw_mem_engine.dataclass import NamedTuple
+from openclaw_mem_engine.named_tuple import NamedTuple
 
 Category: TypeAlias = Literal["preference", "decision", "entity", "fact", "other"]
 CATEGORIES: tuple[Category, ...] = ("preference", "decision", "entity", "fact", "other")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from openclaw_mem_engine.dataclass import NamedTuple
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.sanitize import WHITE
 
 #: ``bm25(documents_fts, …)``: weight of path, title, body.

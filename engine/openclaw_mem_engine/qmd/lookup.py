@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from openclaw_mem_engine.dataclass import NamedTuple
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.qmd.documents import VirtualPath, docid_text, is_docid, split_masks
 from openclaw_mem_engine.qmd.globs import glob_regex, is_glob

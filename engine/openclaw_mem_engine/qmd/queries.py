@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal, cast, get_args
 
 from openclaw_mem_engine.chunking.break_chunker import OVERLAP_TOKENS, TOKENS
-from openclaw_mem_engine.dataclass import NamedTuple, dataclass
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Prompted, utf8
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.query_words import STOP_WORDS
 from openclaw_mem_engine.sanitize import WHITE
 

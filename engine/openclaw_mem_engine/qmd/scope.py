@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openclaw_mem_engine.config.qmd import ChatType, Scope, ScopeRule
-from openclaw_mem_engine.dataclass import NamedTuple
+from openclaw_mem_engine.named_tuple import NamedTuple
 
 _CHAT_TYPES: dict[str, ChatType] = {
     "group": "group",

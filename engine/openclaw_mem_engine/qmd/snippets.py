@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from openclaw_mem_engine.chunking.break_chunker import TOKENS, UNITS, Piece, cut
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import text_hash
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.query_words import best_line, intent_terms, most_words
 
 #: Characters of a snippet in JSON, and in other formats.

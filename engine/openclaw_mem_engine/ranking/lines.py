@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Protocol
 
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import snippet_of, utf16_length
+from openclaw_mem_engine.named_tuple import NamedTuple
 
 _HEADING = re.compile(r"\s{0,3}#{1,6}(\s|$)")
 #: A heading, a fence mark, or no word at all.

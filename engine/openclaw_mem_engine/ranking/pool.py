@@ -11,8 +11,9 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from openclaw_mem_engine.dataclass import NamedTuple, dataclass
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import Fallback, Freshness, Note, Source
+from openclaw_mem_engine.named_tuple import NamedTuple
 
 #: Rows fetched for each list, whatever the knobs are; also the upper bound of the candidate count.
 OVERFETCH = 200

@@ -8,8 +8,9 @@ from functools import lru_cache
 from operator import attrgetter, itemgetter
 from time import perf_counter
 
-from openclaw_mem_engine.dataclass import NamedTuple, dataclass
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import Note
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.kinds import RankedList, evidence
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.lines import NoteLine, note_lines

@@ -8,8 +8,9 @@ from dataclasses import field
 from functools import cached_property
 from typing import Literal
 
-from openclaw_mem_engine.dataclass import NamedTuple, dataclass
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import InOrder, Later, Note, OnDemand, Source
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.kinds import RankedList
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.sanitize import figure
@@ -22,7 +23,6 @@ _DIVERSITY_KEYS = ("picked", "relevance", "similarity", "nearest", "value")
 #: ``score`` changes scores, ``order`` the order only, ``cut`` drops by score, ``rescue`` takes back what was
 #: dropped, ``count`` drops by rank, ``snippet`` decides which lines of what is left are shown.
 StageKind = Literal["list", "fusion", "score", "order", "cut", "rescue", "count", "snippet"]
-
 #: First and last line, 1-based.
 Lines = tuple[int, int]
 

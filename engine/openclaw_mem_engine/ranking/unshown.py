@@ -7,8 +7,9 @@ from functools import reduce
 from itertools import groupby, pairwise
 from typing import Any, TypeVar
 
-from openclaw_mem_engine.dataclass import NamedTuple, dataclass
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import as_json, snippet_of, utf16_length
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.lines import Numbered, silent_lines
 

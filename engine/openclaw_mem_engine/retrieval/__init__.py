@@ -13,8 +13,9 @@ from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
-from openclaw_mem_engine.dataclass import NamedTuple, dataclass
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ConfigError, UsageError
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.faults import QMD_FAULTS
 
 if TYPE_CHECKING:

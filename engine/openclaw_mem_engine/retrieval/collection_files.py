@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 from unicodedata import normalize
 
-from openclaw_mem_engine.dataclass import NamedTuple
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.ranking.pool import Candidate
 from openclaw_mem_engine.retrieval.lookup import Found, Lookup

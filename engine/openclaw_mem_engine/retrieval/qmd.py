@@ -14,8 +14,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken, RunningCalls
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import Excerpt, Note, Progress
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import space_of
 from openclaw_mem_engine.qmd.queries import QueryDocument
 from openclaw_mem_engine.ranking.knobs import Knobs

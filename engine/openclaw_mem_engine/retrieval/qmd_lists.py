@@ -9,9 +9,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import IndexUnavailable, ProviderError
 from openclaw_mem_engine.model import Fallback, Note
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import Embedder, Unavailable, space_of, stop_if_cancelled
 from openclaw_mem_engine.qmd.lexical import Term, match_expression, score_of, terms_of
 from openclaw_mem_engine.qmd.queries import LineRole, QueryDocument, SubQuery, is_strong, query_prompt

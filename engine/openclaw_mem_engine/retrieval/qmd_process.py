@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, Deadline, RunningCalls
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import Excerpt, Freshness, Note
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import stop_if_cancelled
 from openclaw_mem_engine.providers.faults import FAULTS, QMD_FAULTS
 from openclaw_mem_engine.qmd.collections import Collection

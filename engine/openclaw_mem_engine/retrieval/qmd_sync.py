@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.cancellation import CancelToken, Deadline, LinkedToken
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled, ProviderError, UsageError
 from openclaw_mem_engine.model import WHOLE, Freshness, Note, Progress, SkippedFile
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.qmd.queries import document_prompt
 from openclaw_mem_engine.retrieval import BackendContext, Limited

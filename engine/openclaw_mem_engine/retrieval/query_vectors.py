@@ -14,9 +14,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.dataclass import NamedTuple, dataclass
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.model import Fallback, Note, Space
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import Embedder, Unavailable, space_of
 from openclaw_mem_engine.providers.circuit_breaker import Embedders
 from openclaw_mem_engine.retrieval.freshness import who_makes

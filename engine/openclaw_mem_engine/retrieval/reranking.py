@@ -16,9 +16,9 @@ from dataclasses import replace
 from typing import Protocol
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, Deadline, LinkedToken
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled, IndexLocked, ProviderError
 from openclaw_mem_engine.model import Note, text_hash
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import Pause, Reranker
 from openclaw_mem_engine.qmd.queries import cache_key
 from openclaw_mem_engine.ranking.knobs import Knobs

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Literal
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, Deadline
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.state import private_folder

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from openclaw_mem_engine.cancellation import CancelToken, Deadline
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.sidecar.command import UPDATE_BYTES, QmdCommand, QmdFailed
 from openclaw_mem_engine.sidecar.paths import collections_of

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.dataclass import NamedTuple, dataclass
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import OnDemand
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import products
 from openclaw_mem_engine.stores.query import CandidateRows, LexicalQuery, Scored, segment
 

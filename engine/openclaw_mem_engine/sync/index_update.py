@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from openclaw_mem_engine.cancellation import CancelToken, Deadline
 from openclaw_mem_engine.chunking import chunker_of
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.dataclass import NamedTuple, dataclass
+from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import (
     VECTORS,
@@ -24,6 +24,7 @@ from openclaw_mem_engine.model import (
     text_hash,
     utf8,
 )
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.remote.limits import split_utf8
 from openclaw_mem_engine.stores.base import FileChange, FileState, Fingerprint, IndexStore, StoredChunk
 from openclaw_mem_engine.sync.changes import Changes, Comparison, is_on_disk, listed, scan

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexUnavailable, UsageError
 from openclaw_mem_engine.model import Progress
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.stores import is_there, open_store
 from openclaw_mem_engine.stores.base import FileChange, FileState, Generation, IndexStore
 from openclaw_mem_engine.stores.sqlite.files import make_folder

@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import as_json
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.sanitize import counted
 
 Kind: TypeAlias = Literal[

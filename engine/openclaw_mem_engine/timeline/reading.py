@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import MemoryFile
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.state.database import Row, Schema, StateDatabase
 from openclaw_mem_engine.timeline.records import Record, Scan
 from openclaw_mem_engine.workspace.listing import list_transcripts

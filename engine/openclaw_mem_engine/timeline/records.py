@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
-from openclaw_mem_engine.dataclass import NamedTuple
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.state.events import printable
 from openclaw_mem_engine.workspace.transcripts import text_blocks
 

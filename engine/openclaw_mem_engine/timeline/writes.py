@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import OpenClawMemError
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.notes.edit import NoteEdit
 from openclaw_mem_engine.notes.editor import KEEP_EDITS, NoteEditor, Written
 from openclaw_mem_engine.redact import redact

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from openclaw_mem_engine.dataclass import NamedTuple
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.state import RankingState
 
 

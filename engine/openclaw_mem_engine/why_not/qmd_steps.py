@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from openclaw_mem_engine.dataclass import NamedTuple
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.qmd.lexical import Term
 from openclaw_mem_engine.ranking.pool import Candidate
 from openclaw_mem_engine.ranking.trace import Trace

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import PathRefused
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.workspace.rules import MAX_NOTE_BYTES
 
 RefusalKind = Literal[

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Excerpt, snippet_of, utf16_length
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.sanitize import WHITE
 from openclaw_mem_engine.workspace.opening import NoteRefused, mtime_of, printable, read_bytes, read_if_there
 from openclaw_mem_engine.workspace.rules import (

@@ -18,9 +18,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.model import Source
+from openclaw_mem_engine.named_tuple import NamedTuple
 
 #: Top-level files that are memory by name, the preferred spelling first.
 ROOT_FILES = ("MEMORY.md", "memory.md")

@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import NoReturn
 
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import MemoryFile, utf8
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import WHITE
 from openclaw_mem_engine.workspace.opening import NoteRefused, mtime_of, open_file, refusal_of, too_large

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlsplit
 
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled, ConfigError, ProviderError
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import stop_if_cancelled
 from openclaw_mem_engine.providers.local.model_file import HUB, hub_file, local_path, part_of, parts_of
 from openclaw_mem_engine.providers.remote.endpoint import is_loopback

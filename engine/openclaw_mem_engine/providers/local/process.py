@@ -17,7 +17,7 @@ import time
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, TypeVar
 
-from openclaw_mem_engine.dataclass import NamedTuple
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import (
     BadAnswer,
     NotConfigured,

@@ -27,8 +27,8 @@ from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import ProviderError
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base_embedder import BaseEmbedder
 from openclaw_mem_engine.providers.static.lines import (
     DIMS,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.dataclass import NamedTuple
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import products
 from openclaw_mem_engine.providers.static.wordpiece import LINE_END
 

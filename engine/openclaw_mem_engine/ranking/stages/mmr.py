@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import snippet_of
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import Diversity

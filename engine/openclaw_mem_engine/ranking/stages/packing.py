@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate, islice, pairwise
 
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import utf16_length
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.lines import NoteLine, ScoredLines, excerpt_of
 from openclaw_mem_engine.ranking.stages.line_scores import LineScores
 from openclaw_mem_engine.ranking.state import Ranked, RankingState

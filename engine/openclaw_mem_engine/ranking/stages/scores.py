@@ -8,8 +8,8 @@ from functools import partial
 from itertools import chain, islice
 from typing import TypeVar
 
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import Later, Note
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.kinds import (
     KINDS,
     RankedList,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED
 from openclaw_mem_engine.config.secret import Secret
 from openclaw_mem_engine.config.store import server_name
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled, ConfigError, IndexLocked, IndexUnavailable
+from openclaw_mem_engine.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     import psycopg

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from openclaw_mem_engine.config.store import StoreLocation, server_name
-from openclaw_mem_engine.dataclass import NamedTuple
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.stores.postgres.schema import NAME, SIZES, TABLES
 from openclaw_mem_engine.stores.postgres.session import AgentRows
 from openclaw_mem_engine.stores.postgres.turns import Turns

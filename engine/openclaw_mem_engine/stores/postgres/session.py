@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.config.store import StoreLocation
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Space
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.stores.base import Fingerprint
 from openclaw_mem_engine.stores.postgres.connections import Connections
 from openclaw_mem_engine.stores.postgres.schema import NAME, agent_number, opening

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import apsw
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.model import Progress, text_hash, utf16_length
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import TextRefused
 from openclaw_mem_engine.qmd.queries import document_prompt
 from openclaw_mem_engine.stores.qmd.schema import VECTOR_TABLE

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 import apsw
 
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.model import SkippedFile
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.stores.qmd.scanning import FoundFile
 from openclaw_mem_engine.stores.sqlite.database import Bound
 from openclaw_mem_engine.workspace.opening import mtime_of, proves_unchanged

@@ -11,9 +11,9 @@ import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.model import SkippedFile
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.qmd.documents import split_masks
 from openclaw_mem_engine.qmd.globs import glob_regex

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.qmd.documents import VirtualPath, docid
 from openclaw_mem_engine.qmd.lexical import WEIGHTS
 from openclaw_mem_engine.qmd.queries import fingerprint

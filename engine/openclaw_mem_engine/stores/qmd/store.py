@@ -7,8 +7,8 @@ from pathlib import Path
 
 import apsw
 
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.qmd.lookup import (
     MAX_BYTES,
     Known,

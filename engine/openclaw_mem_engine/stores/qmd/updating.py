@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 import apsw
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
 from openclaw_mem_engine.model import Progress, SkippedFile, text_hash
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.qmd.documents import title_of
 from openclaw_mem_engine.stores.qmd.collections import Collections

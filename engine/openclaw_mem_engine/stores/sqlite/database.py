@@ -13,7 +13,6 @@ from typing import Any
 import apsw
 
 from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, SEARCH_STOPPED
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import (
     Cancelled,
     IndexChanged,
@@ -23,6 +22,7 @@ from openclaw_mem_engine.errors import (
     damaged,
     disk_full,
 )
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.state import is_full
 from openclaw_mem_engine.state.database import immediate
 from openclaw_mem_engine.stores.sqlite.files import (

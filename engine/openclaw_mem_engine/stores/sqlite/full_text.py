@@ -13,8 +13,8 @@ from typing import Literal
 
 import apsw
 
-from openclaw_mem_engine.dataclass import NamedTuple
 from openclaw_mem_engine.errors import damaged
+from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.stores.query import CandidateRows, Common, Derived, LexicalQuery, Scored
 from openclaw_mem_engine.stores.scoring import Stemmer, document_frequencies, line_bm25, ranks_among
 from openclaw_mem_engine.stores.sqlite.chunks import readable
