@@ -205,4 +205,4 @@ def would_add(trace: Trace) -> str:
     if not filled:
         return ""
     more = f"{filled} more" if trace.returned else str(filled)
-    return f"with keyword rescue fill (similar in OpenClaw 2026.9.6) {more} would be returned"
+    return f"with keyword rescue fill {more} would be returned (OpenClaw 2026.9.6 has such a rule)"

@@ -92,7 +92,7 @@ def test_lesson_japanese(demo: Memory) -> None:
 
 
 def test_lesson_french(demo: Memory) -> None:
-    words, vectors = both_runs(demo, SUGGESTED["French without accents: BM25 folds them"])
+    words, vectors = both_runs(demo, SUGGESTED["French without accents: BM25 ignores them"])
     assert paths(words)[0] == "people/fromagerie-notes-fr.md"
     assert len(vectors.hits) == 2 < len(words.hits)
 
@@ -131,7 +131,7 @@ def test_lesson_old_fact(demo: Memory) -> None:
 
 
 def test_lesson_error_string(demo: Memory) -> None:
-    words, vectors = both_runs(demo, SUGGESTED["An error string, letter by letter: BM25"])
+    words, vectors = both_runs(demo, SUGGESTED["An exact error string: BM25"])
     assert paths(words) == ["2025-10-07.md"]
     assert "2025-10-07.md" not in paths(vectors)
 

@@ -81,7 +81,7 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
         filled = rank(pool, knobs.set({"keyword_rescue": "fill"}))
         more = len(filled.returned) - len(trace.returned)
         claimed = re.search(
-            r"With keyword rescue fill \(similar in OpenClaw .*\) (\d+)( more)? would be returned", said
+            r"With keyword rescue fill (\d+)( more)? would be returned \(OpenClaw", said
         )
         assert bool(claimed) == (more > 0), (query, said)
         if claimed:
@@ -122,7 +122,7 @@ def test_the_sentence_names_what_openclaw_returns_by_now(demo: Memory) -> None:
     answer = demo.search(QUERIES[0])
     assert (
         "2 results" in answer.verdict
-        and ". With keyword rescue fill (similar in OpenClaw 2026.9.6) 4 more would be returned"
+        and ". With keyword rescue fill 4 more would be returned (OpenClaw 2026.9.6 has such a rule)"
         in answer.verdict
     )
     assert len(answer.verdict) < 170 and answer.to_dict()["verdict"] == answer.verdict

@@ -165,7 +165,7 @@ async def test_a_low_screen_shows_a_lesson_with_its_hits_their_scores_and_the_te
         assert ("one percent of its score" in screen.lesson.text) == (size == SMALL)
         await press(pilot, "T")
         picks = pilot.app.screen.query_one(Choices).text
-        assert "11  An error string, letter by letter: BM25 · E" in picks, "a title whole, its query cut"
+        assert "11  An exact error string: BM25 · E" in picks, "a title whole, its query cut"
         await press(pilot, "escape")
 
         await press(pilot, "g")

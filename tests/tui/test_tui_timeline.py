@@ -101,7 +101,7 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         assert "one turn went from 148,212 to 192,406 tokens, above" in detail
         assert "effect anything said since the last flush" in detail and "compacted without" not in detail
         assert "flush threshold 176,000" in str(screen.query_one("#chart").border_subtitle)
-        assert re.search(r"before it wrote MEMORY\.md at [-\d]+ [\d:]+ ", detail)
+        assert re.search(r"earlier wrote MEMORY\.md at [-\d]+ [\d:]+ ", detail)
         frame = "v events: missed · S session: {}"
         assert plain(screen.events.border_subtitle) == frame.format("all")
         await press(pilot, "S")  # its session alone
@@ -161,7 +161,7 @@ async def test_an_event_without_a_file_opens_in_full_where_its_details_are_hidde
         await press(pilot, "enter")
         drawn = pilot.app.screen.query_one(HelpText).text
         assert "177,310 → 24,180" in drawn and "session   main" in drawn
-        saved = r"before it wrote memory/2026-03-30\.md, 3 lines at 2026-03-30 [\d:]+ "
+        saved = r"earlier wrote memory/2026-03-30\.md, 3 lines at 2026-03-30 [\d:]+ "
         assert re.search(saved, " ".join(drawn.split()))
         assert "summary   All three kiosks on 3.3." in drawn, "what the session goes on with"
         await press(pilot, "escape", "j", "exclamation_mark")

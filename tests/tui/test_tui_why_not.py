@@ -72,7 +72,7 @@ async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Pat
         assert "value of a keyword match: 1" in screen.changes.text, "and what a choice means"
         marked = [text.split(" ‡")[0].strip() for text in drawn if " ‡" in text]
         assert marked == [setting(one, Knobs()) for one in answer.changes if one.only_here and not one.since]
-        assert frame(screen.changes).endswith(" ‡ OpenClaw has no such setting")
+        assert " ‡ OpenClaw has no such setting" in frame(screen.changes)
         assert screen.changes.text.count("no such setting") == 0, "the mark says it"
         assert "apply" in screen.query_one(KeyBar).text
         change = answer.changes[at]
@@ -390,16 +390,16 @@ def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
         assert f"was {says.rpartition(' ')[2]}" in panel, "the panel shows the same values"
     how = "works by keyword rescue: no score reaches min score 0.35"
     wide = change_lines(knobs, Change({"decay": True}, 3, how=how), 120, False)
-    said = f"older dated notes count less · {fmt.numbers(how)}"
+    said = f"(older dated notes count less) · {fmt.numbers(how)}"
     assert [text_of(row).split("  ")[-1] for row in wide] == ["nothing else changes", said]
     rows = change_lines(knobs, Change({"decay": True}, 3, gained=("a.md:1",)), 80, False)
-    assert text_of(rows[1]) == "    adds 1 other result · older dated notes count less", "below"
+    assert text_of(rows[1]) == "    adds 1 other result (older dated notes count less)", "below"
     long = Change({"lexical_form": "and", "max_results": 12, "decay": True}, 1)
     name, rank, *below = (text_of(row) for row in change_lines(knobs, long, 78, False))
     assert "rank" not in name and rank.index("rank 1") == text_of(rows[0]).index("rank 3"), "in its column"
     assert " ".join(" ".join(below).split()) == (
-        "nothing else changes · lexical form: which searched words must match: every one; "
-        "max results: how many hits the agent gets; decay: older dated notes count less"
+        "nothing else changes (lexical form: which searched words must match: every one; "
+        "max results: how many hits the agent gets; decay: older dated notes count less)"
     )
 
 

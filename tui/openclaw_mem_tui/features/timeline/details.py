@@ -76,9 +76,9 @@ def _say_kept(details: Details, state: TimelineState, moment: Moment, session: S
         writes = [] if other.kind == "compaction" else [*writes, *made]
     for number, (at, write) in enumerate(writes):
         when = f" at {fmt.clock(at, state.at, True)}"
-        details.say("" if number else "before it", ("wrote ", "dim"), fmt.inert(write.text), (when, "dim"))
+        details.say("" if number else "earlier", ("wrote ", "dim"), fmt.inert(write.text), (when, "dim"))
     if not writes:
-        details.say("before it", ("no write in this transcript since the previous compaction", "dim"))
+        details.say("earlier", ("no write in this transcript since the previous compaction", "dim"))
     change = state.change if state.shown == moment else None
     if change is None:
         details.say("summary", ("is being read …", "dim"))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.render.hits import Column
 
 _MARKS = (
-    ("·", "this list did not find it, or this stage did not change it"),
+    ("·", "not in this candidate list, or not changed by this stage"),
     ("#27", "waterfall: rank 27 in that list"),
     ("evergreen", "MEMORY.md, or a note in memory/ whose name is not just a date: unchanged by decay"),
     ("▲2 ▼2", "two ranks higher than in the baseline; two ranks lower"),
