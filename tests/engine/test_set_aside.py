@@ -6,6 +6,7 @@ import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,9 @@ from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavaila
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.sqlite.database import Database
 from openclaw_mem_engine.stores.sqlite.files import set_aside
+from openclaw_mem_engine.sync.coordinator import replaced
 from openclaw_mem_engine.sync.coordinator import set_aside as replace_by_new
+from openclaw_mem_engine.sync.lock import SyncLock
 from support.damage import NOTES, codes, indexed, looked, type_in
 
 
@@ -158,3 +161,45 @@ def test_searches_in_other_threads_go_on(settings: Settings) -> None:
         for thread in threads:
             thread.join()
         assert wrong == []
+
+
+def test_one_that_another_process_has_replaced_meanwhile_is_left(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = settings.index_path
+    index.parent.mkdir(parents=True, exist_ok=True)
+    index.write_bytes(b"damaged")
+    other = SyncLock(index, "renaming a damaged index")
+    assert other.acquire()
+    waits = threading.Event()
+
+    def replace() -> None:
+        waits.wait(60)
+        fresh = index.with_name("fresh")
+        fresh.write_bytes(b"new")
+        fresh.replace(index)
+        other.release()
+
+    acquire = SyncLock.acquire
+
+    def waiting(lock: SyncLock, *given: Any) -> bool:
+        waits.set()
+        return acquire(lock, *given)
+
+    monkeypatch.setattr(SyncLock, "acquire", waiting)
+    thread = threading.Thread(target=replace)
+    thread.start()
+    note = replaced(settings, IndexDamaged("The index is damaged."))
+    thread.join()
+    assert index.read_bytes() == b"new"
+    assert note.text == "The index was damaged. Another process has replaced the damaged index."
+
+
+def test_what_is_in_the_way_of_a_damaged_index_is_named(settings: Settings) -> None:
+    index = settings.index_path
+    index.parent.mkdir(parents=True, exist_ok=True)
+    index.write_bytes(b"damaged")
+    (index.with_name(f"{index.name}.damaged") / "folder").mkdir(parents=True)
+    with pytest.raises(IndexUnavailable, match=r"main\.sqlite\.damaged: .* Remove that first\."):
+        replace_by_new(settings, IndexDamaged("The index is damaged."))
+    assert index.read_bytes() == b"damaged"

@@ -80,9 +80,7 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
             assert float(best[1]) == pytest.approx(max(row.raw for row in vector.rows), abs=0.0006)
         filled = rank(pool, knobs.set({"keyword_rescue": "fill"}))
         more = len(filled.returned) - len(trace.returned)
-        claimed = re.search(
-            r"With keyword rescue fill (\d+)( more)? would be returned \(OpenClaw", said
-        )
+        claimed = re.search(r"With keyword rescue fill (\d+)( more)? would be returned \(OpenClaw", said)
         assert bool(claimed) == (more > 0), (query, said)
         if claimed:
             assert int(claimed[1]) == more and bool(claimed[2]) == bool(trace.returned)

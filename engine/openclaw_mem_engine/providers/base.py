@@ -288,8 +288,10 @@ def check_vectors(
             values = np.asarray(None)
         if values.ndim != 1 or values.dtype.kind not in "fiu":
             raise BadAnswer(f"{which} is not a list of numbers. Check that the model is an embedding model.")
+        if values.size == 0:
+            raise BadAnswer(f"{which} is empty. Check that the model is an embedding model.")
         dims = values.size if dims is None else dims
-        if values.size != dims or dims == 0:
+        if values.size != dims:
             raise BadAnswer(
                 f"{which} has {values.size} dimensions instead of {dims}. If the model behind this name "
                 "changed, rebuild the index."

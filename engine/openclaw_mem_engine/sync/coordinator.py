@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from pathlib import Path
 from typing import Any
 
-from openclaw_mem_engine.cancellation import CancelToken, LinkedToken
+from openclaw_mem_engine.cancellation import FIRST_INDEX_S, CancelToken, LinkedToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import (
@@ -225,16 +225,27 @@ def _reading_is_work(path: str) -> None:
 
 def set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
     """Move the damaged index away, and replace it by one that holds the embeddings which can be read:
-    its path now, and how many. The log has ``error`` as the reason. Raises SyncBusy, IndexUnavailable."""
+    its path now, and how many. The log has ``error`` as the reason. Raises SyncBusy, IndexUnavailable,
+    IndexChanged where another process has replaced it while this one waited."""
     from openclaw_mem_engine.stores.sqlite import files
     from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
 
-    lock = SyncLock(settings.index_path, "renaming a damaged index")
-    with closing(Journal(settings)) as journal, lock.holding():
-        if settings.qmd_in_process:  # it has no embeddings of its own
-            damaged, saved = files.set_aside(settings.index_path), 0
-        else:
-            damaged, saved = replace_damaged(settings.index_path)
+    index = settings.index_path
+    lock, before = SyncLock(index, "renaming a damaged index"), files.identity(index)
+    with closing(Journal(settings)) as journal, lock.holding(FIRST_INDEX_S):
+        if files.identity(index) != before:
+            raise IndexChanged("Another process has replaced the damaged index.")
+        try:
+            # That of QMD has no embeddings of its own.
+            damaged, saved = (
+                (files.set_aside(index), 0) if settings.qmd_in_process else replace_damaged(index)
+            )
+        except OSError as cause:
+            what = cause.filename2 or cause.filename or index
+            text = (
+                f"The damaged index {index} cannot be renamed: {what}: {cause.strerror}. Remove that first."
+            )
+            raise IndexUnavailable(text) from cause
         journal.set_aside(damaged.name, error)
     return damaged, saved
 
@@ -246,5 +257,9 @@ def replaced(settings: Settings, error: IndexDamaged) -> Note:
 
     if settings.store.location:
         raise error
-    text = f"The index was damaged. {kept(*set_aside(settings, error))}"
+    try:
+        what = kept(*set_aside(settings, error))
+    except IndexChanged as changed:
+        what = str(changed)
+    text = f"The index was damaged. {what}"
     return Note("damaged-replaced", text, "warning")

@@ -31,6 +31,7 @@ from openclaw_mem_engine.stores.sqlite.files import (
     become_wal,
     closed_to_user,
     connect_read_only,
+    identity,
     is_of_full_disk,
     is_writable,
     make_folder,
@@ -41,6 +42,8 @@ from openclaw_mem_engine.stores.sqlite.files import (
 _LOG_BYTES = 80 << 20
 #: Why sqlite-vec is not in use when it is not wanted.
 SWITCHED_OFF = "switched off"
+#: How SQLite complains of tables that are not as they were made.
+_LOST = ("no such table", "no such column", "vtable constructor failed", "unsupported file format")
 #: What may be bound to a statement, and what one row is.
 Bound = tuple[Any, ...]
 
@@ -95,7 +98,7 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
         )
     if is_of_full_disk(error, path):
         return IndexUnavailable(disk_full(path, advice.again))
-    lost = str(error).startswith(("no such table", "vtable constructor failed"))
+    lost = str(error).startswith(_LOST)
     if lost or isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.TooBigError)):
         return damaged(f"SQLite: {complaints(str(error))[0]}", path, advice.repair)
     if isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
@@ -195,7 +198,7 @@ class Database:
                 path.chmod(mode & 0o700)
         with self.explained(), _closed_on_error(self._writer):
             self._writer.pragma("application_id")  # the first read
-        self._identity = self._on_disk()
+        self._identity = identity(self.path)
 
     def _opened_for_writing(self, application_id: int) -> apsw.Connection:
         connection = self._connect()
@@ -223,16 +226,9 @@ class Database:
         """See ``explained``, for this file."""
         return explained(self.path, self.advice)
 
-    def _on_disk(self) -> tuple[int, int] | None:
-        """Device and inode of the file at ``path`` now; None when there is none, or it cannot be seen."""
-        with suppress(OSError):
-            status = self.path.stat()
-            return status.st_dev, status.st_ino
-        return None
-
     def is_at_its_path(self, *, or_nothing: bool = False) -> bool:
         """Whether the file that was opened is still at ``path``, or with ``or_nothing`` none is. One stat."""
-        now = self._on_disk()
+        now = identity(self.path)
         return now == self._identity or (or_nothing and now is None)
 
     def is_as_opened(self, *, or_nothing: bool) -> bool:

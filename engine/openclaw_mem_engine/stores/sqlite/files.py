@@ -65,6 +65,15 @@ def remove(aside: Path) -> None:
         part.unlink(missing_ok=True)
 
 
+def identity(path: Path) -> tuple[int, int] | None:
+    """Device and inode of the file at ``path`` now; None when there is none, or it cannot be seen."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def set_aside(index: Path) -> Path:
     """Move a damaged index with its log to ``damaged_path``, over an older one; returns that."""
     damaged = damaged_path(index)
