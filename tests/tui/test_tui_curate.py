@@ -24,8 +24,8 @@ from openclaw_mem_tui.features.curate import render
 from openclaw_mem_tui.features.curate.remember import RememberScreen
 from openclaw_mem_tui.features.curate.screen import CurateScreen
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
-from openclaw_mem_tui.render.spans import text_of
-from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
+from openclaw_mem_tui.render.spans import line, text_of
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, confirm
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.help import HelpScreen
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
@@ -74,6 +74,24 @@ async def measured(pilot: Pilot[int], screen: CurateScreen) -> Effect:
     found = screen.presenter.state.effects[candidate.edits]
     assert isinstance(found, Effect)
     return found
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL])
+async def test_a_question_longer_than_its_dialog_is_scrolled(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with opened(of_notes(tmp_path, {"MEMORY.md": MEMORY}), size) as (pilot, screen):
+        rows = [line(f"row {number}") for number in range(89)]
+        confirm(screen, "write this", lambda cells: rows, "write", lambda: None)
+        await settled(pilot)
+        text = pilot.app.screen.query_one(".said", Pane)
+        assert f"{text.size.height} of 89 rows" in str(text.border_subtitle)
+        assert "scroll" in str(text.border_subtitle) and "write" in str(text.border_subtitle)
+        seen = []
+        for key in ("J", "pagedown", "K", "pageup"):
+            await press(pilot, key)
+            seen.append(text.scroll_offset.y)
+        assert seen == [3, 13, 10, 0]
+        await press(pilot, *["pagedown"] * 9)
+        assert text.scroll_offset.y == 89 - text.size.height, "the last row is in sight"
 
 
 # -- the demo -----------------------------------------------------------------------------------------------

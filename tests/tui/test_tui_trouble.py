@@ -194,18 +194,21 @@ async def test_a_message_that_is_cut_says_so_and_a_key_opens_it(tmp_path: Path) 
         assert not isinstance(app.screen, TextScreen)
 
 
-async def test_a_failing_search_keeps_the_rows_and_says_why(tmp_path: Path) -> None:
+async def test_a_failing_search_shows_no_other_answer_and_says_why(tmp_path: Path) -> None:
     kind = scripted()
     app = Workbench(make.demo_memory(tmp_path, kind), initial_query="heron")
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
         screen = lab(app)
         for error in (ProviderError("The provider answered 401: check the key."), ValueError("a [defect]")):
-            rows = screen.hits.text
             kind.error = error  # type: ignore[attr-defined]
             await press(pilot, "i", *" gull")
             assert str(error).split(":")[0] in screen.notes.text
-            assert screen.hits.text.splitlines()[1] == rows.splitlines()[1]
+            view = screen.search.view
+            assert view.pending or view.trace is None, "the rows of another query are dimmed or gone"
+            if view.error:
+                assert "The search failed" in screen.hits.text and "memory/" not in screen.hits.text
+                assert "memory/" not in screen.waterfall.text + screen.preview.text
             kind.error = None  # type: ignore[attr-defined]
             await press(pilot, "x")
             assert screen.search.view.answers and not screen.search.view.error

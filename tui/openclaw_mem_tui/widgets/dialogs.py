@@ -44,6 +44,9 @@ class Dialog(ModalScreen[T]):
         yield self._box
         yield Lines(classes="no-keys")
 
+    def action_scroll(self, step: int) -> None:
+        self._box.scroll_relative(y=step, animate=False)
+
 
 class Choices(CursorList, can_focus=False):
     """The rows of a pick; the keys are the picker's."""
@@ -144,16 +147,31 @@ class PickScreen(Dialog[str | None]):
 
 
 class ConfirmScreen(Dialog[bool]):
-    """Shows what is about to be done; returns whether to go ahead."""
+    """Shows what is about to be done; returns whether to go ahead. A longer text is scrolled."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("enter,y", "dismiss(True)", "go ahead", show=False),
         Binding("escape,n,q", "dismiss(False)", "cancel", show=False),
+        Binding("J", "scroll(3)", "scroll down", show=False),
+        Binding("K", "scroll(-3)", "scroll up", show=False),
+        Binding("pagedown", "scroll(10)", "ten down", show=False),
+        Binding("pageup", "scroll(-10)", "ten up", show=False),
     ]
 
     def __init__(self, title: str, drawer: Drawer, verb: str) -> None:
         """``verb`` is what enter does, like ``rebuild``."""
-        super().__init__(Vertical(Pane(drawer, classes="said")), title, hints(enter=verb, esc="cancel"))
+        self._text, self._keys = Pane(drawer, classes="said"), hints(enter=verb, esc="cancel")
+        super().__init__(self._text, title, self._keys)
+
+    def on_pane_sized(self) -> None:
+        self.call_after_refresh(self._label)
+
+    def _label(self) -> None:
+        text = self._text
+        hidden = text.max_scroll_y > 0
+        shown = f"{text.size.height} of {len(text.drawn)} rows" if hidden else ""
+        scroll = hints(J_K="scroll") if hidden else ""
+        text.border_subtitle = fmt.join((shown, scroll, self._keys))
 
 
 def pick(
@@ -217,6 +235,3 @@ class TextScreen(Dialog[None]):
 
     def __init__(self, title: str, drawer: Drawer) -> None:
         super().__init__(HelpText(drawer), title, hints(j_k="scroll", esc="close"))
-
-    def action_scroll(self, step: int) -> None:
-        self._box.scroll_relative(y=step, animate=False)

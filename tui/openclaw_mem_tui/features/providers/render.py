@@ -104,8 +104,8 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
     """Everything about one provider, or why several are not selected; every text in full."""
     if not group:
         if chain.trouble:
-            return [line(("The chain could not be read; the reason is below.", "dim"))]
-        return [line(("The chain is being read.", "dim"))]
+            return wrapped(line(("The chain could not be read; the reason is below.", "dim")), cells - 1)
+        return wrapped(line(("The chain is being read.", "dim")), cells - 1)
     details = Details(cells)
     say, link = details.say, group[0]
     mark, role = _STATES["serving" if link.label == "active" else link.state]

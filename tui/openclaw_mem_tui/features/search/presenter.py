@@ -220,7 +220,7 @@ class SearchPresenter(Presenter[View]):
         except Cancelled:
             return
         except OpenClawMemError as error:
-            self._show(state.failed(self.view, str(error)))
+            self._show(state.unanswered(self.view, str(error)))
             return
         finally:
             self.sync.update(searching=False)

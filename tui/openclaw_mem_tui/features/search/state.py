@@ -207,6 +207,12 @@ def failed(view: View, message: str) -> View:
     return replace(view, pending=False, error=message)
 
 
+def unanswered(view: View, message: str) -> View:
+    """A search failed: rows stay below their own query only."""
+    bare = replace(asked(view, ""), query=view.query)
+    return failed(view if view.trace is not None and view.trace.query == view.query else bare, message)
+
+
 def with_faults(view: View, faults: frozenset[str]) -> View:
     """Other faults are switched on: the rows, found under others, stay until they are answered anew."""
     if faults == view.faults:
