@@ -192,7 +192,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("apply_knobs", "A", "A", _APPLY, "Knobs"),
     Action("toggle_fault", "space", "space", _TOGGLE, "Providers", "providers", "on/off", 1),
     Action(
-        "compare", "enter", "enter", "compare in the lab: the last query against the baseline", "Providers", "providers", "compare", 3
+        "compare",
+        "enter",
+        "enter",
+        "compare in the lab: the last query against the baseline",
+        "Providers",
+        "providers",
+        "compare",
+        3,
     ),
     Action("probe", "r", "r", "probe the selected provider now", "Providers", "providers", "probe", 5),
     Action("chunks", "enter", "enter", _CHUNKS, "Index", "index", "chunks", 1),
