@@ -176,7 +176,7 @@ def test_a_vector_of_an_unknown_text_is_refused(name: Callable[[int], object]) -
         (faulty.other_json(), "without a list"),
         (faulty.short_list(), "1 embedding for 2 texts"),
         (faulty.wrong_dims(), "8 dimensions instead of 256"),
-        (faulty.wrong_dims(0), "0 dimensions"),
+        (faulty.wrong_dims(0), "is empty"),
         (faulty.not_a_number(), "not finite"),
         (faulty.with_last_vector(["1.0"] * 256), "not a list of numbers"),
         (faulty.with_last_vector([[1.0], [1.0, 2.0]]), "not a list of numbers"),
