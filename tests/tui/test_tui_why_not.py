@@ -394,6 +394,8 @@ def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
     assert [text_of(row).split("  ")[-1] for row in wide] == ["nothing else changes", said]
     rows = change_lines(knobs, Change({"decay": True}, 3, gained=("a.md:1",)), 80, False)
     assert text_of(rows[1]) == "    adds 1 other result (older dated notes count less)", "below"
+    off = change_lines(Knobs().set({"decay": True}), Change({"decay": False}, 1), 120, False)
+    assert text_of(off[1]) == "    (when on: older dated notes count less)", "not what the change does"
     long = Change({"lexical_form": "and", "max_results": 12, "decay": True}, 1)
     name, rank, *below = (text_of(row) for row in change_lines(knobs, long, 78, False))
     assert "rank" not in name and rank.index("rank 1") == text_of(rows[0]).index("rank 3"), "in its column"

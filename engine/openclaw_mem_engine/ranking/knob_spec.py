@@ -58,7 +58,9 @@ class KnobSpec:
         return ", ".join(f"{choice} ({means})" for choice, means in pairs) or self.allowed
 
     def says(self, value: KnobValue) -> str:
-        """What the knob does, and what a choice of it means."""
+        """What the knob does, and what a choice of it means; of a switch that is off, what it would do."""
+        if self.kind == "switch" and not value:
+            return f"when on: {self.help}"
         return f"{self.help}: {self.means[self.choices.index(str(value))]}" if self.means else self.help
 
     def meaning(self, value: KnobValue) -> str:
