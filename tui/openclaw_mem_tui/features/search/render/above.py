@@ -44,12 +44,12 @@ def above(view: View, cells: int, most: int = 2) -> list[Line]:
     role = "" if trace.results else "warn"
     made = _beside("answer", cells, lambda room: _sentence(clauses, role, room, most)) if most else []
     if here := [passage for passage, query in view.expected.items() if query in ("", view.query.strip())]:
-        told = partial(_expected, view, trace, here)
+        line_in = partial(_expected, view, trace, here)
         short = most < _ALL
         made += _beside(
             "expected",
             cells,
-            lambda room: [brief(told(room), room - 1)] if short else wrapped(told(room), room - 1, 3),
+            lambda room: [brief(line_in(room), room - 1)] if short else wrapped(line_in(room), room - 1, 3),
             always=True,
         )
     return made
