@@ -59,6 +59,16 @@ def test_no_sync_answers_from_the_index_as_it_is(call: Call, world: World) -> No
     world.write("memory/2026-03-01.md", "# 2026-03-01\n\nThe zeppelin landed.\n")
     answer = call("search", "zeppelin", "--no-sync", "--json").json
     assert all(hit["path"] != "memory/2026-03-01.md" for hit in answer["results"])
+    assert answer["freshness"] is None
+    assert "· files not compared ·" in call("search", "router", "--no-sync").out
+
+
+def test_a_search_that_may_not_sync_still_compares_the_files(call: Call, world: World) -> None:
+    call("index")
+    world.write("memory/2026-03-01.md", "# 2026-03-01\n\nThe zeppelin landed.\n")
+    assert call("config", "set", "sync.on_search=false", "--yes").code == 0
+    answer = call("search", "zeppelin", "--json").json
+    assert all(hit["path"] != "memory/2026-03-01.md" for hit in answer["results"])
     assert answer["freshness"]["state"] == "stale"
     assert answer["freshness"]["changed"] == ["memory/2026-03-01.md"]
 

@@ -129,6 +129,8 @@ def brought_up_to_date(
     """Sync where settings and options want it, else look only; see ``bring_up_to_date``. Raises when there is
     nothing to answer from."""
     # A provider for this call alone must not reshape an index that others use: BM25 only then.
+    if arguments.no_sync:  # reads the index alone, so that its freshness stays unknown
+        return None, None
     syncs = _syncs(memory.settings, arguments) and memory.capabilities.sync
     if not syncs or memory.needs_rebuild(arguments.provider):
         return look_only(memory), None

@@ -157,7 +157,7 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
         f"{chunks}{counted(len(trace.rows) - len(trace.outside), 'candidate')}{how}",
         f"profile {_profile(answer)}",
         f"provider {answer.served_by[0]}",
-        f"index {index_state(fresh, trace.notes)}" if fresh is not None else "",
+        f"index {index_state(fresh, trace.notes)}" if fresh is not None else "files not compared",
         f"{spent:.1f} ms",
         f"after {duration(waited)} of sync" if waited >= _WAITED_S else "",
     ]
