@@ -35,6 +35,14 @@ def test_limits_are_ratios_to_the_peer_or_numbers() -> None:
     assert quick["state of 20,000 notes"] == ("500.0", "", "", "", "", "")
 
 
+def test_limits_in_ms_grow_with_the_start_of_python_but_not_below_what_was_set() -> None:
+    peers = import_module("peers")
+    cold = {'python -c "import numpy, apsw"': 2 * peers._FLOOR_MS, "index, MB": 31.0}
+    shown = {row[0]: row for row in peers.lines({"cold": cold, "large": {"status()": 500.0}}, {})}
+    assert shown["state of 20,000 notes"][-3:] == ("≤ 800", "0.62", "met")
+    assert shown["index of 2,000 notes, MB"][-3:] == ("≤ 30", "1.03", "MISSED")
+
+
 def test_a_row_without_numbers_says_why() -> None:
     lines = import_module("peers").lines
 
