@@ -55,7 +55,7 @@ RUNS: dict[str, tuple[str, str, str]] = {
 
 
 class Row(NamedTuple):
-    """``ours`` and ``peer`` are rows of the run. The limit is a ratio to the peer, or ``most`` in ``unit``."""
+    """``ours`` and ``peer`` are rows of the run. The limit is a ratio to the peer or ``most``."""
 
     work: str
     run: str

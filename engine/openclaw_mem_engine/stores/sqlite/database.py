@@ -42,8 +42,15 @@ from openclaw_mem_engine.stores.sqlite.files import (
 _LOG_BYTES = 80 << 20
 #: Why sqlite-vec is not in use when it is not wanted.
 SWITCHED_OFF = "switched off"
-#: How SQLite complains of tables that are not as they were made.
-_LOST = ("no such table", "no such column", "vtable constructor failed", "unsupported file format")
+#: How SQLite complains of tables that are not as they were made, and sqlite-vec of what is no such vector.
+_LOST = (
+    "no such table",
+    "no such column",
+    "vtable constructor failed",
+    "unsupported file format",
+    "Error reading 1st vector",
+    "Vector dimension",
+)
 #: What may be bound to a statement, and what one row is.
 Bound = tuple[Any, ...]
 

@@ -38,9 +38,10 @@ _LACKING = f"""EXISTS(SELECT hash FROM chunks EXCEPT SELECT hash FROM embedding_
 _DIMS = f"""SELECT iif(typeof(embedding) = 'blob' AND length(embedding) % 4 = 0 AND embedding != x'',
     length(embedding) / 4, 0) FROM embedding_cache
     WHERE space = {SPACE} AND embedding IS NOT NULL LIMIT 1"""
-# Of a row of the cache; NULL for one that is no vector.
-_DISTANCE = """iif(typeof(embedding) = 'blob' AND length(embedding) = length(?4),
-    vec_distance_cosine(embedding, ?4), NULL)"""
+# Of a row of the cache; sqlite-vec refuses what is no vector of this length.
+_DISTANCE = "vec_distance_cosine(embedding, ?4)"
+# All rows of a space with a vector, in the order of the file ("+": not by the index).
+_EVERY = f"FROM embedding_cache WHERE +space = {SPACE} AND embedding IS NOT NULL"
 #: Pages that a connection keeps of what it reads once, as SQLite counts them: kB, negative.
 _PASSING = -2_000
 #: The names of a space as they are in the file: those on a damaged page may be no text at all.
@@ -105,18 +106,15 @@ class VectorRows:
 
     def _near(self, space: Space, vector: Floats, limit: int) -> list[Scored]:
         """The nearest chunks, at least ``limit`` if there are so many. Raises IndexDamaged for rows that are
-        not as they were stored: what is no vector has no distance and comes first. The cache is read in the
-        order of its rows ("+": not by its index), and only the nearest ones are joined to chunks: more
-        of them while too few belong to one, and while those at the limit are equally far, which is settled by
-        chunk id."""
+        not as they were stored. Only the nearest ones are joined to chunks: more of them while too few belong
+        to one, and while those at the limit are equally far, which is settled by chunk id."""
         wanted, asked = limit + 8, vector.tobytes()
         # Each page is read once: no page fault where memory is used again, and a cache of the processor.
         self._db.reader().pragma("cache_size", _PASSING)
         while True:
             rows = self._db.search(
                 f"""SELECT near.id, near.distance, c.id, {BYTES} FROM (
-                    SELECT id, {_DISTANCE} AS distance FROM embedding_cache
-                    WHERE +space = {SPACE} AND embedding IS NOT NULL ORDER BY distance LIMIT ?5) near
+                    SELECT id, {_DISTANCE} AS distance {_EVERY} ORDER BY distance LIMIT ?5) near
                 CROSS JOIN embedding_cache e ON e.id = near.id
                 LEFT JOIN chunks c ON c.hash = e.hash ORDER BY near.distance""",
                 (*space, asked, wanted),
@@ -139,7 +137,7 @@ class VectorRows:
                 return resident.ranks(vector, ids)
         # Neither NumPy nor all vectors in memory; one whose bytes were changed counts as it is.
         self._db.reader().pragma("cache_size", _PASSING)
-        every = f"SELECT hash, 1.0 - {_DISTANCE} FROM embedding_cache WHERE +space = {SPACE}"
+        every = f"SELECT hash, 1.0 - {_DISTANCE} {_EVERY}"
         asked = (*space, vector.tobytes())
         scores = {key: score for key, score in self._db.search(every, asked) if score is not None}
         unused = f"SELECT hash FROM embedding_cache WHERE space = {SPACE} EXCEPT SELECT hash FROM chunks"
