@@ -421,6 +421,36 @@ def test_texts_that_always_get_zeros_are_asked_for_once_in_a_sync(world: World) 
                 sent.clear()
 
 
+def test_a_search_does_not_send_a_text_again_that_got_zeros(world: World) -> None:
+    """It is remembered in the index, so a later process knows it; a sync that was asked for sends it."""
+    search = SyncRequest(budget_s=20.0, files_s=20.0)
+
+    def zeros(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        texts = server.requests[-1].inputs
+        return [
+            {**item, "embedding": [0.0] * 256} if "Hollow" in texts[item["index"]] else item for item in items
+        ]
+
+    with running_server(forever=Fault(change=zeros)) as server:
+        world.use(server, "concurrency = 1")
+        with world.memory() as memory:
+            memory.sync()
+        world.write({"memory/hollow.md": "# Hollow\n\nNothing.\n"})
+        for sent in (1, 0):
+            before = sum("Hollow" in text for request in server.requests for text in request.inputs)
+            with world.memory() as memory:
+                (note,) = memory.sync(search).incomplete
+                assert note.code == "zero-vector" and "memory/hollow.md" in note.text
+                assert {finding.code for finding in looked(memory.settings).findings} == {"vectors-awaited"}
+            after = sum("Hollow" in text for request in server.requests for text in request.inputs)
+            assert after - before == sent
+        server.forever = None
+        with world.memory() as memory:
+            report = memory.sync()
+            assert (report.embedded, report.notes) == (1, [])
+            assert codes(looked(memory.settings)) == set()
+
+
 @pytest.mark.parametrize("fallback", ["static", "none"])
 def test_what_finds_text_without_vectors_is_said_truly(world: World, fallback: str) -> None:
     with running_server(forever=unauthorized()) as server:

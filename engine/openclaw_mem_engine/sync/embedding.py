@@ -56,7 +56,8 @@ class Embedding:
     ``space`` is that of the embedder, or of the index's vectors when no embedder can be asked for them
     now. When ``limit`` is over, or ``budget_s`` seconds after the embedder was first asked, the rest is left
     for later (``OutOfTime``). With a budget an embedder whose circuit is open is not asked, and the circuit
-    of one that does not answer at all meanwhile is opened.
+    of one that does not answer at all meanwhile is opened; a text for which the model returned zeros is not
+    sent again.
     """
 
     def __init__(
@@ -90,7 +91,8 @@ class Embedding:
         #: The same of chunks with a vector, while files are not embedded as they are read.
         self._held = self._chunks = 0
         self._refused: dict[str, TextRefused] = {}
-        #: Texts in words that got a vector of zeros. It is not kept, so that the next sync asks again.
+        #: Texts in words that got a vector of zeros, which is not kept. That they did is
+        #: (``Space.of_zeros``): a sync with a budget does not send them again, one without does.
         self._zeros: set[str] = set()
         #: Where the chunks of these texts are, by chunk id.
         self._of_zeros: dict[str, str] = {}
@@ -104,6 +106,8 @@ class Embedding:
         known = self.cached(texts)
         if self._embedder is None:
             return known
+        if self.budget_s is not None:
+            self._zeros.update(self._store.cached_vectors(texts.keys() - known.keys(), self.space.of_zeros))
         while self.failure is None:
             passed = {*known, *self._refused, *self._zeros}
             if not (missing := [key for key in texts if key not in passed]):
@@ -183,6 +187,7 @@ class Embedding:
             if zeros == made.keys() and len(made) > 1 and held is None:
                 raise zero_answer(embedder)
             self._zeros |= zeros
+            self._store.cache_vectors(dict.fromkeys(zeros), self.space.of_zeros)
             made = {key: vector for key, vector in made.items() if key not in zeros}
             self._store.cache_vectors(made, self.space)
             known.update(made)
