@@ -331,6 +331,58 @@ def test_force_embeds_anew_what_another_model_of_the_same_name_has_made(world: W
             assert memory.search("bicycle").pool.fallback is None
 
 
+class OtherWorkspace(World):
+    """Another workspace with the settings and the records of the first."""
+
+    @property
+    def workspace(self) -> Path:
+        return self.folder / "other"
+
+
+def test_an_index_of_another_length_does_not_pause_the_provider_for_others(world: World) -> None:
+    other = OtherWorkspace(world.folder, world.clock, world.environ)
+    other.write(NOTES)
+    with running_server() as server:
+        world.use(server)
+        with world.memory() as memory, other.memory() as another:
+            memory.sync()
+            another.sync()
+        server.dims = 64
+        world.write({"memory/new.md": "# New\n\nThe plumber comes on Friday.\n"})
+        with world.memory() as memory, other.memory() as another:
+            report = memory.sync(SyncRequest(budget_s=20.0, files_s=20.0))
+            assert "sends vectors of 64 dimensions, the index holds 256" in report.incomplete[0].text
+            assert not any("plumber" in text for sent in server.requests for text in sent.inputs)
+            assert memory.sync().incomplete and not memory.search("bicycle").pool.first("vector")
+            fallback = memory.search("bicycle").pool.fallback
+            assert fallback is not None and fallback.next_retry is None
+            assert "sends vectors of 64 dimensions, the index holds 256" in fallback.reason
+            link = next(link for link in memory.chain() if link.role == "primary")
+            assert (link.state, link.next_retry, link.why) == ("failed", None, fallback.reason)
+            another.sync(SyncRequest(force=True))
+            assert another.search("bicycle").pool.first("vector"), "at once, the clock stands still"
+            assert another.fallback() is None
+
+
+def test_a_provider_known_to_fail_is_not_said_to_be_slow(world: World) -> None:
+    with running_server() as server:
+        world.use(server)
+        with world.memory() as memory:
+            memory.sync()
+            embedder = memory._lineup.embedders.primary
+            assert embedder is not None
+            slow = replace(embedder.health, last_ms=60_000.0)
+            memory._lineup.records.save_health(embedder.key, slow)
+            world.write({"memory/new.md": "# New\n\nThe plumber comes on Friday.\n"})
+            search = SyncRequest(budget_s=20.0, files_s=20.0)
+            (note,) = memory.sync(search).notes
+            assert note.code == "embedding-later"
+            server.forever = unauthorized()
+            memory.search("bicycle")
+            (note,) = memory.sync(search).notes
+            assert note.code == "embedding-failed" and "401" in note.text
+
+
 def test_a_rebuild_that_fails_costs_no_vectors_of_another_model_of_the_same_name(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
