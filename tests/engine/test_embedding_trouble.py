@@ -358,7 +358,7 @@ def test_an_index_of_another_length_does_not_pause_the_provider_for_others(world
             assert fallback is not None and fallback.next_retry is None
             assert "sends vectors of 64 dimensions, the index holds 256" in fallback.reason
             link = next(link for link in memory.chain() if link.role == "primary")
-            assert (link.state, link.next_retry, link.why) == ("failed", None, fallback.reason)
+            assert (link.state, link.next_retry) == ("failed", None) and link.why in fallback.reason
             another.sync(SyncRequest(force=True))
             assert another.search("bicycle").pool.first("vector"), "at once, the clock stands still"
             assert another.fallback() is None
