@@ -331,6 +331,32 @@ def test_force_embeds_anew_what_another_model_of_the_same_name_has_made(world: W
             assert memory.search("bicycle").pool.fallback is None
 
 
+def test_first_answers_of_different_length_are_not_mixed(world: World) -> None:
+    def halved(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**item, "embedding": item["embedding"][:128]} for item in items]
+
+    world.write({f"memory/n{n:03}.md": f"# Note {n}\n\nAll about topic {n}.\n" for n in range(300)})
+    with running_server(faults=[None, Fault(change=halved)]) as server:
+        world.use(server, "concurrency = 1")
+        with world.memory() as memory:
+            (note,) = memory.sync().incomplete
+            assert "sends vectors of 128 dimensions, the index holds 256" in note.text
+            assert 0 < memory.status().vectors < 300
+            assert memory.sync().incomplete == [], "the circuit is closed, and what was made is kept"
+
+
+def test_a_model_that_is_replaced_is_embedded_again_by_the_same_process(world: World) -> None:
+    with running_server() as server:
+        world.use(server)
+        with world.memory() as memory:
+            memory.sync()
+            server.dims = 64
+            assert not memory.search("bicycle").pool.first("vector")
+            report = memory.sync(SyncRequest(force=True))
+            assert report.embedded == report.chunks and not report.notes
+            assert memory.search("bicycle").pool.first("vector") and memory.fallback() is None
+
+
 class OtherWorkspace(World):
     """Another workspace with the settings and the records of the first."""
 

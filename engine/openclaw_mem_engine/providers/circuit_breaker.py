@@ -175,7 +175,9 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         vector and milliseconds."""
         seen, start = self._changes, time.perf_counter()
         try:
-            vector = self._checked(text, self._inner.embed_query(text, cancel))
+            vector = self._inner.embed_query(text, cancel)
+            if vector is None and self.languages == "any" and has_words(text):
+                raise zero_answer(self)
         except ProviderError as error:
             if every_error or not _is_about_the_text(error):
                 self._failed(error, seen)
@@ -184,13 +186,6 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         if vector is not None:
             self._succeeded(ms)
         return vector, ms
-
-    def _checked(self, text: str, vector: Floats | None) -> Floats | None:
-        """Raises BadAnswer for a vector of zeros. None is good for a model that does not read every language,
-        and for a text without words."""
-        if vector is None and self.languages == "any" and has_words(text):
-            raise zero_answer(self)
-        return vector
 
     def _recorded(self) -> Health:
         health = self._records.health(self.key)

@@ -177,9 +177,13 @@ class Embedding:
         held = self._store.vector_dims(self.space)
 
         def keep(indexes: Sequence[int], vectors: Sequence[Vector | None]) -> None:
-            sent = next((vector.size for vector in vectors if vector is not None), held)
-            if held is not None and sent is not None and sent != held:
-                raise other_dims(embedder, sent, held)
+            nonlocal held
+            for vector in vectors:
+                if vector is None:
+                    continue
+                held = held or vector.size
+                if vector.size != held:
+                    raise other_dims(embedder, vector.size, held)
             if space_of(embedder) != self.space:  # a model file can be replaced while it is in use
                 raise NotConfigured(
                     f"The model {embedder.model} was replaced while it was in use. Run `openclaw-mem index`."

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import apsw
 
 from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.model import Progress, text_hash, utf16_length
 from openclaw_mem_engine.named_tuple import NamedTuple
-from openclaw_mem_engine.providers.base import NotConfigured, TextRefused
+from openclaw_mem_engine.providers.base import TextRefused
 from openclaw_mem_engine.qmd.queries import document_prompt
 from openclaw_mem_engine.stores.qmd.schema import VECTOR_TABLE
 from openclaw_mem_engine.stores.qmd.searching import Searching, VectorSpace, other_dims
@@ -117,7 +118,7 @@ class Embedding(Searching):
                     continue
                 held = held or len(vector)
                 if len(vector) != held:
-                    raise NotConfigured(other_dims(space.model, len(vector), held))
+                    raise ProviderError(other_dims(space.model, len(vector), held))
             self._store(space, batch, vectors, held)
             done += len(batch)
             chunks += len(vectors)
