@@ -53,9 +53,9 @@ class Status(IndexStatus):
 def chain_of(lineup: ProviderSet, found: IndexStatus, knobs: Knobs, index: Path) -> tuple[ProviderState, ...]:
     """See ``ProviderSet.states``; of each provider of which the index lacks the vectors it is said what makes
     them."""
-    vectors = {size.space: size.vectors for size in found.spaces}
+    spaces = {size.space: (size.vectors, size.dims) for size in found.spaces if size.vectors}
     counted = knobs.space_number
-    links = lineup.states(vectors, found.chunks, full_text=found.full_text, counted=counted)
+    links = lineup.states(spaces, found.chunks, full_text=found.full_text, counted=counted)
     if not any(link.state == "idle" for link in links):
         return links
     makes = who_makes(index)

@@ -287,6 +287,11 @@ class Space(NamedTuple):
         return self.provider not in ("", "none")
 
     @property
+    def of_zeros(self) -> Space:
+        """Where the cache keeps for which texts the model of this space returned zeros: without vectors."""
+        return self._replace(model=f"{self.model}, returned zeros")
+
+    @property
     def label(self) -> str:
         """``openai text-embedding-3-small``; a model that names its provider stands alone."""
         return self.model if self.model.startswith(self.provider) else f"{self.provider} {self.model}".strip()

@@ -212,3 +212,17 @@ def test_a_second_damage_is_saved_from_too(bare: Call, world: World) -> None:
         for first in (-2, -3):
             damage(index, first)
             assert 540 < saved_by(bare("index", "--force")) < 604
+
+
+def test_a_stored_vector_of_another_length_is_damage_and_no_other_model(call: Call, world: World) -> None:
+    """It is the one from which the length is read."""
+    assert call("index").code == 0
+    (index,) = world.indexes
+    with closing(apsw.Connection(str(index))) as connection:
+        first = "SELECT id FROM embedding_cache WHERE space = 1 AND embedding IS NOT NULL LIMIT 1"
+        connection.execute(f"UPDATE embedding_cache SET embedding = zeroblob(28) WHERE id = ({first})")
+    said = call("search", "router VLAN", "--json")
+    assert said.code == 0 and "another model" not in said.out
+    assert "damaged-replaced" in [note["code"] for note in said.json["notes"]]
+    assert said.json["provider"] == "static" and said.json["results"]
+    assert call("doctor").code == 0

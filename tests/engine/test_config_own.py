@@ -135,7 +135,7 @@ def test_an_unknown_key_names_the_nearest_known_one(world: World, text: str, nea
         ('sources = "memory"', "sources is 'memory'; allowed: a list of: memory, sessions"),
         ("extra_paths = [1]", "extra_paths[0] is 1; allowed: a text."),
         ("workspace = 5", "workspace is 5; allowed: a path"),
-        ("query = 5", "query is not a known key"),
+        ("query = 5", "query is not a known key. [query] is a table: `openclaw-mem config` lists its keys."),
         ("[keys]\nrebuild = 9", "keys is an object; allowed: a table of texts"),
         ("[theme]", "theme is an object; allowed: a text"),
         ("[provider]\nheaders = {a = 1}", "provider.headers is an object"),

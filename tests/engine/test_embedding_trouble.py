@@ -331,6 +331,84 @@ def test_force_embeds_anew_what_another_model_of_the_same_name_has_made(world: W
             assert memory.search("bicycle").pool.fallback is None
 
 
+def test_first_answers_of_different_length_are_not_mixed(world: World) -> None:
+    def halved(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**item, "embedding": item["embedding"][:128]} for item in items]
+
+    world.write({f"memory/n{n:03}.md": f"# Note {n}\n\nAll about topic {n}.\n" for n in range(300)})
+    with running_server(faults=[None, Fault(change=halved)]) as server:
+        world.use(server, "concurrency = 1")
+        with world.memory() as memory:
+            (note,) = memory.sync().incomplete
+            assert "sends vectors of 128 dimensions, the index holds 256" in note.text
+            assert 0 < memory.status().vectors < 300
+            assert memory.sync().incomplete == [], "the circuit is closed, and what was made is kept"
+
+
+def test_a_model_that_is_replaced_is_embedded_again_by_the_same_process(world: World) -> None:
+    with running_server() as server:
+        world.use(server)
+        with world.memory() as memory:
+            memory.sync()
+            server.dims = 64
+            assert not memory.search("bicycle").pool.first("vector")
+            report = memory.sync(SyncRequest(force=True))
+            assert report.embedded == report.chunks and not report.notes
+            assert memory.search("bicycle").pool.first("vector") and memory.fallback() is None
+
+
+class OtherWorkspace(World):
+    """Another workspace with the settings and the records of the first."""
+
+    @property
+    def workspace(self) -> Path:
+        return self.folder / "other"
+
+
+def test_an_index_of_another_length_does_not_pause_the_provider_for_others(world: World) -> None:
+    other = OtherWorkspace(world.folder, world.clock, world.environ)
+    other.write(NOTES)
+    with running_server() as server:
+        world.use(server)
+        with world.memory() as memory, other.memory() as another:
+            memory.sync()
+            another.sync()
+        server.dims = 64
+        world.write({"memory/new.md": "# New\n\nThe plumber comes on Friday.\n"})
+        with world.memory() as memory, other.memory() as another:
+            report = memory.sync(SyncRequest(budget_s=20.0, files_s=20.0))
+            assert "sends vectors of 64 dimensions, the index holds 256" in report.incomplete[0].text
+            assert not any("plumber" in text for sent in server.requests for text in sent.inputs)
+            assert memory.sync().incomplete and not memory.search("bicycle").pool.first("vector")
+            fallback = memory.search("bicycle").pool.fallback
+            assert fallback is not None and fallback.next_retry is None
+            assert "sends vectors of 64 dimensions, the index holds 256" in fallback.reason
+            link = next(link for link in memory.chain() if link.role == "primary")
+            assert (link.state, link.next_retry) == ("failed", None) and link.why in fallback.reason
+            another.sync(SyncRequest(force=True))
+            assert another.search("bicycle").pool.first("vector"), "at once, the clock stands still"
+            assert another.fallback() is None
+
+
+def test_a_provider_known_to_fail_is_not_said_to_be_slow(world: World) -> None:
+    with running_server() as server:
+        world.use(server)
+        with world.memory() as memory:
+            memory.sync()
+            embedder = memory._lineup.embedders.primary
+            assert embedder is not None
+            slow = replace(embedder.health, last_ms=60_000.0)
+            memory._lineup.records.save_health(embedder.key, slow)
+            world.write({"memory/new.md": "# New\n\nThe plumber comes on Friday.\n"})
+            search = SyncRequest(budget_s=20.0, files_s=20.0)
+            (note,) = memory.sync(search).notes
+            assert note.code == "embedding-later"
+            server.forever = unauthorized()
+            memory.search("bicycle")
+            (note,) = memory.sync(search).notes
+            assert note.code == "embedding-failed" and "401" in note.text
+
+
 def test_a_rebuild_that_fails_costs_no_vectors_of_another_model_of_the_same_name(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -419,6 +497,36 @@ def test_texts_that_always_get_zeros_are_asked_for_once_in_a_sync(world: World) 
                 assert len(sent) == len(hollow)
                 assert memory.status().vectors == report.chunks - len(hollow)
                 sent.clear()
+
+
+def test_a_search_does_not_send_a_text_again_that_got_zeros(world: World) -> None:
+    """It is remembered in the index, so a later process knows it; a sync that was asked for sends it."""
+    search = SyncRequest(budget_s=20.0, files_s=20.0)
+
+    def zeros(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        texts = server.requests[-1].inputs
+        return [
+            {**item, "embedding": [0.0] * 256} if "Hollow" in texts[item["index"]] else item for item in items
+        ]
+
+    with running_server(forever=Fault(change=zeros)) as server:
+        world.use(server, "concurrency = 1")
+        with world.memory() as memory:
+            memory.sync()
+        world.write({"memory/hollow.md": "# Hollow\n\nNothing.\n"})
+        for sent in (1, 0):
+            before = sum("Hollow" in text for request in server.requests for text in request.inputs)
+            with world.memory() as memory:
+                (note,) = memory.sync(search).incomplete
+                assert note.code == "zero-vector" and "memory/hollow.md" in note.text
+                assert {finding.code for finding in looked(memory.settings).findings} == {"vectors-awaited"}
+            after = sum("Hollow" in text for request in server.requests for text in request.inputs)
+            assert after - before == sent
+        server.forever = None
+        with world.memory() as memory:
+            report = memory.sync()
+            assert (report.embedded, report.notes) == (1, [])
+            assert codes(looked(memory.settings)) == set()
 
 
 @pytest.mark.parametrize("fallback", ["static", "none"])

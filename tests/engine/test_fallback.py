@@ -225,9 +225,13 @@ def test_a_fault_of_the_provider_leaves_keywords(world: World, fault: str, word:
         assert answer.hits[0].path == "memory/2026-02-01.md"
         assert any(note.code == "fault" for note in answer.pool.notes)
         primary = next(link for link in memory.chain() if link.role == "primary")
-        assert primary.state == "failed" and word in primary.why and primary.next_retry is not None
-        with pytest.raises(ProviderError, match=word):
-            memory.probe("primary")
+        assert primary.state == "failed" and word in primary.why
+        if fault == "wrong-dimension":  # which the index is at odds with, and not the provider with itself
+            assert primary.next_retry is None and memory.probe("primary") > 0
+        else:
+            assert primary.next_retry is not None
+            with pytest.raises(ProviderError, match=word):
+                memory.probe("primary")
     with world.memory() as memory:
         assert has_vectors(memory.search(QUERY)), "nothing of a demonstration is written down"
         assert memory.fallback() is None

@@ -16,7 +16,6 @@ import pytest
 from test_provider_remote import (
     KEY,
     SOON_S,
-    _Watch,
     assert_embedded,
     cancelled_after,
     closed_when_asked,
@@ -107,16 +106,6 @@ def test_compressed_answers_are_read_and_bombs_are_not() -> None:
         server.forever = faulty.gzipped(b"so sorry " * 10_000_000, status=400)
         with pytest.raises(RequestFailed, match="so sorry"):
             embedder.embed_query("x")
-
-
-def test_two_first_answers_of_different_length_are_refused() -> None:
-    watch = _Watch(0.1, wanted=2)
-    short = Fault(change=lambda items: [{**item, "embedding": [1.0, 0.0]} for item in watch.change(items)])
-    with (
-        running_server([Fault(change=watch.change), short]) as server,
-        pytest.raises(BadAnswer, match="dimensions instead of"),
-    ):
-        embedder_for(server, max_batch_items=1, concurrency=2).embed_documents(["a", "b"])
 
 
 def test_an_address_on_another_host_is_not_asked() -> None:

@@ -238,6 +238,8 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, obj
 
 
 def _advice(key: str) -> str:
+    if any(known.startswith(f"{key}.") for known in SETTINGS):
+        return f"[{key}] is a table: `openclaw-mem config` lists its keys."
     near = nearest(key, [*SETTINGS])
     return f"Did you mean {near}?" if near else "`openclaw-mem config` lists the known keys."
 

@@ -70,8 +70,8 @@ class TextRefused(RequestFailed):
 
 
 class NotConfigured(ProviderError):
-    """A provider cannot be used as long as something is missing: a key, a model file, an extra. Waiting does
-    not help, so there is no retry."""
+    """A provider cannot be used as long as something is missing, a key, a model file, an extra, or as its
+    vectors do not fit those of an index. Waiting does not help, so there is no retry."""
 
 
 #: How long a service is not asked after a failure, seconds.

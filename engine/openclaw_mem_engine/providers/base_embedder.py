@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from openclaw_mem_engine.providers.base import BadAnswer, Purpose, stop_if_cancelled
+from openclaw_mem_engine.providers.base import BadAnswer, NotConfigured, Purpose, stop_if_cancelled
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
@@ -162,10 +162,14 @@ def zero_answer(embedder: Embedder) -> BadAnswer:
     )
 
 
-def other_dims(embedder: Embedder, sent: int, held: int) -> str:
-    """What to say of vectors that cannot be compared with those of the index."""
-    return (
-        f"{embedder.id} {embedder.model} now sends vectors of {sent} dimensions, the index holds {held}: "
-        f"another model has this name now. `openclaw-mem index --force` embeds everything again."
-        f"{embedder.simulated}"
+def other_dims(embedder: Embedder, sent: int, held: int) -> NotConfigured:
+    """The error for vectors that cannot be compared with those of the index. It says nothing about the
+    provider, which other indexes may use."""
+    return NotConfigured(
+        f"{dims_differ(embedder, sent, held)}: another model has this name now. "
+        f"`openclaw-mem index --force` embeds everything again.{embedder.simulated}"
     )
+
+
+def dims_differ(embedder: Embedder, sent: int, held: int) -> str:
+    return f"{embedder.id} {embedder.model} now sends vectors of {sent} dimensions, the index holds {held}"

@@ -18,7 +18,6 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.providers.base import (
     LONGEST_HINT_S,
-    BadAnswer,
     NotConfigured,
     ProcessEnded,
     RequestFailed,
@@ -28,7 +27,6 @@ from openclaw_mem_engine.providers.base_embedder import (
     DelegatingEmbedder,
     has_words,
     last_answer,
-    other_dims,
     zero_answer,
 )
 from openclaw_mem_engine.providers.records import REASON_CHARS, Health, ProviderRecords, key_tag
@@ -72,8 +70,6 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         self._random = random
         self._lock = threading.Lock()
         self._trying = False  # one thread sends a query to a provider that failed
-        #: The length that vectors must have to be compared with those of the index; None: any.
-        self.expected_dims: int | None = None
         self._changes = 0  # counts failures and recoveries seen by this object
 
     @property
@@ -179,7 +175,9 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         vector and milliseconds."""
         seen, start = self._changes, time.perf_counter()
         try:
-            vector = self._checked(text, self._inner.embed_query(text, cancel))
+            vector = self._inner.embed_query(text, cancel)
+            if vector is None and self.languages == "any" and has_words(text):
+                raise zero_answer(self)
         except ProviderError as error:
             if every_error or not _is_about_the_text(error):
                 self._failed(error, seen)
@@ -188,16 +186,6 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         if vector is not None:
             self._succeeded(ms)
         return vector, ms
-
-    def _checked(self, text: str, vector: Floats | None) -> Floats | None:
-        """Raises BadAnswer for a vector that no search can use. None is good for a model that does not read
-        every language, and for a text without words."""
-        if vector is None:
-            if self.languages == "any" and has_words(text):
-                raise zero_answer(self)
-        elif self.expected_dims not in (None, len(vector)):
-            raise BadAnswer(other_dims(self, len(vector), self.expected_dims or 0))
-        return vector
 
     def _recorded(self) -> Health:
         health = self._records.health(self.key)

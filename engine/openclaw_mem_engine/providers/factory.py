@@ -14,6 +14,7 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Fallback, Note, Space, as_json
 from openclaw_mem_engine.providers.base import Service, space_of
+from openclaw_mem_engine.providers.base_embedder import dims_differ
 from openclaw_mem_engine.providers.circuit_breaker import Embedders, GuardedEmbedder
 from openclaw_mem_engine.providers.faults import FAULTS, PROVIDER_FAULTS, FaultyEmbedder
 from openclaw_mem_engine.providers.records import ProviderRecords
@@ -84,7 +85,7 @@ def fallback_of(links: Sequence[ProviderState]) -> Fallback | None:
 
 
 def _state(
-    choice: Choice, guard: GuardedEmbedder | None, vectors: Mapping[Space, int], chunks: int
+    choice: Choice, guard: GuardedEmbedder | None, spaces: Mapping[Space, tuple[int, int]], chunks: int
 ) -> ProviderState:
     made = ProviderState(
         choice.name, choice.role, "skipped", choice.why, choice.model, choice.host, choice.key_origin
@@ -94,12 +95,13 @@ def _state(
     from openclaw_mem_engine.providers.prices import price_class
 
     health, space, missing = guard.health, space_of(guard), guard.why_not()
+    vectors, dims = spaces.get(space, (0, 0))
     made = replace(
         made,
         state="ready",
         host=guard.host,
         price=price_class(guard.id, guard.model, guard.host),
-        vectors=vectors.get(space, 0),
+        vectors=vectors,
         chunks=chunks,
         space=space.label,
         last_ok=health.last_ok,
@@ -110,9 +112,11 @@ def _state(
     if health.failing_since is not None:
         made = replace(made, since=health.failing_since, next_retry=health.next_retry)
         return replace(made, state="failed", why=health.reason)
+    if dims and guard.dims not in (None, dims):
+        return replace(made, state="failed", why=dims_differ(guard, guard.dims or 0, dims))
     if chunks and not made.vectors:
         why = f"the index holds no vectors of {space.label} yet"
-        if any(count and other.label == space.label for other, count in vectors.items()):
+        if any(other.label == space.label for other in spaces):
             why = f"the index holds vectors of {space.label} at another endpoint or with other headers"
         return replace(made, state="idle", why=why)
     return made
@@ -172,12 +176,18 @@ class ProviderSet:
         return tuple(dict.fromkeys(one.host for one in asked if one is not None and one.host))
 
     def states(
-        self, vectors: Mapping[Space, int], chunks: int, *, full_text: bool = True, counted: int = 0
+        self,
+        spaces: Mapping[Space, tuple[int, int]],
+        chunks: int,
+        *,
+        full_text: bool = True,
+        counted: int = 0,
     ) -> tuple[ProviderState, ...]:
         """The state of every provider, in the order of the configuration, and of BM25 (``keywords``) at the
-        end. ``vectors`` counts the passages that have a vector, by space; ``chunks`` counts all; without
+        end. ``spaces`` are those of the index: how many of its ``chunks`` have a vector
+        there, and how long these are; without
         ``full_text`` there is no BM25. ``counted`` is the number of the space whose vectors count."""
-        found = [_state(choice, guard, vectors, chunks) for choice, guard in self._made]
+        found = [_state(choice, guard, spaces, chunks) for choice, guard in self._made]
         by_role = {
             role: [index for index, state in enumerate(found) if state.role == role]
             for role in ("primary", "fallback", "also")

@@ -70,6 +70,12 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
         self.fault = next(name for name in FAULTS if name in active)
         self.simulated = f" {ON_PURPOSE}"
 
+    @property
+    def dims(self) -> int | None:
+        if self.fault != "wrong-dimension":
+            return super().dims
+        return WRONG_DIMS + (super().dims == WRONG_DIMS)
+
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Floats | None:
         """The result of the fault for a query. Blank text is never sent, so it meets no fault."""
         stop_if_cancelled(cancel)
@@ -98,8 +104,7 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
         if not any(text.strip() for text in texts):
             return [None] * len(texts)
         if self.fault == "wrong-dimension":
-            length = WRONG_DIMS + (self.dims == WRONG_DIMS)
-            row = [1.0, *([0.0] * (length - 1))]
+            row = [1.0, *([0.0] * ((self.dims or WRONG_DIMS) - 1))]
         elif self.fault == "zero-vector":
             row = [0.0] * (self.dims or WRONG_DIMS)
         else:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import utf8
-from openclaw_mem_engine.state import StateRecords
 from openclaw_mem_engine.state.database import Row, Schema, StateDatabase, finite
+from openclaw_mem_engine.state.records import StateRecords
 
 if TYPE_CHECKING:
     import apsw

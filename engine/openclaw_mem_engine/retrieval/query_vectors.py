@@ -19,6 +19,7 @@ from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.model import Fallback, Note, Space
 from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import Embedder, Unavailable, space_of
+from openclaw_mem_engine.providers.base_embedder import other_dims
 from openclaw_mem_engine.providers.circuit_breaker import Embedders
 from openclaw_mem_engine.retrieval.freshness import who_makes
 from openclaw_mem_engine.stores.base import IndexStore
@@ -154,7 +155,8 @@ class QueryVectors:
     ) -> Floats | _Failure | None:
         """The vector; None, with the reason in notes unless ``quiet``, when the text has none."""
         present, space = self._store.fingerprint(), space_of(embedder)
-        if self._store.vector_dims(space) is None:  # there is nothing to compare
+        held = self._store.vector_dims(space)
+        if held is None:  # there is nothing to compare
             if present is None or not self._store.counts().chunks:
                 return None
             reason = f"the index holds vectors of {present.space.label}, not of {space.label}"
@@ -172,19 +174,17 @@ class QueryVectors:
                     next_retry=failing.next_retry,
                 )
             return _Failure(fallback, "other-vectors")
-        embedder.expected_dims = self._store.vector_dims(space)
         try:
             vector = embedder.embed_query(query, cancel)
         except Unavailable as error:
             return _Failure(Fallback(embedder.id, str(error), since=error.since, next_retry=error.next_retry))
         except ProviderError as error:
             return _Failure(Fallback(embedder.id, str(error)))
-        if vector is None and quiet:
-            return None
-        if vector is None:
+        if vector is not None and len(vector) != held:
+            return _Failure(Fallback(embedder.id, str(other_dims(embedder, len(vector), held))))
+        if vector is None and not quiet:
             text = f"{self._remaining}: {embedder.id} has no vector for this query: {embedder.no_vector}."
             notes.append(Note("no-embedding", text, "warning"))
-            return None
         return vector
 
     def _instead(
@@ -217,11 +217,10 @@ class QueryVectors:
             vector = embedder.embed_query(query, cancel)
         except ProviderError as error:
             return _Absent(str(error), failed=True)
-        if vector is None or len(vector) != held:
-            why = (
-                "its model changed." if vector is not None else f"none for this query: {embedder.no_vector}."
-            )
-            return _Absent(why)
+        if vector is None:
+            return _Absent(f"none for this query: {embedder.no_vector}.")
+        if len(vector) != held:
+            return _Absent(str(other_dims(embedder, len(vector), held)), failed=True)
         return AskedSpace(number, space, vector, embedder, space.label)
 
     def line_cosines(

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.redact import redact
-from openclaw_mem_engine.state import StateRecords
 from openclaw_mem_engine.state.database import Row, Schema, StateDatabase
+from openclaw_mem_engine.state.records import StateRecords
 
 if TYPE_CHECKING:
     import apsw

@@ -19,8 +19,8 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.model import utf8
 from openclaw_mem_engine.redact import redact
 from openclaw_mem_engine.sanitize import one_line, visible
-from openclaw_mem_engine.state import StateRecords
 from openclaw_mem_engine.state.database import Row, Schema, StateDatabase, finite
+from openclaw_mem_engine.state.records import StateRecords
 
 if TYPE_CHECKING:
     import apsw

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from openclaw_mem_engine.model import Expected
-from openclaw_mem_engine.state import StateRecords
 from openclaw_mem_engine.state.database import Schema, StateDatabase
+from openclaw_mem_engine.state.records import StateRecords
 
 #: The name of the file in the data folder.
 EXPECTED_FILE = "expected.sqlite"

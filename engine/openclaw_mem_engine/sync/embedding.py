@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cancellation import CancelToken, Deadline, LinkedToken
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.model import Note, Progress, Space
-from openclaw_mem_engine.providers.base import TextRefused, space_of
+from openclaw_mem_engine.providers.base import NotConfigured, TextRefused, space_of
 from openclaw_mem_engine.providers.base_embedder import has_words, last_answer, other_dims, zero_answer
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens
 from openclaw_mem_engine.sanitize import counted_have
@@ -23,7 +23,7 @@ from openclaw_mem_engine.sync.report import first_few
 from openclaw_mem_engine.sync.waiting import waiting_for
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.providers.base import Embedder
+    from openclaw_mem_engine.providers.base import Embedder, Floats
     from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
     from openclaw_mem_engine.stores.base import Vector
 
@@ -56,7 +56,8 @@ class Embedding:
     ``space`` is that of the embedder, or of the index's vectors when no embedder can be asked for them
     now. When ``limit`` is over, or ``budget_s`` seconds after the embedder was first asked, the rest is left
     for later (``OutOfTime``). With a budget an embedder whose circuit is open is not asked, and the circuit
-    of one that does not answer at all meanwhile is opened.
+    of one that does not answer at all meanwhile is opened; a text for which the model returned zeros is not
+    sent again.
     """
 
     def __init__(
@@ -90,7 +91,8 @@ class Embedding:
         #: The same of chunks with a vector, while files are not embedded as they are read.
         self._held = self._chunks = 0
         self._refused: dict[str, TextRefused] = {}
-        #: Texts in words that got a vector of zeros. It is not kept, so that the next sync asks again.
+        #: Texts in words that got a vector of zeros, which is not kept. That they did is
+        #: (``Space.of_zeros``): a sync with a budget does not send them again, one without does.
         self._zeros: set[str] = set()
         #: Where the chunks of these texts are, by chunk id.
         self._of_zeros: dict[str, str] = {}
@@ -104,6 +106,8 @@ class Embedding:
         known = self.cached(texts)
         if self._embedder is None:
             return known
+        if self.budget_s is not None:
+            self._zeros.update(self._store.cached_vectors(texts.keys() - known.keys(), self.space.of_zeros))
         while self.failure is None:
             passed = {*known, *self._refused, *self._zeros}
             if not (missing := [key for key in texts if key not in passed]):
@@ -151,10 +155,12 @@ class Embedding:
         """See ``admit``. Raises ProviderError."""
         budget_s = self.budget_s or 0.0
         if self._deadline.left_s < budget_s * _LEAST_SHARE:
-            raise too_slow(embedder)
+            raise embedder.trouble or too_slow(embedder)
         given_s = min(budget_s, self._deadline.left_s)
         self._deadline = Deadline(given_s)
-        admit(embedder, given_s, self._cancel)
+        vector, held = admit(embedder, given_s, self._cancel), self._store.vector_dims(self.space)
+        if vector is not None and held not in (None, len(vector)):  # before texts are sent in vain
+            raise other_dims(embedder, len(vector), held)
         self._admitted = True
 
     def _note(self, code: str, text: str) -> None:
@@ -171,11 +177,15 @@ class Embedding:
         held = self._store.vector_dims(self.space)
 
         def keep(indexes: Sequence[int], vectors: Sequence[Vector | None]) -> None:
-            sent = next((vector.size for vector in vectors if vector is not None), held)
-            if held is not None and sent is not None and sent != held:
-                raise ProviderError(other_dims(embedder, sent, held))
+            nonlocal held
+            for vector in vectors:
+                if vector is None:
+                    continue
+                held = held or vector.size
+                if vector.size != held:
+                    raise other_dims(embedder, vector.size, held)
             if space_of(embedder) != self.space:  # a model file can be replaced while it is in use
-                raise ProviderError(
+                raise NotConfigured(
                     f"The model {embedder.model} was replaced while it was in use. Run `openclaw-mem index`."
                 )
             made = {missing[index]: vector for index, vector in zip(indexes, vectors, strict=True)}
@@ -183,6 +193,7 @@ class Embedding:
             if zeros == made.keys() and len(made) > 1 and held is None:
                 raise zero_answer(embedder)
             self._zeros |= zeros
+            self._store.cache_vectors(dict.fromkeys(zeros), self.space.of_zeros)
             made = {key: vector for key, vector in made.items() if key not in zeros}
             self._store.cache_vectors(made, self.space)
             known.update(made)
@@ -292,14 +303,14 @@ class Embedding:
         self._held += len(ready)
 
 
-def admit(embedder: GuardedEmbedder, given_s: float, cancel: LinkedToken) -> None:
-    """Ask once as a query does, before ``cancel`` is set after ``given_s`` seconds: an embedder whose circuit
-    is open refuses, that of one that does not answer is opened, and one that is known to be slower is not
-    asked, which would only delay the query. Raises ProviderError, Cancelled."""
+def admit(embedder: GuardedEmbedder, given_s: float, cancel: LinkedToken) -> Floats | None:
+    """The vector of a word, asked for as that of a query, before ``cancel`` is set after ``given_s`` seconds:
+    an embedder whose circuit is open refuses, that of one that does not answer is opened, and one that is
+    known to be slower is not asked, which would only delay the query. Raises ProviderError, Cancelled."""
     if embedder.is_slower(given_s):
-        raise too_slow(embedder)
+        raise embedder.trouble or too_slow(embedder)
     try:
-        embedder.embed_query(_PROBE_TEXT, cancel)
+        return embedder.embed_query(_PROBE_TEXT, cancel)
     except Cancelled:
         # A local model may have to be read from disk first, which takes longer and is no failure.
         if not cancel.is_cancelled and embedder.id != "local":

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 import queue
-import threading
 from array import array
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, nullcontext, suppress
+from contextlib import closing, suppress
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
@@ -97,7 +96,6 @@ class RemoteEmbedder(BaseEmbedder):
         #: Inputs of one request; fewer once the server has refused so many and taken the halves.
         self._max_items = max_batch_items or wire.max_items
         self._meter = meter
-        self._lock = threading.Lock()
 
     def check_key(self) -> None:
         """Raises NotConfigured when this endpoint wants a key and there is none."""
@@ -294,9 +292,9 @@ class RemoteEmbedder(BaseEmbedder):
                 f"Check that the base URL is that of an API with the protocol of {self.id}."
             )
         arrays = [_array_of(row) for row in rows]
-        with nullcontext() if self.dims else self._lock:  # two first answers at once may disagree
-            vectors = check_vectors(arrays, expected=len(texts), dims=self.dims, provider=label)
-            self.dims = self.dims or next((len(vector) for vector in vectors if vector is not None), None)
+        # Of one length. Whether that is the length of an index, the index tells.
+        vectors = check_vectors(arrays, expected=len(texts), dims=None, provider=label)
+        self.dims = next((len(vector) for vector in vectors if vector is not None), self.dims)
         return vectors
 
 

@@ -160,7 +160,8 @@ def check_cache(snap: Snapshot, out: Outcome, in_use: Sequence[Space] = ()) -> N
         GROUP BY s.id ORDER BY 4 DESC"""
     )
     named = [(Space(*(name.decode("utf-8", "replace") for name in row[:3])), *row[3:]) for row in sizes]
-    dead = [row for row in named if row[0] not in (primary, *in_use)]
+    used = {space for space in (primary, *in_use) if space is not None}
+    dead = [row for row in named if row[0] not in used | {space.of_zeros for space in used}]
     if dead:
         number, size, gone = (sum(row[column] for row in dead) for column in (1, 2, 3))
         text = (

@@ -34,9 +34,8 @@ EMBEDDED = f"{CACHED} AND e.embedding IS NOT NULL"
 # Both indexes are in the order of hashes: 2 ms for 20,000 chunks.
 _LACKING = f"""EXISTS(SELECT hash FROM chunks EXCEPT SELECT hash FROM embedding_cache
     WHERE space = {SPACE})"""
-# Of a vector of the space; 0 when it is none.
-_DIMS = f"""SELECT iif(typeof(embedding) = 'blob' AND length(embedding) % 4 = 0 AND embedding != x'',
-    length(embedding) / 4, 0) FROM embedding_cache
+# A vector of the space, for its length.
+_ONE = f"""SELECT embedding, hash, checksum FROM embedding_cache
     WHERE space = {SPACE} AND embedding IS NOT NULL LIMIT 1"""
 # Of a row of the cache; sqlite-vec refuses what is no vector of this length.
 _DISTANCE = "vec_distance_cosine(embedding, ?4)"
@@ -197,11 +196,10 @@ class VectorRows:
         return int(self._db.read(f"SELECT ({held}) - ({none})", space)[0][0])
 
     def dims(self, space: Space) -> int | None:
-        found = self._db.read(_DIMS, space)
+        found = self._db.read(_ONE, space)
         with decoding(self._db.path):
-            if found and not found[0][0]:
-                raise ValueError("an embedding is no list of numbers")
-            return int(found[0][0]) if found else None
+            check_bytes(found)  # another length may be damage, or that of another model
+            return len(found[0][0]) // 4 if found else None
 
     def spaces(self) -> list[SpaceSize]:
         named = self._db.read("SELECT provider, model, provider_key FROM spaces ORDER BY 1, 2, 3")
@@ -233,8 +231,10 @@ class VectorRows:
         if not vectors:
             return
         lengths = {len(vector) for vector in vectors.values() if vector is not None}
-        held = rows(connection, _DIMS, space) if lengths else []
-        lengths.update(length for (length,) in held if length)
+        held = rows(connection, _ONE, space) if lengths else []
+        lengths.update(
+            len(blob) // 4 for blob, content, checksum in held if as_written(content, blob, checksum)
+        )
         if len(lengths) > 1:  # no search could compare them
             raise IndexUnavailable(
                 f"The index {self._db.path} cannot hold vectors of {' and '.join(map(str, sorted(lengths)))} "
