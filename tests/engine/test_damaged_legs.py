@@ -109,7 +109,7 @@ def test_bytes_changed_in_a_chunk_are_damage(settings: Settings, resident: bool,
     held = settings.index_path.read_bytes()
     assert held.count(b"near the pond") == 1
     settings.index_path.write_bytes(held.replace(b"near the pond", changed))
-    assert "the text of a chunk is not what was stored" in str(file_damage(settings))
+    assert "a chunk is not what was stored" in str(file_damage(settings))
     with Memory.open(settings, resident=resident) as memory:
         with pytest.raises(IndexDamaged, match="not what was stored"):
             memory.search("heron pond owl")
@@ -120,6 +120,17 @@ def test_bytes_changed_in_a_chunk_are_damage(settings: Settings, resident: bool,
     type_in(settings, FIX.strip("`"))
     with Memory.open(settings) as memory:
         assert memory.search("heron pond").hits[0].snippet == "The heron lives near the pond."
+
+
+@pytest.mark.parametrize(
+    "changed", ["path = 'memory/animals/heros.md'", "end_line = end_line + 1", "source = 'sessions'"]
+)
+def test_a_chunk_with_another_location_is_damage(settings: Settings, changed: str) -> None:
+    """Its text is as it was stored: only its id tells."""
+    alter(settings, f"UPDATE chunks SET {changed} WHERE path = 'memory/animals/heron.md'")
+    assert "a chunk is not what was stored" in str(file_damage(settings))
+    with Memory.open(settings) as memory, pytest.raises(IndexDamaged, match="not what was stored"):
+        memory.search("heron pond owl")
 
 
 def test_what_a_search_without_its_chunks_advises_repairs_them(settings: Settings) -> None:
