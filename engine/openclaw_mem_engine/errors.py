@@ -6,8 +6,13 @@ returns; docs/json.md lists the codes, so they are stable.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class OpenClawMemError(Exception):
@@ -55,10 +60,12 @@ class IndexUnavailable(OpenClawMemError):
 
 class IndexDamaged(IndexUnavailable):
     """The index file is not what it should be. It is derived data: it can be set aside and built anew.
-    ``replace`` does that for an index that could not be opened (see ``sync.coordinator.set_aside``)."""
+    ``replace`` does that for an index that could not be opened (see ``sync.coordinator.set_aside``). ``file``
+    is the device and inode of the file in which the damage was found, where it is known."""
 
     repair = "`openclaw-mem doctor --fix` repairs it."
     replace: Callable[[], tuple[Any, int]] | None = None
+    file: tuple[int, int] | None = None
 
 
 def disk_full(path: object, then: str = "", room: str = "") -> str:
@@ -70,10 +77,13 @@ def disk_full(path: object, then: str = "", room: str = "") -> str:
     )
 
 
-def damaged(cause: object, path: object, repair: str = IndexDamaged.repair) -> IndexDamaged:
+def damaged(cause: object, path: Path | str, repair: str = IndexDamaged.repair) -> IndexDamaged:
     """The error for damage of the index at ``path``: the same sentence, whatever found it."""
     error = IndexDamaged(f"The index is damaged. {repair} Your notes are not touched. File: {path} ({cause})")
     error.repair, error.cause = repair, cause
+    with suppress(OSError):
+        status = os.stat(path)  # noqa: PTH116 - also the name of an index on a server
+        error.file = status.st_dev, status.st_ino
     return error
 
 
