@@ -73,6 +73,14 @@ MENDED: dict[str, tuple[str, Callable[[Settings], None]]] = {
     ),
     "full-text rows with other words": ("full-text-lost", full_text_lies),
     "no full-text table": ("full-text-tables", statements("DROP TABLE chunks_fts_stemmed")),
+    "a trigger that lets nothing be written": (
+        "foreign-schema",
+        statements("CREATE TRIGGER t AFTER INSERT ON chunks BEGIN SELECT RAISE(ABORT, 'no'); END"),
+    ),
+    "an index that lets no two chunks of a file be written": (
+        "foreign-schema",
+        statements("CREATE UNIQUE INDEX i ON chunks(path, source) WHERE path = 'memory/new.md'"),
+    ),
     "NaN in the cache": ("cache-values", nan_in_cache),
     "zeros in the cache": ("cache-values", zeros_in_cache),
     "a vector cut short": ("cache-dims", short_blob),

@@ -4,7 +4,7 @@ the checks that need nothing but its file: SQLite itself, tables, facts, chunks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import apsw
@@ -26,6 +26,7 @@ from openclaw_mem_engine.stores.sqlite.files import connect_existing
 from openclaw_mem_engine.stores.sqlite.schema import (
     FULL_TEXT_TABLES,
     NEEDED,
+    TABLES,
     generation_of,
     newer,
     schema_of,
@@ -139,7 +140,7 @@ def check_integrity(snap: Snapshot, out: Outcome) -> None:
 
 
 def check_tables(snap: Snapshot, out: Outcome) -> None:
-    """Every table is there."""
+    """Every table is there, and nothing that changes what is written into them."""
     missing = [name for name in NEEDED if name not in snap.tables]
     full_text = [name for name in (FULL_TEXT_TABLES["stemmed"], "chunks_terms") if name not in snap.tables]
     out.detail = f"{counted(len(snap.tables), 'table and index', 'tables and indexes')}"
@@ -149,6 +150,13 @@ def check_tables(snap: Snapshot, out: Outcome) -> None:
     elif full_text:
         text = "Tables of the BM25 index are missing: " + ", ".join(full_text) + "."
         out.add("full-text-tables", "error", text, repair=FIX)
+    acting = "SELECT name FROM sqlite_schema WHERE type IN ('index', 'trigger') AND sql IS NOT NULL"
+    with closing(apsw.Connection(":memory:")) as fresh:
+        fresh.execute("; ".join(TABLES))
+        ours = rows(fresh, acting)
+    if others := [name for (name,) in snap.rows(acting) if (name,) not in ours]:
+        text = f"{counted(len(others), 'index or trigger', 'indexes or triggers')} of the file that this "
+        out.add("foreign-schema", "error", f"{text}program did not make: writing may fail.", others, FIX)
 
 
 def check_facts(snap: Snapshot, out: Outcome) -> None:
