@@ -192,7 +192,10 @@ def test_one_that_another_process_has_replaced_meanwhile_is_left(
     note = replaced(settings, IndexDamaged("The index is damaged."))
     thread.join()
     assert index.read_bytes() == b"new"
-    assert note.text == "The index was damaged. The damaged file is not at its path any more: nothing was renamed."
+    assert (
+        note.text
+        == "The index was damaged. The damaged file is not at its path any more: nothing was renamed."
+    )
 
 
 def test_one_that_was_replaced_between_the_error_and_its_repair_is_left(settings: Settings) -> None:

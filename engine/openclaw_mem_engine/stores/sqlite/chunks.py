@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from openclaw_mem_engine.stores.sqlite.database import Database
 
-#: What a chunk is read as. Its text as bytes: on a damaged page they may be no text. And the model that its id
-#: names, which SQLite reads once for all rows; NULL where the record of the build settings is none.
+#: What a chunk is read as. Its text as bytes: on a damaged page they may be no text. And the model that its
+#: id names, which SQLite reads once for all rows; NULL where the record of the build settings is none.
 COLUMNS = f"""c.id, c.path, c.source, c.start_line, c.end_line, c.hash, CAST({TEXT} AS BLOB),
     (SELECT iif(json_valid(value), value ->> '$.model', NULL) FROM meta WHERE key = 'fingerprint')"""
 _KINDS = (str, str, str, int, int, bytes, bytes)
@@ -81,8 +81,8 @@ def stored(found: Iterable[Bound], path: Path) -> list[StoredChunk]:
 
 
 def as_stored(row: Bound) -> StoredChunk | None:
-    """A row of ``COLUMNS`` as a chunk; None where it is not what was stored: its hash is that of its text, its
-    id that of all the rest."""
+    """A row of ``COLUMNS`` as a chunk; None where it is not what was stored: its hash tells that of the text,
+    its id that of the rest."""
     stored, (model, *times) = row[: len(_KINDS)], row[len(_KINDS) :]
     if tuple(map(type, stored)) != _KINDS:
         return None

@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 
 from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, CancelToken
-from openclaw_mem_engine.commands import FIX, INDEX, REBUILD, UPGRADE
+from openclaw_mem_engine.commands import FIX, INDEX, UPGRADE
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.sanitize import counted, counted_are, counted_have
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, FileState, Fingerprint
@@ -146,7 +146,7 @@ def check_tables(snap: Snapshot, out: Outcome) -> None:
     out.detail = f"{counted(len(snap.tables), 'table and index', 'tables and indexes')}"
     if missing:
         text = "Tables of the index are missing: " + ", ".join(missing) + "."
-        out.add("tables-missing", "error", text, repair=REBUILD)
+        out.add("tables-missing", "error", text, repair=FIX)
     elif full_text:
         text = "Tables of the BM25 index are missing: " + ", ".join(full_text) + "."
         out.add("full-text-tables", "error", text, repair=FIX)
@@ -216,11 +216,11 @@ def check_chunks(snap: Snapshot, out: Outcome) -> None:
     out.detail = f"{counted(total, 'chunk')}, each as its id and hash say"
     if wrong:
         text = f"{counted_are(len(wrong), 'chunk')} altered: text or lines do not match hash and id."
-        out.add("altered-chunks", "error", text, wrong, REBUILD)
+        out.add("altered-chunks", "error", text, wrong, FIX)
         out.detail = f"{counted(total, 'chunk')}, {len(wrong):,} of them not as their ids and hashes say"
     if twice:
         text = f"{counted_have(len(twice), 'chunk')} the same id as another one."
-        out.add("duplicate-ids", "error", text, twice, REBUILD)
+        out.add("duplicate-ids", "error", text, twice, FIX)
     stray = snap.rows(
         """SELECT path, count(*) FROM chunks c WHERE NOT EXISTS (SELECT 1 FROM files f
             WHERE f.path = c.path AND f.source = c.source AND f.refusal = '') GROUP BY path"""
