@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from openclaw_mem_engine.errors import IndexChanged, IndexUnavailable, damaged
+from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable, damaged
 from openclaw_mem_engine.model import Note, Space
 from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.stores.base import (
@@ -113,13 +113,17 @@ class SqliteReader:
 
     def _check_rows(self) -> None:
         """Raises IndexDamaged unless each full-text table has as many rows as there are chunks: those that
-        FTS5 keeps in a table are counted, with the chunks, in 0.7 ms for 60,000."""
-        with one_state(self._db.reader()):
+        FTS5 keeps in a table are counted, with the chunks, in 0.7 ms for 60,000. Where that meets a damaged
+        page, the search that reads one says so."""
+        chunks, words = 0, set[int]()
+        with suppress(IndexDamaged), one_state(self._db.reader()):
             names = {row[0] for row in self._db.read("SELECT name FROM sqlite_schema")}
-            tables = [f"{table}_docsize" for table in FULL_TEXT_TABLES.values()]
-            held = ["chunks", *(table for table in tables if table in names)]
-            chunks, *words = (self._db.read(f"SELECT count(*) FROM {table}")[0][0] for table in held)
-        for number in set(words) - {chunks}:
+            held = {f"{table}_docsize" for table in FULL_TEXT_TABLES.values()} & names
+            chunks, *rows = (
+                self._db.read(f"SELECT count(*) FROM {table}")[0][0] for table in ("chunks", *held)
+            )
+            words = {*rows} - {chunks}
+        for number in words:
             raise damaged(f"{counted(chunks, 'chunk')}, and words of {number:,}", self.path)
 
     # -- keeping up with other processes ----------------------------------------------------------------
