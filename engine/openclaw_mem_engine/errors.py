@@ -6,13 +6,8 @@ returns; docs/json.md lists the codes, so they are stable.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from typing import Any
 
 
 class OpenClawMemError(Exception):
@@ -75,16 +70,6 @@ def disk_full(path: object, then: str = "", room: str = "") -> str:
         f"The disk that holds {path} {room or 'is full'}. What was stored before is kept. "
         f"Free some space{f' and {then}' if then else ''}."
     )
-
-
-def damaged(cause: object, path: Path | str, repair: str = IndexDamaged.repair) -> IndexDamaged:
-    """The error for damage of the index at ``path``: the same sentence, whatever found it."""
-    error = IndexDamaged(f"The index is damaged. {repair} Your notes are not touched. File: {path} ({cause})")
-    error.repair, error.cause = repair, cause
-    with suppress(OSError):
-        status = os.stat(path)  # noqa: PTH116 - also the name of an index on a server
-        error.file = status.st_dev, status.st_ino
-    return error
 
 
 class IndexLocked(IndexUnavailable):

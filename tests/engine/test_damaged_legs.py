@@ -13,10 +13,11 @@ import pytest
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import fix
-from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable, damaged
+from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
 from openclaw_mem_engine.stores.damage import file_damage, kept
+from openclaw_mem_engine.stores.sqlite.files import damaged
 from openclaw_mem_engine.stores.sqlite.schema import PAGE_BYTES
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.damage import PLAIN, alter, indexed, looked, raw, type_in, zero

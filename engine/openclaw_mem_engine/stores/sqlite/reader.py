@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable, damaged
+from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.model import Note, Space
 from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.stores.base import (
@@ -27,7 +27,7 @@ from openclaw_mem_engine.stores.query import CandidateRows, Derived, LexicalQuer
 from openclaw_mem_engine.stores.sqlite import lines, unshown
 from openclaw_mem_engine.stores.sqlite.chunks import ChunkRows
 from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained
-from openclaw_mem_engine.stores.sqlite.files import bytes_of, one_state
+from openclaw_mem_engine.stores.sqlite.files import bytes_of, damaged, one_state
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
 from openclaw_mem_engine.stores.sqlite.schema import (
     DERIVED,
