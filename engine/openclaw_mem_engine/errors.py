@@ -55,10 +55,12 @@ class IndexUnavailable(OpenClawMemError):
 
 class IndexDamaged(IndexUnavailable):
     """The index file is not what it should be. It is derived data: it can be set aside and built anew.
-    ``replace`` does that for an index that could not be opened (see ``sync.coordinator.set_aside``)."""
+    ``replace`` does that for an index that could not be opened (see ``sync.coordinator.set_aside``). ``file``
+    is the device and inode of the file in which the damage was found, where it is known."""
 
     repair = "`openclaw-mem doctor --fix` repairs it."
     replace: Callable[[], tuple[Any, int]] | None = None
+    file: tuple[int, int] | None = None
 
 
 def disk_full(path: object, then: str = "", room: str = "") -> str:
@@ -68,13 +70,6 @@ def disk_full(path: object, then: str = "", room: str = "") -> str:
         f"The disk that holds {path} {room or 'is full'}. What was stored before is kept. "
         f"Free some space{f' and {then}' if then else ''}."
     )
-
-
-def damaged(cause: object, path: object, repair: str = IndexDamaged.repair) -> IndexDamaged:
-    """The error for damage of the index at ``path``: the same sentence, whatever found it."""
-    error = IndexDamaged(f"The index is damaged. {repair} Your notes are not touched. File: {path} ({cause})")
-    error.repair, error.cause = repair, cause
-    return error
 
 
 class IndexLocked(IndexUnavailable):

@@ -112,7 +112,10 @@ def test_a_first_search_waits_no_longer_than_its_limit(
     assert (said.code, said.out) == (6, "") and "try again when it is done" in said.err
 
 
-def test_a_damaged_index_is_not_set_aside_under_the_hands_of_another(call: Call, world: World) -> None:
+def test_a_damaged_index_is_not_set_aside_under_the_hands_of_another(
+    call: Call, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openclaw_mem_engine.sync.coordinator.FIRST_INDEX_S", 0.1)
     call("index")
     (index,) = world.indexes
     index.write_bytes(b"this is no database " * 500)

@@ -117,11 +117,11 @@ def test_a_stop_after_the_mending_does_not_hide_it(
     monkeypatch.setattr(doctor, "fix", fix_and_press_ctrl_c)
     said = call("doctor", "--fix")
     assert (said.code, said.out) == (130, "")
-    assert "Repaired: " in said.err and "the index was made anew" in said.err
+    assert "Repaired: a new index replaces the damaged one." in said.err
     assert said.err.rstrip().endswith("The checks after that were stopped.")
     event = call("log", "--kind", "doctor", "--json").json["events"][-1]
     assert event["text"].startswith("Repaired: ") and event["counts"] == {"repaired": 1}
-    assert call("doctor").code == 0
+    assert ".." not in said.err and call("doctor").code == 0
 
 
 def test_fix_mends_and_tells(call: Call, world: World) -> None:
@@ -133,8 +133,9 @@ def test_fix_mends_and_tells(call: Call, world: World) -> None:
     )
     said = call("doctor", "--fix")
     assert said.code == 0
-    assert "repaired" in said.out and "the index was made anew from its own 4 chunks" in said.out
-    assert call("doctor", "--json", "--fix").json["findings"] == []
+    assert "repaired\n  a new index replaces the damaged one." in said.out
+    assert "the index was synced: it has 4 files" in said.out
+    assert [row["code"] for row in call("doctor", "--json", "--fix").json["findings"]] == ["damaged-aside"]
     assert "network" not in call("search", "coffee").out
     assert call("search", "GRN-40417").code == 0
 
@@ -215,8 +216,11 @@ def test_fix_syncs_where_that_repairs(call: Call, world: World) -> None:
     found = call("doctor")
     assert found.code == 6 and "`openclaw-mem doctor --fix` repairs 2 of them." in found.out
     said = call("doctor", "--fix", "--json")
-    assert (said.code, said.err) == (0, "") and said.json["findings"] == []
-    assert said.json["fixed"] == ["the index was rebuilt: it has 4 files"], "no full text of altered chunks"
+    assert (said.code, said.err) == (0, "")
+    assert [row["code"] for row in said.json["findings"]] == ["damaged-aside"]
+    assert said.json["fixed"][1:] == ["the index was synced: it has 4 files"], (
+        "no full text of altered chunks"
+    )
     assert call("doctor", "--deep").code == 0
 
 
@@ -258,18 +262,16 @@ def test_what_fix_cannot_repair_is_said_with_what_to_do(
     damage(world, "UPDATE chunks SET end_line = 99")
     monkeypatch.setattr(Memory, "sync", busy)
     said = call("doctor", "--fix")
-    assert said.code == 6 and "Another process is writing" in said.err and "repaired\n" not in said.out
-    assert "not repaired: altered-chunks" in said.out
-    assert said.out.endswith("To do: `openclaw-mem index --force`.\n")
-    damage(world, "UPDATE chunks SET text = 'hacked'")
-    assert call("doctor", "--fix").code == 6, "the damaged index is set aside, and the new one is empty"
+    assert said.code == 6 and "Another process is writing" in said.err, "the new index is empty"
+    assert "not repaired: files-unlisted" in said.out
+    assert said.out.endswith("To do: `openclaw-mem index`.\n")
 
 
 def test_lost_chunks_are_noticed_by_a_search_and_indexed_again(call: Call, world: World) -> None:
     call("index")
     damage(world, "DELETE FROM chunks WHERE rowid % 2")
     said = call("search", "VLAN", "--no-sync")
-    assert said.code == 6 and "The index is damaged" in said.err and "without their chunk" in said.err
+    assert said.code == 6 and "The index is damaged" in said.err and "2 chunks, and words of 4" in said.err
     said = call("search", "VLAN")
     assert said.code == 0 and "index fresh" in said.out and "is damaged: a new one is built" in said.err
     assert call("doctor", "--deep").code == 0

@@ -13,10 +13,11 @@ import pytest
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import fix
-from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable, damaged
+from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, WORKBENCH
 from openclaw_mem_engine.stores.damage import file_damage, kept
+from openclaw_mem_engine.stores.sqlite.files import damaged
 from openclaw_mem_engine.stores.sqlite.schema import PAGE_BYTES
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.damage import PLAIN, alter, indexed, looked, raw, type_in, zero
@@ -109,7 +110,7 @@ def test_bytes_changed_in_a_chunk_are_damage(settings: Settings, resident: bool,
     held = settings.index_path.read_bytes()
     assert held.count(b"near the pond") == 1
     settings.index_path.write_bytes(held.replace(b"near the pond", changed))
-    assert "the text of a chunk is not what was stored" in str(file_damage(settings))
+    assert "a chunk is not what was stored" in str(file_damage(settings))
     with Memory.open(settings, resident=resident) as memory:
         with pytest.raises(IndexDamaged, match="not what was stored"):
             memory.search("heron pond owl")
@@ -120,6 +121,17 @@ def test_bytes_changed_in_a_chunk_are_damage(settings: Settings, resident: bool,
     type_in(settings, FIX.strip("`"))
     with Memory.open(settings) as memory:
         assert memory.search("heron pond").hits[0].snippet == "The heron lives near the pond."
+
+
+@pytest.mark.parametrize(
+    "changed", ["path = 'memory/animals/heros.md'", "end_line = end_line + 1", "source = 'sessions'"]
+)
+def test_a_chunk_with_another_location_is_damage(settings: Settings, changed: str) -> None:
+    """Its text is as it was stored: only its id tells."""
+    alter(settings, f"UPDATE chunks SET {changed} WHERE path = 'memory/animals/heron.md'")
+    assert "a chunk is not what was stored" in str(file_damage(settings))
+    with Memory.open(settings) as memory, pytest.raises(IndexDamaged, match="not what was stored"):
+        memory.search("heron pond owl")
 
 
 def test_what_a_search_without_its_chunks_advises_repairs_them(settings: Settings) -> None:
@@ -190,9 +202,10 @@ def test_the_log_of_a_damaged_index_is_named_where_it_holds_something(tmp_path: 
 
 
 def test_words_of_a_lost_passage_are_damage_and_no_absence(settings: Settings) -> None:
-    alter(settings, "DELETE FROM chunks WHERE path = 'memory/animals/heron.md'")
-    with Memory.open(settings) as memory, pytest.raises(IndexDamaged, match="words without their chunk: 1"):
-        memory.search("heron", DOCUMENTED.set({"mode": "bm25"}))
+    with Memory.open(settings) as memory:  # another that is opened does not get as far
+        alter(settings, "DELETE FROM chunks WHERE path = 'memory/animals/heron.md'")
+        with pytest.raises(IndexDamaged, match="words without their chunk: 1"):
+            memory.search("heron", DOCUMENTED.set({"mode": "bm25"}))
     type_in(settings, FIX.strip("`"))
     with Memory.open(settings) as memory:
         memory.sync()

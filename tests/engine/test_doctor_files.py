@@ -13,7 +13,7 @@ import pytest
 from openclaw_mem_engine.commands import REBUILD
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.model import text_hash
+from openclaw_mem_engine.model import chunk_id_of, text_hash
 from openclaw_mem_engine.stores.base import FileChange, FileState, StoredChunk
 from openclaw_mem_engine.stores.findings import Finding, folded
 from openclaw_mem_engine.sync.report import SyncRequest
@@ -84,7 +84,6 @@ def test_a_text_that_changed_behind_the_clock_is_an_error(
 
 def test_deep_finds_a_chunk_that_the_notes_do_not_give(settings: Settings) -> None:
     """Consistent in itself, with a good id and hash, and yet not what the file holds."""
-    from openclaw_mem_engine.model import chunk_id_of
     from support.damage import raw
 
     with raw(settings) as connection:
@@ -181,9 +180,12 @@ def test_kept_notes_of_an_emptied_workspace_are_a_warning_of_their_own(settings:
 def test_hidden_folders_in_an_index_are_told(settings: Settings) -> None:
     """What an older program would have taken in: a sync leaves it out."""
     with Memory.open(settings) as memory:
-        chunk = StoredChunk("x" * 64, "memory/.dreams/x.md", "memory", 1, 1, text_hash("Asleep."), "Asleep.")
-        state = FileState(chunk.path, "memory", "h", 1, 7, 1, 2)
-        backend_of(memory).store.apply(FileChange(state, [chunk], [None]))
+        store, path, content = backend_of(memory).store, "memory/.dreams/x.md", text_hash("Asleep.")
+        known = store.fingerprint()
+        assert known is not None
+        chunk_id = chunk_id_of("memory", path, 1, 1, content, known.model)
+        chunk = StoredChunk(chunk_id, path, "memory", 1, 1, content, "Asleep.")
+        store.apply(FileChange(FileState(path, "memory", "h", 1, 7, 1, 2), [chunk], [None]))
     found = named(looked(settings), "by-products")
     assert (found.evidence, found.repair) == (("memory/.dreams/x.md",), "openclaw-mem index")
     type_in(settings, found.repair)

@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 import pytest
 
-from openclaw_mem_engine.commands import FIX, INDEX, REBUILD
+from openclaw_mem_engine.commands import FIX, INDEX
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import CHECKS, examine, fix
 from openclaw_mem_engine.errors import Cancelled
@@ -61,7 +61,7 @@ def test_no_index_is_no_error_and_none_is_made(settings: Settings) -> None:
     assert not elsewhere.index_path.exists()
 
 
-# -- damage that only a rebuild mends --------------------------------------------------------------------
+# -- damage that the notes repair --------------------------------------------------------------------
 
 
 def overwrite_pages(settings: Settings) -> None:
@@ -143,9 +143,6 @@ NEEDS_REBUILD: dict[str, tuple[str, Callable[[Settings], None]]] = {
 }
 
 
-FORCED = ("tables-missing", "altered-chunks", "duplicate-ids")
-
-
 @pytest.mark.parametrize("kind", NEEDS_REBUILD)
 def test_damage_that_only_a_rebuild_mends(kind: str, settings: Settings) -> None:
     whole = content(settings.index_path)
@@ -155,7 +152,7 @@ def test_damage_that_only_a_rebuild_mends(kind: str, settings: Settings) -> None
     assert code in codes(report)
     found = next(finding for finding in report.findings if finding.code == code)
     assert found.severity == "error"
-    assert found.repair == (REBUILD if code in FORCED else INDEX if code == "no-fingerprint" else FIX)
+    assert found.repair == (INDEX if code == "no-fingerprint" else FIX)
     assert report.findings[0].severity == "error", "the worst stands first"
     type_in(settings, found.repair)
     sync(settings)

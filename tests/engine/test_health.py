@@ -314,9 +314,10 @@ def test_mending_is_written_down_and_searches_see_it(memory: Memory) -> None:
     assert not [row for row in memory.search("pump").pool.lists if row.kind == "lexical" and row.rows]
     done, after = memory.repair(report)
     assert done and after is not None and not after.errors
+    memory.sync()
     assert memory.search("pump").pool.first("lexical").rows  # type: ignore[union-attr]
     kinds = [event.kind for event in memory.events(10)]
-    assert kinds == ["doctor", "doctor", "sync"]
+    assert kinds == ["sync", "doctor", "doctor", "sync"]
 
 
 def test_what_was_mended_is_told_although_the_look_after_it_was_stopped(memory: Memory) -> None:
@@ -331,7 +332,7 @@ def test_what_was_mended_is_told_although_the_look_after_it_was_stopped(memory: 
 
     done, after = memory.repair(memory.examine(), stop_at_the_look, stop)
     assert after is None and len(done) == 1
-    assert memory.events(1)[0].text == f"Repaired: {done[0]}."
+    assert memory.events(1)[0].text == f"Repaired: {done[0]}"
     report = memory.examine()
     assert not report.errors
     assert memory.repair(report, stop_at_the_look, stop) == ([], None)

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.errors import IndexDamaged
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.stores.sqlite.full_text import tables_of
 from openclaw_mem_engine.sync.report import SyncRequest
-from support.damage import alter, indexed, looked
+from support.damage import alter, codes, indexed, looked, raw, type_in
 from support.memories import age, write_notes
 from support.transcripts import messages, with_sessions
 
@@ -37,9 +40,37 @@ def test_without_any_chunk_every_file_is_stale_and_the_next_sync_reads_it(memory
     assert memory.sync().changed == ()
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM chunks WHERE path = 'MEMORY.md'",
+        "DELETE FROM chunks_fts_stemmed WHERE rowid = 1",
+        "DELETE FROM chunks_fts WHERE rowid = 1",
+    ],
+)
+def test_a_lost_chunk_and_the_lost_words_of_one_are_damage_that_opening_finds(
+    memory: Memory, statement: str
+) -> None:
+    alter(memory.settings, statement)
+    with pytest.raises(IndexDamaged, match=r"chunks?, and words of \d"):
+        Memory.open(memory.settings)
+    type_in(memory.settings, "openclaw-mem search pump")
+    assert codes(looked(memory.settings, deep=True)) == {"damaged-aside"}
+    assert memory.search("gateway").hits[0].path == "MEMORY.md"
+
+
+def lose(settings: Settings, where: str) -> None:
+    """Chunks together with their words."""
+    gone = f"WHERE rowid IN (SELECT seq FROM chunks WHERE {where})"
+    with raw(settings) as connection:
+        for table in tables_of(connection).values():
+            connection.execute(f"DELETE FROM {table} {gone}")
+        connection.execute(f"DELETE FROM chunks WHERE {where}")
+
+
 def test_verify_compares_with_the_index_and_not_only_with_hashes(memory: Memory) -> None:
     lost = "memory/2026-02-20.md"  # the last one: its chunk's number is given again
-    alter(memory.settings, f"DELETE FROM chunks WHERE path = '{lost}'")
+    lose(memory.settings, f"path = '{lost}'")
     assert memory.sync().changed == (), "nothing but a look into the index would tell"
     report = memory.sync(SyncRequest(verify=True))
     assert report.changed == (lost,), "a blank note holds nothing to lose"
@@ -58,6 +89,6 @@ def test_verify_compares_transcripts_with_the_index(tmp_path: Path) -> None:
     settings = with_sessions(write_notes(tmp_path / "ws", NOTES), tmp_path / "home", sessions)
     with Memory.open(settings) as memory:
         memory.sync()
-        alter(settings, "DELETE FROM chunks WHERE source = 'sessions'")
+        lose(settings, "source = 'sessions'")
         assert memory.sync(SyncRequest(verify=True)).changed == ("sessions/a.jsonl",)
         assert memory.sync(SyncRequest(verify=True)).changed == ()

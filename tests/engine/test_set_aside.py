@@ -19,7 +19,7 @@ from openclaw_mem_engine.stores.sqlite.files import set_aside
 from openclaw_mem_engine.sync.coordinator import replaced
 from openclaw_mem_engine.sync.coordinator import set_aside as replace_by_new
 from openclaw_mem_engine.sync.lock import SyncLock
-from support.damage import NOTES, codes, indexed, looked, type_in
+from support.damage import NOTES, alter, codes, indexed, looked, type_in
 
 
 @pytest.fixture
@@ -192,7 +192,22 @@ def test_one_that_another_process_has_replaced_meanwhile_is_left(
     note = replaced(settings, IndexDamaged("The index is damaged."))
     thread.join()
     assert index.read_bytes() == b"new"
-    assert note.text == "The index was damaged. Another process has replaced the damaged index."
+    assert (
+        note.text
+        == "The index was damaged. The damaged file is not at its path any more: nothing was renamed."
+    )
+
+
+def test_one_that_was_replaced_between_the_error_and_its_repair_is_left(settings: Settings) -> None:
+    """In the workbench a person decides meanwhile."""
+    alter(settings, "UPDATE chunks SET text = 'other words'")
+    with Memory.open(settings) as memory, pytest.raises(IndexDamaged) as damage:
+        memory.search("heron")
+    type_in(settings, "openclaw-mem index")
+    new = settings.index_path.read_bytes()
+    with pytest.raises(IndexChanged, match="not at its path any more"):
+        replace_by_new(settings, damage.value)
+    assert settings.index_path.read_bytes() == new
 
 
 def test_what_is_in_the_way_of_a_damaged_index_is_named(settings: Settings) -> None:

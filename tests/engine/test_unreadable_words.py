@@ -76,6 +76,7 @@ def test_the_process_that_mends_searches_what_it_mended(damaged: Memory) -> None
     with pytest.raises(IndexDamaged):
         words(damaged, "heron")
     damaged.repair(damaged.examine())
+    damaged.sync()
     assert words(damaged, "heron") == ["memory/animals/heron.md"]
     assert damaged.search("heron", DOCUMENTED).warnings == ()
 

@@ -97,7 +97,7 @@ def _examined(
                 return report, []
             done, after = repair(settings, lineup.embedders, journal, report, progress, token)
             if after is None:
-                repaired = f"Repaired: {'; '.join(done)}. " if done else ""
+                repaired = f"Repaired: {'; '.join(done).removesuffix('.')}. " if done else ""
                 raise Cancelled(f"{repaired}The checks after that were stopped.")
             return after, done
     finally:

@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 
 from openclaw_mem_engine.cancellation import CancelToken
-from openclaw_mem_engine.commands import FIX, INDEX, REBUILD
+from openclaw_mem_engine.commands import FIX, INDEX, REBUILD, UPGRADE
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import file_checks as files
 from openclaw_mem_engine.doctor import lifecycle_checks as lifecycle
@@ -42,7 +42,6 @@ from openclaw_mem_engine.stores.findings import (
 )
 from openclaw_mem_engine.stores.sqlite.checks import diagnose
 from openclaw_mem_engine.stores.sqlite.files import index_is_there, refuse_foreign, unreachable
-from openclaw_mem_engine.stores.sqlite.repair import repair as repair_index
 from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
 from openclaw_mem_engine.stores.sqlite.snapshot import check_version
 from openclaw_mem_engine.sync.events import Journal
@@ -52,12 +51,6 @@ from openclaw_mem_engine.sync.lock import SyncLock
 #: How long a repair waits for a sync that is at work, seconds.
 LOCK_WAIT_S = 10.0
 
-#: With one of these nothing is written to the index file but by a rebuild from the notes.
-_REBUILD_ONLY = """unreadable newer-schema tables-missing no-fingerprint altered-chunks duplicate-ids
-    chunks-lost""".split()
-#: With one of these the index is replaced by one that holds its embeddings. Words without their chunk tell
-#: that chunks are lost, which only the notes have.
-_REPLACED = {"damaged", "fingerprint-unreadable", "full-text-orphans"}
 #: What a damaged page may raise while it is read: SQLite's errors, and ours over NULLs and nonsense.
 _DAMAGE = (apsw.Error, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
 _STOPPED = "The checks were stopped."
@@ -78,7 +71,7 @@ def examine(
     examination = Examination(settings, embedders, deep, progress, cancel)
     examination.run()
     findings = sorted(examination.findings, key=lambda finding: SEVERITIES.index(finding.severity))
-    blocking = next((finding.repair for finding in findings if finding.code in _REBUILD_ONLY), None)
+    newer = examination.found("newer-schema")
     failing = embedders.primary.trouble if embedders.primary is not None else None
     # What can do nothing without notes, or as long as nothing can be written, is not offered.
     idle = (
@@ -87,8 +80,8 @@ def examine(
     spared = "" if examination.found("unavailable") else "permissions"
 
     def offered(finding: Finding) -> Finding:
-        if finding.fixable and blocking is not None and finding.code not in locations.LOCATION_CODES:
-            finding = replace(finding, fixable=False, repair=blocking)
+        if finding.fixable and newer and finding.code not in locations.LOCATION_CODES:
+            finding = replace(finding, fixable=False, repair=UPGRADE)
         if failing is not None and finding.code == "vectors-awaited":  # no sync makes them now
             finding = replace(finding, text=f"{finding.text} {failing}", repair="")
         if finding.repair.startswith(idle) and finding.code != spared:
@@ -105,8 +98,8 @@ def fix(
     cancel: CancelToken | None = None,
 ) -> list[str]:
     """Repair what ``examine`` found and can be repaired; what was done, in words. Notes are not touched, and
-    nothing is embedded. A damaged index is set aside, and replaced by one with its embeddings, which the next
-    sync fills; one that a newer program wrote is not written to. Raises
+    nothing is embedded. A damaged index, whatever its damage, is set aside, and replaced by one with its
+    embeddings, which the next sync fills; one that a newer program wrote is not written to. Raises
     SyncBusy when another process keeps the index, IndexUnavailable when it cannot be written, Cancelled while
     it waits for the lock: nothing but permissions is repaired then."""
     codes = {finding.code for finding in report.fixable}
@@ -119,11 +112,9 @@ def fix(
         return done
     with SyncLock(settings.index_path, "repairing").holding(LOCK_WAIT_S, cancel):
         done += locations.repair_locations(settings, codes)
-        if codes & _REPLACED:
+        if codes - locations.LOCATION_CODES:
             damaged, saved = replace_damaged(settings.index_path)
             done.append(f"a new index replaces the damaged one. {kept(damaged, saved)}")
-        elif codes - locations.LOCATION_CODES:
-            done += repair_index(settings.index_path)
         return done
 
 

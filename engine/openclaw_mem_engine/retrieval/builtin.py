@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, RunningCalls
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import IndexChanged, IndexUnavailable, damaged
+from openclaw_mem_engine.errors import IndexChanged, IndexUnavailable
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
 from openclaw_mem_engine.providers.base import space_of, stop_if_cancelled
 from openclaw_mem_engine.providers.circuit_breaker import Embedders
@@ -38,6 +38,7 @@ from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import CacheSize, IndexStore
 from openclaw_mem_engine.stores.damage import version_of
+from openclaw_mem_engine.stores.sqlite.files import damaged
 from openclaw_mem_engine.sync.coordinator import SyncCoordinator
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.fingerprint import fingerprint_of, lacking, needs_rebuild

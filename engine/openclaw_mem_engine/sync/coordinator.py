@@ -226,15 +226,15 @@ def _reading_is_work(path: str) -> None:
 def set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
     """Move the damaged index away, and replace it by one that holds the embeddings which can be read:
     its path now, and how many. The log has ``error`` as the reason. Raises SyncBusy, IndexUnavailable,
-    IndexChanged where another process has replaced it while this one waited."""
+    IndexChanged where another file is at its path than the one in which the damage was found."""
     from openclaw_mem_engine.stores.sqlite import files
     from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
 
     index = settings.index_path
-    lock, before = SyncLock(index, "renaming a damaged index"), files.identity(index)
+    lock, before = SyncLock(index, "renaming a damaged index"), error.file or files.identity(index)
     with closing(Journal(settings)) as journal, lock.holding(FIRST_INDEX_S):
         if files.identity(index) != before:
-            raise IndexChanged("Another process has replaced the damaged index.")
+            raise IndexChanged("The damaged file is not at its path any more: nothing was renamed.")
         try:
             # That of QMD has no embeddings of its own.
             damaged, saved = (

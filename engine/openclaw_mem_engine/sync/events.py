@@ -214,7 +214,9 @@ class Journal:
         once: what follows may be stopped."""
         if done:
             counts = {"repaired": len(done)}
-            self._add("doctor", f"Repaired: {'; '.join(done)}.", seconds=seconds, counts=counts)
+            self._add(
+                "doctor", f"Repaired: {'; '.join(done).removesuffix('.')}.", seconds=seconds, counts=counts
+            )
 
     def examined(self, report: DoctorReport, seconds: float) -> None:
         """The doctor has checked. Nothing is written down when there is no index: a check makes no file."""

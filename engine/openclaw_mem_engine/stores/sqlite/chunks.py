@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
+from openclaw_mem_engine.model import chunk_id_of
 from openclaw_mem_engine.stores.records import StoredChunk
 from openclaw_mem_engine.stores.sqlite.database import Bound, decoding
 from openclaw_mem_engine.stores.sqlite.schema import TEXT
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
 
     from openclaw_mem_engine.stores.sqlite.database import Database
 
-#: What a chunk is read as. Its text as bytes: on a damaged page they may be no text.
-COLUMNS = f"c.id, c.path, c.source, c.start_line, c.end_line, c.hash, CAST({TEXT} AS BLOB)"
+#: What a chunk is read as. Its text as bytes: on a damaged page they may be no text. And the model that its
+#: id names, which SQLite reads once for all rows; NULL where the record of the build settings is none.
+COLUMNS = f"""c.id, c.path, c.source, c.start_line, c.end_line, c.hash, CAST({TEXT} AS BLOB),
+    (SELECT iif(json_valid(value), value ->> '$.model', NULL) FROM meta WHERE key = 'fingerprint')"""
 _KINDS = (str, str, str, int, int, bytes, bytes)
 #: Chunks that a resident process keeps between searches: some 2 kB each, like their vectors.
 _KEPT = 16_000
@@ -66,23 +69,30 @@ class ChunkRows:
 
 
 def stored(found: Iterable[Bound], path: Path) -> list[StoredChunk]:
-    """Rows of ``COLUMNS`` of the index at ``path`` as chunks. Raises IndexDamaged where one is not what was
-    stored: its text must get no vector."""
+    """Rows of ``COLUMNS``, with the time of their file or without, of the index at ``path`` as chunks. Raises
+    IndexDamaged where one is not what was stored: its text must get no vector."""
     made = []
     with decoding(path):
         for row in found:
             if (chunk := as_stored(row)) is None:
-                raise ValueError("the text of a chunk is not what was stored")
+                raise ValueError("a chunk is not what was stored")
             made.append(chunk)
     return made
 
 
 def as_stored(row: Bound) -> StoredChunk | None:
-    """A row of ``COLUMNS`` as a chunk; None where it is not what was stored."""
-    *fields, content, text = row[: len(_KINDS)]
-    if tuple(map(type, row))[: len(_KINDS)] != _KINDS or sha256(text).digest() != content:
+    """A row of ``COLUMNS`` as a chunk; None where it is not what was stored: its hash tells that of the text,
+    its id that of the rest."""
+    stored, (model, *times) = row[: len(_KINDS)], row[len(_KINDS) :]
+    if tuple(map(type, stored)) != _KINDS:
         return None
-    return StoredChunk._make((*fields, content.hex(), str(text, "utf-8"), *(row[len(_KINDS) :] or (0,))))
+    chunk_id, path, source, first, last, content, text = stored
+    key = content.hex()
+    if sha256(text).digest() != content or (
+        model is not None and chunk_id != chunk_id_of(source, path, first, last, key, model)
+    ):
+        return None
+    return StoredChunk._make((*stored[:5], key, str(text, "utf-8"), *(times or (0,))))
 
 
 def readable(found: Iterable[Bound]) -> Iterator[Bound]:

@@ -19,7 +19,6 @@ from openclaw_mem_engine.errors import (
     IndexDamaged,
     IndexLocked,
     IndexUnavailable,
-    damaged,
     disk_full,
 )
 from openclaw_mem_engine.named_tuple import NamedTuple
@@ -31,6 +30,7 @@ from openclaw_mem_engine.stores.sqlite.files import (
     become_wal,
     closed_to_user,
     connect_read_only,
+    damaged,
     identity,
     is_of_full_disk,
     is_writable,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS
-from openclaw_mem_engine.errors import IndexUnavailable, disk_full
+from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable, disk_full
 from openclaw_mem_engine.state import described, is_full, private_folder
 
 if TYPE_CHECKING:
@@ -72,6 +72,14 @@ def identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def damaged(cause: object, path: Path | str, repair: str = IndexDamaged.repair) -> IndexDamaged:
+    """The error for damage of the index at ``path``, a file or a location on a server: the same sentence,
+    whatever found it."""
+    error = IndexDamaged(f"The index is damaged. {repair} Your notes are not touched. File: {path} ({cause})")
+    error.repair, error.cause, error.file = repair, cause, identity(Path(path))
+    return error
 
 
 def set_aside(index: Path) -> Path:

@@ -13,12 +13,12 @@ from typing import Literal
 
 import apsw
 
-from openclaw_mem_engine.errors import damaged
 from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.stores.query import CandidateRows, Common, Derived, LexicalQuery, Scored
 from openclaw_mem_engine.stores.scoring import Stemmer, document_frequencies, line_bm25, ranks_among
 from openclaw_mem_engine.stores.sqlite.chunks import readable
 from openclaw_mem_engine.stores.sqlite.database import Bound, Database, decoding
+from openclaw_mem_engine.stores.sqlite.files import damaged
 from openclaw_mem_engine.stores.sqlite.schema import (
     DERIVED,
     FULL_TEXT_ROWS,

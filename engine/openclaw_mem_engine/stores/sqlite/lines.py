@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -50,14 +49,6 @@ def fill(connection: apsw.Connection, chunks: Iterator[Bound], pack: Pack) -> No
 def delete(connection: apsw.Connection, seqs: Sequence[Bound]) -> None:
     """Remove rows by (seq,): the tokens of a text are as good as its words."""
     connection.executemany("DELETE FROM line_tokens WHERE seq = ?", seqs)
-
-
-def take(connection: apsw.Connection) -> None:
-    """Take the rows of chunks over from the attached index ``other``, as far as they can be read."""
-    with suppress(apsw.CorruptError, apsw.SQLError):  # damaged, or of an older program
-        connection.execute(
-            "INSERT INTO line_tokens SELECT l.* FROM other.line_tokens l JOIN chunks c ON c.seq = l.seq"
-        )
 
 
 def read(database: Database, ids: Iterable[str]) -> dict[str, bytes]:

@@ -1,5 +1,5 @@
-"""Repairs of an index: it is rebuilt from its own chunks, or, when its file cannot be read, moved out of the
-way. Both keep embeddings that can be used: each cost time and perhaps money.
+"""The repair of an index, whatever its damage: it is moved out of the way, and a new one has the embeddings
+that can be used: each cost time and perhaps money.
 
 Notes are not touched, and nothing is embedded: what is missing afterwards is made by the next sync.
 """
@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 import apsw
 
 from openclaw_mem_engine.model import Space
-from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.stores.scoring import unit_vector
 from openclaw_mem_engine.stores.sqlite.files import aside_path, remove, set_aside
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
-from openclaw_mem_engine.stores.sqlite.vectors import AS_WRITTEN, as_written
+from openclaw_mem_engine.stores.sqlite.vectors import AS_WRITTEN, NAMES, as_written
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
@@ -27,36 +26,8 @@ if TYPE_CHECKING:
 _TOGETHER = 1_000
 #: What reading a damaged page may raise: SQLite's errors, bytes that are no text, impossible lengths.
 _DAMAGE = (apsw.Error, UnicodeDecodeError, MemoryError)
-_SQL = f"""SELECT provider, model, provider_key, hash, embedding, checksum
+_SQL = f"""SELECT {NAMES}, hash, embedding, checksum
     FROM embedding_cache e CROSS JOIN spaces s ON s.id = e.space WHERE {AS_WRITTEN} ORDER BY e.id"""
-
-
-def repair(path: Path) -> list[str]:
-    """Rebuild the index file from its own files, chunks and cached embeddings; what was done, in words. The
-    caller keeps other writers away. Raises IndexUnavailable; nothing has changed then."""
-    with closing(SqliteIndex(path, extension=False)) as old:
-        known = old.fingerprint()
-        if known is None:
-            return []
-        before = old.counts()
-        fresh = old.new_generation(known)
-        try:
-            fresh.take_content()
-            fresh.commit()
-        finally:
-            fresh.abort()
-        after = old.counts()
-    done = [f"the index was made anew from its own {counted(after.chunks, 'chunk')}"]
-    for number, noun, what in (
-        (before.cached - after.cached, "cached vector", "dropped; the next sync makes them again"),
-        (before.chunks - after.chunks, "chunk", "of no file dropped"),
-    ):
-        if number > 0:
-            done.append(f"{counted(number, noun)} {what}")
-    return done
-
-
-# -- a damaged file ---------------------------------------------------------------------------------------
 
 
 def replace_damaged(index: Path) -> tuple[Path, int]:
@@ -97,4 +68,5 @@ def _whole_rows(damaged: Path) -> Iterator[tuple[Space, str, Vector | None]]:
         for *names, content, blob, checksum in connection.execute(_SQL):
             vector = unit_vector(blob)
             if (blob is None or vector is not None) and as_written(content, blob, checksum):
-                yield Space(*names), content.hex(), vector
+                with suppress(TypeError, UnicodeDecodeError):  # of no space that has a name
+                    yield Space(*(str(name, "utf-8") for name in names)), content.hex(), vector

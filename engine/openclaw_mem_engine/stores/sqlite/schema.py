@@ -11,11 +11,12 @@ from typing import Literal, TypeVar
 
 import apsw
 
-from openclaw_mem_engine.errors import IndexChanged, IndexUnavailable, damaged
+from openclaw_mem_engine.errors import IndexChanged, IndexUnavailable
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, Fingerprint
 from openclaw_mem_engine.stores.query import Derived, name_of, segment
 from openclaw_mem_engine.stores.sqlite.database import Database, rows
+from openclaw_mem_engine.stores.sqlite.files import damaged
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",

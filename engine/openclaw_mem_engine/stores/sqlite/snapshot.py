@@ -4,14 +4,14 @@ the checks that need nothing but its file: SQLite itself, tables, facts, chunks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import apsw
 
 from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, CancelToken
-from openclaw_mem_engine.commands import FIX, INDEX, REBUILD, UPGRADE
-from openclaw_mem_engine.model import Space, chunk_id_of
+from openclaw_mem_engine.commands import FIX, INDEX, UPGRADE
+from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.sanitize import counted, counted_are, counted_have
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, FileState, Fingerprint
 from openclaw_mem_engine.stores.findings import Outcome
@@ -26,6 +26,7 @@ from openclaw_mem_engine.stores.sqlite.files import connect_existing
 from openclaw_mem_engine.stores.sqlite.schema import (
     FULL_TEXT_TABLES,
     NEEDED,
+    TABLES,
     generation_of,
     newer,
     schema_of,
@@ -139,16 +140,23 @@ def check_integrity(snap: Snapshot, out: Outcome) -> None:
 
 
 def check_tables(snap: Snapshot, out: Outcome) -> None:
-    """Every table is there."""
+    """Every table is there, and nothing that changes what is written into them."""
     missing = [name for name in NEEDED if name not in snap.tables]
     full_text = [name for name in (FULL_TEXT_TABLES["stemmed"], "chunks_terms") if name not in snap.tables]
     out.detail = f"{counted(len(snap.tables), 'table and index', 'tables and indexes')}"
     if missing:
         text = "Tables of the index are missing: " + ", ".join(missing) + "."
-        out.add("tables-missing", "error", text, repair=REBUILD)
+        out.add("tables-missing", "error", text, repair=FIX)
     elif full_text:
         text = "Tables of the BM25 index are missing: " + ", ".join(full_text) + "."
         out.add("full-text-tables", "error", text, repair=FIX)
+    acting = "SELECT name FROM sqlite_schema WHERE type IN ('index', 'trigger') AND sql IS NOT NULL"
+    with closing(apsw.Connection(":memory:")) as fresh:
+        fresh.execute("; ".join(TABLES))
+        ours = rows(fresh, acting)
+    if others := [name for (name,) in snap.rows(acting) if (name,) not in ours]:
+        text = f"{counted(len(others), 'index or trigger', 'indexes or triggers')} of the file that this "
+        out.add("foreign-schema", "error", f"{text}program did not make: writing may fail.", others, FIX)
 
 
 def check_facts(snap: Snapshot, out: Outcome) -> None:
@@ -193,32 +201,26 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
 def check_chunks(snap: Snapshot, out: Outcome) -> None:
     """Each chunk is what its id says (also of the model of the index), exists once, and belongs to a file."""
     total, wrong = 0, []
-    model = None
-    with suppress(ValueError):
-        known = snap.fingerprint()
-        model = known.model if known is not None else None
     ids: set[str] = set()
     twice: list[str] = []
     # NOT INDEXED: an index may be what is damaged.
     for row in snap.connection.execute(f"SELECT {COLUMNS} FROM chunks c NOT INDEXED"):
         total += 1
-        chunk_id, path, source, first, last, *_ = row
+        chunk_id, path, _, first, last, *_ = row
         location = f"{path}:{first}-{last}"
         if chunk_id in ids:
             twice.append(location)
         ids.add(chunk_id)
-        if (chunk := as_stored(row)) is None or (
-            model is not None and chunk_id != chunk_id_of(source, path, first, last, chunk.hash, model)
-        ):
+        if as_stored(row) is None:
             wrong.append(location)
     out.detail = f"{counted(total, 'chunk')}, each as its id and hash say"
     if wrong:
         text = f"{counted_are(len(wrong), 'chunk')} altered: text or lines do not match hash and id."
-        out.add("altered-chunks", "error", text, wrong, REBUILD)
+        out.add("altered-chunks", "error", text, wrong, FIX)
         out.detail = f"{counted(total, 'chunk')}, {len(wrong):,} of them not as their ids and hashes say"
     if twice:
         text = f"{counted_have(len(twice), 'chunk')} the same id as another one."
-        out.add("duplicate-ids", "error", text, twice, REBUILD)
+        out.add("duplicate-ids", "error", text, twice, FIX)
     stray = snap.rows(
         """SELECT path, count(*) FROM chunks c WHERE NOT EXISTS (SELECT 1 FROM files f
             WHERE f.path = c.path AND f.source = c.source AND f.refusal = '') GROUP BY path"""

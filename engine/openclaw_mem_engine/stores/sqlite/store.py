@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable
+from openclaw_mem_engine.errors import Cancelled, IndexUnavailable
 from openclaw_mem_engine.model import Source, Space, utf8
 from openclaw_mem_engine.stores.base import (
     CacheSize,
@@ -282,26 +282,6 @@ class SqliteGeneration(SqliteIndex, Generation):
     def packed_lines(self, ids: Iterable[str], space: Space) -> dict[str, bytes]:
         """Those of the old index: ids name the content, too."""
         return self._old.packed_lines(ids, space)
-
-    def take_content(self) -> None:
-        """Take files and chunks over from the old index, and make the rows derived from them anew."""
-        old = self._old
-        kept = derived(old._db.reader())
-        with self._attached(old.path) as connection:
-            for kind in kept:
-                connection.execute(DERIVED[kind])
-            connection.execute("INSERT INTO files SELECT * FROM other.files")
-            connection.execute(
-                """INSERT OR IGNORE INTO chunks SELECT c.* FROM other.chunks c
-                JOIN files f ON f.path = c.path AND f.source = c.source AND f.refusal = ''"""
-            )
-            unshown.refill(connection)
-            lines.take(connection)
-        with self._db.transaction() as connection:
-            self._text.refill(connection)
-        with suppress(IndexDamaged):
-            if (synced_at := old.synced_at()) is not None:
-                self.finish(synced_at)
 
     def commit(self) -> None:
         """A generation number that readers have already seen must not come again."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import apsw
 
 from openclaw_mem_engine.stores.sqlite.database import Database, decoding
-from openclaw_mem_engine.stores.sqlite.schema import PASSAGES
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.knobs import Knobs
@@ -35,19 +34,6 @@ def insert(connection: apsw.Connection, path: str, source: str, chunks: Sequence
             if chunks
         ],
     )
-
-
-def refill(connection: apsw.Connection) -> None:
-    """Make all rows anew from the chunks."""
-    from openclaw_mem_engine.ranking.unshown import Passage
-
-    connection.execute("DELETE FROM unshown")
-    found: dict[tuple[str, str], list[Passage]] = {}
-    for source, *passage in connection.execute(PASSAGES.replace("SELECT ", "SELECT source, ", 1)):
-        made = Passage._make(passage)
-        found.setdefault((made.path, source), []).append(made)
-    for (path, source), chunks in found.items():
-        insert(connection, path, source, chunks)
 
 
 def read(database: Database, knobs: Knobs) -> dict[str, Unshown] | None:

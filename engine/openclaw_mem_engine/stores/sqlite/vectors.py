@@ -12,7 +12,7 @@ from zlib import crc32
 
 import apsw
 
-from openclaw_mem_engine.errors import IndexUnavailable, damaged
+from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.providers.base import products
 from openclaw_mem_engine.stores.base import CacheSize, SpaceSize, StoredChunk
@@ -20,6 +20,7 @@ from openclaw_mem_engine.stores.query import CandidateRows, Scored
 from openclaw_mem_engine.stores.scoring import ResidentVectors, matrix_of, ranks_among, unit_vector
 from openclaw_mem_engine.stores.sqlite.chunks import COLUMNS, stored
 from openclaw_mem_engine.stores.sqlite.database import Bound, Database, decoding, rows
+from openclaw_mem_engine.stores.sqlite.files import damaged
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.base import Floats
