@@ -329,7 +329,9 @@ async def test_damage_that_no_query_met_is_known_from_the_start(tmp_path: Path) 
         await until(pilot, lambda: lab(app).search.activity.damage is not None)
         await settled(pilot)
         screen = lab(app)
-        assert "The index is damaged" in screen.hits.text and "F on screen 3 repairs" in screen.hits.text
+        assert "The index is damaged" in screen.hits.text and "esc 3 F repairs" in screen.hits.text
+        await press(pilot, "escape")
+        assert "  F on screen 3 repairs" in screen.hits.text
         screen.search.ask("zzyzx")
         await screen.search.search(0.0)
         await settled(pilot)
@@ -337,8 +339,13 @@ async def test_damage_that_no_query_met_is_known_from_the_start(tmp_path: Path) 
         assert "damaged · F on screen 3 repairs" in bottom and "fresh" not in bottom
         assert "The index is damaged: notes that match may be missing." in screen.hits.text
         assert "no passage" not in screen.hits.text
-        await press(pilot, "escape", "r")  # which has nothing to sync
-        assert screen.search.activity.said == "the index is damaged: F on screen 3 repairs it"
+        await press(pilot, "r")  # which has nothing to sync
+        assert "the index is damaged: F on screen 3 repairs it" in screen.status_line.text
+        await press(pilot, "i")
+        assert "damaged · esc 3 F repairs" in screen.status_line.text
+        assert "esc 3 F repairs" in screen.hits.text
+        await press(pilot, "escape", "3", "F")
+        assert isinstance(app.screen, ConfirmScreen)
 
 
 async def test_damaged_vectors_are_said_once_and_repaired_with_the_key_that_is_named(tmp_path: Path) -> None:

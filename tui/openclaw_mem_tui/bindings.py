@@ -6,7 +6,8 @@ key means the same on every screen: actions of different screens share one only 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_tui.features import SCREENS
@@ -247,6 +248,7 @@ GROUPS: tuple[str, ...] = tuple(dict.fromkeys(action.group for action in ACTIONS
 #: The actions as they are declared, and as the user's keys have them.
 DECLARED: Mapping[str, Action] = {action.id: action for action in ACTIONS}
 _by_id = dict(DECLARED)
+_typing = False
 #: Actions that the palette does not offer: they are there under another name, or only move within a screen.
 NOT_IN_PALETTE = frozenset({"palette", "cancel", "leave", "find"}) | {
     name for name in _COMMANDS if name not in ("verify", "sync_now", "examine_deep", "suspend")
@@ -266,6 +268,26 @@ def action(name: str) -> Action:
 def key(name: str) -> str:
     """The first key of an action as it is displayed: what messages name."""
     return _by_id[name].key
+
+
+@contextmanager
+def typing(letters: bool) -> Iterator[None]:
+    """What is drawn meanwhile is on a screen where ``letters`` go to a line and are no keys (``reach``)."""
+    global _typing
+    before, _typing = _typing, letters
+    try:
+        yield
+    finally:
+        _typing = before
+
+
+def reach(name: str, screen: str = "") -> str:
+    """The keys of an action as messages name them, of another ``screen`` with the key of that; from a line
+    that is typed in, those to press one after the other."""
+    way = [key(f"show_{screen}")] if screen else []
+    if _typing:
+        return " ".join(("esc", *way, key(name)))
+    return " on screen ".join((key(name), *way))
 
 
 def typed_key(name: str) -> str:

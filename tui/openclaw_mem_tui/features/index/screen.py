@@ -16,7 +16,7 @@ from openclaw_mem_tui.features.index.presenter import CHECKING, REPAIRING, Index
 from openclaw_mem_tui.features.index.render import doctor, files, summary
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
-from openclaw_mem_tui.render.damage import damage_message
+from openclaw_mem_tui.render.damage import DAMAGED
 from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import confirm
@@ -288,7 +288,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
             again = f"{key('repair')} repairs it" if damaged else f"{key('sync_now')} tries again"
             self.presenter.say(f"the index cannot be read; {again}")
         elif whole and self.search.activity.damage is not None:
-            self.presenter.say(damage_message(here=True))
+            self.presenter.say(DAMAGED)
         elif self.search.activity.phase == "syncing":
             self.presenter.say(f"not possible during a sync; {key('leave')} stops it")
         elif self.presenter.state.doing not in ("", CHECKING):

@@ -227,7 +227,8 @@ class HitList(CursorList):
         if two != self._two:
             self._two = two
             self._place()
-        lines = [fit(spans, cells - 1) if width(spans) >= cells else spans for spans in self._above]
+        above = funnel.nothing(self.view)  # with the keys that work now
+        lines = [fit(spans, cells - 1) if width(spans) >= cells else spans for spans in above]
         for number, group in enumerate(self._groups):
             if group.title:
                 lines.append(groups.rule(group, number == 1, cells, low=self._is_low))
@@ -240,6 +241,12 @@ class HitList(CursorList):
         if self.cursor < len(self._spans) and self._spans[self.cursor][1] <= self.size.height - self.fixed:
             self.scroll_home(animate=False)  # the first rows too are seen then
         super().on_resize(event)
+
+    def on_focus(self) -> None:
+        if self._is_start or self._above:  # which name the keys that work now
+            self.changed()
+
+    on_blur = on_focus
 
     @property
     def fixed(self) -> int:  # type: ignore[override]

@@ -209,8 +209,9 @@ class SearchScreen(WorkbenchScreen):
             self.funnel.show(lambda cells: above.numbers(view, cells, most))
             self._fit_waterfall()
 
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._draw_numbers)
+    def draw_all(self) -> None:
+        super().draw_all()
+        self._draw_numbers()
 
     def _activity_changed(self, before: status.Activity, now: status.Activity) -> None:
         if self._clock is not None and (now.busy != before.busy or not now.busy):

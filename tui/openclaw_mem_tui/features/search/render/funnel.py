@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine import api
 from openclaw_mem_engine.api import profile
 from openclaw_mem_tui.bindings import key as key_of
+from openclaw_mem_tui.bindings import reach
 from openclaw_mem_tui.features.search.render.groups import packs
 from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import View
@@ -219,7 +220,7 @@ def nothing(view: View) -> list[Line]:
         return []
     if any(note.code == "scope-denied" for note in trace.notes):
         searched = line(("Not searched: the scope denies this session.", "strong"))
-        return [searched, line((key_of("session"), "key"), (" chooses the session that asks.", "dim"))]
+        return [searched, line((reach("session"), "key"), (" chooses the session that asks.", "dim"))]
     if any(note.code == "no-notes" for note in trace.notes):
         return [line(("There is no note to search.", "strong"))]
     if not trace.rows and api.says_damage(trace.notes):
@@ -230,12 +231,12 @@ def nothing(view: View) -> list[Line]:
     if not any(stage.left for stage in trace.of_kind("fusion")):
         return [
             line(("Nothing is returned: ", "strong"), f"the list of mode {trace.knobs.mode} is empty."),
-            line((key_of("mode"), "key"), (" changes the mode; below are rows of the other list.", "dim")),
+            line((reach("mode"), "key"), (" changes the mode; below are rows of the other list.", "dim")),
         ]
     if cut is not None and cut.left == 0:
         noise = view.pool is not None and api.unrelated(view.pool, trace.knobs)
         return [
-            line(" ", (key_of(name), "key"), (text, "dim"))
+            line(" ", (reach(name), "key"), (text, "dim"))
             for name, text in (
                 *([] if noise else [("knobs", " opens the knobs: lower min score, set keyword rescue.")]),
                 ("why_not", " says why a chunk is not returned, and which change returns it."),
