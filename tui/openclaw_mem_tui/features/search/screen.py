@@ -206,7 +206,7 @@ class SearchScreen(WorkbenchScreen):
         if self.is_attached:  # and the app does not end
             view, most = self.search.view, lines_above(self)
             self.verdict.show(lambda cells: above.above(view, cells, most))
-            self.funnel.show(lambda cells: above.numbers(view, cells, most))
+            self.funnel.show(lambda cells: above.numbers(view, cells, most, not self.narrow))
             self._fit_waterfall()
 
     def draw_all(self) -> None:

@@ -17,19 +17,18 @@ from openclaw_mem_tui.render.spans import Line, Span, line, spread, width, wrapp
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Knobs, Stage, Trace
-    from openclaw_mem_tui.features.search.baseline import Baseline
 
 #: The knobs that say how many rows each list may send into the pool.
 _SIZES = ("candidate_multiplier", "pool_results", "list_rows")
 
 
-def funnel(view: View, cells: int) -> Line:
+def funnel(view: View, cells: int, baseline: bool = True) -> Line:
     """``vector 24 + BM25 24 → pool 39 → min score .35 drops 28 → max 6 drops 5 → 6 returned``, and the
-    baseline at the right."""
+    ``baseline`` at the right."""
     trace = view.trace
     if trace is None:
         return ()
-    names = _names(view, view.baseline) if view.compares and view.baseline is not None else []
+    names = baseline_names(view) if baseline else []
     role = "accent" if view.pin or view.pool_faults else ""
     ends = [line(("baseline ", "dim"), (name, role), " ") for name in names]
     # All that the other numbers imply is left out before what distinguishes the baseline, but no stage is.
@@ -46,16 +45,21 @@ def in_words(view: View, cells: int) -> list[Line]:
     if view.trace is None:
         return []
     made = wrapped(line(" ", *_parts(view.trace, 0)), cells - 1, 1)
-    baseline = _names(view, view.baseline)[:1] if view.compares and view.baseline is not None else []
     return [
         *made,
-        *(row for name in baseline for row in wrapped(line((f" baseline {name}", "dim")), cells - 1, 1)),
+        *(
+            row
+            for name in baseline_names(view)[:1]
+            for row in wrapped(line((f" baseline {name}", "dim")), cells - 1, 1)
+        ),
     ]
 
 
-def _names(view: View, baseline: Baseline) -> list[str]:
-    """What distinguishes the baseline, in full and in short."""
-    name = baseline.name
+def baseline_names(view: View) -> list[str]:
+    """What distinguishes the baseline, in full and in short; empty without one."""
+    if not view.compares or view.baseline is None:
+        return []
+    name = view.baseline.name
     words = changed_words(view.knobs, view.baseline_knobs) if not view.other_backend else ""
     own = view.pin is not None or bool(view.pool_faults)
     return [*([f"{name}: {words}" if own else words] if words else []), name]
