@@ -329,13 +329,14 @@ def bindings(where: str) -> list[Binding]:
     return [
         Binding(
             a.keys,
-            a.command,
+            a.command.replace("app.show(", "app.show_by_key("),
             a.help,
             show=False,
             id=a.id,
             # The app itself handles it, before the keys behind it are sent to the focused widget: what is
-            # typed right after "/" must reach the line that it opens, also over a slow line.
-            priority=a.id in TYPED,
+            # typed right after "/" must reach the line that it opens, and what is typed after a digit the
+            # screen that it opens, also over a slow line.
+            priority=a.id in TYPED or a.group == "Screens",
         )
         for a in DECLARED.values()
         if a.works_in(where)
