@@ -176,13 +176,20 @@ async def test_changed_files_come_first_and_y_syncs_them(tmp_path: Path) -> None
 
 async def test_a_change_that_the_watcher_sees_reaches_the_screen(tmp_path: Path) -> None:
     async with opened(world.workbench(tmp_path, own_notes=True, initial_query="heron")) as (pilot, screen):
-        (notes(tmp_path) / "memory" / "seen.md").write_text("A heron came by itself.\n")
+        await press(pilot, "j", "j", "j")
+        chosen = screen.files.selected
+        assert chosen is not None
+        (notes(tmp_path) / "memory" / "0-seen.md").write_text("A heron came by itself.\n")
+        with (notes(tmp_path) / chosen.path).open("a") as note:
+            note.write("It was seen here.\n")
 
         def is_indexed() -> bool:
             rows = screen.files.text.splitlines()
-            return any("memory/seen.md" in row and "● up to date" in row for row in rows)
+            return any("memory/0-seen.md" in row and "● up to date" in row for row in rows)
 
         await until(pilot, is_indexed)
+        row = screen.files.selected
+        assert row is not None and row.path == chosen.path and screen.files.cursor == 4, "it follows its file"
         assert "88 files" in shown(screen, "#facts")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -69,6 +70,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self.files: Table[FileRow] = Table(_FILES, id="files", classes="listed")
         self.doctor: WrappedTable[doctor.Item] = WrappedTable(_DOCTOR, id="doctor", classes="listed")
         self.events: WrappedTable[Event] = WrappedTable(_EVENTS, id="events", classes="listed")
+        self.files.known_by, self.events.newest_first = attrgetter("path"), True
         self.use_lists(Pane(id="detail", classes="pane"), self.files, self.doctor, self.events)
         self._was_syncing = False
         self._frame = 0

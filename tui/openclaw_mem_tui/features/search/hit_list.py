@@ -20,11 +20,11 @@ from openclaw_mem_tui.features.search.start_page import Suggestions, landing, su
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, text_of, width
-from openclaw_mem_tui.render.terms import Marker
+from openclaw_mem_tui.render.terms import Marker, has_words
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.widgets.frames import key_hint, markup
 from openclaw_mem_tui.widgets.lazy import Lazy
-from openclaw_mem_tui.widgets.lists import CursorList, Rows, has_words
+from openclaw_mem_tui.widgets.lists import CursorList, Rows
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Row
