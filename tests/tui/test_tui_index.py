@@ -472,3 +472,14 @@ def test_a_fact_is_one_row_of_the_doctor() -> None:
     assert [check.ok for check in checks] == [False, True, False]
     state = presenter.IndexState(report=report)
     assert state.findings == (*found.findings, checks[2], (checks[1],))
+
+
+async def test_a_page_of_a_list_is_what_is_in_sight(tmp_path: Path) -> None:
+    async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, screen):
+        height = screen.files.size.height - 1  # below the titles
+        await press(pilot, "pagedown")
+        assert screen.files.cursor == height > 10
+        await press(pilot, "ctrl+u")
+        assert screen.files.cursor == height - height // 2
+        await press(pilot, "ctrl+b")
+        assert screen.files.cursor == 0

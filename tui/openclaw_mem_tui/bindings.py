@@ -76,6 +76,8 @@ _COMMANDS = {
     "last": "go(1_000_000)",
     "page_down": "turn(1)",
     "page_up": "turn(-1)",
+    "half_down": "turn(0.5)",
+    "half_up": "turn(-0.5)",
     "next_match": "match(1)",
     "previous_match": "match(-1)",
     "find": "filter",
@@ -92,8 +94,6 @@ _COMMANDS = {
     "palette": "app.command_palette",
     "suspend": "app.suspend_process",
 }
-_DOWN = "half a page down (also ctrl+f, pagedown)"
-_UP = "half a page up (also ctrl+b, pageup)"
 _SEARCH = "search: what is typed replaces the query"
 _FILTERED = "providers index chunks timeline curate why_not"
 _LEFT = "providers index chunks timeline curate why_not"
@@ -148,8 +148,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("up", "k,up", "k ↑", "up the list", "Lists", "lists"),
     Action("first", "g,home", "gg home", "the first row", "Lists", "lists"),
     Action("last", "G,shift+g,end", "G end", "the last row", "Lists", "lists"),
-    Action("page_down", "ctrl+d,ctrl+f,pagedown", "ctrl+d", _DOWN, "Lists", "lists"),
-    Action("page_up", "ctrl+u,ctrl+b,pageup", "ctrl+u", _UP, "Lists", "lists"),
+    Action("page_down", "pagedown,ctrl+f", "pagedown ctrl+f", "a page down", "Lists", "lists"),
+    Action("page_up", "pageup,ctrl+b", "pageup ctrl+b", "a page up", "Lists", "lists"),
+    Action("half_down", "ctrl+d", "ctrl+d", "half a page down", "Lists", "lists"),
+    Action("half_up", "ctrl+u", "ctrl+u", "half a page up", "Lists", "lists"),
     Action("next_list", "tab", "tab", "next list", "Lists", _SEVERAL, "next list", 4),
     Action("previous_list", "shift+tab", "shift+tab", "previous list", "Lists", _SEVERAL),
     Action("next_pane", "tab", "tab", "next pane (narrow), next focus (wide)", "Lists"),
@@ -334,8 +336,7 @@ def bindings(where: str) -> list[Binding]:
             show=False,
             id=a.id,
             # The app itself handles it, before the keys behind it are sent to the focused widget: what is
-            # typed right after "/" must reach the line that it opens, and what is typed after a digit the
-            # screen that it opens, also over a slow line.
+            # typed right behind it must reach the line or screen that it opens, also over a slow line.
             priority=a.id in TYPED or a.group == "Screens",
         )
         for a in DECLARED.values()

@@ -25,6 +25,13 @@ from openclaw_mem_tui.widgets.lists import CursorList, Rows
 T = TypeVar("T")
 
 
+#: How every dialog with a long text is scrolled.
+PAGES = (
+    Binding("pagedown", "scroll(10)", "ten down", show=False),
+    Binding("pageup", "scroll(-10)", "ten up", show=False),
+)
+
+
 def hints(**keys: str) -> str:
     """What each key of a dialog does, for its frame; ``j_k`` are two keys."""
     return fmt.join(named_key(sign.replace("_", " "), what) for sign, what in keys.items())
@@ -154,10 +161,6 @@ class ScrolledDialog(Dialog[T]):
     scroll it."""
 
     SCROLLS = "J K"
-    BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        Binding("pagedown", "scroll(10)", "ten down", show=False),
-        Binding("pageup", "scroll(-10)", "ten up", show=False),
-    ]
 
     def __init__(self, text: Pane, box: Widget, title: str, keys: str) -> None:
         self._text, self._keys = text, keys
@@ -185,6 +188,7 @@ class ConfirmScreen(ScrolledDialog[bool]):
         Binding("escape,n,q", "dismiss(False)", "cancel", show=False),
         Binding("J", "scroll(3)", "scroll down", show=False),
         Binding("K", "scroll(-3)", "scroll up", show=False),
+        *PAGES,
     ]
 
     def __init__(self, title: str, drawer: Drawer, verb: str) -> None:

@@ -62,7 +62,8 @@ _HEADED = 200
 _PAIRS = {
     "filter": ("find", "filter the list by words; esc clears it"),
     "down": ("up", "move"),
-    "page_down": ("page_up", "half a page down, up"),
+    "page_down": ("page_up", "a page down, up"),
+    "half_down": ("half_up", "half a page down, up"),
     "next_list": ("previous_list", "next, previous list"),
     "next_match": ("previous_match", "next, previous match of a filter, or row"),
     "scroll_down": ("scroll_up", "scroll the text or details"),

@@ -65,9 +65,8 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         """An item was clicked twice."""
 
     def __init__(self, about: str = "", *, id: str | None = None, classes: str | None = None) -> None:
-        """``about`` is shown in the help."""
         super().__init__(id=id, classes=classes)
-        self.about = about
+        self.about = about  # shown in the help
         self._maker: Maker = lambda cells, cursor: Rows()  # noqa: ARG005 - the shape of every maker
         self.cursor = 0
         #: The words that every shown row has, and the last ones that were searched for.
@@ -121,9 +120,10 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
                 self._sources.pop(index, None)
         self.repaint()
 
-    def action_turn(self, direction: int) -> None:
-        """Half a page."""
-        self.action_go(direction * max(5, self.size.height // 2))
+    def action_turn(self, pages: float) -> None:
+        """So many pages, each of about as many items as are in sight."""
+        height, items = self.size.height - 1, len(self._spans) / (len(self.drawn) or 1)
+        self.action_go(int(pages * max(2, height * items)))
 
     # -- filter -------------------------------------------------------------------------------------------
 

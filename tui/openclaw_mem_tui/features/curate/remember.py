@@ -14,7 +14,7 @@ from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.curate import render
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
-from openclaw_mem_tui.widgets.dialogs import ScrolledDialog, hints
+from openclaw_mem_tui.widgets.dialogs import PAGES, ScrolledDialog, hints
 from openclaw_mem_tui.widgets.line_view import Pane
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class RememberScreen(ScrolledDialog[str | None]):
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("down", "scroll(3)", "scroll down", show=False),
         Binding("up", "scroll(-3)", "scroll up", show=False),
+        *PAGES,
         Binding("escape", "dismiss(None)", "close", show=False),
         Binding("tab", "switch", "switch between MEMORY.md and the daily log", show=False, priority=True),
     ]
