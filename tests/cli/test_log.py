@@ -57,7 +57,7 @@ def test_what_happened_oldest_first(call: Call, world: World) -> None:
     events = call("log", "--json").json["events"]
     assert [event["id"] for event in events] == [1, 2, 3, 4]
     assert set(events[0]) == {
-        "id", "at", "kind", "text", "seconds", "counts", "reason", "agent", "workspace",
+        "id", "at", "kind", "text", "seconds", "counts", "reason", "agent", "workspace", "backend",
     }  # fmt: skip
     assert [event["id"] for event in call("log", "--limit", "2", "--json").json["events"]] == [3, 4]
     kinds = call("log", "--kind", "sync,doctor", "--kind", "rebuild", "--limit", "3", "--json").json["events"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +17,11 @@ from openclaw_mem_engine.curation.curator import Curator, judged_probes
 from openclaw_mem_engine.curation.dry_run import Effect, Probe, answers, compared, line_after
 from openclaw_mem_engine.curation.material import NoteCandidate
 from openclaw_mem_engine.demo import ANCHOR, write_demo
-from openclaw_mem_engine.errors import NoteChanged, UsageError
+from openclaw_mem_engine.errors import IndexDamaged, NoteChanged, UsageError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Expected
 from openclaw_mem_engine.notes.edit import NoteEdit
+from support.damage import zero
 from support.flushes import Talk
 from support.memories import open_memory, settings_for, write_notes
 
@@ -222,6 +224,17 @@ def test_without_queries_nothing_is_claimed(curator: Curator) -> None:
         effect = curator.effect(memory, only(curator).edits, curator.material())
     assert effect.sentence.startswith("not measured: no recorded searches")
     assert effect == Effect(0, (), (), 0, 0, 0, 0, 0.0, 0.0)
+
+
+def test_damage_that_a_copy_shows_is_that_of_the_index_itself(curator: Curator) -> None:
+    with Memory.open(curator.settings) as memory:
+        memory.sync()
+    zero("chunks", curator.settings)
+    with (
+        Memory.open(curator.settings) as memory,
+        pytest.raises(IndexDamaged, match=re.escape(f"File: {curator.settings.index_path} ")),
+    ):
+        curator.effect(memory, only(curator).edits, curator.material())
 
 
 def test_lines_are_followed_through_edits() -> None:

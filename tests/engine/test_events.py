@@ -11,11 +11,13 @@ import textwrap
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import apsw
 import pytest
 
+from openclaw_mem_engine.api import with_backend
 from openclaw_mem_engine.state.database import rows_of
 from openclaw_mem_engine.state.events import (
     EVENTS_FILE,
@@ -27,6 +29,8 @@ from openclaw_mem_engine.state.events import (
     Event,
     EventLog,
 )
+from openclaw_mem_engine.sync.events import Journal
+from support.memories import settings_for
 from support.providers import Clock
 
 ENGINE = Path(__file__).parents[2] / "engine"
@@ -268,3 +272,24 @@ def test_what_was_acknowledged_survives_a_kill(path: Path) -> None:
         assert len(log.read(10**6, agent=f"turn {turn}")) >= min(acknowledged + 1, KEEP_EVENTS)
         assert log.note is None and isinstance(rows_of(path, SCHEMA, "events"), int)
         log.close()
+
+
+def test_the_events_of_the_index_of_another_backend_are_not_those_of_this_one(tmp_path: Path) -> None:
+    settings = settings_for(tmp_path / "ws", tmp_path / "home", OPENCLAW_MEM_PROVIDER="none")
+    for name in ("builtin", "qmd"):
+        with closing(Journal(with_backend(settings, name))) as journal:
+            journal.watched(f"of {name}")
+    with closing(EventLog(settings.data_dir / EVENTS_FILE)) as log:
+        log.add("flush", "of no index", agent=settings.agent, workspace=str(settings.workspace))
+        assert [event.backend for event in log.read()] == ["", "qmd", "builtin"]
+    with closing(Journal(settings)) as journal:
+        assert [event.text for event in journal.read(9)] == ["of no index", "of builtin"]
+
+
+def test_events_of_a_version_that_knew_no_backend_are_still_shown(path: Path) -> None:
+    path.parent.mkdir()
+    sql(path, f"{SCHEMA.migrations[0]}; PRAGMA user_version = 1")
+    columns = "at, kind, text, counts, reason, agent, workspace, topic, state"
+    sql(path, f"INSERT INTO events({columns}) VALUES(1, 'sync', 'old', '{{}}', '', 'main', '/w', '', '')")
+    with closing(EventLog(path)) as log:
+        assert [(event.text, event.backend) for event in log.read(backend="builtin")] == [("old", "")]

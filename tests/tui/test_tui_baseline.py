@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+import lab_world as world
+from lab_world import SMALL, frame, lab, press, settled
 
 from openclaw_mem_tui.features.search.baseline import edited, same_lines
 
@@ -31,3 +35,16 @@ def test_the_lines_that_neighbours_repeat_are_not_enough() -> None:
 def test_two_chunks_never_become_one() -> None:
     before, now = run(row("one", 1, 10), row("two", 8, 18)), run(row("all", 1, 18))
     assert edited(before, now) == {"one": "all"}
+
+
+async def test_one_column_names_the_changes_and_the_baseline_on_the_frame_of_the_hits(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query="router vlan")
+    async with app.run_test(size=SMALL) as pilot:
+        await settled(pilot)
+        hits = lab(app).hits
+        assert "baseline" not in frame(hits) and "reset" not in frame(hits)
+        await press(pilot, "p", "G", "right")
+        assert "1 change · U reset all" in frame(hits) and "· baseline default ·" in frame(hits)
+        assert "baseline" not in lab(app).funnel.text, "said once"
+        await press(pilot, "U")
+        assert "baseline" not in frame(hits) and "reset" not in frame(hits)

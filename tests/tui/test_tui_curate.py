@@ -12,9 +12,11 @@ from typing import Any
 
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, lab, press, settled
+from lab_world import LARGE, SMALL, frame, lab, press, settled, until
 from textual.pilot import Pilot
 from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Input
 
 from openclaw_mem_engine.api import Budget, Memory
 from openclaw_mem_engine.curation.dry_run import Effect
@@ -365,3 +367,23 @@ async def test_remember_from_the_lab_and_the_refusal_of_the_disk(
     assert [one.reason for one in NoteEditor(settings_for(tmp_path / "ws", tmp_path / "home")).history()] == [
         "remember"
     ]
+
+
+async def test_a_long_change_of_remember_is_scrolled_like_that_of_a_proposal(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, own_notes=True)
+    async with app.run_test(size=SMALL) as pilot:
+        await settled(pilot)
+        await press(pilot, "escape", "M")
+        app.screen.query_one(Input).value = "We decided that the key hangs behind the blue door. " * 20
+        text = app.screen.query_one("#remembered", Pane)
+        await until(pilot, lambda: "@@" in text.text)
+        await settled(pilot)
+        box = text.parent
+        assert isinstance(box, Widget)
+        assert text.max_scroll_y > 0, "the text is longer than the room for it"
+        assert f"of {len(text.drawn)} rows · ↑ ↓ scroll" in frame(box)
+        assert text.region.bottom < box.region.bottom, "all of the pane is in its frame"
+        await press(pilot, *["down"] * 9)
+        assert text.scroll_offset.y == text.max_scroll_y > 0
+        await press(pilot, "pageup")
+        assert text.scroll_offset.y < text.max_scroll_y

@@ -176,13 +176,20 @@ async def test_changed_files_come_first_and_y_syncs_them(tmp_path: Path) -> None
 
 async def test_a_change_that_the_watcher_sees_reaches_the_screen(tmp_path: Path) -> None:
     async with opened(world.workbench(tmp_path, own_notes=True, initial_query="heron")) as (pilot, screen):
-        (notes(tmp_path) / "memory" / "seen.md").write_text("A heron came by itself.\n")
+        await press(pilot, "j", "j", "j")
+        chosen = screen.files.selected
+        assert chosen is not None
+        (notes(tmp_path) / "memory" / "0-seen.md").write_text("A heron came by itself.\n")
+        with (notes(tmp_path) / chosen.path).open("a") as note:
+            note.write("It was seen here.\n")
 
         def is_indexed() -> bool:
             rows = screen.files.text.splitlines()
-            return any("memory/seen.md" in row and "● up to date" in row for row in rows)
+            return any("memory/0-seen.md" in row and "● up to date" in row for row in rows)
 
         await until(pilot, is_indexed)
+        row = screen.files.selected
+        assert row is not None and row.path == chosen.path and screen.files.cursor == 4, "it follows its file"
         assert "88 files" in shown(screen, "#facts")
 
 
@@ -329,7 +336,9 @@ async def test_damage_that_no_query_met_is_known_from_the_start(tmp_path: Path) 
         await until(pilot, lambda: lab(app).search.activity.damage is not None)
         await settled(pilot)
         screen = lab(app)
-        assert "The index is damaged" in screen.hits.text and "F on screen 3 repairs" in screen.hits.text
+        assert "The index is damaged" in screen.hits.text and "esc 3 F repairs" in screen.hits.text
+        await press(pilot, "escape")
+        assert "  F on screen 3 repairs" in screen.hits.text
         screen.search.ask("zzyzx")
         await screen.search.search(0.0)
         await settled(pilot)
@@ -337,8 +346,13 @@ async def test_damage_that_no_query_met_is_known_from_the_start(tmp_path: Path) 
         assert "damaged · F on screen 3 repairs" in bottom and "fresh" not in bottom
         assert "The index is damaged: notes that match may be missing." in screen.hits.text
         assert "no passage" not in screen.hits.text
-        await press(pilot, "escape", "r")  # which has nothing to sync
-        assert screen.search.activity.said == "the index is damaged: F on screen 3 repairs it"
+        await press(pilot, "r")  # which has nothing to sync
+        assert "the index is damaged: F on screen 3 repairs it" in screen.status_line.text
+        await press(pilot, "i")
+        assert "damaged · esc 3 F repairs" in screen.status_line.text
+        assert "esc 3 F repairs" in screen.hits.text
+        await press(pilot, "escape", "3", "F")
+        assert isinstance(app.screen, ConfirmScreen)
 
 
 async def test_damaged_vectors_are_said_once_and_repaired_with_the_key_that_is_named(tmp_path: Path) -> None:
@@ -458,3 +472,14 @@ def test_a_fact_is_one_row_of_the_doctor() -> None:
     assert [check.ok for check in checks] == [False, True, False]
     state = presenter.IndexState(report=report)
     assert state.findings == (*found.findings, checks[2], (checks[1],))
+
+
+async def test_a_page_of_a_list_is_what_is_in_sight(tmp_path: Path) -> None:
+    async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, screen):
+        height = screen.files.size.height - 1  # below the titles
+        await press(pilot, "pagedown")
+        assert screen.files.cursor == height > 10
+        await press(pilot, "ctrl+u")
+        assert screen.files.cursor == height - height // 2
+        await press(pilot, "ctrl+b")
+        assert screen.files.cursor == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import lab_world as world
@@ -13,12 +14,16 @@ from lab_world import LARGE, SMALL, frame, lab, press, settled, until
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.api import FAULTS, ProviderState
+from openclaw_mem_engine.errors import damaged
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.features.providers import render
-from openclaw_mem_tui.features.providers.presenter import ChainState
+from openclaw_mem_tui.features.providers import answer, render
+from openclaw_mem_tui.features.providers.presenter import ChainState, key_of
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
+from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render.spans import text_of
+from openclaw_mem_tui.render.status import Activity
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.help import HelpScreen
 from openclaw_mem_tui.widgets.line_view import Pane
@@ -349,3 +354,18 @@ def test_each_provider_that_is_not_selected_says_where_text_would_go() -> None:
         "local     no model file",
         "select    provider.name in config.toml, or --provider NAME",
     ]
+
+
+def test_a_damaged_index_is_repaired_with_a_key_here_too() -> None:
+    error, link = str(damaged("malformed", "main.sqlite")), ProviderState("static", "primary", "serving", "")
+    view = View(Knobs(), Knobs())
+    asked = replace(view, query=QUERY, error=error)
+    probed = ChainState(links=(link,), probed={key_of(link): error}, said=error)
+    for drawn in (
+        answer.last_query(asked, 0, 300),
+        render.detail((link,), probed, 300),
+        [render.status(probed, view, Activity("ready"), 300)],
+    ):
+        text = " ".join(map(text_of, drawn))
+        assert "F on screen 3: The index is damaged. F repairs it." in text
+        assert "openclaw-mem" not in text

@@ -308,3 +308,9 @@ def test_the_scale_of_the_chart_holds_the_peak(rows: int, peak: int) -> None:
 def test_a_sync_that_failed_has_not_the_mark_of_one_that_worked() -> None:
     assert mark_of(Moment(0.0, "sync", "")) == ("·", "sync", "dim")
     assert mark_of(Moment(0.0, "sync", "", "failed")) == ("✗", "sync", "bad")
+
+
+async def test_a_small_screen_keeps_the_numbers_of_the_peaks(tmp_path: Path) -> None:
+    talks = [Talk().answer("a", 192_406).compaction()]
+    async with opened(of_talks(tmp_path, talks), SMALL) as (_, screen):
+        assert "192k" in text_of(screen.query_one("#chart", Pane).drawn[0])

@@ -16,7 +16,7 @@ from openclaw_mem_tui import bindings
 from openclaw_mem_tui.features.search import apply
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import status
-from openclaw_mem_tui.render.damage import damage_message
+from openclaw_mem_tui.render.damage import DAMAGED, in_full
 from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.render.status import Activity
 from openclaw_mem_tui.user_keys import take_keys
@@ -116,7 +116,11 @@ def test_what_repairs_a_damaged_index_is_said_with_the_keys_of_the_user() -> Non
     failed = Activity(phase="failed", damage=IndexDamaged("malformed"))
     assert text_of(status.doing(failed, 0)).endswith("f8 on screen f3 repairs")
     assert text_of(status.doing(failed, 0, here=True)).endswith("f8 repairs")
-    assert damage_message() == "the index is damaged: f8 on screen f3 repairs it"
+    assert in_full(DAMAGED) == "the index is damaged: f8 on screen f3 repairs it"
+    with bindings.typing(True):
+        assert in_full(DAMAGED) == "the index is damaged: esc f3 f8 repairs it"
+        assert fmt.message("The index is damaged: `openclaw-mem index --force`.").startswith("esc f3 f8: ")
+    assert in_full("another message") == "another message"
 
 
 async def test_screens_name_the_keys_of_the_user(tmp_path: Path) -> None:

@@ -22,11 +22,12 @@ from textual.events import Event, Key
 from textual.keys import _character_to_key
 from textual.screen import Screen
 from textual.timer import Timer
+from textual.widgets import Input
 
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
 from openclaw_mem_tui import ending
-from openclaw_mem_tui.bindings import NOT_IN_PALETTE, offered, unused
+from openclaw_mem_tui.bindings import NOT_IN_PALETTE, key, offered, unused
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
@@ -233,6 +234,14 @@ class Workbench(App[int]):
             entry = next(entry for entry in SCREENS if entry.name == name)
             self.install_screen(entry.load()(self.search, self.search_screen), name)  # type: ignore[call-arg]
         self.push_screen(name)
+
+    action_show_by_key = action_show
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """In a line that is typed in a digit is text; a key that is none shows its screen there too."""
+        if action == "show_by_key" and isinstance(self.focused, Input):
+            return len(key(f"show_{parameters[0]}")) > 1
+        return super().check_action(action, parameters)
 
     def pop_screen(self) -> AwaitComplete:
         if isinstance(self.screen, WorkbenchScreen):

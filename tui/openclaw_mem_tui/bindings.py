@@ -6,7 +6,8 @@ key means the same on every screen: actions of different screens share one only 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_tui.features import SCREENS
@@ -75,6 +76,8 @@ _COMMANDS = {
     "last": "go(1_000_000)",
     "page_down": "turn(1)",
     "page_up": "turn(-1)",
+    "half_down": "turn(0.5)",
+    "half_up": "turn(-0.5)",
     "next_match": "match(1)",
     "previous_match": "match(-1)",
     "find": "filter",
@@ -91,8 +94,6 @@ _COMMANDS = {
     "palette": "app.command_palette",
     "suspend": "app.suspend_process",
 }
-_DOWN = "half a page down (also ctrl+f, pagedown)"
-_UP = "half a page up (also ctrl+b, pageup)"
 _SEARCH = "search: what is typed replaces the query"
 _FILTERED = "providers index chunks timeline curate why_not"
 _LEFT = "providers index chunks timeline curate why_not"
@@ -147,8 +148,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("up", "k,up", "k ↑", "up the list", "Lists", "lists"),
     Action("first", "g,home", "gg home", "the first row", "Lists", "lists"),
     Action("last", "G,shift+g,end", "G end", "the last row", "Lists", "lists"),
-    Action("page_down", "ctrl+d,ctrl+f,pagedown", "ctrl+d", _DOWN, "Lists", "lists"),
-    Action("page_up", "ctrl+u,ctrl+b,pageup", "ctrl+u", _UP, "Lists", "lists"),
+    Action("page_down", "pagedown,ctrl+f", "pagedown ctrl+f", "a page down", "Lists", "lists"),
+    Action("page_up", "pageup,ctrl+b", "pageup ctrl+b", "a page up", "Lists", "lists"),
+    Action("half_down", "ctrl+d", "ctrl+d", "half a page down", "Lists", "lists"),
+    Action("half_up", "ctrl+u", "ctrl+u", "half a page up", "Lists", "lists"),
     Action("next_list", "tab", "tab", "next list", "Lists", _SEVERAL, "next list", 4),
     Action("previous_list", "shift+tab", "shift+tab", "previous list", "Lists", _SEVERAL),
     Action("next_pane", "tab", "tab", "next pane (narrow), next focus (wide)", "Lists"),
@@ -247,6 +250,7 @@ GROUPS: tuple[str, ...] = tuple(dict.fromkeys(action.group for action in ACTIONS
 #: The actions as they are declared, and as the user's keys have them.
 DECLARED: Mapping[str, Action] = {action.id: action for action in ACTIONS}
 _by_id = dict(DECLARED)
+_typing = False
 #: Actions that the palette does not offer: they are there under another name, or only move within a screen.
 NOT_IN_PALETTE = frozenset({"palette", "cancel", "leave", "find"}) | {
     name for name in _COMMANDS if name not in ("verify", "sync_now", "examine_deep", "suspend")
@@ -266,6 +270,26 @@ def action(name: str) -> Action:
 def key(name: str) -> str:
     """The first key of an action as it is displayed: what messages name."""
     return _by_id[name].key
+
+
+@contextmanager
+def typing(letters: bool) -> Iterator[None]:
+    """What is drawn meanwhile is on a screen where ``letters`` go to a line and are no keys (``reach``)."""
+    global _typing
+    before, _typing = _typing, letters
+    try:
+        yield
+    finally:
+        _typing = before
+
+
+def reach(name: str, screen: str = "") -> str:
+    """The keys of an action as messages name them, of another ``screen`` with the key of that; from a line
+    that is typed in, those to press one after the other."""
+    way = [key(f"show_{screen}")] if screen else []
+    if _typing:
+        return " ".join(("esc", *way, key(name)))
+    return " on screen ".join((key(name), *way))
 
 
 def typed_key(name: str) -> str:
@@ -307,13 +331,13 @@ def bindings(where: str) -> list[Binding]:
     return [
         Binding(
             a.keys,
-            a.command,
+            a.command.replace("app.show(", "app.show_by_key("),
             a.help,
             show=False,
             id=a.id,
             # The app itself handles it, before the keys behind it are sent to the focused widget: what is
-            # typed right after "/" must reach the line that it opens, also over a slow line.
-            priority=a.id in TYPED,
+            # typed right behind it must reach the line or screen that it opens, also over a slow line.
+            priority=a.id in TYPED or a.group == "Screens",
         )
         for a in DECLARED.values()
         if a.works_in(where)

@@ -62,6 +62,7 @@ class WorkbenchScreen(Screen[None]):
         self.presenter: Presenter[Any] = search
         self._read_for: object = None
         self._frames = Frames()
+        self._letters = False
 
     def compose(self) -> ComposeResult:
         # Textual sets these classes after the first layout: another one would be seen for a moment.
@@ -106,13 +107,17 @@ class WorkbenchScreen(Screen[None]):
 
     def on_descendant_focus(self) -> None:
         if self.is_attached:  # else it was closed meanwhile
-            self.draw_keys()
+            typed, self._letters = self._letters, isinstance(self.focused, Input)
+            (self.draw_keys if typed is self._letters else self.draw_all)()  # texts name the keys that work
 
     def on_resize(self) -> None:
-        # The breakpoint's classes come with the new layout.
-        self.call_after_refresh(self.draw)
+        self.call_after_refresh(self.draw_all)  # the breakpoint's classes come with the new layout
 
     # -- drawing ------------------------------------------------------------------------------------------
+
+    def draw_all(self) -> None:
+        """Draw also what ``draw`` leaves as it is."""
+        self.draw()
 
     def draw(self) -> None:
         """Draw everything anew, before the app ends."""

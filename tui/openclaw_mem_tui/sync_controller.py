@@ -17,7 +17,7 @@ from openclaw_mem_engine.api import Cancelled, IndexDamaged, OpenClawMemError, W
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.damage import damage_message
+from openclaw_mem_tui.render.damage import DAMAGED
 from openclaw_mem_tui.render.reports import outcome, verified
 from openclaw_mem_tui.render.status import Activity, Header, Task
 from openclaw_mem_tui.service import Service
@@ -203,7 +203,7 @@ class SyncController(Presenter[Activity]):
         if said and self.done:
             said, self.done = f"{said}; {self.done}", ""
         calm = before if quietly else "the index is up to date"
-        self.say(said or (damage_message() if self.state.damage is not None else calm))
+        self.say(said or (DAMAGED if self.state.damage is not None else calm))
         failed = isinstance(self._outcome, OpenClawMemError) and not isinstance(self._outcome, Cancelled)
         self.update(failed=self.state.said if failed else "")
 

@@ -16,7 +16,7 @@ from openclaw_mem_engine.curation.dry_run import DryRun, Effect, Probe
 from openclaw_mem_engine.curation.material import Material, NoteCandidate, Recall, material_of
 from openclaw_mem_engine.demo import load_queries
 from openclaw_mem_engine.demo.workspace import MANIFEST, shift_days_for
-from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
+from openclaw_mem_engine.errors import Cancelled, IndexDamaged, OpenClawMemError, UsageError, damaged
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.notes.edit import NoteEdit
 from openclaw_mem_engine.notes.editor import NoteEditor, Written
@@ -83,7 +83,7 @@ class Curator:
     ) -> Effect:
         """What the edits do to judged queries, to the agent's latest queries, and to expected passages. The
         copy is kept for further edits of this ``material``. Raises UsageError where it cannot be measured,
-        Cancelled."""
+        IndexDamaged, Cancelled."""
         if self.settings.openclaw.backend != "builtin":
             raise UsageError("The effect is measured only with the built-in backend.")
         if memory.hosts and not self.settings.index_path.is_file():
@@ -91,13 +91,16 @@ class Curator:
             if self.settings.store.location is not None:
                 raise UsageError(f"The copy of an index on a server would send all notes to {hosts} again.")
             raise UsageError(f"The effect needs the index: `openclaw-mem index` makes it, with {hosts}.")
-        if self._dry_run is None:
-            probes, pins = self.probes(material), memory.expected.read()
-            self._dry_run = DryRun(self.settings, memory.knobs, probes, pins)
         try:
+            if self._dry_run is None:
+                probes, pins = self.probes(material), memory.expected.read()
+                self._dry_run = DryRun(self.settings, memory.knobs, probes, pins)
             return self._dry_run.effect(edits, cancel)
         except Cancelled:  # the copy is as it was
             raise
+        except IndexDamaged as damage:  # of the copy, which has every page of the index itself
+            self._end_dry_run()
+            raise damaged(damage.cause, self.settings.index_path, damage.repair) from damage
         except BaseException:
             self._end_dry_run()
             raise

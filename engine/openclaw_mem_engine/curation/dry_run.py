@@ -246,7 +246,10 @@ def _copy(settings: Settings, folder: Path) -> Settings:
     if settings.index_path.is_file():
         import apsw
 
+        from openclaw_mem_engine.stores.sqlite.database import explained
+
         with (
+            explained(settings.index_path),
             closing(apsw.Connection(str(settings.index_path), flags=apsw.SQLITE_OPEN_READONLY)) as source,
             closing(apsw.Connection(str(index))) as target_index,
             target_index.backup("main", source, "main") as backup,

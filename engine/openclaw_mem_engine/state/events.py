@@ -67,11 +67,12 @@ CREATE TABLE events(
 ) STRICT;
 CREATE INDEX events_topic ON events(topic, agent, workspace, id);
 """
-SCHEMA = Schema((_EVENTS,), "event-log", "info", "events", "a record of what happened")
-_COLUMNS = "id, at, kind, text, seconds, counts, reason, agent, workspace"
+_BACKEND = "ALTER TABLE events ADD COLUMN backend TEXT NOT NULL DEFAULT ''"
+SCHEMA = Schema((_EVENTS, _BACKEND), "event-log", "info", "events", "a record of what happened")
+_COLUMNS = "id, at, kind, text, seconds, counts, reason, agent, workspace, backend"
 _ADD = """
-INSERT INTO events(at, kind, text, seconds, counts, reason, agent, workspace, topic, state)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 WHERE NOT EXISTS (
+INSERT INTO events(at, kind, text, seconds, counts, reason, agent, workspace, topic, state, backend)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?12 WHERE NOT EXISTS (
   SELECT 1 FROM (
     SELECT at, state FROM events WHERE topic = ?9 AND agent = ?7 AND workspace = ?8 ORDER BY id DESC LIMIT 1
   ) WHERE state = ?10 AND abs(?1 - at) < ?11
@@ -88,7 +89,7 @@ SELECT state, (
 class Event:
     """Something that happened. ``at`` is epoch seconds, ``seconds`` how long it took (None: a moment);
     ``reason`` is "" where there is nothing to explain. Texts are one line each, redacted and printable;
-    ``workspace`` is a path."""
+    ``workspace`` is a path; ``backend`` is the one whose index it is about, "" for none."""
 
     id: int
     at: float
@@ -99,6 +100,7 @@ class Event:
     reason: str = ""
     agent: str = ""
     workspace: str = ""
+    backend: str = ""
 
     @property
     def ended(self) -> str:
@@ -144,6 +146,7 @@ class EventLog(StateRecords):
         topic: str = "",
         state: str = "",
         quiet_s: float = 0.0,
+        backend: str = "",
     ) -> None:
         """Write an event down, unless the last one of the same topic, agent and workspace has the same
         ``state`` and is less than ``quiet_s`` seconds old: what fails at every keystroke is written once,
@@ -163,6 +166,7 @@ class EventLog(StateRecords):
                 topic,
                 printable(state),
                 quiet_s,
+                backend,
             ),
         )
 
@@ -186,17 +190,28 @@ class EventLog(StateRecords):
         *,
         agent: str | None = None,
         workspace: str | None = None,
+        backend: str | None = None,
         after: int = 0,
     ) -> list[Event]:
         """At most ``limit`` events, newest first: of these kinds (none named: all), not before ``since``
-        (epoch seconds), of one agent and one workspace or of all (None), with an id above ``after``."""
+        (epoch seconds), of one agent and one workspace or of all (None), of a backend's index or of none
+        (None: of any), with an id above ``after``."""
         path = None if workspace is None else visible(workspace)
-        named = f"AND kind IN ({','.join(f'?{number}' for number in range(6, 6 + len(kinds)))})"
+        named = f"AND kind IN ({','.join(f'?{number}' for number in range(7, 7 + len(kinds)))})"
         return self._file.read(
             f"SELECT {_COLUMNS} FROM events WHERE id > ?1 AND (?2 IS NULL OR at >= ?2) AND "
-            f"(?3 IS NULL OR agent = ?3) AND (?4 IS NULL OR workspace = ?4) {named if kinds else ''} "
+            f"(?3 IS NULL OR agent = ?3) AND (?4 IS NULL OR workspace = ?4) AND "
+            f"(?6 IS NULL OR backend IN (?6, '')) {named if kinds else ''} "
             "ORDER BY id DESC LIMIT ?5",
-            (max(0, min(after, _MOST)), finite(since), agent, path, max(0, min(limit, _MOST)), *kinds),
+            (
+                max(0, min(after, _MOST)),
+                finite(since),
+                agent,
+                path,
+                max(0, min(limit, _MOST)),
+                backend,
+                *kinds,
+            ),
             _event,
         )
 
@@ -216,12 +231,12 @@ def printable(text: str, most: int = TEXT_CHARS) -> str:
 
 def _event(row: Row) -> Event:
     """A row as an event. Raises ValueError for one that this version does not write."""
-    number, at, kind, text, seconds, counts, reason, agent, workspace = row
+    number, at, kind, text, seconds, counts, reason, agent, workspace, backend = row
     found = json.loads(counts)
     if kind not in KINDS or not isinstance(found, dict) or not math.isfinite(at):
         raise ValueError("no event of ours")
     figures = {str(name): int(figure) for name, figure in found.items()}
-    texts = str(reason), str(agent), str(workspace)
+    texts = str(reason), str(agent), str(workspace), str(backend)
     return Event(int(number), float(at), kind, str(text), finite(seconds), figures, *texts)
 
 

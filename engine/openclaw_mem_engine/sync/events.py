@@ -38,7 +38,7 @@ _NO_REBUILD = ("embedding-failed", "embedding-later")
 
 
 class Journal:
-    """Writes for the agent and the workspace of ``settings``, into the log of the data folder; not ``kept``:
+    """Writes for agent, workspace and backend of ``settings``, into the log of the data folder; not ``kept``:
     in memory alone. Thread-safe. No method raises because of the log; errors of the work pass through."""
 
     def __init__(
@@ -46,9 +46,10 @@ class Journal:
     ) -> None:
         self.log = EventLog(settings.data_dir / EVENTS_FILE if kept else None, clock)
         self._of = {"agent": settings.agent, "workspace": str(settings.workspace)}
-        self._add = partial(self.log.add, agent=settings.agent, workspace=str(settings.workspace))
-        #: ``EventLog.read`` of these events alone.
-        self.read = partial(self.log.read, agent=settings.agent, workspace=str(settings.workspace))
+        agent, workspace, backend = settings.agent, str(settings.workspace), settings.openclaw.backend
+        self._add = partial(self.log.add, agent=agent, workspace=workspace, backend=backend)
+        #: ``EventLog.read`` of these events, and of those that are about no index.
+        self.read = partial(self.log.read, agent=agent, workspace=workspace, backend=backend)
         self._guard = threading.Lock()
         #: The last known state of each provider; saves reading the file at each search.
         self._known_states: dict[str, str] = {}

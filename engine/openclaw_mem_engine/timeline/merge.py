@@ -121,7 +121,13 @@ class TimelineReader:
 
     def _events(self, *kinds: EventKind) -> list[Event]:
         settings = self.settings
-        return self._log.read(KEEP_EVENTS, kinds, agent=settings.agent, workspace=str(settings.workspace))
+        return self._log.read(
+            KEEP_EVENTS,
+            kinds,
+            agent=settings.agent,
+            workspace=str(settings.workspace),
+            backend=settings.openclaw.backend,
+        )
 
     def _own_flushes(self) -> dict[str, list[float]]:
         """When we flushed which session."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.bindings import key, reach
 from openclaw_mem_tui.render.spans import Line, line, text_of
+
+#: The answer to a key that needs an index that is not damaged, as it is kept: where it is drawn, the keys
+#: that repair it follow (``in_full``).
+DAMAGED = "the index is damaged"
 
 
 def rescue(*, here: bool = False) -> Line:
     """What to do about a damaged index; ``here``, on the screen that has the key."""
-    where = () if here else line((" on screen ", "dim"), (key("show_index"), "key"))
-    return line((key("repair"), "key"), *where, (" repairs", "dim"))
+    keys = key("repair") if here else reach("repair", "index")
+    name, where, screen = keys.partition(" on screen ")
+    return line((name, "key"), (where, "dim"), (screen, "key"), (" repairs", "dim"))
 
 
-def damage_message(*, here: bool = False) -> str:
-    """The answer to a key that needs an index that is not damaged."""
-    return f"the index is damaged: {text_of(rescue(here=here))} it"
+def in_full(said: str, *, here: bool = False) -> str:
+    """What was said last."""
+    return f"{said}: {text_of(rescue(here=here))} it" if said == DAMAGED else said

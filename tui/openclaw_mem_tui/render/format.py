@@ -14,7 +14,7 @@ from functools import lru_cache
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
 from openclaw_mem_engine.api import DOCTOR, FIX, INDEX, PRUNE, REBUILD, VERIFY, advice, counted, visible_line
-from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.bindings import key, reach
 
 #: No more characters than this of one line are ever looked at for display.
 LINE_LIMIT = 4_000
@@ -68,8 +68,9 @@ def _actions(text: str) -> dict[str, str]:
 def message(text: str, limit: int = LINE_LIMIT) -> str:
     """A message of the engine, inert, with keys instead of the commands that they do: first where, so that no
     cut of a line hides it."""
-    keys = dict.fromkeys(key(name) for command, name in _actions(text).items() if f"`{command}`" in text)
-    first = f"{' or '.join(keys)} on screen {key('show_index')}: " if keys else ""
+    names = [name for command, name in _actions(text).items() if f"`{command}`" in text]
+    keys = dict.fromkeys(reach(name, "index") for name in names)
+    first = f"{' or '.join(keys)}: " if keys else ""
     return inert(first, limit) + message_here(text, limit)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.bindings import reach
 from openclaw_mem_tui.render.format import crop, inert, inert_lines, wrap_spans
 
 
@@ -61,7 +61,7 @@ def width(spans: Iterable[Span]) -> int:
 def cut(spans: Sequence[Span], cells: int) -> Line:
     """The first words of a text that has more, of a long word its beginning, and the key that shows all of
     it, in at most ``cells``."""
-    end = line(" ", (key("messages"), "key"), (" all", "dim"))
+    end = line(" ", (reach("messages"), "key"), (" all", "dim"))
     room = cells - width(end)
     words = wrapped(spans, room - 2)[0]
     return (

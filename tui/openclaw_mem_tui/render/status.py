@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine import api
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_tui.bindings import TABS, action, key
+from openclaw_mem_tui.bindings import TABS, action, key, reach
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.damage import damage_message, rescue
+from openclaw_mem_tui.render.damage import DAMAGED, in_full, rescue
 from openclaw_mem_tui.render.spans import Line, Span, brief, fit, line, reported, spread, width, wrapped
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def asker(view: View) -> str:
         scope = api.session_scope(view.session_key)
         known = f"channel {scope.channel or 'unknown'}, chat type {scope.chat_type or 'unknown'}"
         return fmt.inert(f"session {view.session_key}: {known}", 200)
-    return f"no session ({key('session')} sets one)" if view.backend == "qmd" else ""
+    return f"no session ({reach('session')} sets one)" if view.backend == "qmd" else ""
 
 
 def soundness(view: View, activity: Activity, cells: int, *, framed: bool = False) -> list[Line]:
@@ -149,7 +149,7 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
         made.extend(wrapped(_signed(sign, text), cells, 3))
     if activity.unused:
         more = len(activity.unused) - 1
-        end = line((f" {more} more: " if more else " "), (key("messages"), "key"))
+        end = line((f" {more} more: " if more else " "), (reach("messages"), "key"))
         made.append(spread(_signed(_WARNING, activity.unused[0]), end, cells))
     if view.trace is None:
         return made
@@ -193,7 +193,10 @@ def messages(view: View, activity: Activity, cells: int, others: Sequence[str] =
     if view.pool is not None and not any(reason(view.pool) in note.text for note in notes):
         known.append((_WARNING, reason(view.pool)))
     known += [(_WARNING if note.level == "warning" else _INFO, note.text) for note in notes]
-    known += [(_INFO, activity.noted), (reported(activity.said, activity.failed, _INFO)[0], activity.said)]
+    known += [
+        (_INFO, activity.noted),
+        (reported(activity.said, activity.failed, _INFO)[0], in_full(activity.said)),
+    ]
     signs: dict[str, Span] = {}
     for sign, text in known:
         if text:
@@ -225,7 +228,7 @@ def fallback(pool: Pool, cells: int) -> list[Line]:
         (" · ", "faint"),
         (fmt.inert(used.instead), "strong"),
         (f"{since}{retry} · ", "dim"),
-        (key("show_providers"), "key"),
+        (reach("show_providers"), "key"),
         ("\N{NO-BREAK SPACE}details", "dim"),  # a key is not parted from what it does
     )
     why = fmt.message(reason(pool)).removesuffix(".")
@@ -278,7 +281,9 @@ def doing(activity: Activity, frame: int, *, here: bool = False) -> Line:
     """Opening, syncing, or that nothing can be done until tried again, or repaired (``here``); else empty."""
     spin = SPINNER[frame % len(SPINNER)]
     if activity.phase == "failed":
-        repair = rescue(here=here) if activity.damage else line((key("sync"), "key"), (" tries again", "dim"))
+        repair = (
+            rescue(here=here) if activity.damage else line((reach("sync"), "key"), (" tries again", "dim"))
+        )
         return line((" ○ ", "bad"), ("search is not possible", "bad"), "  ", *repair)
     if activity.phase == "opening":
         return line((f" {spin} ", "accent"), ("opening the index", "dim"))
@@ -307,7 +312,7 @@ def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Lin
     if activity.said:
         # A good message has no sign of failure.
         calm = Span(" · ", "warn") if failed and not view.error else sign
-        return reported(activity.said, activity.failed, calm)
+        return reported(in_full(activity.said), activity.failed, calm)
     if failed:
         wrong = "index damaged" if activity.damage else "index has errors"
         return line(sign, ("no answer" if view.error else wrong, "bad"))
@@ -321,7 +326,7 @@ def _index(activity: Activity, short: bool = False) -> Line:
     if fresh is None:
         return ()
     role = "good" if fresh.state == "fresh" else "warn"
-    damage = line((f"{key('show_index')}", "key"), (f" doctor: {fmt.count(activity.errors, 'error')}", "bad"))
+    damage = line((reach("show_index"), "key"), (f" doctor: {fmt.count(activity.errors, 'error')}", "bad"))
     state: str = fresh.state
     if fresh.state == "stale" and fresh.changed_count:
         state = f"stale, {fmt.count(fresh.changed_count, 'file')} modified"
@@ -331,7 +336,7 @@ def _index(activity: Activity, short: bool = False) -> Line:
     size = "" if short or not activity.files else size
     if activity.damage is not None:
         # Once in the line.
-        then = line((" · ", "dim"), *rescue()) if activity.said != damage_message() else ()
+        then = line((" · ", "dim"), *rescue()) if activity.said != DAMAGED else ()
         return line((size, "dim"), ("damaged", "strong bad"), *then, " ")
     return line((size, "dim"), *worst_first(damage if activity.errors else (), line((state, role))), " ")
 

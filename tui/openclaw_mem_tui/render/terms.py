@@ -77,3 +77,8 @@ class Marker:
         if start > 0:
             return (Span("…", "dim"), *slice_of(self.mark(text, "dim"), start, len(text)))
         return self.mark(text if len(text) < room * 4 else crop(text, room * 4), "dim")
+
+
+def has_words(text: str, words: str) -> bool:
+    """Whether a text in lower case has all of these words."""
+    return all(word in text for word in words.split())

@@ -25,6 +25,13 @@ from openclaw_mem_tui.widgets.lists import CursorList, Rows
 T = TypeVar("T")
 
 
+#: How every dialog with a long text is scrolled.
+PAGES = (
+    Binding("pagedown", "scroll(10)", "ten down", show=False),
+    Binding("pageup", "scroll(-10)", "ten up", show=False),
+)
+
+
 def hints(**keys: str) -> str:
     """What each key of a dialog does, for its frame; ``j_k`` are two keys."""
     return fmt.join(named_key(sign.replace("_", " "), what) for sign, what in keys.items())
@@ -46,6 +53,11 @@ class Dialog(ModalScreen[T]):
 
     def action_scroll(self, step: int) -> None:
         self._box.scroll_relative(y=step, animate=False)
+
+    def room(self, *, typed: bool) -> int:
+        """Lines for what is in the box, below a line that is ``typed`` in."""
+        margin, around = (2, 4) if typed else (0, 2)  # the frame, and that line with a blank one
+        return max(1, min(24, (self.size.height - 1 - margin) * 4 // 5 - around))
 
 
 class Choices(CursorList, can_focus=False):
@@ -102,9 +114,7 @@ class PickScreen(Dialog[str | None]):
         self.call_after_refresh(self._label)
 
     def on_resize(self) -> None:
-        around = 4 if self._filtered else 2  # the frame, and the line to type in
-        left = self.size.height - 1  # the line below
-        self._list.styles.max_height = max(1, min(24, left * 4 // 5 - around))
+        self._list.styles.max_height = self.room(typed=self._filtered)
         self.call_after_refresh(self._label)
 
     @on(CursorList.Moved)
@@ -146,22 +156,18 @@ class PickScreen(Dialog[str | None]):
             self.dismiss(None)
 
 
-class ConfirmScreen(Dialog[bool]):
-    """Shows what is about to be done; returns whether to go ahead. A longer text is scrolled."""
+class ScrolledDialog(Dialog[T]):
+    """Its frame says how much is shown of a text that is longer than the room for it, and the keys that
+    scroll it."""
 
-    BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
-        Binding("enter,y", "dismiss(True)", "go ahead", show=False),
-        Binding("escape,n,q", "dismiss(False)", "cancel", show=False),
-        Binding("J", "scroll(3)", "scroll down", show=False),
-        Binding("K", "scroll(-3)", "scroll up", show=False),
-        Binding("pagedown", "scroll(10)", "ten down", show=False),
-        Binding("pageup", "scroll(-10)", "ten up", show=False),
-    ]
+    SCROLLS = "J K"
 
-    def __init__(self, title: str, drawer: Drawer, verb: str) -> None:
-        """``verb`` is what enter does, like ``rebuild``."""
-        self._text, self._keys = Pane(drawer, classes="said"), hints(enter=verb, esc="cancel")
-        super().__init__(self._text, title, self._keys)
+    def __init__(self, text: Pane, box: Widget, title: str, keys: str) -> None:
+        self._text, self._keys = text, keys
+        super().__init__(box, title, keys)
+
+    def action_scroll(self, step: int) -> None:
+        self._text.scroll_relative(y=step, animate=False)
 
     def on_pane_sized(self) -> None:
         self.call_after_refresh(self._label)
@@ -170,8 +176,25 @@ class ConfirmScreen(Dialog[bool]):
         text = self._text
         hidden = text.max_scroll_y > 0
         shown = f"{text.size.height} of {len(text.drawn)} rows" if hidden else ""
-        scroll = hints(J_K="scroll") if hidden else ""
-        text.border_subtitle = fmt.join((shown, scroll, self._keys))
+        scroll = named_key(self.SCROLLS, "scroll") if hidden else ""
+        self._box.border_subtitle = fmt.join((shown, scroll, self._keys))
+
+
+class ConfirmScreen(ScrolledDialog[bool]):
+    """Shows what is about to be done; returns whether to go ahead."""
+
+    BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
+        Binding("enter,y", "dismiss(True)", "go ahead", show=False),
+        Binding("escape,n,q", "dismiss(False)", "cancel", show=False),
+        Binding("J", "scroll(3)", "scroll down", show=False),
+        Binding("K", "scroll(-3)", "scroll up", show=False),
+        *PAGES,
+    ]
+
+    def __init__(self, title: str, drawer: Drawer, verb: str) -> None:
+        """``verb`` is what enter does, like ``rebuild``."""
+        text = Pane(drawer, classes="said")
+        super().__init__(text, text, title, hints(enter=verb, esc="cancel"))
 
 
 def pick(

@@ -31,11 +31,11 @@ _OPENS = ("get", "chunks")
 _ENDS = ("leave", "cancel", "help", "quit")
 #: What the knob panel shares with the search lab, with the texts and the importance that it has there.
 _PANEL = (
-    ("reset_all", "reset all", 6),
+    ("reset_all", "reset all", 3),
     ("undo_knob", "undo", 2),
     ("redo_knob", "redo", 7),
     ("apply_knobs", "keep", 3),
-    ("filter", "filter", 4),
+    ("filter", "filter", 7),
     ("cancel", "close", 2),
     ("help", "help", 1),
     ("quit", "quit", 5),

@@ -14,11 +14,12 @@ from textual.containers import Horizontal, Vertical
 from openclaw_mem_tui.bindings import GROUPS, Action
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Reading, Span, fit, line, width, wrapped
+from openclaw_mem_tui.render.terms import has_words
 from openclaw_mem_tui.widgets.dialogs import Dialog, hints
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.frames import markup
 from openclaw_mem_tui.widgets.line_view import Pane
-from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable, has_words
+from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
 
 
 class HelpRow(NamedTuple):
@@ -61,7 +62,8 @@ _HEADED = 200
 _PAIRS = {
     "filter": ("find", "filter the list by words; esc clears it"),
     "down": ("up", "move"),
-    "page_down": ("page_up", "half a page down, up"),
+    "page_down": ("page_up", "a page down, up"),
+    "half_down": ("half_up", "half a page down, up"),
     "next_list": ("previous_list", "next, previous list"),
     "next_match": ("previous_match", "next, previous match of a filter, or row"),
     "scroll_down": ("scroll_up", "scroll the text or details"),

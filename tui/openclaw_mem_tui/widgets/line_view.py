@@ -13,8 +13,10 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBar
 from textual.strip import Strip
+from textual.widgets import Input
 
 from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_tui.bindings import typing
 from openclaw_mem_tui.render.spans import Line, cut
 from openclaw_mem_tui.widgets.painting import PAINTS_LESS, LineBar, filtered, paint_soon
 
@@ -113,10 +115,14 @@ class Lines(ScrollView, can_focus=False):
         """The current lines (drawn now when needed)."""
         cells = self.cells
         if self._drawn_for != cells:
-            self._drawn = self.draw(cells) if cells > 0 else ()
+            self._drawn = self._draw(cells) if cells > 0 else ()
             self._drawn_for = cells
             self._sources.clear()
         return self._drawn
+
+    def _draw(self, cells: int) -> Sequence[Line]:
+        with typing(isinstance(self.screen.focused, Input)):
+            return self.draw(cells)
 
     def _measure(self) -> None:
         if self.cells > 0:
@@ -145,7 +151,7 @@ class Lines(ScrollView, can_focus=False):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002
         # Textual's ``width`` includes a scroll bar that is always there; the lines are drawn beside it.
         bar = self.styles.scrollbar_size_vertical if self.styles.overflow_y == "scroll" else 0
-        return len(self.draw(width - bar)) + self.fixed
+        return len(self._draw(width - bar)) + self.fixed
 
     def on_resize(self, event: events.Resize) -> None:  # noqa: ARG002
         self._measure()

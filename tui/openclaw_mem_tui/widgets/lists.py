@@ -12,6 +12,7 @@ from textual.message import Message
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.render.format import inert
 from openclaw_mem_tui.render.spans import Line, text_of
+from openclaw_mem_tui.render.terms import has_words
 from openclaw_mem_tui.widgets.lazy import Lazy
 from openclaw_mem_tui.widgets.line_view import Lines
 
@@ -28,11 +29,6 @@ class Rows(NamedTuple):
 
 #: Cells in which a row that is searched is drawn.
 _WIDE = 240
-
-
-def has_words(text: str, words: str) -> bool:
-    """Whether a text in lower case has all of these words."""
-    return all(word in text for word in words.split())
 
 
 #: Draws all items, given the width and the number of the item under the cursor.
@@ -69,9 +65,8 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         """An item was clicked twice."""
 
     def __init__(self, about: str = "", *, id: str | None = None, classes: str | None = None) -> None:
-        """``about`` is shown in the help."""
         super().__init__(id=id, classes=classes)
-        self.about = about
+        self.about = about  # shown in the help
         self._maker: Maker = lambda cells, cursor: Rows()  # noqa: ARG005 - the shape of every maker
         self.cursor = 0
         #: The words that every shown row has, and the last ones that were searched for.
@@ -125,9 +120,10 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
                 self._sources.pop(index, None)
         self.repaint()
 
-    def action_turn(self, direction: int) -> None:
-        """Half a page."""
-        self.action_go(direction * max(5, self.size.height // 2))
+    def action_turn(self, pages: float) -> None:
+        """So many pages, each of about as many items as are in sight."""
+        height, items = self.size.height - 1, len(self._spans) / (len(self.drawn) or 1)
+        self.action_go(int(pages * max(2, height * items)))
 
     # -- filter -------------------------------------------------------------------------------------------
 
@@ -218,6 +214,9 @@ class Table(CursorList, Generic[T]):
     _row: Callable[[T, int, bool], Line]
     _words: Callable[[T], str] | None = None
     head: Callable[[int], Line] | None = None
+    #: What an item is known by when all are read anew; whether a cursor on the first row stays there then.
+    known_by: Callable[[T], object] = staticmethod(lambda item: item)
+    newest_first = False
     _texts: dict[int, str]  # of items that were searched, by their position
 
     def show_rows(
@@ -228,23 +227,27 @@ class Table(CursorList, Generic[T]):
         head: Callable[[int], Line] | None = None,
     ) -> None:
         """Draw a row for each of these from now on, given the item, the width and whether it is selected, and
-        above them the titles that ``head`` draws. The cursor stays where it is as far as there are so many.
-        ``words`` is the text that a filter looks at (None: what a wide row shows)."""
+        above them the titles that ``head`` draws. The cursor follows its item; it stays
+        when that is gone. ``words`` is what a filter looks at (None: what a wide row shows)."""
         self._row, self.head = row, head
         self.take(items, words)
 
     def take(self, items: Sequence[T], words: Callable[[T], str] | None) -> None:
         """These are the items from now on."""
+        before, follows = self.cursor, items is not self._all and (self.cursor > 0 or not self.newest_first)
         if items is not self._all or not items:
             self._texts = {}
         self._all, self._words = items, words
-        self.rearrange(stay=not self.wanted)
+        self.rearrange(stay=not (self.wanted or follows))
+        if self.cursor != before:
+            self.call_after_refresh(self.follow)
 
     def rearrange(self, *, stay: bool = False) -> None:
         chosen = self.selected
         self._items = items = self._matching() if self.wanted else self._all
-        if not stay and chosen is not None and chosen in items:
-            self.cursor = items.index(chosen)
+        if not stay and chosen is not None:
+            wanted, known = self.known_by(chosen), map(self.known_by, items)
+            self.cursor = next((at for at, one in enumerate(known) if one == wanted), self.cursor)
         self.cursor = max(0, min(self.cursor, len(items) - 1))
         self.spread()
 

@@ -14,7 +14,7 @@ from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.curate import render
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
-from openclaw_mem_tui.widgets.dialogs import Dialog, hints
+from openclaw_mem_tui.widgets.dialogs import PAGES, ScrolledDialog, hints
 from openclaw_mem_tui.widgets.line_view import Pane
 
 if TYPE_CHECKING:
@@ -22,11 +22,15 @@ if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
 
 
-class RememberScreen(Dialog[str | None]):
+class RememberScreen(ScrolledDialog[str | None]):
     """Returns what was written as a sentence, or None. ``tab`` switches between MEMORY.md and the daily log;
     nothing is written before enter."""
 
+    SCROLLS = "↑ ↓"
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
+        Binding("down", "scroll(3)", "scroll down", show=False),
+        Binding("up", "scroll(-3)", "scroll up", show=False),
+        *PAGES,
         Binding("escape", "dismiss(None)", "close", show=False),
         Binding("tab", "switch", "switch between MEMORY.md and the daily log", show=False, priority=True),
     ]
@@ -39,10 +43,12 @@ class RememberScreen(Dialog[str | None]):
         self._written = False
         hint = "a fact, a preference, a decision, or what happened"
         typed = Input(placeholder=hint, compact=True, classes="filter")
+        text = Pane(self._lines, id="remembered")
         super().__init__(
-            Vertical(typed, Pane(self._lines, id="remembered")),
+            text,
+            Vertical(typed, text),
             "remember",
-            hints(enter="write", tab="MEMORY.md or daily log", esc="close"),
+            hints(enter="write", tab="other note", esc="close"),
         )
 
     @property
@@ -53,6 +59,9 @@ class RememberScreen(Dialog[str | None]):
 
     def on_input_changed(self) -> None:
         self._propose()
+
+    def on_resize(self) -> None:
+        self._text.styles.max_height = self.room(typed=True)
 
     def action_switch(self) -> None:
         proposal = self.proposal
@@ -108,7 +117,8 @@ class RememberScreen(Dialog[str | None]):
             self.dismiss(f"written: {proposal.edit.summary()}; {undoes}")
 
     def _show(self) -> None:
-        self.query_one("#remembered", Pane).show(self._lines)
+        self._text.show(self._lines)
+        self.call_after_refresh(self._label)
 
     def _lines(self, cells: int) -> list[Line]:
         if self._trouble:

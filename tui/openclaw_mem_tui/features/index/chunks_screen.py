@@ -98,7 +98,7 @@ class ChunksScreen(WorkbenchScreen):
             self.text.show(nothing)
             self.facts.show(nothing)
             status.show(nothing)
-            cut.show(lambda cells: wrapped(line((mark, "bad"), fmt.inert(text)), cells, 3))
+            cut.show(lambda cells: wrapped(line((mark, "bad"), fmt.message(text)), cells, 3))
             return
         cut.show(lambda cells: render.summary(anatomy, cells))
         self.pieces.show_rows(self._numbers, partial(render.piece_row, anatomy), self._words, render.header)

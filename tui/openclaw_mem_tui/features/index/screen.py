@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -16,7 +17,7 @@ from openclaw_mem_tui.features.index.presenter import CHECKING, REPAIRING, Index
 from openclaw_mem_tui.features.index.render import doctor, files, summary
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
-from openclaw_mem_tui.render.damage import damage_message
+from openclaw_mem_tui.render.damage import DAMAGED
 from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import confirm
@@ -69,6 +70,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self.files: Table[FileRow] = Table(_FILES, id="files", classes="listed")
         self.doctor: WrappedTable[doctor.Item] = WrappedTable(_DOCTOR, id="doctor", classes="listed")
         self.events: WrappedTable[Event] = WrappedTable(_EVENTS, id="events", classes="listed")
+        self.files.known_by, self.events.newest_first = attrgetter("path"), True
         self.use_lists(Pane(id="detail", classes="pane"), self.files, self.doctor, self.events)
         self._was_syncing = False
         self._frame = 0
@@ -288,7 +290,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
             again = f"{key('repair')} repairs it" if damaged else f"{key('sync_now')} tries again"
             self.presenter.say(f"the index cannot be read; {again}")
         elif whole and self.search.activity.damage is not None:
-            self.presenter.say(damage_message(here=True))
+            self.presenter.say(DAMAGED)
         elif self.search.activity.phase == "syncing":
             self.presenter.say(f"not possible during a sync; {key('leave')} stops it")
         elif self.presenter.state.doing not in ("", CHECKING):

@@ -40,7 +40,7 @@ def last_query(view: View, rows: int, cells: int) -> list[Line]:
     query = fmt.crop(fmt.inert(view.query, 300), cells - 4)
     made.append(line(("“", "faint"), (query, "strong"), ("”", "faint")))
     if view.error:
-        say("failed", (fmt.inert(view.error), "bad"))
+        say("failed", (fmt.message(view.error), "bad"))
     if view.pending:
         say("", ("searching again …", "accent"))
         return made

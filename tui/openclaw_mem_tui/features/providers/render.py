@@ -121,7 +121,7 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
     if isinstance(found, float):
         say("probe", ("answered ", "good"), f"in {fmt.milliseconds(found)}")
     elif found is not None and found != link.why:
-        say("probe", ("no answer: ", "bad"), fmt.inert(found))
+        say("probe", ("no answer: ", "bad"), fmt.message(found))
     if link.role == "backend":
         _say_qmd(details, chain)
         return details.lines
@@ -270,7 +270,7 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
             then = "compares with the baseline" if asked else "asks for a query, which is searched with it"
             trouble = summary = f"{key('compare')} {then}"
         # The sign is the state, whatever the last message is; but that of a probe that failed is its own.
-        message = (fmt.inert(chain.said), "") if chain.said else (summary, "dim")
+        message = (fmt.message(chain.said), "") if chain.said else (summary, "dim")
         mark = (
             (" ✗ ", "bad") if chain.said in chain.probed.values() else (" ● ", "warn" if trouble else "good")
         )

@@ -11,15 +11,20 @@ from rich.style import Style
 from textual import events
 
 from openclaw_mem_engine import api
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.baseline import same_lines
+from openclaw_mem_tui.features.search.lessons import taught
 from openclaw_mem_tui.features.search.render import funnel, groups, hits, legend
+from openclaw_mem_tui.features.search.render.funnel import baseline_names
 from openclaw_mem_tui.features.search.start_page import Suggestions, landing, suggested
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, text_of, width
-from openclaw_mem_tui.render.terms import Marker
+from openclaw_mem_tui.render.terms import Marker, has_words
+from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.widgets.frames import key_hint, markup
 from openclaw_mem_tui.widgets.lazy import Lazy
-from openclaw_mem_tui.widgets.lists import CursorList, Rows, has_words
+from openclaw_mem_tui.widgets.lists import CursorList, Rows
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Row
@@ -39,7 +44,7 @@ class HitList(CursorList):
     def __init__(self, search: SearchPresenter) -> None:
         super().__init__(id="hits", classes="listed")
         self._maker = lambda cells, _: Rows(*landing(search, self._suggestions(), cells, self.size.height))
-        self._suggested = partial(suggested, search)
+        self._search, self._suggested = search, partial(suggested, search)
         self.view: View | None = None
         self.marker = Marker.of(None)
         self.mode: Columns = "scores"
@@ -93,7 +98,7 @@ class HitList(CursorList):
     @property
     def said(self) -> list[str]:
         """What the frame says before the key of the columns, as far as there is room: how many rows are above
-        those in sight, and what the marks of the rows mean."""
+        those in sight, which knobs and baseline where no line above has them, and what the marks mean."""
         if not self.drawn or self.view is None or self._plan is None:
             return []
         # Corners and blanks, the key with its text, and the title where there is one edge for both.
@@ -101,10 +106,30 @@ class HitList(CursorList):
         many = bisect_right(self._spans, self.scroll_offset.y, key=lambda span: span[1])
         above = [("", f"{fmt.count(many, 'row')} above")] if many else []
         made = list[str]()
+        if isinstance(self.screen, WorkbenchScreen) and self.screen.narrow:
+            made, room = self._run_in_short(room)
         for mark, text in (*above, *legend.marks(self.view.trace, self._plan.numbers)):
             room -= fmt.width_of(mark + text) + 3
             made += [f"[$warning]{mark}[/]{text}" if mark else text] * (room >= 0)
         return made
+
+    def _run_in_short(self, room: int) -> tuple[list[str], int]:
+        """How many knobs are changed, and the baseline, unless a lesson names them; and the room left."""
+        view, made = self.view, list[str]()
+        if view is None or taught(self._search):
+            return made, room
+        if many := len(view.knobs.changed_names(view.defaults)):
+            said = fmt.count(many, "change")
+            ends = f" · {key('reset_all')} reset all", f" · {key_hint('reset_all', 'reset all')}"
+            plain, shown = ("", "") if view.shown_faults else ends
+            made.append(said + shown)
+            room -= fmt.width_of(said + plain) + 3
+        if names := baseline_names(view):
+            fits = next((name for name in names if fmt.width_of(name) + 12 <= room), names[-1])
+            said = f"baseline {fmt.crop(fits, max(0, room - 12))}"
+            made.append(markup(said))
+            room -= fmt.width_of(said) + 3
+        return made, room
 
     @property
     def selected(self) -> Row | None:
@@ -227,7 +252,8 @@ class HitList(CursorList):
         if two != self._two:
             self._two = two
             self._place()
-        lines = [fit(spans, cells - 1) if width(spans) >= cells else spans for spans in self._above]
+        above = funnel.nothing(self.view)  # with the keys that work now
+        lines = [fit(spans, cells - 1) if width(spans) >= cells else spans for spans in above]
         for number, group in enumerate(self._groups):
             if group.title:
                 lines.append(groups.rule(group, number == 1, cells, low=self._is_low))
@@ -240,6 +266,12 @@ class HitList(CursorList):
         if self.cursor < len(self._spans) and self._spans[self.cursor][1] <= self.size.height - self.fixed:
             self.scroll_home(animate=False)  # the first rows too are seen then
         super().on_resize(event)
+
+    def on_focus(self) -> None:
+        if self._is_start or self._above:  # which name the keys that work now
+            self.changed()
+
+    on_blur = on_focus
 
     @property
     def fixed(self) -> int:  # type: ignore[override]

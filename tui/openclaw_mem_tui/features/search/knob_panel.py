@@ -12,8 +12,9 @@ from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.search.render.knobs import meaning, panel_row
 from openclaw_mem_tui.features.search.state import KNOB_NAMES, View
 from openclaw_mem_tui.render.spans import Line
+from openclaw_mem_tui.render.terms import has_words
 from openclaw_mem_tui.widgets.lazy import Lazy
-from openclaw_mem_tui.widgets.lists import Table, has_words
+from openclaw_mem_tui.widgets.lists import Table
 
 
 class KnobPanel(Table[str]):

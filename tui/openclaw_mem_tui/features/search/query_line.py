@@ -10,7 +10,7 @@ from textual.events import Key, Paste
 from textual.geometry import Region
 from textual.widgets import Input
 
-from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.bindings import key, typing
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import status
@@ -58,7 +58,9 @@ class QueryLine(Input):
 
     def label(self, view: View) -> None:
         """What its frame says: that it is the query, and which session asks."""
-        if self.border_title != (title := fmt.join(("query", status.asker(view)))):
+        with typing(self.has_focus):
+            title = fmt.join(("query", status.asker(view)))
+        if self.border_title != title:
             self.border_title = title
 
     async def on_key(self, event: Key) -> None:

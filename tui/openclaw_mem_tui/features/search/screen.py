@@ -206,11 +206,12 @@ class SearchScreen(WorkbenchScreen):
         if self.is_attached:  # and the app does not end
             view, most = self.search.view, lines_above(self)
             self.verdict.show(lambda cells: above.above(view, cells, most))
-            self.funnel.show(lambda cells: above.numbers(view, cells, most))
+            self.funnel.show(lambda cells: above.numbers(view, cells, most, not self.narrow))
             self._fit_waterfall()
 
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._draw_numbers)
+    def draw_all(self) -> None:
+        super().draw_all()
+        self._draw_numbers()
 
     def _activity_changed(self, before: status.Activity, now: status.Activity) -> None:
         if self._clock is not None and (now.busy != before.busy or not now.busy):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine import api
 from openclaw_mem_engine.api import OpenClawMemError, redacted
-from openclaw_mem_tui.bindings import key, offered, typed_key
+from openclaw_mem_tui.bindings import key, offered, reach, typed_key
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.comparison import swaps
 from openclaw_mem_tui.render import format as fmt
@@ -190,7 +190,7 @@ def landing(
             origin = (fmt.path(fmt.inert(path), max(4, cells - wide - 4)), "dim")
             items.append([line("  ", fmt.left(fmt.inert(query), wide), " ", origin)])
     if page.doctor:
-        opens = (key("show_index"), "key")
+        opens = (reach("show_index"), "key")
         doctor = line("  ", (fmt.inert(page.doctor), "warn"), " ", opens, (" shows it", "dim"))
         foot += [(), *wrapped(doctor, cells, 2)]
     if not (view.error or view.query.strip() or activity.phase == "failed"):
@@ -204,7 +204,7 @@ def what(view: View, activity: Activity, workspace: str) -> list[Line]:
     """What can be searched, or why nothing can."""
     more = ""
     if activity.phase == "failed":
-        repair = rescue() if activity.damage else line((key("sync"), "key"), (" tries again", "dim"))
+        repair = rescue() if activity.damage else line((reach("sync"), "key"), (" tries again", "dim"))
         return [
             (),
             line("  ", ("The index cannot be opened.", "strong")),

@@ -15,8 +15,8 @@ from openclaw_mem_tui.render.spans import Line, Span, line, spread
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 #: The weight of events that share a column of the chart, the weightiest last.
 _RANK = ("dim", "", "good", "warn", "bad")
-#: From so many rows of a chart on, one of them is for the peaks.
-_WITH_PEAKS = 4
+#: From so many rows of a chart on, one of them is for the peaks: numbers say more than a row of bars.
+_WITH_PEAKS = 3
 
 
 def title(session: Session | None, of_event: bool) -> str:

@@ -46,7 +46,7 @@ def summary(anatomy: Anatomy, cells: int) -> list[Line]:
         said = f" {mark} {never_shown(anatomy.unshown.share, 'this file')}: {anatomy.unshown_cause}"
         made += wrapped(line((said, "warn")), cells - 1, 3)
     if anatomy.why:
-        made += wrapped(line(("   ", ""), (fmt.inert(anatomy.why), "warn")), cells, 3)
+        made += wrapped(line(("   ", ""), (fmt.message(anatomy.why), "warn")), cells, 3)
     return made
 
 

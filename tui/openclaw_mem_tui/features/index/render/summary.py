@@ -15,7 +15,7 @@ from openclaw_mem_engine.api import (
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.damage import damage_message
+from openclaw_mem_tui.render.damage import DAMAGED, in_full
 from openclaw_mem_tui.render.spans import Line, Span, brief, line, reported, spread, width, wrapped
 from openclaw_mem_tui.render.status import SPINNER, Activity, doing, worst_first
 
@@ -229,11 +229,9 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         errors = activity.damage or activity.errors or (state.report and state.report.errors)
         sound = not errors and state.overview is not None and state.overview.freshness.state == "fresh"
         mark = Span(" ● ", "good") if sound else Span(" · ", "warn")
-        idle = damage_message(here=True) if activity.damage is not None else "idle"
+        idle = DAMAGED if activity.damage is not None else "idle"
         said = state.said or activity.said or idle
-        shown = reported(
-            damage_message(here=True) if said == damage_message() else said, activity.failed, mark
-        )
+        shown = reported(in_full(said, here=True), activity.failed, mark)
     return brief(shown, cells)
 
 

@@ -64,11 +64,13 @@ def _lost(view: View) -> str:
     return f"{fmt.count(len(seen.lost), 'baseline result')} {'are' if seen.lost[1:] else 'is'} missing"
 
 
-def numbers(view: View, cells: int, most: int = 2) -> list[Line]:
-    """How many chunks each stage let through, and in ``most`` lines what another setting would add."""
+def numbers(view: View, cells: int, most: int = 2, baseline: bool = True) -> list[Line]:
+    """How many chunks each stage let through, with the ``baseline``, and in ``most`` lines what another
+    setting would add."""
     if view.trace is None:
         return []
-    return [*_beside("stages", cells, lambda room: [funnel(view, room)]), *_rescue(view.trace, cells, most)]
+    stages = _beside("stages", cells, lambda room: [funnel(view, room, baseline)])
+    return [*stages, *_rescue(view.trace, cells, most)]
 
 
 def _rescue(trace: Trace, cells: int, most: int) -> list[Line]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine import api
 from openclaw_mem_engine.api import profile
 from openclaw_mem_tui.bindings import key as key_of
+from openclaw_mem_tui.bindings import reach
 from openclaw_mem_tui.features.search.render.groups import packs
 from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import View
@@ -16,19 +17,18 @@ from openclaw_mem_tui.render.spans import Line, Span, line, spread, width, wrapp
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Knobs, Stage, Trace
-    from openclaw_mem_tui.features.search.baseline import Baseline
 
 #: The knobs that say how many rows each list may send into the pool.
 _SIZES = ("candidate_multiplier", "pool_results", "list_rows")
 
 
-def funnel(view: View, cells: int) -> Line:
+def funnel(view: View, cells: int, baseline: bool = True) -> Line:
     """``vector 24 + BM25 24 → pool 39 → min score .35 drops 28 → max 6 drops 5 → 6 returned``, and the
-    baseline at the right."""
+    ``baseline`` at the right."""
     trace = view.trace
     if trace is None:
         return ()
-    names = _names(view, view.baseline) if view.compares and view.baseline is not None else []
+    names = baseline_names(view) if baseline else []
     role = "accent" if view.pin or view.pool_faults else ""
     ends = [line(("baseline ", "dim"), (name, role), " ") for name in names]
     # All that the other numbers imply is left out before what distinguishes the baseline, but no stage is.
@@ -45,16 +45,21 @@ def in_words(view: View, cells: int) -> list[Line]:
     if view.trace is None:
         return []
     made = wrapped(line(" ", *_parts(view.trace, 0)), cells - 1, 1)
-    baseline = _names(view, view.baseline)[:1] if view.compares and view.baseline is not None else []
     return [
         *made,
-        *(row for name in baseline for row in wrapped(line((f" baseline {name}", "dim")), cells - 1, 1)),
+        *(
+            row
+            for name in baseline_names(view)[:1]
+            for row in wrapped(line((f" baseline {name}", "dim")), cells - 1, 1)
+        ),
     ]
 
 
-def _names(view: View, baseline: Baseline) -> list[str]:
-    """What distinguishes the baseline, in full and in short."""
-    name = baseline.name
+def baseline_names(view: View) -> list[str]:
+    """What distinguishes the baseline, in full and in short; empty without one."""
+    if not view.compares or view.baseline is None:
+        return []
+    name = view.baseline.name
     words = changed_words(view.knobs, view.baseline_knobs) if not view.other_backend else ""
     own = view.pin is not None or bool(view.pool_faults)
     return [*([f"{name}: {words}" if own else words] if words else []), name]
@@ -219,7 +224,7 @@ def nothing(view: View) -> list[Line]:
         return []
     if any(note.code == "scope-denied" for note in trace.notes):
         searched = line(("Not searched: the scope denies this session.", "strong"))
-        return [searched, line((key_of("session"), "key"), (" chooses the session that asks.", "dim"))]
+        return [searched, line((reach("session"), "key"), (" chooses the session that asks.", "dim"))]
     if any(note.code == "no-notes" for note in trace.notes):
         return [line(("There is no note to search.", "strong"))]
     if not trace.rows and api.says_damage(trace.notes):
@@ -230,12 +235,12 @@ def nothing(view: View) -> list[Line]:
     if not any(stage.left for stage in trace.of_kind("fusion")):
         return [
             line(("Nothing is returned: ", "strong"), f"the list of mode {trace.knobs.mode} is empty."),
-            line((key_of("mode"), "key"), (" changes the mode; below are rows of the other list.", "dim")),
+            line((reach("mode"), "key"), (" changes the mode; below are rows of the other list.", "dim")),
         ]
     if cut is not None and cut.left == 0:
         noise = view.pool is not None and api.unrelated(view.pool, trace.knobs)
         return [
-            line(" ", (key_of(name), "key"), (text, "dim"))
+            line(" ", (reach(name), "key"), (text, "dim"))
             for name, text in (
                 *([] if noise else [("knobs", " opens the knobs: lower min score, set keyword rescue.")]),
                 ("why_not", " says why a chunk is not returned, and which change returns it."),

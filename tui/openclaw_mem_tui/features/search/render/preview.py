@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine import api
-from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.bindings import reach
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, hanging, line, wrapped
@@ -112,7 +112,7 @@ def excerpt(got: Excerpt, candidate: Candidate, row: Row, marker: Marker, cells:
         gone = line(
             ("This file is deleted. ", "warn"),
             "The index still has its old text; ",
-            (key("sync"), "key"),
+            (reach("sync"), "key"),
             " syncs.",
         )
         return wrapped(gone, cells)
