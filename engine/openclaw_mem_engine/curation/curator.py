@@ -16,12 +16,13 @@ from openclaw_mem_engine.curation.dry_run import DryRun, Effect, Probe
 from openclaw_mem_engine.curation.material import Material, NoteCandidate, Recall, material_of
 from openclaw_mem_engine.demo import load_queries
 from openclaw_mem_engine.demo.workspace import MANIFEST, shift_days_for
-from openclaw_mem_engine.errors import Cancelled, IndexDamaged, OpenClawMemError, UsageError, damaged
+from openclaw_mem_engine.errors import Cancelled, IndexDamaged, OpenClawMemError, UsageError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.notes.edit import NoteEdit
 from openclaw_mem_engine.notes.editor import NoteEditor, Written
 from openclaw_mem_engine.state.curation import CurationState
 from openclaw_mem_engine.state.disk import read_file
+from openclaw_mem_engine.stores.sqlite.files import damaged
 from openclaw_mem_engine.timeline.merge import TimelineReader
 from openclaw_mem_engine.workspace.listing import notes_of
 
