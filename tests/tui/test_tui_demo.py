@@ -61,6 +61,13 @@ async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
         assert screen.search.view.knobs == screen.search.view.defaults and not screen.search.view.compares
 
 
+async def test_what_the_start_has_to_say_is_read_first(tmp_path: Path) -> None:
+    app = Workbench(world.make.demo_memory(tmp_path), demo=world.make.demo_guide(), notice="It is kept.")
+    async with app.run_test(size=SMALL) as pilot:
+        await settled(pilot)
+        assert "It is kept." in lab(app).status_line.text
+
+
 @pytest.mark.parametrize(("keys", "query"), [("heron", "heron"), ("/heron", "heron"), ("/", ""), ("", "")])
 async def test_what_is_typed_while_the_demo_opens_is_the_query(tmp_path: Path, keys: str, query: str) -> None:
     may_open, factory = threading.Event(), world.make.demo_memory(tmp_path)
