@@ -33,7 +33,7 @@ _LINE_SHARES = ("line_text", "line_vector")
 _FEW = 20
 #: The steps of the walk that another stage of the ranking decides.
 _STAGE_OF = dict.fromkeys(("retrieval", "mode", "pool"), "candidates")
-_STAGE_OF |= {"min_score": "rescue", "mmr": "max_results"}
+_STAGE_OF |= {"min_score": "keyword_rescue", "mmr": "max_results"}
 #: A knob is not tried with values that alone let more rows of each list into the pool than this, and than
 #: now: the signals of their lines cost the most, and more than twenty results are seldom wanted.
 MOST_ROWS = 80

@@ -264,12 +264,13 @@ def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> s
         limit = trace.knobs.min_score
         final = apart(row.scores["final"], limit, digits)
         return f"its score {final} is {'below' if rescued else 'at least'} min score {limit:g}"
-    if name == "rescue":
+    if name == "keyword_rescue":
         return f"keyword rescue ({trace.knobs.keyword_rescue}) keeps it"
     if name == "max_results":
         if trace.knobs.snippet == "packed":
             count = min(entered, trace.knobs.depth)
-            return f"it is among the {count} chunk{'s' * (count > 1)} whose lines are packed"
+            are = "chunks that are" if count > 1 else "chunk that is"
+            return f"it is among the {count} {are} considered for packing"
         first = "first" if trace.knobs.depth == 1 else f"first {trace.knobs.depth}"
         return f"its rank {row.ranks['final']} is among the {first}"
     return f"{entered} candidates entered, and it passed"
