@@ -222,8 +222,9 @@ class Memory(AbstractContextManager["Memory"]):
     ) -> WhyNot:
         """Why a ``search`` does or does not return ``line`` (1-based; None: the passage of the file nearest
         to being returned) of the file ``path``, and what would bring it in. Of chunks that hold the line,
-        ``chunk_id``, or the lines to ``end_line``, name one. Raises PathRefused for a path that cannot be
-        memory, UsageError for one neither on disk nor indexed, or a line beyond its end."""
+        ``chunk_id`` names the one to explain unless another one is returned with it; the lines to
+        ``end_line`` name a whole chunk. Raises PathRefused for a path that cannot be memory, UsageError for
+        one neither on disk nor indexed, or a line beyond its end."""
         asked = query, path, line, knobs or self.knobs, self._reranking.complete, session_key, end_line
         return self._backend.why_not(PassageQuestion(*asked, chunk_id), cancel)
 

@@ -53,7 +53,8 @@ def found(pool: Pool, trace: Trace) -> tuple[str, ...]:
     more = _below(trace) if count and not rescued else 0
     are = "is" if more == 1 else "are"
     below = f"{more:,} more {are} below min score {trace.knobs.min_score:g}" if more else ""
-    return tuple(part for part in (head, below, shortened, first) if part)
+    parts = (head, shortened, below) if loses else (head, below, shortened, first)
+    return tuple(part for part in parts if part)
 
 
 def fate(trace: Trace, path: str, line: int) -> Fate:

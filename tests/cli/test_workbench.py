@@ -45,7 +45,22 @@ def test_demo_opens_the_lessons_on_its_own_workspace(bare: Call, world: World, o
     assert options["settings"].provider.provider == "static"
     assert options["settings"].openclaw.sessions_dir.is_dir()
     assert len(options["demo"]) == 15
-    assert options["initial_query"] == ""
+    assert options["initial_query"] == options["notice"] == ""
+
+
+def test_an_edited_demo_stays_and_says_so_and_undo_works(bare: Call, world: World, opened: Opened) -> None:
+    notes = bare("demo", "--print-workspace", "--dir", "mine").out.strip()
+    at = ("--workspace", notes)
+    before = Path(notes, "MEMORY.md").read_text("utf-8")
+    assert bare("remember", "--yes", "--to", "memory", "The spare key is in the blue box", *at).code == 0
+    said = bare("demo", "--dir", "mine")
+    sentence = "The demo is kept as edited; `openclaw-mem demo --dir mine --reset` writes it anew."
+    assert sentence in said.err and opened[0]["notice"] == sentence
+    assert "blue box" in Path(notes, "MEMORY.md").read_text("utf-8")
+    assert bare("undo", "--yes", *at).code == 0 and not bare("demo", "--dir", "mine").err
+    Path(notes, "MEMORY.md").write_text("spoiled", "utf-8")
+    assert not bare("demo", "--dir", "mine", "--reset").err
+    assert Path(notes, "MEMORY.md").read_text("utf-8") == before
 
 
 def test_demo_takes_a_query_and_the_users_theme(

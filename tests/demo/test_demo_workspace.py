@@ -15,8 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_mem_engine.demo import ANCHOR, load_queries, write_demo
-from openclaw_mem_engine.demo.workspace import DATA, MANIFEST, shift_dates, shift_days_for, shift_epochs
+from openclaw_mem_engine.demo import ANCHOR, load_queries, workspace, write_demo
+from openclaw_mem_engine.demo.workspace import (
+    DATA,
+    MANIFEST,
+    edited_files,
+    shift_dates,
+    shift_days_for,
+    shift_epochs,
+    written_day,
+)
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.ranking.knobs import Knobs, parse_settings
 from openclaw_mem_engine.ranking.profiles import changed
@@ -206,12 +214,41 @@ def test_several_first_runs_at_once_write_one_demo(tmp_path: Path, demo: Path) -
     assert found == [target / "workspace"] * 4 and fingerprint(target) == fingerprint(demo)
 
 
-def test_writing_again_restores_what_was_edited_or_lost(demo: Path) -> None:
-    before = fingerprint(demo)
-    (demo / "workspace/MEMORY.md").write_text("spoiled", "utf-8")
+def test_an_edited_demo_is_kept_until_it_is_reset(demo: Path, tmp_path: Path) -> None:
+    note, tomorrow = demo / "workspace/MEMORY.md", TODAY + datetime.timedelta(days=1)
+    written = note.read_bytes()
+    note.write_text("mine", "utf-8")
+    edited = fingerprint(demo)
+    write_demo(demo, tomorrow)
+    assert fingerprint(demo) == edited and written_day(demo) == TODAY
+    assert edited_files(demo) == ["workspace/MEMORY.md"]
+    note.write_bytes(written)  # as ``undo`` does
+    write_demo(demo, tomorrow)
+    assert written_day(demo) == tomorrow
     (demo / "workspace/memory/style-guide.md").unlink()
-    write_demo(demo, TODAY)
-    assert fingerprint(demo) == before
+    assert edited_files(demo) == ["workspace/memory/style-guide.md"]
+    write_demo(demo, tomorrow, reset=True)
+    write_demo(tmp_path / "fresh", tomorrow)
+    assert fingerprint(demo) == fingerprint(tmp_path / "fresh")
+
+
+def test_a_run_that_broke_off_is_not_taken_for_edits(
+    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tomorrow = TODAY + datetime.timedelta(days=1)
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="full"):
+        write, left = workspace._write, iter(range(20))
+
+        def until_full(path: Path, content: bytes) -> None:
+            if next(left, None) is None:
+                raise OSError("full")
+            write(path, content)
+
+        patched.setattr(workspace, "_write", until_full)
+        write_demo(demo, tomorrow)
+    write_demo(demo, tomorrow)
+    write_demo(tmp_path / "fresh", tomorrow)
+    assert fingerprint(demo) == fingerprint(tmp_path / "fresh")
 
 
 def test_another_day_replaces_the_dated_files_and_keeps_what_is_not_ours(demo: Path, tmp_path: Path) -> None:

@@ -185,7 +185,17 @@ def test_nothing_disappears(pool: Pool, knobs: Knobs) -> None:
 def test_the_funnel_adds_up(pool: Pool, knobs: Knobs) -> None:
     trace = rank(pool, knobs)
     names = [stage.name for stage in trace.stages]
-    order = ["vector", "bm25", "fusion", "decay", "mmr", "min_score", "rescue", "max_results", "snippet"]
+    order = [
+        "vector",
+        "bm25",
+        "fusion",
+        "decay",
+        "mmr",
+        "min_score",
+        "keyword_rescue",
+        "max_results",
+        "snippet",
+    ]
     assert names == [name for name in order if name in names], "each stage once, in the documented order"
     assert {"fusion", "min_score", "max_results", "snippet"} <= set(names)
     assert ("decay" in names, "mmr" in names) == (knobs.decay, knobs.mmr)
@@ -202,12 +212,15 @@ def test_the_funnel_adds_up(pool: Pool, knobs: Knobs) -> None:
     assert chain[0].left == len(ranked_rows(trace))
     assert chain[-1].left == len(trace.returned) <= knobs.depth
     assert len(trace.results) <= knobs.max_results
-    if "rescue" in by_name:
+    if "keyword_rescue" in by_name:
         saved = sum(row.outcome.rescued for row in trace.returned)
-        assert by_name["rescue"].left - by_name["rescue"].entered == by_name["rescue"].changed
+        assert (
+            by_name["keyword_rescue"].left - by_name["keyword_rescue"].entered
+            == by_name["keyword_rescue"].changed
+        )
         # A packed answer may drop a passage whose lines are all weak.
-        assert by_name["rescue"].changed == saved or (
-            knobs.snippet == "packed" and saved < by_name["rescue"].changed
+        assert by_name["keyword_rescue"].changed == saved or (
+            knobs.snippet == "packed" and saved < by_name["keyword_rescue"].changed
         )
 
 

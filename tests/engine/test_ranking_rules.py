@@ -147,7 +147,7 @@ def test_bm25_only_is_not_cut_and_says_so() -> None:
     assert cut is not None
     assert (cut.formula, cut.entered, cut.left) == ("does not apply", 3, 3)
     assert cut.note
-    assert trace.stage("rescue") is None
+    assert trace.stage("keyword_rescue") is None
     assert codes(rank(pool_of(None, []), DOCUMENTED)) == [], "nothing to say of scores that there are not"
 
 
@@ -177,7 +177,7 @@ def test_no_list_at_all() -> None:
     trace = rank(pool_of(None, None), DOCUMENTED)
     assert trace.rows == ()
     names = [stage.name for stage in trace.stages]
-    assert names == ["fusion", "min_score", "rescue", "max_results", "snippet"]
+    assert names == ["fusion", "min_score", "keyword_rescue", "max_results", "snippet"]
 
 
 # -- fusion ---------------------------------------------------------------------------------------------

@@ -168,8 +168,8 @@ def test_a_best_line_that_is_cut_off_is_said(demo: Memory) -> None:
     assert "2 lose all or part of their best line" in found.verdict
     one = demo.search(QUERIES[0], knobs.set({"max_results": 1}))
     assert one.verdict.startswith(
-        "1 result. 36 more are below min score 0.35. "
-        f"The result is shortened to 60 characters and loses its best line (line {line})"
+        f"1 result. The result is shortened to 60 characters and loses its best line (line {line}). "
+        "36 more are below min score 0.35"
     )
     cut_off = fate(found.trace, found.hits[0].path, line or 0)
     assert cut_off == (1, False, f"rank 1, but line {line} is not shown")

@@ -208,7 +208,7 @@ def test_pieces_of_one_line_are_named_once(tmp_path: Path) -> None:
         assert texts["chunk"] == says
         assert (found.stage, texts["snippet"]) == ("snippet", "the snippet shows a part of line 3")
         count = len(memory.search("pump", profile("workbench")).trace.rows)
-        assert texts["max_results"] == f"it is among the {count} chunks whose lines are packed"
+        assert texts["max_results"] == f"it is among the {count} chunks that are considered for packing"
 
 
 @pytest.mark.parametrize(("rescue", "below"), [("when-empty", ""), ("fill", " below min score")])

@@ -375,16 +375,23 @@ def test_results_are_compared_as_they_are_returned(overlapping: Memory) -> None:
 def test_of_chunks_that_hold_a_line_one_can_be_named(overlapping: Memory) -> None:
     first, second, *_ = backend_of(overlapping).store.chunks_of("MEMORY.md")
     knobs = profile("documented").set({"min_score": 0, "snippet_chars": 240})
-    cut = overlapping.why_not("pump", "MEMORY.md", second.start_line, knobs, chunk_id=first.chunk_id)
-    assert (cut.stage, cut.passage.chunk_id) == ("snippet", first.chunk_id), "its neighbour shows the line"
-    for change in cut.changes:
-        results = overlapping.search("pump", knobs.set(change.set)).trace.results
-        assert first.chunk_id in results[change.rank - 1].chunk_ids
+    asked = "pump", "MEMORY.md", second.start_line
+    other = overlapping.why_not(*asked, knobs, chunk_id=first.chunk_id)
+    assert (other.stage, other.passage.chunk_id, other.changes) == (RETURNED, second.chunk_id, ())
+    results = overlapping.search("pump", knobs).trace.results
+    assert other.rank is not None and second.chunk_id in results[other.rank - 1].chunk_ids, "it has the line"
+    none = knobs.set({"min_score": 1.0, "keyword_rescue": "off"})
+    out = overlapping.why_not(*asked, none, chunk_id=first.chunk_id)
+    assert (out.stage, out.passage.chunk_id) == ("min_score", first.chunk_id)
+    change = next(change for change in out.changes if {*change.set} == {"min_score"})
+    results = overlapping.search("pump", none.set(change.set)).trace.results
+    assert second.chunk_id in results[change.rank - 1].chunk_ids, "the first chunk would not show the line"
+    assert change.effect.startswith(f"in the chunk of lines {second.start_line}–{second.end_line}, ")
     start = second.start_line
     whole = overlapping.why_not("pump", "MEMORY.md", start, knobs, end_line=second.end_line)
     assert whole.verdict.startswith(f"{whole.passage.location} is returned"), "the chunk, not its first line"
-    other = overlapping.why_not("pump", "MEMORY.md", start, knobs, end_line=start + 1)
-    assert other.verdict.startswith(f"line {start} of MEMORY.md is returned")
+    part = overlapping.why_not("pump", "MEMORY.md", start, knobs, end_line=start + 1)
+    assert part.verdict.startswith(f"line {start} of MEMORY.md is returned")
 
 
 @given(pools(), st.lists(knob_settings(), min_size=2, max_size=6))

@@ -20,7 +20,7 @@ STEPS = (
     "decay",
     "mmr",
     "min_score",
-    "rescue",
+    "keyword_rescue",
     "max_results",
     "snippet",
 )

@@ -61,6 +61,13 @@ async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
         assert screen.search.view.knobs == screen.search.view.defaults and not screen.search.view.compares
 
 
+async def test_what_the_start_has_to_say_is_read_first(tmp_path: Path) -> None:
+    app = Workbench(world.make.demo_memory(tmp_path), demo=world.make.demo_guide(), notice="It is kept.")
+    async with app.run_test(size=SMALL) as pilot:
+        await settled(pilot)
+        assert "It is kept." in lab(app).status_line.text
+
+
 @pytest.mark.parametrize(("keys", "query"), [("heron", "heron"), ("/heron", "heron"), ("/", ""), ("", "")])
 async def test_what_is_typed_while_the_demo_opens_is_the_query(tmp_path: Path, keys: str, query: str) -> None:
     may_open, factory = threading.Event(), world.make.demo_memory(tmp_path)
@@ -146,6 +153,7 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
                 found = view.candidate(row.chunk_id) if row is not None and not row.returned else None
                 assert found is not None and quote in found.text
             assert view.trace.returned or "Nothing" in screen.verdict.text
+            assert not screen.search.activity.trouble
 
 
 @pytest.mark.parametrize("size", [SMALL, (60, 20)])
@@ -177,6 +185,14 @@ async def test_a_low_screen_shows_a_lesson_with_its_hits_their_scores_and_the_te
         assert pane_text.splitlines()[0].split("▸ ")[1][:20] in best, "the line that answers best"
         await press(pilot, "G", "slash", "ctrl+u", *"heron", "enter")
         assert screen.hits.cursor == screen.hits.scroll_offset.y == 0, "an answer begins with hit 1"
+
+
+async def test_the_stages_of_packed_lines_end_with_the_results(tmp_path: Path) -> None:
+    async with running(tmp_path, (100, 30), demo=world.make.demo_guide()) as (pilot, screen):
+        screen.load_lesson(8)
+        await settled(pilot)
+        stages = screen.funnel.text
+        assert "40 for packing (" in stages and " not sent → 6 results made of 8 chunks" in stages
 
 
 async def test_the_snippet_opens_on_its_best_line(tmp_path: Path) -> None:

@@ -197,15 +197,16 @@ def test_a_diff_is_wrapped_below_its_text_and_no_word_of_it_is_lost() -> None:
     [
         ("memory/2026-01-02.md", 20, "memory/2026-01-02.md"),
         ("memory/2026-01-02.md", 19, "…/2026-01-02.md"),
-        ("memory/2026-01-02.md", 13, "…01-02.md"),
+        ("memory/2026-01-02.md", 13, "2026…01-02.md"),
         ("memory/runbooks/vpn.md", 17, "…/runbooks/vpn.md"),
         ("memory/runbooks/vpn.md", 14, "…/vpn.md"),
         ("memory/runbooks/vpn.md", 7, "…vpn.md"),
         ("memory/runbooks/vpn.md", 5, "…n.md"),
-        ("memory/spool-error-codes.md", 20, "…error-codes.md"),
+        ("memory/spool-error-codes.md", 20, "spool…error-codes.md"),
         ("memory/spool-error-codes.md", 21, "…spool-error-codes.md"),
         ("notes/a/b.md", 11, "…/a/b.md"),
         ("vpn.md", 6, "vpn.md"),
+        ("notes/日本語の長い名前.md", 13, "…長い名前.md"),
     ],
 )
 def test_a_path_loses_its_folders_before_its_name(path: str, width: int, shown: str) -> None:

@@ -74,7 +74,9 @@ def test_funnel_counts_each_stage() -> None:
     assert "mmr changed 1 of the first 2 ranks → max 2" in low and "vector" not in low, "the lists go first"
     packed = world.view(profile("workbench"))
     assert packed.trace is not None
-    assert groups.dropped_by("max_results", packed.trace) == "after the first 40 for packing"
+    assert (
+        groups.dropped_by("max_results", packed.trace) == "not considered for packing: only the first 40 are"
+    )
     row = packed.trace.returned[-1]
     late = row._replace(ranks={**row.ranks, "final": 9})
     plan = hits.layout(packed, "scores", 90)

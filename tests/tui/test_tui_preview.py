@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import lab_world as world
@@ -68,20 +69,21 @@ def test_the_snippet_pane_draws_what_the_agent_gets_then_the_cut_then_the_rest()
 def test_a_hit_shows_the_line_that_its_snippet_marks() -> None:
     text = "router router gateway\n" + "\n".join(f"line {n} says little of it" for n in range(11, 40))
     signals = {"bm25": {"c0": Signal(7.0, (*([0.1] * 29), 6.0))}}
-    view = world.view(
-        Knobs().set({"snippet_chars": 250}),
-        texts=(text,),
-        bm25=((0, 7.0),),
-        vector=((0, 0.9),),
-        signals=signals,
-    )
+    knobs = Knobs().set({"snippet_chars": 250})
+    of: dict[str, Any] = {"texts": (text,), "bm25": ((0, 7.0),), "vector": ((0, 0.9),), "signals": signals}
+    view = world.view(knobs, **of)
     assert view.trace is not None and view.trace.rows[0].shown.best_line == 39
     row, marker = view.trace.rows[0], Marker.of(view.pool)
-    best = spans.text_of(hits.best_line(view.candidate("c0"), row, marker, 60))
+    best = spans.text_of(hits.best_line(view, row, marker, 60))
     assert best == "line 39 says little of it" and best in texts(snippet_of(view)).split("▸")[1]
     assert best in texts(waterfall(view, row, 60, marker=marker)).splitlines()[0]
-    unscored = row._replace(shown=row.shown._replace(best_line=None))
-    assert "router" in spans.text_of(hits.best_line(view.candidate("c0"), unscored, marker, 60))
+
+    out = world.view(knobs.set({"min_score": 1.0, "keyword_rescue": "off"}), knobs, **of)
+    assert out.trace is not None and not out.trace.returned
+    assert spans.text_of(hits.best_line(out, out.trace.rows[0], marker, 60)) == best, "as in the baseline"
+    assert "39 ▸" in texts(snippet_of(out))
+    nowhere = replace(out, baseline=None)
+    assert "router" in spans.text_of(hits.best_line(nowhere, out.trace.rows[0], marker, 60))
 
 
 def test_the_best_of_several_lines_has_the_word_that_the_query_names_first() -> None:
@@ -166,7 +168,7 @@ def test_excerpt_tells_chunk_from_context() -> None:
     assert view.trace is not None
     row, marker = view.trace.returned[0], Marker.of(view.pool)
     got = Excerpt("memory/note-0.md", "before\na\nthe router\nafter", 9, 12, 40, True)
-    made = preview.excerpt(got, world.candidate(0, "a\nthe router"), row, marker, 60)
+    made = preview.excerpt(got, view, row, marker, 60)
     assert [spans.text_of(line)[4] for line in made[:4]] == [" ", "▎", "▸", " "]
     assert preview.evidence(made) == 2, "it opens at the best line"
     assert "lines 9–12 of 40" in texts(made)
@@ -179,10 +181,9 @@ def test_the_best_line_is_found_else_the_first_match() -> None:
 
 def test_a_file_that_is_gone_is_said() -> None:
     got = Excerpt("memory/x.md", "", 1, 0, 0, False)
-    trace = world.view().trace
-    assert trace is not None
-    candidate, row = world.candidate(0, "a"), trace.returned[0]
-    assert "is deleted" in texts(preview.excerpt(got, candidate, row, Marker.of(None), 60))
+    view = world.view()
+    assert view.trace is not None
+    assert "is deleted" in texts(preview.excerpt(got, view, view.trace.returned[0], Marker.of(None), 60))
 
 
 @pytest.mark.parametrize(

@@ -103,13 +103,25 @@ async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Pat
         assert search.search.view.knobs.min_score == 0.35, "before and after are swapped"
 
 
-async def test_w_is_about_the_selected_chunk_where_another_one_has_its_best_line_too(tmp_path: Path) -> None:
+async def test_w_is_about_the_selected_chunk_unless_another_result_has_its_best_line(tmp_path: Path) -> None:
     async with running(tmp_path, initial_query="router vlan") as (pilot, search):
         await press(pilot, "j")
         row, passage = search.hits.selected, search.hits.passage
-        assert row is not None and passage is not None
-        others = [other for other in search.search.view.trace.rows if other.chunk_id != row.chunk_id]  # type: ignore[union-attr]
-        assert any(o.path == row.path and o.start_line <= passage.line <= o.end_line for o in others)
+        assert row is not None and passage is not None and search.search.view.trace is not None
+        (other,) = (
+            other
+            for other in search.search.view.trace.rows
+            if other.path == row.path and other.start_line <= passage.line <= other.end_line and other != row
+        )
+        assert other.returned and other.shown.holds(passage.line) and row.shown.truncated
+        await press(pilot, "w")
+        answer = opened(pilot).answer
+        assert answer is not None and answer.passage.chunk_id == other.chunk_id and not answer.changes
+        assert answer.verdict.endswith(f"it is in result {other.outcome.rank}.")
+        await press(pilot, "escape")
+        search.tune(search.search.view.knobs.set({"min_score": 1.0, "keyword_rescue": "off"}))
+        await settled(pilot)
+        search.hits.point_at([now for now in search.hits.rows if now.chunk_id == row.chunk_id])
         await press(pilot, "w")
         answer = opened(pilot).answer
         assert answer is not None and answer.passage.chunk_id == row.chunk_id

@@ -80,6 +80,7 @@ class Workbench(App[int]):
         theme_folder: Path | None = None,
         faults: frozenset[str] = NO_FAULTS,
         session_key: str = "",
+        notice: str = "",
         clock: Callable[[], float] = time.time,
         reload: Callable[[], Settings] | None = None,
         memo: WorkbenchState | None = None,
@@ -88,8 +89,9 @@ class Workbench(App[int]):
         """``memory_factory`` is called in a worker thread after the first frame, with the faults that the
         memory is to simulate; an ``OpenClawMemError`` that it raises is shown. ``theme`` is a name or a path
         to a TOML file; ``theme_folder`` holds the user's own. ``session_key`` is that of the session that
-        asks ("": a direct chat). ``reload`` reads the configuration again, where it may be written. ``memo``
-        holds what the last session left, and takes what this one does. ``keys`` are by the ids of actions."""
+        asks ("": a direct chat). ``notice`` is said at the start. ``reload`` reads the configuration again,
+        where it may be written. ``memo`` holds what the last session left, and takes what this one does.
+        ``keys`` are by the ids of actions."""
         keymap, refused_keys = take_keys(keys or {})
         super().__init__()
         self.set_keymap(keymap)
@@ -100,7 +102,7 @@ class Workbench(App[int]):
         self._saved: dict[str, Any] = left.data()
         self._saver = ThreadPoolExecutor(1, "remember")
         self._save_timer: Timer | None = None
-        self.search = SearchPresenter(self.service, demo, faults, session_key, left)
+        self.search = SearchPresenter(self.service, demo, faults, session_key, left, notice)
         self.search_screen = SearchScreen(self.search, initial_query)
         self.theme_trouble = ""
         for built_in in BUILT_IN.values():

@@ -52,6 +52,7 @@ demo: try it: bundled notes with lessons, no network, no settings
   $ demo --fault embeddings-401
   On a terminal it opens the workbench; otherwise it prints every lesson.
   --print-workspace  write the demo workspace and print only its path
+  --reset            write the demo anew: edits of its notes are lost, notes that were added stay
   --query TEXT       search for this instead of running the lessons
   --dir DIR          write the demo workspace there (default: in the data folder)
   --fault

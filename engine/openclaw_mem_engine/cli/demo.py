@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import shlex
 import threading
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -51,19 +52,22 @@ def run(arguments: Namespace) -> int:
         if getattr(arguments, option):
             raise UsageError(f"The demo has its own workspace and settings: leave --{option} out.")
     from openclaw_mem_engine.demo import load_queries, write_demo
-    from openclaw_mem_engine.demo.workspace import shift_days_for
+    from openclaw_mem_engine.demo.workspace import edited_files, shift_days_for, written_day
 
     faults = faults_of(arguments)
-    today = datetime.date.today()
     data_dir = _data_folder()
     target = data_dir / "demo" if arguments.dir is None else Path(arguments.dir).absolute()
     try:
-        workspace = write_demo(target, today)
+        workspace = write_demo(target, datetime.date.today(), reset=arguments.reset)
+        day = written_day(target)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise WorkspaceError(
             f"The demo cannot be written to {target} ({reason}). Name another folder with --dir."
         ) from error
+    kept = _kept(arguments.dir) if edited_files(target) else ""
+    if kept:
+        say(kept)
     if arguments.print_workspace and arguments.json:
         print_json({"workspace": str(workspace)})
         return 0
@@ -72,10 +76,18 @@ def run(arguments: Namespace) -> int:
         return 0
     settings = demo_settings(workspace, data_dir)
     choose({"workspace": workspace, "provider": "static"})
-    lessons = load_queries(shift_days_for(today)).suggested
+    lessons = load_queries(shift_days_for(day)).suggested
     if not arguments.json and can_draw():
-        return open_workbench(settings, lessons=lessons, query=arguments.query or "", faults=faults)
+        return open_workbench(
+            settings, lessons=lessons, query=arguments.query or "", faults=faults, notice=kept
+        )
     return _run_lessons(settings, lessons, arguments, faults)
+
+
+def _kept(folder: str | None) -> str:
+    """That an edited demo stays as it is, and the command that writes it anew."""
+    where = f" --dir {shlex.quote(folder)}" if folder else ""
+    return f"The demo is kept as edited; `openclaw-mem demo{where} --reset` writes it anew."
 
 
 def _data_folder() -> Path:

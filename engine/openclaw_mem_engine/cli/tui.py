@@ -83,12 +83,13 @@ def open_workbench(
     theme: str | None = None,
     faults: frozenset[str] = frozenset(),
     session_key: str = "",
+    notice: str = "",
     reload: Callable[[], Settings] | None = None,
 ) -> int:
     """Run the workbench on these settings until the user quits; returns its exit code. Blocks. ``faults``
-    (see ``providers.faults``) are simulated from the start. ``session_key`` is that of the
-    session that asks ("": a direct chat). ``reload`` reads the configuration again; without it the workbench
-    does not write any, and neither continues a session nor leaves one."""
+    (see ``providers.faults``) are simulated from the start. ``session_key`` is that of the session that asks
+    ("": a direct chat). ``notice`` is said at the start. ``reload`` reads the configuration again; without it
+    the workbench does not write any, and neither continues a session nor leaves one."""
     # Loading what draws the screen takes longer than all else that happens before the first frame. None of it
     # is garbage, and looking for some takes a tenth of the time.
     gc.disable()
@@ -117,6 +118,7 @@ def open_workbench(
         theme_folder=user_folders().config / "themes",
         faults=faults,
         session_key=session_key,
+        notice=notice,
         reload=reload,
         memo=WorkbenchState(settings.data_dir, settings.agent, settings.workspace) if reload else None,
         keys=settings.keys,

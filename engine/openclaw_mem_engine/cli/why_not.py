@@ -59,9 +59,10 @@ def _lines(answer: WhyNot, *, configured: bool) -> Iterator[str]:
 
     yield from map(strong, hanging(one_line(answer.verdict), 0))
     yield ""
+    wide = max((_NAME_WIDTH, *(len(step.name) for step in answer.steps)))
     for step in answer.steps:
         mark = ("low" if step.facts.get("rescued") else "ok") if step.ok else "no"
-        yield from _entry(f"{mark:3} {step.name.replace('_', ' '):{_NAME_WIDTH}}", step.text)
+        yield from _entry(f"{mark:3} {step.name.replace('_', ' '):{wide}}", step.text)
     if answer.no_change:
         yield ""
         yield from hanging(advice(one_line(answer.no_change)), 2)

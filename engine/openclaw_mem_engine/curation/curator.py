@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from datetime import date
 from itertools import starmap
 
 from openclaw_mem_engine.cancellation import CancelToken
@@ -15,13 +13,12 @@ from openclaw_mem_engine.curation.candidates import candidates_of
 from openclaw_mem_engine.curation.dry_run import DryRun, Effect, Probe
 from openclaw_mem_engine.curation.material import Material, NoteCandidate, Recall, material_of
 from openclaw_mem_engine.demo import load_queries
-from openclaw_mem_engine.demo.workspace import MANIFEST, shift_days_for
+from openclaw_mem_engine.demo.workspace import shift_days_for, written_day
 from openclaw_mem_engine.errors import Cancelled, IndexDamaged, OpenClawMemError, UsageError
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.notes.edit import NoteEdit
 from openclaw_mem_engine.notes.editor import NoteEditor, Written
 from openclaw_mem_engine.state.curation import CurationState
-from openclaw_mem_engine.state.disk import read_file
 from openclaw_mem_engine.stores.sqlite.files import damaged
 from openclaw_mem_engine.timeline.merge import TimelineReader
 from openclaw_mem_engine.workspace.listing import notes_of
@@ -136,8 +133,7 @@ class Curator:
 def judged_probes(settings: Settings) -> tuple[Probe, ...]:
     """The judged queries of the demo when its workspace is the one of ``settings``."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        manifest = json.loads(read_file(settings.workspace.parent / MANIFEST))
-        queries = load_queries(shift_days_for(date.fromisoformat(manifest["today"])))
+        queries = load_queries(shift_days_for(written_day(settings.workspace.parent)))
         return tuple(
             Probe(query.query, tuple(grade.quote for grade in query.grades if grade.grade >= FEWEST_GRADE))
             for query in queries.judged

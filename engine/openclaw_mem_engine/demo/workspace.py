@@ -54,11 +54,13 @@ class _DemoFile(NamedTuple):
     modified: datetime.datetime
 
 
-def write_demo(target: Path, today: datetime.date) -> Path:
+def write_demo(target: Path, today: datetime.date, *, reset: bool = False) -> Path:
     """Write the demo into ``target/workspace`` and ``target/agents``; returns the workspace folder.
 
     Every ISO date (file names, texts, timestamps) is moved so that the last daily log is of ``today``.
-    Running it again restores the demo: files that it wrote are replaced or removed, all others stay.
+    Running it again replaces or removes the files that it wrote, all others stay. Where one of them was
+    edited or deleted since, the demo stays as it is unless ``reset``: no edit is lost, and each can be
+    undone.
 
     Raises WorkspaceError when ``target`` is a file, holds things but no demo, has a manifest that cannot be
     trusted, or holds another file at the path of a demo file, and when another process has been writing the
@@ -67,16 +69,29 @@ def write_demo(target: Path, today: datetime.date) -> Path:
     _previous(target)  # a folder that is not the demo's gets no lock either
     private_folder(target)
     with held(target, "the demo"):
-        return _written(target, today)
+        if reset or not edited_files(target):
+            _write_anew(target, today)
+    return target / "workspace"
 
 
-def _written(target: Path, today: datetime.date) -> Path:
+def edited_files(target: Path) -> list[str]:
+    """The files of the demo that were edited or deleted since it was written. Raises WorkspaceError."""
+    return [path for path, digest in _previous(target).items() if digest not in ("", _digest(target / path))]
+
+
+def written_day(target: Path) -> datetime.date:
+    """The last day of the demo that is there. Raises OSError, ValueError, KeyError, TypeError."""
+    return datetime.date.fromisoformat(json.loads(read_file(target / MANIFEST))["today"])
+
+
+def _write_anew(target: Path, today: datetime.date) -> None:
     written_before = _previous(target)
     files = _demo_files(today)
     _refuse_foreign(target, files, written_before)
     hashes = {file.path: hashlib.sha256(file.content).hexdigest() for file in files}
-    # The manifest goes first and names old and new files: a run that breaks off can be repeated.
-    _write_manifest(target, today, {**written_before, **hashes})
+    # The manifest goes first and names old and new files, without hashes: a run that breaks off can be
+    # repeated.
+    _write_manifest(target, today, dict.fromkeys({**written_before, **hashes}, ""))
     for path in written_before.keys() - hashes.keys():
         (target / path).unlink(missing_ok=True)
     for file in files:
@@ -85,7 +100,6 @@ def _written(target: Path, today: datetime.date) -> Path:
             _write(written, file.content)
             os.utime(written, (stamp, stamp))
     _write_manifest(target, today, hashes)
-    return target / "workspace"
 
 
 def _demo_files(today: datetime.date) -> list[_DemoFile]:
@@ -118,7 +132,8 @@ def _demo_files(today: datetime.date) -> list[_DemoFile]:
 
 
 def _previous(target: Path) -> dict[str, str]:
-    """Path and hash of what an earlier run wrote. Raises WorkspaceError for a foreign or odd folder."""
+    """Path and hash of what an earlier run wrote; no hash where that broke off. Raises WorkspaceError for a
+    foreign or odd folder."""
     manifest = target / MANIFEST
     if target.exists() and not target.is_dir():
         raise WorkspaceError(f"{target} is a file: choose a folder for the demo.")
@@ -165,6 +180,14 @@ def _refuse_foreign(target: Path, files: list[_DemoFile], written_before: Mappin
 def _write_manifest(target: Path, today: datetime.date, hashes: Mapping[str, str]) -> None:
     content = {"version": 1, "today": today.isoformat(), "files": dict(sorted(hashes.items()))}
     _write(target / MANIFEST, (json.dumps(content, indent=1) + "\n").encode("utf-8"))
+
+
+def _digest(path: Path) -> str | None:
+    """The hash of a file; None where there is none that can be read."""
+    try:
+        return hashlib.sha256(read_file(path)).hexdigest()
+    except OSError:
+        return None
 
 
 def _holds(path: Path, content: bytes, stamp: float) -> bool:

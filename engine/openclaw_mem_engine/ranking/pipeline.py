@@ -25,7 +25,7 @@ STAGES: Mapping[str, StageFunction] = {
     "decay": decay.decay_scores,
     "mmr": mmr.diversify,
     "min_score": cuts.cut_by_score,
-    "rescue": cuts.rescue_keyword_hits,
+    "keyword_rescue": cuts.rescue_keyword_hits,
     "max_results": cuts.cut_by_count,
     "snippet": snippets.cut_snippets,
 }
@@ -48,7 +48,7 @@ READS: Mapping[str, frozenset[str]] = {
     "decay": frozenset({"decay", "half_life_days"}),
     "mmr": frozenset({"mmr", "mmr_lambda", "mmr_tokens", "min_score"}) | _DEPTH,
     "min_score": frozenset({"min_score", "keyword_rescue"}),
-    "rescue": frozenset({"keyword_rescue", "max_results"}),
+    "keyword_rescue": frozenset({"keyword_rescue", "max_results"}),
     "max_results": _DEPTH,
     "snippet": frozenset({"snippet", "snippet_chars", "snippet_budget", "max_results"}),
 }

@@ -94,7 +94,7 @@ QMD_2_8 = replace(
 
 _STAGES = (
     *("candidates", "fusion", "bonus", "limit", "position", "rerank"),
-    *("decay", "mmr", "min_score", "rescue", "max_results", "snippet"),
+    *("decay", "mmr", "min_score", "keyword_rescue", "max_results", "snippet"),
 )
 #: QMD's own bands. They say what a score is, not that a passage is relevant: rank 1 is never below 0.75.
 _BANDS = ((0.8, "high"), (0.5, "moderate"), (0.2, "partial"), (-1e9, "low"))

@@ -25,7 +25,7 @@ from openclaw_mem_engine.why_not import NO_CHANGE, RETURNED, Change, Passage, St
 from openclaw_mem_engine.why_not.changes import Search
 from openclaw_mem_engine.why_not.text_changes import text_changes
 from openclaw_mem_engine.why_not.tries import MADE_WITH
-from openclaw_mem_engine.why_not.walk import ListFact, walk
+from openclaw_mem_engine.why_not.walk import ListFact, lines_text, walk
 from openclaw_mem_engine.workspace.reading import checked_path
 
 if TYPE_CHECKING:
@@ -122,14 +122,17 @@ class Lookup(ABC, Generic[F, C]):
         self._knobs = knobs
         state = ranked(pool, knobs)
         trace = state.trace()
-        several, chunks = len(chunks) > 1, self._asked_for(chunks)
+        holding, chunks = chunks, self._asked_for(chunks)
+        several = len(holding) > 1
+        if self._line is not None and not self._showing(chunks, state):
+            chunks = self._showing(holding, state) or chunks  # another result has the line already
         chunk = self._nearest(chunks, state, trace, found)
         for at, step in enumerate(self._steps):
             if step.name == "chunk" and several:
-                first, last = chunk.start_line, chunk.end_line
-                lines = f"lines {first}–{last}" if first < last else f"line {first}"
+                lines = lines_text(chunk)
                 self._steps[at] = replace(step, text=f"{step.text}; the next steps are about {lines}")
-        wanted = {chunk.chunk_id for chunk in (chunks if self._line is not None else [chunk])}
+        others = (one.chunk_id for one in holding) if self._line is not None else ()
+        wanted = tuple(dict.fromkeys((chunk.chunk_id, *others)))
         passage = Passage(self._path, chunk.start_line, chunk.end_line, chunk.chunk_id)
         lists = [self._fact(found, chunk.chunk_id, at, trace) for at in range(len(found.lists))]
         walked = walk(self._steps, passage, self._line, lists, state, trace)
@@ -152,6 +155,11 @@ class Lookup(ABC, Generic[F, C]):
             tuple(self._notes),
             self._tried,
         )
+
+    def _showing(self, chunks: Sequence[C], state: RankingState) -> Sequence[C]:
+        """Those of which the agent receives the whole line."""
+        line = self._line or 0
+        return [one for one in chunks if state.shown.get(one.chunk_id, NOT_SHOWN).holds(line)]
 
     def _asked_for(self, chunks: Sequence[C]) -> Sequence[C]:
         """The chunk that the question names, else all that hold the line."""

@@ -76,7 +76,8 @@ class Change:
     what the score of the passage is then, empty where that is the same or it had none. ``best_line_cut``: its
     best line, where a chunk is asked about and that line is not returned whole; ``cuts``: of how many other
     results the best line is newly cut; ``results``: how many there were and are, where they are lines packed
-    by file before or after, and chunks otherwise."""
+    by file before or after, and chunks otherwise. ``chunk``: the lines of the chunk that then shows the line
+    that was asked about, where the steps are about another."""
 
     set: Mapping[str, KnobValue]
     rank: int
@@ -88,6 +89,7 @@ class Change:
     best_line_cut: int | None = None
     cuts: int = 0
     results: tuple[int, int] | None = None
+    chunk: str = ""
 
     @property
     def mark(self) -> str:
@@ -108,7 +110,8 @@ class Change:
     def effect(self) -> str:
         """Its score then, its best line if that is still cut, and what the change does to other results."""
         cut = f"its best line ({self.best_line_cut}) is still cut" if self.best_line_cut else ""
-        return ", ".join(filter(None, (self.score, cut, self._others)))
+        chunk = f"in the chunk of {self.chunk}" if self.chunk else ""
+        return ", ".join(filter(None, (chunk, self.score, cut, self._others)))
 
     @property
     def _others(self) -> str:

@@ -33,7 +33,7 @@ _LINE_SHARES = ("line_text", "line_vector")
 _FEW = 20
 #: The steps of the walk that another stage of the ranking decides.
 _STAGE_OF = dict.fromkeys(("retrieval", "mode", "pool"), "candidates")
-_STAGE_OF |= {"min_score": "rescue", "mmr": "max_results"}
+_STAGE_OF |= {"min_score": "keyword_rescue", "mmr": "max_results"}
 #: A knob is not tried with values that alone let more rows of each list into the pool than this, and than
 #: now: the signals of their lines cost the most, and more than twenty results are seldom wanted.
 MOST_ROWS = 80
@@ -47,10 +47,10 @@ _SHOWING = ("snippet", "snippet_chars", "snippet_budget")
 
 class Search(Tries):
     """Looks for changes that bring in one passage, which the step ``stage`` of the walk keeps out: the chunks
-    ``wanted``, of which each holds the ``line``, or without a line one, of which any part is enough. ``stop``
-    is called before each try, and may raise; ``made_with`` are knobs that the lists are made with; what
-    settings would find that are not ``is_known`` cannot be said; ``only_here`` says of which settings the
-    agent has no key."""
+    ``wanted``, of which each holds the ``line`` and the steps are about the first, or without a line one, of
+    which any part is enough. ``stop`` is called before each try, and may raise; ``made_with`` are knobs that
+    the lists are made with; what settings would find that are not ``is_known`` cannot be said; ``only_here``
+    says of which settings the agent has no key."""
 
     def __init__(
         self,
@@ -322,7 +322,7 @@ class Search(Tries):
         both = {_MIRRORED: knobs.text_weight} if "vector_weight" in settings else {}
         score = self._score_then(after)
         cut = None if fate_of(after, self._wanted, self.best_line).shown else self.best_line
-        rest = others(self._before, after, self._wanted)._asdict()
+        rest = others(self._before, after, self._wanted)._asdict() | {"chunk": self._chunk_of(fate, after)}
         of = {**settings, **both}
         return Change(of, rank_now, how=how, only_here=only_here, score=score, best_line_cut=cut, **rest)
 

@@ -10,9 +10,9 @@ from operator import attrgetter
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue, Rescue
 from openclaw_mem_engine.ranking.pipeline import ranked
 from openclaw_mem_engine.ranking.pool import CandidateList, Pool
-from openclaw_mem_engine.ranking.state import Wanted
+from openclaw_mem_engine.ranking.state import RankingState, Wanted
 from openclaw_mem_engine.why_not.steps import Pools, is_scored
-from openclaw_mem_engine.why_not.walk import Fate, fate_of
+from openclaw_mem_engine.why_not.walk import Fate, fate_of, lines_text
 
 #: Knobs that candidate lists are made with, for which a backend is searched again; each has its own of them.
 MADE_WITH = frozenset({"lexical_form", "lexical_index", "common_words", "name_weight"})
@@ -36,7 +36,7 @@ class Tries:
         is_known: Callable[[Knobs], bool],
     ) -> None:
         self._knobs = knobs
-        self._wanted = frozenset(wanted)
+        self._wanted, self._first = frozenset(wanted), next(iter(wanted))
         self._line = line
         self._pools = pools
         self._stop = stop
@@ -59,6 +59,11 @@ class Tries:
         wanted = Wanted(self._wanted, self._line)
         state = ranked(pool, knobs, explained=False, wanted=wanted, complete=complete)
         return fate_of(state, self._wanted, self._line)
+
+    def _chunk_of(self, fate: Fate, state: RankingState) -> str:
+        """The lines of the chunk that shows what is wanted, where that is not the first one."""
+        found = state.pool.candidates.get(fate.chunk_id)
+        return lines_text(found) if found is not None and fate.chunk_id != self._first else ""
 
     def _helps(self, settings: Mapping[str, KnobValue]) -> bool:
         key = tuple(sorted(settings.items()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.kinds import entrance
@@ -85,13 +85,14 @@ class ListFact:
 class Fate(NamedTuple):
     """What a ranking makes of a passage: ``rank`` of the result that shows something of it, from 1;
     ``shown``: also the whole line that is asked for, or without one the best line of the chunk; ``lines`` are
-    those of the chunk that are shown, ``cut`` those of them that are shown in part."""
+    those of the chunk ``chunk_id`` that are shown, ``cut`` those of them that are shown in part."""
 
     rank: int | None
     shown: bool
     lines: tuple[Lines, ...] = ()
     best_line: int | None = None
     cut: tuple[int, ...] = ()
+    chunk_id: str = ""
 
 
 def fate_of(state: RankingState, chunk_ids: Collection[str], line: int | None) -> Fate:
@@ -103,8 +104,23 @@ def fate_of(state: RankingState, chunk_ids: Collection[str], line: int | None) -
             continue
         rank = next(n for n, result in enumerate(state.results, 1) if chunk_id in result.chunk_ids)
         whole = not shown.truncated if line is None else shown.holds(line)
-        fates.append(Fate(rank, whole, shown.lines, shown.best_line, shown.cut))
+        fates.append(Fate(rank, whole, shown.lines, shown.best_line, shown.cut, chunk_id))
     return max(fates, key=lambda fate: fate.shown, default=Fate(None, False))
+
+
+class Lined(Protocol):
+    """A part of a note."""
+
+    @property
+    def start_line(self) -> int: ...
+    @property
+    def end_line(self) -> int: ...
+
+
+def lines_text(part: Lined) -> str:
+    """Its lines in words."""
+    first, last = part.start_line, part.end_line
+    return f"lines {first}–{last}" if first < last else f"line {first}"
 
 
 class Walk(NamedTuple):
@@ -248,12 +264,13 @@ def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> s
         limit = trace.knobs.min_score
         final = apart(row.scores["final"], limit, digits)
         return f"its score {final} is {'below' if rescued else 'at least'} min score {limit:g}"
-    if name == "rescue":
+    if name == "keyword_rescue":
         return f"keyword rescue ({trace.knobs.keyword_rescue}) keeps it"
     if name == "max_results":
         if trace.knobs.snippet == "packed":
             count = min(entered, trace.knobs.depth)
-            return f"it is among the {count} chunk{'s' * (count > 1)} whose lines are packed"
+            are = "chunks that are" if count > 1 else "chunk that is"
+            return f"it is among the {count} {are} considered for packing"
         first = "first" if trace.knobs.depth == 1 else f"first {trace.knobs.depth}"
         return f"its rank {row.ranks['final']} is among the {first}"
     return f"{entered} candidates entered, and it passed"

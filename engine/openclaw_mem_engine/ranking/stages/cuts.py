@@ -65,7 +65,7 @@ def rescue_keyword_hits(state: RankingState) -> None:
     if saved and state.explained:
         _drop_unrescued(state, matches, len(saved))
     state.record(
-        "rescue",
+        "keyword_rescue",
         "keyword matches fill free results" if fills else "keyword matches are kept if nothing passes",
         {"keyword_rescue": knobs.keyword_rescue},
         changed=len(saved),
@@ -103,7 +103,7 @@ def cut_by_count(state: RankingState) -> None:
     most, why_displaced, before = state.knobs.depth, state.why_displaced, state.ranked
     state.ranked = before[:most]
     firsts = "is" if most == 1 else f"{most} are"
-    done = "packed" if state.knobs.snippet == "packed" else "returned"
+    done = "considered for packing" if state.knobs.snippet == "packed" else "returned"
     beyond, causes = before[most:], state.why_late[::-1]
     if why_displaced is not None:
         passed = sorted((i for i in before if not i.rescued), key=lambda item: -item.score)
@@ -119,7 +119,7 @@ def cut_by_count(state: RankingState) -> None:
     state.drop(beyond, "max_results", why_late)
     state.record(
         "max_results",
-        f"first {most}{' are packed' * (done == 'packed')}",
+        f"first {most}{f' are {done}' * (done != 'returned')}",
         {"max_results": state.knobs.max_results},
         kind="count",
         label="max",

@@ -100,10 +100,9 @@ def _hits(
         end = (*end, *line((f" and {more} more" if more > 0 else "", "dim")))
         room = cells - 1 - width(start) - width(end)
         made.append(spread((*start, *path_spans(row, room)), end, cells - 1))
-        found = texts.candidate(row.chunk_id) if texts is not None else None
-        if found is not None:
+        if texts is not None and texts.candidate(row.chunk_id) is not None:
             indent = width(start)
-            made.append(fit((Span(" " * indent), *best_line(found, row, marker, cells - indent)), cells - 1))
+            made.append(fit((Span(" " * indent), *best_line(texts, row, marker, cells - indent)), cells - 1))
     return made
 
 

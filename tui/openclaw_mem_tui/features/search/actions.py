@@ -225,7 +225,7 @@ class NoteActions(Actions):
         if (selected := self._selected()) is None:
             return
         row, candidate = selected
-        marker, preview = self._hits.marker, self._preview
+        marker, preview, view = self._hits.marker, self._preview, self._search.view
         self._bring_up_preview()
         if self._preview.kind == "get":
             self._screen.show_snippet()
@@ -248,7 +248,7 @@ class NoteActions(Actions):
         if self._hits.selected is row and preview.kind == "get":
             if got.found:
                 self._screen.label(preview, f"note, lines {got.start_line}–{got.end_line}")
-            preview.show(lambda cells: render.excerpt(got, candidate, row, marker, cells), render.evidence)
+            preview.show(lambda cells: render.excerpt(got, view, row, marker, cells), render.evidence)
 
     def _bring_up_preview(self) -> None:
         """Where there is one column, show the preview instead of the waterfall or the knobs."""

@@ -141,10 +141,8 @@ class HitList(CursorList):
         query."""
         if (row := self.selected) is None or self.view is None:
             return None
-        number, found = row.shown.best_line, self.view.candidate(row.chunk_id)
-        if number is None and found is not None:
-            number = self.marker.best(found).number
-        return api.Expected(row.path, number or row.start_line)
+        best = hits.best(self.view, row, self.marker)
+        return api.Expected(row.path, best.number if best is not None else row.start_line)
 
     def _arrange(self, chosen: Row | None) -> None:
         """Which row or rule is on which line, whatever the width; the cursor to ``chosen``, or near to where
@@ -299,9 +297,8 @@ class HitList(CursorList):
     def _best_line(self, row: Row, plan: hits.Layout, selected: bool) -> Line:
         """The second line of a row: the best one of its chunk."""
         before = 2 + plan.rank + (5 if plan.delta else 0) + plan.marks
-        found = self.view.candidate(row.chunk_id) if self.view is not None else None
         room = self.cells - before - 2
-        best = hits.best_line(found, row, self.marker, room)
+        best = hits.best_line(self.view, row, self.marker, room) if self.view is not None else ()
         mark = "▌ " if selected else "  "
         return (Span(mark, "accent"), Span(" " * (before - 2)), *fit(best, room))
 

@@ -39,7 +39,8 @@ _FAULT_BASELINE = "with a simulated fault, the run without it is the baseline"
 
 class SearchPresenter(Presenter[View]):
     """Its state is the present ``View``. Listeners are called too when the activity of ``sync`` changes.
-    ``faults`` are simulated from the start; ``guide`` holds the lessons of the demo."""
+    ``faults`` are simulated from the start; ``guide`` holds the lessons of the demo; ``notice`` is said
+    first."""
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class SearchPresenter(Presenter[View]):
         faults: frozenset[str] = NO_FAULTS,
         session_key: str = "",
         remembered: Remembered = NOTHING,
+        notice: str = "",
     ) -> None:
         super().__init__(service, View(Knobs(), Knobs(), faults=faults, session_key=session_key.strip()))
         self.sync = SyncController(service, guide is not None, self.refresh)
@@ -55,7 +57,7 @@ class SearchPresenter(Presenter[View]):
         self.history = History(queries=list(remembered.queries))
         self.steps = Steps()
         #: What the last session left, and what of it continues, as a sentence.
-        self.remembered, self.continued = remembered, ""
+        self.remembered, self.continued, self._notice = remembered, "", notice
         self.guide = guide
         self.start_page = StartPage()
         #: The lesson that is shown; None when another query was asked since.
@@ -108,8 +110,8 @@ class SearchPresenter(Presenter[View]):
 
     async def begin(self) -> None:
         """After the sync at the start: say what continues, and read what is shown before there is a query."""
-        if self.continued:
-            self.say(fmt.join((self.continued, self.activity.said)))
+        if self._notice or self.continued:
+            self.say(fmt.join((self._notice, self.continued, self.activity.said)))
         if self.guide is None:
             with suppress(OpenClawMemError):  # the first search says it
                 now = self.service.clock()

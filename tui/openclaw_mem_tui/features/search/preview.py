@@ -11,6 +11,7 @@ from rich.style import Style
 from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.render import outcome
 from openclaw_mem_tui.features.search.render import preview as render
+from openclaw_mem_tui.features.search.render.hits import scored_line
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import Citations, View
 from openclaw_mem_tui.render import format as fmt
@@ -116,7 +117,7 @@ class Preview(Pane):
         found = view.candidate(row.chunk_id) if row is not None else None
         here = [got._replace(score=0.0) for got in view.results_of(row.path)] if row is not None else []
         line = self._asked_line(view, row)
-        now = (found, row and row.shown, here, marker, mode, view.session_key, line)
+        now = (found, row and (row.shown, scored_line(view, row)), here, marker, mode, view.session_key, line)
         before, self._followed = self._followed, (now, view.pool)
         same = before if self.kind != "snippet" else (before[0], view.pool)
         if same == self._followed and not again:

@@ -33,7 +33,8 @@ def heading(query: str, answer: WhyNot | None, location: str, cells: int) -> lis
 def walk(steps: tuple[Step, ...], cells: int, room: int) -> list[Line]:
     """One line a step, or more; the first no, which is the last step, stands out. Where there is no ``room``
     for so many lines, the first steps that were passed share one."""
-    drawn = [_step(step, cells) for step in steps]
+    name = max((_NAME, *(len(step.name) + 1 for step in steps)))
+    drawn = [_step(step, name, cells) for step in steps]
     folded = 0
     while folded < len(steps) - 1 and bool(folded) + sum(map(len, drawn[folded:])) > room:
         folded += 1
@@ -45,13 +46,13 @@ def walk(steps: tuple[Step, ...], cells: int, room: int) -> list[Line]:
     return made
 
 
-def _step(step: Step, cells: int) -> list[Line]:
+def _step(step: Step, wide: int, cells: int) -> list[Line]:
     sign, role = ("✓ ", "good") if step.ok else ("✗ ", "bad")
     if step.facts.get("rescued"):
         sign, role = "* ", "warn"
-    name = fmt.left(step.name.replace("_", " "), _NAME)
+    name = fmt.left(step.name.replace("_", " "), wide)
     text = line((sign, role), (name, "dim" if step.ok else "strong bad"))
-    return balanced((*text, Span(sentence(step.text), "" if step.ok else "strong")), cells - 1, _NAME + 2)
+    return balanced((*text, Span(sentence(step.text), "" if step.ok else "strong")), cells - 1, wide + 2)
 
 
 def around_changes(answer: WhyNot, cells: int) -> tuple[list[Line], list[Line]]:

@@ -75,7 +75,7 @@ def numbers(view: View, cells: int, most: int = 2, baseline: bool = True) -> lis
 
 def _rescue(trace: Trace, cells: int, most: int) -> list[Line]:
     more = api.would_add(trace)
-    return _beside("", cells, lambda room: _sentence([more], "dim", room, most)) if more else []
+    return _beside("", cells, lambda room: _sentence([more], "dim", room, most)) if more and most else []
 
 
 def in_full(view: View, cells: int) -> list[Line]:

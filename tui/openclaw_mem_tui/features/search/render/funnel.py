@@ -125,11 +125,13 @@ def _stage(stage: Stage, compact: bool) -> Line:
     if not lost:
         return ()
     if packs(stage):
-        return line((f"first {stage.limit:g} continue ", "dim"), (f"({lost} dropped)", "bad"))
+        many = f"{stage.limit:g} for packing" if compact else f"first {stage.limit:g} considered for packing"
+        return line((f"{many} ", "dim"), (f"({lost} dropped)", "bad"))
+    if stage.kind == "snippet" and compact:  # the last words count the chunks
+        return line((f"{lost} not sent", "bad"))
     if stage.kind == "snippet":
-        return line(
-            (f"lines sent from {fmt.count(stage.left, 'chunk')} ", "dim"), (f"({lost} dropped)", "bad")
-        )
+        sent = f"lines sent from {fmt.count(stage.left, 'chunk')} "
+        return line((sent, "dim"), (f"({lost} dropped)", "bad"))
     return line((label + limit, "dim"), (f" drops {lost}", "bad"))
 
 

@@ -85,7 +85,11 @@ def dropped_by(name: str, trace: Trace) -> str:
         return f"below {name.replace('_', ' ')} {fmt.setting(stage.limit or 0.0)}"
     if stage.kind == "count":
         limit = f"{stage.limit:g}"
-        return f"after the first {limit} for packing" if packs(stage) else f"cut by {stage.label} {limit}"
+        return (
+            f"not considered for packing: only the first {limit} are"
+            if packs(stage)
+            else f"cut by {stage.label} {limit}"
+        )
     return f"too similar ({stage.label})"
 
 

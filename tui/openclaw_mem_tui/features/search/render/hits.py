@@ -12,7 +12,7 @@ from openclaw_mem_tui.render.spans import Line, Span, fit, line
 from openclaw_mem_tui.render.terms import Marker
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import Candidate, Knobs, Operand, Row, Trace
+    from openclaw_mem_engine.api import Knobs, NoteLine, Operand, Row, Trace
 
 _MIN_PATH = 14
 #: Cells of a name and its lines for which columns of later stages are omitted.
@@ -162,9 +162,7 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
     parts.append(Span(fmt.left(_marks(row) if plan.delta else f" {_marks(row)}", plan.marks), "warn"))
     parts.extend(fit(path_spans(row, plan.path, out), plan.path))
     if plan.text:
-        parts.extend(
-            (Span("  "), *fit(best_line(view.candidate(row.chunk_id), row, marker, plan.text), plan.text))
-        )
+        parts.extend((Span("  "), *fit(best_line(view, row, marker, plan.text), plan.text)))
     decides = "order" if trace.of_kind("order") else "final"
     for column in plan.numbers:
         text, role = _cell(row, column, plan.mode, trace.knobs)
@@ -206,10 +204,24 @@ def path_spans(row: Row, room: int, out: bool = False) -> Line:
     return line((before + slash, around), (name, "dim" if out else ""), (colon + lines, around))
 
 
-def best_line(found: Candidate | None, row: Row, marker: Marker, room: int) -> Line:
-    """The line of a row's chunk that answers the query best, the one that the snippet marks; where no line
-    has a score, that with most words of the query."""
-    return marker.excerpt(marker.best(found, row.shown.best_line).text, room) if found is not None else ()
+def scored_line(view: View, row: Row) -> int | None:
+    """The number of the line of a row's chunk with the highest score. Only the lines of returned chunks are
+    scored: of a chunk that the baseline alone returned, it is the line there."""
+    then = view.baseline.trace.row(row.chunk_id) if view.baseline is not None else None
+    return row.shown.best_line or (then.shown.best_line if then is not None else None)
+
+
+def best(view: View, row: Row, marker: Marker) -> NoteLine | None:
+    """The line of a row's chunk that answers the query best, the same in a run and in its baseline; where no
+    line has a score, that with most words of the query."""
+    found = view.candidate(row.chunk_id)
+    return marker.best(found, scored_line(view, row)) if found is not None else None
+
+
+def best_line(view: View, row: Row, marker: Marker, room: int) -> Line:
+    """The ``best`` line, cropped around its first term."""
+    found = best(view, row, marker)
+    return marker.excerpt(found.text, room) if found is not None else ()
 
 
 def _cell(row: Row, column: Column, mode: Columns, knobs: Knobs) -> tuple[str, str]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine import api
 from openclaw_mem_tui.bindings import reach
+from openclaw_mem_tui.features.search.render.hits import best as best_of
+from openclaw_mem_tui.features.search.render.hits import scored_line
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, hanging, line, wrapped
@@ -29,7 +31,7 @@ def snippet(view: View, row: Row, presented: str, marker: Marker, cells: int) ->
     made: list[Line] = []
     candidate, result = view.candidate(row.chunk_id), view.result(row.chunk_id)
     assert candidate is not None
-    best, chunk = row.shown.best_line, range(candidate.start_line, candidate.end_line + 1)
+    best, chunk = scored_line(view, row), range(candidate.start_line, candidate.end_line + 1)
     last = max(candidate.end_line, result.end_line if result is not None else 0)
     if result is not None:
         # With citations the text is trimmed and has a footer.
@@ -105,7 +107,7 @@ def _rest(text: str, seen: Iterable[str], mark: str = "…") -> str:
     return text if text.strip() else ""
 
 
-def excerpt(got: Excerpt, candidate: Candidate, row: Row, marker: Marker, cells: int) -> list[Line]:
+def excerpt(got: Excerpt, view: View, row: Row, marker: Marker, cells: int) -> list[Line]:
     """Lines of the note as they are on disk now; those of the chunk are brighter than their context, and the
     best of them is marked."""
     if not got.found:
@@ -117,7 +119,8 @@ def excerpt(got: Excerpt, candidate: Candidate, row: Row, marker: Marker, cells:
         )
         return wrapped(gone, cells)
     chunk = range(row.start_line, row.end_line + 1)
-    best = marker.best(candidate, row.shown.best_line).number
+    found = best_of(view, row, marker)
+    best = found.number if found is not None else None
     lines_got = (
         _Numbered(number, text, *((_EDGE, number == best, "") if number in chunk else (" ", False, "faint")))
         for number, text in enumerate(got.text.split("\n"), got.start_line)

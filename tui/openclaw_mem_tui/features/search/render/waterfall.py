@@ -113,7 +113,7 @@ def waterfall(
     found = view.candidate(row.chunk_id)
     if marker is not None and found is not None:
         whole = outcome.is_whole(trace, row)
-        head = fit(line(("▸ ", "accent"), *best_line(found, row, marker, cells - 2)), cells)
+        head = fit(line(("▸ ", "accent"), *best_line(view, row, marker, cells - 2)), cells)
     other_spaces = _other_spaces(trace, row, cells)
     made = [head, *([] if whole else _reason(trace, row, cells))]
     compared = _compare(view, trace, row, digits, cells)
