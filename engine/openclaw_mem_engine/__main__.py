@@ -2,7 +2,7 @@
 
 import sys
 
-from openclaw_mem_engine.cli.main import run
+from openclaw_mem_engine.cli.__main__ import run
 
 if __name__ == "__main__":
     sys.exit(run())

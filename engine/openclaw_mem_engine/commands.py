@@ -25,7 +25,9 @@ _choice: list[str] = []
 #: A command stands in backticks or alone; after a word the name is that of the program. ``demo`` takes none.
 _COMMAND = r"(?<![\w.;,] )openclaw-mem (?!demo\b)(?=[a-z])"
 #: Keys of JSON that hold messages, and "text" where it does not stand beside lines of a note.
-_MESSAGES = frozenset({"reason", "repair", "verdict", "why", "whyNot", "warning", "rebuild", "fixed"})
+_MESSAGES = frozenset(
+    {"action", "reason", "repair", "verdict", "why", "whyNot", "warning", "rebuild", "fixed"}
+)
 
 
 def choose(options: Mapping[str, Any]) -> None:

@@ -47,8 +47,8 @@ def memory_search(
 ) -> dict[str, Any]:
     """The ``memory_search`` tool: ``{query, maxResults?, minScore?}`` to the documented answer.
 
-    A failure to search is an answer too (``disabled``, ``error``, ``action``). Raises UsageError without
-    a query.
+    A failure to search is an answer too (``disabled``, ``error``, ``action``). Raises UsageError for a query
+    that is blank or too long.
     """
     query = arguments.get("query")
     if not isinstance(query, str) or not query.strip():
@@ -63,6 +63,8 @@ def memory_search(
         settings["min_score"] = min(1.0, max(0.0, least))
     try:
         answer = memory.search(query, memory.knobs.set(settings), session_key=session_key)
+    except UsageError:
+        raise
     except OpenClawMemError as error:
         return unavailable(str(error))
     mode = memory.settings.citations

@@ -166,15 +166,22 @@ class Interrupting:
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupting())
-from openclaw_mem_engine.cli.__main__ import run
-sys.exit(run())
 """
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_an_interrupt_while_the_program_is_loaded_ends_it_without_a_traceback(world: World) -> None:
+@pytest.mark.parametrize(
+    "start",
+    [
+        "from openclaw_mem_engine.cli.__main__ import run; sys.exit(run())",
+        "import runpy; runpy.run_module('openclaw_mem_engine', run_name='__main__')",
+    ],
+)
+def test_an_interrupt_while_the_program_is_loaded_ends_it_without_a_traceback(
+    start: str, world: World
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", _INTERRUPTED], env=world.environ, capture_output=True, text=True
+        [sys.executable, "-c", _INTERRUPTED + start], env=world.environ, capture_output=True, text=True
     )
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "openclaw-mem: Stopped before it began.\n"

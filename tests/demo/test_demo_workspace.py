@@ -271,10 +271,11 @@ def test_a_foreign_folder_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["diary.md"]
 
 
-def test_the_folders_are_for_this_user_alone(tmp_path: Path) -> None:
+def test_folders_and_files_are_for_this_user_alone(tmp_path: Path) -> None:
     write_demo(tmp_path / "data" / "demo", ANCHOR)
-    made = [path for path in (tmp_path / "data", *(tmp_path / "data").rglob("*")) if path.is_dir()]
-    assert {oct(path.stat().st_mode & 0o777) for path in made} == {"0o700"}
+    made = [tmp_path / "data", *(tmp_path / "data").rglob("*")]
+    modes = {(path.is_dir(), oct(path.stat().st_mode & 0o777)) for path in made}
+    assert modes == {(True, "0o700"), (False, "0o600")}
 
 
 def test_a_file_as_target_is_refused(tmp_path: Path) -> None:

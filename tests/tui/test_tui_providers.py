@@ -14,9 +14,9 @@ from lab_world import LARGE, SMALL, frame, lab, press, settled, until
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.api import FAULTS, ProviderState
-from openclaw_mem_engine.errors import damaged
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.knobs import Knobs
+from openclaw_mem_engine.stores.sqlite.files import damaged
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.providers import answer, render
 from openclaw_mem_tui.features.providers.presenter import ChainState, key_of

@@ -141,6 +141,7 @@ def _lines(
 def _table(chain: Sequence[ProviderState], probes: Sequence[Probe]) -> Iterator[str]:
     asked = {(probe.name, probe.role): probe.ms for probe in probes if probe.ms is not None}
     rows = [("provider", "role", "state", "vectors", "latency", "why")]
+    chain = sorted(chain, key=lambda link: link.state == "skipped")  # what is used is read first
     for link in chain:
         embeds = link.in_use
         vectors = f"{link.vectors:,} of {link.chunks:,}" if embeds else ""

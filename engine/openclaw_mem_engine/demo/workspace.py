@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.state import private_folder
-from openclaw_mem_engine.state.disk import LOCK, held, read_file
+from openclaw_mem_engine.state.disk import LOCK, held, read_file, replace_file
 
 #: The last day of the demo as it was written.
 ANCHOR = datetime.date(2026, 3, 31)
@@ -202,9 +202,7 @@ def _holds(path: Path, content: bytes, stamp: float) -> bool:
 def _write(path: Path, content: bytes) -> None:
     """Whole or not at all: a watcher that looks meanwhile sees the old file or the new one."""
     private_folder(path.parent)
-    draft = path.with_name(f".{path.name}.draft")
-    draft.write_bytes(content)
-    draft.replace(path)
+    replace_file(path, content)
 
 
 # -- moving dates -------------------------------------------------------------------------------------------
