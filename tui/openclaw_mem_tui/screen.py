@@ -15,7 +15,8 @@ from textual.widget import Widget
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from openclaw_mem_tui.bindings import IN_TURN, TYPED, Action, action, listed
+from openclaw_mem_tui.actions import Action
+from openclaw_mem_tui.bindings import IN_TURN, TYPED, action, listed
 from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.memory_thread import Unexpected
