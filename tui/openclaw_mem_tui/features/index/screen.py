@@ -71,7 +71,6 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self.events: WrappedTable[Event] = WrappedTable(_EVENTS, id="events", classes="listed")
         self.use_lists(Pane(id="detail", classes="pane"), self.files, self.doctor, self.events)
         self._was_syncing = False
-        self._frame = 0
 
     def body(self) -> ComposeResult:
         yield Brief(5, id="facts")
@@ -81,7 +80,6 @@ class IndexScreen(ListScreen[IndexPresenter]):
                 yield self.doctor
                 yield self.events
                 yield self.detail
-        yield Pane(id="status")
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -104,7 +102,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self._frame += 1
         self.search.sync.tick()
         if self.search.activity.busy or self.presenter.state.doing:
-            self._draw_status()
+            self.status_line.changed()
 
     # -- drawing ------------------------------------------------------------------------------------------
 
@@ -128,7 +126,6 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self.label(self.doctor, doctor.title(state, damaged), markup(doctor.subtitle(state)))
         self.label(self.events, f"events · {len(state.events):,}" if state.events else "events")
         self.draw_selected()
-        self._draw_status()
 
     def draw_selected(self) -> None:
         """The details of the selected row; drawn anew, from its top, only when that is another one."""
@@ -167,12 +164,9 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self.query_one(KeyBar).rename("" if self.at is self.files else "open")
         super().draw_keys()
 
-    def _draw_status(self) -> None:
-        state, activity, frame = self.presenter.state, self.search.activity, self._frame
-        progress = self.presenter.progress
-        self.query_one("#status", Pane).show(
-            lambda cells: [summary.status(state, activity, progress, cells, frame)]
-        )
+    def status_at(self, cells: int) -> Line:
+        state, progress = self.presenter.state, self.presenter.progress
+        return summary.status(state, self.search.activity, progress, cells, self._frame)
 
     def stop_work(self) -> bool:
         doing = self.presenter.state.doing

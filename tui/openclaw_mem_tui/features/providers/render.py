@@ -10,7 +10,7 @@ from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.providers.presenter import EVENTS_SEEN, ChainState, key_of
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, Span, brief, line, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, Span, brief, line, reported, spread, width, wrapped
 from openclaw_mem_tui.render.status import Activity
 
 if TYPE_CHECKING:
@@ -270,11 +270,8 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
             then = "compares with the baseline" if asked else "asks for a query, which is searched with it"
             trouble = summary = f"{key('compare')} {then}"
         # The sign is the state, whatever the last message is; but that of a probe that failed is its own.
-        message = (fmt.inert(chain.said), "") if chain.said else (summary, "dim")
-        mark = (
-            (" ✗ ", "bad") if chain.said in chain.probed.values() else (" ● ", "warn" if trouble else "good")
-        )
-        start = line(mark, message)
+        mark = Span(" ● ", "warn" if trouble else "good")
+        start = reported(chain.said or summary, mark, "" if chain.said else "dim")
     return brief(start, cells)
 
 

@@ -55,12 +55,11 @@ class SearchScreen(WorkbenchScreen):
         self.knob_panel = KnobPanel()
         self.hint, self.verdict = Pane(id="hint"), Pane(id="verdict")
         self.lesson, self.strip, self.funnel = Pane(id="lesson"), Pane(id="strip"), Pane(id="funnel")
-        self.notes, self.status_line = Brief(4, id="notes"), Pane(id="status")
-        self.status_line.show(lambda cells: [status.status(search.view, search.activity, cells, self._frame)])
+        self.notes = Brief(4, id="notes")
         for group in GROUPS:
             group(self)
         self._looks = bool(initial_query)  # at hits, before typing
-        self._initial_query, self._frame = initial_query or search.remembered.query, 0
+        self._initial_query = initial_query or search.remembered.query
         self._clock: Timer | None = None
         self._stale_timer: Timer | None = None
         self._view: View | None = None  # what is drawn
@@ -76,7 +75,7 @@ class SearchScreen(WorkbenchScreen):
             with Vertical(id="side"):
                 yield from (self.waterfall, self.preview)
                 yield Vertical(self.knob_panel, self.hint, id="knob-box", classes="pane listed")
-        yield from (self.notes, self.status_line)
+        yield self.notes
 
     def on_mount(self) -> None:
         self.watch(self.hits, "scroll_y", self.label_hits, init=False)
@@ -233,7 +232,6 @@ class SearchScreen(WorkbenchScreen):
         # Its lines depend on the size of the screen too.
         self.lesson.show(partial(over_hits, self.search, brief=self.narrow and self.has_class("-few")))
         self.query_line.label(view)
-        self.status_line.changed()
         notes = partial(status.soundness, view, activity, framed=self.has_class("-tall"))
         self.notes.set_class(bool(notes(80)), "-on")
         self.notes.show(notes)

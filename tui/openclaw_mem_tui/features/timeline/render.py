@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from openclaw_mem_engine.api import FileDay, Moment, Session, sparkline
 from openclaw_mem_tui.features.timeline.presenter import TimelineState
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, brief, fit, line, reported, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
 
 #: Mark, words and role by kind, or by kind and state; never distinguished by colour alone.
 _MARKS: dict[str, tuple[str, str, str]] = {
@@ -76,14 +76,6 @@ def facts(state: TimelineState, cells: int) -> list[Line]:
         said = wrapped(line((f" ! {fmt.message(note)}", "warn")), cells, 3)
         lines += said if len(said) < 3 else [said[0], fit((*said[1], Span(" "), *said[2][1:]), cells)]
     return lines
-
-
-def status(state: TimelineState, position: str, cells: int, failed: str = "") -> Line:
-    """What went wrong, was said last, or runs; else the ``position`` in the events."""
-    if state.trouble:
-        return brief(line((f" ✗ {fmt.message(state.trouble)}", "bad")), cells)
-    said = state.said or ("reading transcripts …" if state.reading else position)
-    return brief(reported(said, failed, Span(" "), "dim"), cells)
 
 
 # -- rows -------------------------------------------------------------------------------------------------

@@ -244,7 +244,7 @@ def _partial(anatomy: Anatomy, chosen: int, cells: int) -> list[Line]:
 def status(anatomy: Anatomy, chosen: int, cells: int, activity: Activity) -> Line:
     """What was said last; else which chunk is selected, and how many of them can be found, and how."""
     if activity.said:
-        return brief(reported(activity.said, activity.failed, Span(" ● ", "good")), cells)
+        return brief(reported(activity.said, Span(" ● ", "good")), cells)
     pieces = anatomy.pieces
     if not pieces:
         return spread(line((" · ", "dim"), ("no chunk", "dim")), (), cells)

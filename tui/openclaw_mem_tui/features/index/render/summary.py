@@ -231,9 +231,7 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         mark = Span(" ● ", "good") if sound else Span(" · ", "warn")
         idle = damage_message(here=True) if activity.damage is not None else "idle"
         said = state.said or activity.said or idle
-        shown = reported(
-            damage_message(here=True) if said == damage_message() else said, activity.failed, mark
-        )
+        shown = reported(damage_message(here=True) if said == damage_message() else said, mark)
     return brief(shown, cells)
 
 
