@@ -35,7 +35,7 @@ class HelpRow(NamedTuple):
 
 def _help_row(groups: int, wide: int, row: HelpRow, cells: int, selected: bool) -> list[Line]:
     """The group at the left of its first row; keys that are wider than their column, and the text, wrap."""
-    mark, role = "▌ " if selected else "  ", "key" if row.action else "dim"
+    mark, role = fmt.POINTER[selected][0], "key" if row.action else "dim"
     group = fmt.left(row.group if row.first or cells > _HEADED else "", groups)
     signs = wrapped(line((row.sign, role)), wide)
     texts = wrapped(line(row.text), cells - 1 - width((Span(mark), Span(group))) - wide - 2)

@@ -109,7 +109,7 @@ def candidate_row(candidate: NoteCandidate, cells: int, selected: bool) -> list[
     """Kind and title, which is wrapped."""
     mark, role, *_ = KINDS[candidate.kind]
     row = line(
-        ("▌ " if selected else "  ", "accent"),
+        fmt.POINTER[selected],
         (f"{mark} ", role),
         (fmt.left(candidate.kind, _KIND) + " ", ""),
         (fmt.inert(candidate.title), "" if selected else "dim"),
@@ -124,7 +124,7 @@ def file_row(now: float, file: FileUse, cells: int, selected: bool) -> Line:
     path = max(6, cells - 3 - fmt.width_of(end) - _SEARCHES)
     found = (f"{file.searches:,}", "") if file.searches else ("·", "faint")
     return line(
-        ("▌ " if selected else "  ", "accent"),
+        fmt.POINTER[selected],
         fmt.left(fmt.path(fmt.inert(file.path), path), path),
         (end, "dim"),
         (fmt.right(found[0], _SEARCHES), found[1]),

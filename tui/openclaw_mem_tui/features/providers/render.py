@@ -74,7 +74,7 @@ def link_row(
         mark, words, role = _PROBING
     quiet = "faint" if link.state == "skipped" else ""
     row = line(
-        ("▌ " if selected else "  ", "accent"),
+        fmt.POINTER[selected],
         (fmt.left(_name(group), _NAME) + " ", quiet or "strong"),
         (fmt.left("" if link.role in _UNNAMED else link.role, _ROLE) + " ", "dim"),
         (fmt.left(f"{mark} {words}", _STATE) + " ", role),
@@ -284,7 +284,7 @@ _ONE_LINE = 66
 def fault_rows(simulated: frozenset[str], name: str, cells: int, selected: bool) -> list[Line]:
     """A check box, the name and what it does; in a narrow pane below it, and only of one selected or on."""
     on = name in simulated
-    mark = Span("▌ " if selected else "  ", "accent")
+    mark = Span(*fmt.POINTER[selected])
     box = line(("[", "dim"), ("x" if on else " ", "strong bad"), ("] ", "dim"))
     label = Span(name, "strong bad" if on else "strong" if selected else "")
     if cells >= _ONE_LINE:

@@ -252,7 +252,7 @@ class HitList(CursorList):
         spans, base = super().line_at(index)
         at = self._row_of.get(index)
         if self._plan is None and any(index == first for first, _ in self._spans[self.cursor :][:1]):
-            return (Span("▌ ", "accent"), *spans[1:]), base
+            return (Span(*fmt.POINTER[True]), *spans[1:]), base
         if at is None or self._plan is None or self.view is None:
             return spans, base
         selected = at == self.cursor
@@ -270,8 +270,7 @@ class HitList(CursorList):
         found = self.view.candidate(row.chunk_id) if self.view is not None else None
         room = self.cells - before - 2
         best = hits.best_line(found, row, self.marker, room)
-        mark = "▌ " if selected else "  "
-        return (Span(mark, "accent"), Span(" " * (before - 2)), *fit(best, room))
+        return (Span(*fmt.POINTER[selected]), Span(" " * (before - 2)), *fit(best, room))
 
     @property
     def text(self) -> str:

@@ -60,7 +60,7 @@ def piece_row(anatomy: Anatomy, chosen: int, cells: int, selected: bool) -> Line
     """One chunk: its number, lines, size, the lines that it repeats, and which retriever can find it."""
     piece = anatomy.pieces[chosen]
     row = line(
-        ("▌ " if selected else "  ", "accent"),
+        fmt.POINTER[selected],
         (f"{chosen + 1:>4} ", "strong" if selected else ""),
         f"{lines_of(piece):>11} ",
         f"{piece.tokens:>6} ",
