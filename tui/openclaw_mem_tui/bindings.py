@@ -189,7 +189,8 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("leave_view", "q", "back; ctrl+q quits", "chunks why_not", run="leave", twin="quit"),
     ),
 }
-ACTIONS = tuple(a._replace(group=name) for name, group in _GROUPS.items() for a in group)
+# A key bar asks hundreds of times how they are shown.
+ACTIONS = tuple(a._replace(group=name, label=a.shown) for name, group in _GROUPS.items() for a in group)
 GROUPS = tuple(_GROUPS)
 #: The actions as they are declared, and as the user's keys have them.
 DECLARED: Mapping[str, Action] = {action.id: action for action in ACTIONS}

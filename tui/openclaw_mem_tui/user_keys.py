@@ -57,7 +57,7 @@ def _made(keys: Mapping[str, str]) -> tuple[dict[str, Action], dict[str, str]]:
     for name, text in keys.items():
         for twin in (name, *(a.id for a in DECLARED.values() if a.twin == name and a.id not in keys)):
             keymap[twin] = text
-            made[twin] = made[twin]._replace(keys=text, label=None)
+            made[twin] = made[twin]._replace(keys=text, label=signs(text))
     return made, keymap
 
 
