@@ -26,7 +26,7 @@ from openclaw_mem_tui.features.curate import render
 from openclaw_mem_tui.features.curate.remember import RememberScreen
 from openclaw_mem_tui.features.curate.screen import CurateScreen
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
-from openclaw_mem_tui.render.spans import line, text_of
+from openclaw_mem_tui.render.spans import Failed, line, text_of
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, confirm
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.help import HelpScreen
@@ -263,14 +263,18 @@ async def test_a_note_that_changed_meanwhile_is_refused(tmp_path: Path) -> None:
 
 
 async def test_the_proposal_is_edited_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def edited(_app: object, _settings: object, path: str, _line: int) -> tuple[str, bool]:
+    def edited(_app: object, _settings: object, path: str, _line: int) -> str:
         file = Path(path)
         assert file.parent.stat().st_mode & 0o777 == 0o700
         file.write_text(file.read_text() + "- by hand\n")
-        return "back from ed", True
+        return "back from ed"
 
-    monkeypatch.setattr("openclaw_mem_tui.features.curate.screen.edit", edited)
+    name = "openclaw_mem_tui.features.curate.screen.edit"
+    monkeypatch.setattr(name, lambda *_: Failed("no editor"))
     async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE})) as (pilot, screen):
+        await press(pilot, "e")
+        assert shown(screen, "#status").strip() == "✗ no editor"
+        monkeypatch.setattr(name, edited)
         await press(pilot, "e")
         assert "+ - by hand" in shown(screen, "#proposal") and "a writes it" in shown(screen, "#status")
         await press(pilot, "a", "enter")

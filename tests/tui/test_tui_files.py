@@ -16,8 +16,9 @@ from openclaw_mem_engine.api import Expected
 from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_themes import BUILT_IN, ThemeError, load_theme
+from openclaw_mem_tui.actions import PARTS
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.bindings import ACTIONS, IN_TURN, PARTS, offered
+from openclaw_mem_tui.bindings import ACTIONS, IN_TURN, offered
 from openclaw_mem_tui.editor import editor_command
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen

@@ -314,7 +314,7 @@ def test_the_sign_is_the_state_whatever_was_said_last() -> None:
     assert (failed[0].text.strip(), failed[0].role) == ("✗", "bad")
     found = status.status(sound, replace(said, errors=1), 100)
     assert texts([found]).startswith(" · wrote x.json"), "errors of the doctor are at the right"
-    failed = status.status(sound, replace(said, failed=said.said), 100)
+    failed = status.status(sound, replace(said, said=spans.Failed(said.said)), 100)
     assert (failed[0].text.strip(), failed[0].role) == ("✗", "bad"), "a sync that failed"
 
 

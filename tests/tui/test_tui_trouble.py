@@ -363,7 +363,8 @@ async def test_a_note_that_vanished_can_neither_be_read_nor_edited(tmp_path: Pat
         assert "is deleted" in screen.preview.text
         await pilot.press("e")
         await settled(pilot)
-        assert "is not a file in the workspace" in screen.status_line.text
+        said = screen.status_line.text
+        assert " ✗ " in said and "is not a file in the workspace" in said
 
 
 async def test_a_bad_theme_is_said_and_ours_is_used(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from textual.widgets import Input
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
 from openclaw_mem_tui import ending
-from openclaw_mem_tui.bindings import NOT_IN_PALETTE, key, offered, unused
+from openclaw_mem_tui.bindings import key, offered, unused
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
@@ -208,7 +208,7 @@ class Workbench(App[int]):
         """What the palette offers on a screen, with the action that each runs: those of the screen by name,
         then its knobs and the themes."""
         where = getattr(screen, "WHERE", "search")
-        titles = {a.help[:1].upper() + a.help[1:]: a for a in offered(where) if a.id not in NOT_IN_PALETTE}
+        titles = {a.help[:1].upper() + a.help[1:]: a for a in offered(where) if a.in_palette}
         found = {
             Choice(title, title, action.shown, section=action.group): action.command
             for title, action in titles.items()

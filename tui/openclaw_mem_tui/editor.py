@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from openclaw_mem_engine.api import Settings
 from openclaw_mem_tui.features.search.baseline import EDITED, PINNED
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Failed
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -63,14 +64,14 @@ def editor_command(
     return [*command, *([] if given else wait[:1]), *asks], True
 
 
-def edit(app: App[int], settings: Settings, path: str, line: int) -> tuple[str, bool]:
-    """Open a file of the index (its path there) at a line. Returns the outcome as a sentence, and whether the
-    editor ran. Blocks until the editor ends. The run before a change of a note becomes the baseline."""
+def edit(app: App[int], settings: Settings, path: str, line: int) -> str:
+    """Open a file of the index (its path there) at a line. Returns the outcome as a sentence, ``Failed``
+    where no editor ran. Blocks until it ends. The run before a change of a note becomes the baseline."""
     from textual.app import SuspendNotSupported
 
     on_disk = Path(settings.workspace) / path
     if not on_disk.is_file():
-        return f"{fmt.inert(path)} is not a file in the workspace", False
+        return Failed(f"{fmt.inert(path)} is not a file in the workspace")
     try:
         before = _content(on_disk)
         command, at_line = editor_command(settings.editor, os.environ, str(on_disk), line)
@@ -83,12 +84,12 @@ def edit(app: App[int], settings: Settings, path: str, line: int) -> tuple[str, 
         if failure is not None:
             raise failure
     except SuspendNotSupported:
-        return "this terminal cannot run an editor", False
+        return Failed("this terminal cannot run an editor")
     except (OSError, ValueError) as error:
         missing = isinstance(error, FileNotFoundError)
         why = "was not found" if missing else f"did not start ({getattr(error, 'strerror', '') or error})"
         name = settings.editor or os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-        return f"editor “{fmt.inert(name)}” {why}: set $EDITOR or the setting editor", False
+        return Failed(f"editor “{fmt.inert(name)}” {why}: set $EDITOR or the setting editor")
     outcome = f"{fmt.inert(Path(command[0]).name)} closed" + (f" with exit code {code}" if code else "")
     if line > 1 and not at_line:
         outcome += "; opened without a line number (unknown editor)"
@@ -99,7 +100,7 @@ def edit(app: App[int], settings: Settings, path: str, line: int) -> tuple[str, 
         kept = f"the run before the edit is the baseline{instead} (B: as configured)"
         outcome += f"; {kept}"
         app.search.sync.done = kept  # type: ignore[attr-defined]
-    return outcome, True
+    return outcome
 
 
 def _content(path: Path) -> bytes | None:

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 
+from openclaw_mem_tui.actions import PARTS, Action, signs
 from openclaw_mem_tui.app import Workbench
-from openclaw_mem_tui.bindings import ACTIONS, GROUPS, PARTS, Action
+from openclaw_mem_tui.bindings import ACTIONS, GROUPS
 from openclaw_mem_tui.features.curate.remember import RememberScreen
 from openclaw_mem_tui.features.search.query_line import QueryLine
-from openclaw_mem_tui.user_keys import signs
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, PickScreen, TextScreen
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.help import HelpScreen
@@ -29,8 +29,6 @@ FIXED = """## Fixed keys
 
 | Where | Keys |
 |---|---|"""
-#: The help screen has one row for both directions of a step, the page one for each.
-_ONE_WAY = {"less": "a small step down", "much_less": "a large step down"}
 _COLUMNS = ("| Key | Does | Where | Id |", "|---|---|---|---|")
 #: All screens that any action names.
 _ALL = frozenset().union(*(action.parts for action in ACTIONS)) - PARTS - {"everywhere"}
@@ -50,19 +48,17 @@ def keys_page() -> str:
     """A table for each group, with the keys as they are declared."""
     parts = [HEAD]
     for group in GROUPS:
-        shown = [(action, _row(action)) for action in ACTIONS if action.group == group]
-        rows = [f"| {_coded(keys)} | {does} | {_where(one)} | `{one.id}` |" for one, (keys, does) in shown]
+        shown = [action for action in ACTIONS if action.group == group]
+        rows = [f"| {_keys(one)} | {one.help} | {_where(one)} | `{one.id}` |" for one in shown]
         parts.append("\n".join((f"## {group}", "", *_COLUMNS, *rows)))
     fixed = [f"| {where} | {_fixed(bound.BINDINGS)} |" for where, bound in _WITH_FIXED.items()]
     parts.append("\n".join((FIXED, *fixed)))
     return "\n\n".join(parts) + "\n"
 
 
-def _row(action: Action) -> tuple[str, str]:
-    """Its keys and what it does."""
-    if action.id in _ONE_WAY:
-        return signs(action.keys), _ONE_WAY[action.id]
-    return action.shown or signs(action.keys), action.help
+def _keys(action: Action) -> str:
+    """All of its own: the labels of the knob panel are for both directions."""
+    return _coded(signs(action.keys) if action.where == "knobs" else action.shown)
 
 
 def _where(action: Action) -> str:

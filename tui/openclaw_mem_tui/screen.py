@@ -15,14 +15,15 @@ from textual.widget import Widget
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from openclaw_mem_tui.bindings import IN_TURN, TYPED, Action, action, listed
+from openclaw_mem_tui.actions import Action
+from openclaw_mem_tui.bindings import IN_TURN, TYPED, action, listed
 from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.memory_thread import Unexpected
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.format import inert
-from openclaw_mem_tui.render.spans import Line, Reading
+from openclaw_mem_tui.render.spans import Failed, Line, Reading
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar, Top, tab_of
 from openclaw_mem_tui.widgets.filter_line import FilterLine
@@ -63,6 +64,8 @@ class WorkbenchScreen(Screen[None]):
         self._read_for: object = None
         self._frames = Frames()
         self._letters = False
+        self.status_line = Pane(lambda cells: [self.status_at(cells)], id="status")
+        self._frame = 0  # of the spinner
 
     def compose(self) -> ComposeResult:
         # Textual sets these classes after the first layout: another one would be seen for a moment.
@@ -72,12 +75,17 @@ class WorkbenchScreen(Screen[None]):
         yield Banner()
         yield Top(id="top")
         yield from self.body()
+        yield self.status_line
         yield FilterLine()
         yield KeyBar(id="keys")
 
     def body(self) -> Iterable[Widget]:
-        """What is between the top and the keys."""
+        """What is between the top and the status line."""
         return ()
+
+    def status_at(self, cells: int) -> Line:
+        """What the status line says."""
+        return status.status(self.search.view, self.search.activity, cells, self._frame)
 
     def on_mount(self) -> None:
         self.search.listen(self.search_changed)
@@ -132,15 +140,16 @@ class WorkbenchScreen(Screen[None]):
             header = replace(header, provider=pool.fallback.instead)
         self.query_one(Banner).show(self.search.view.shown_faults)
         self.query_one(Top).show_tabs(header, tab_of(self), self.TITLE or "")
-        self.draw_keys()
         self.draw_body()
+        self.draw_keys()
         for widget in self._frames.widgets:  # their edges depend on the size of the screen
             self.label(widget)
 
     def draw_body(self) -> None:
-        """Draw what is between the top and the keys."""
+        """Draw what is between the top and the status line."""
 
     def draw_keys(self) -> None:
+        self.status_line.changed()
         where = "filter" if isinstance(self.focused, FilterLine) else self.key_place()
         bar, target = self.query_one(KeyBar), self.current_list
         idle = {f"show_{self.WHERE}", "filter" * (target is not None and not target.counted[1])}
@@ -185,15 +194,12 @@ class WorkbenchScreen(Screen[None]):
         """One column of few lines, but enough for panes: their frames have one edge."""
         return self.has_class("-narrow") and self.has_class("-short")
 
-    # -- workers ------------------------------------------------------------------------------------------
-
     def run_in(self, work: Callable[[], Awaitable[object]], group: str, exclusive: bool = True) -> None:
         """Run a coroutine; with ``exclusive`` the one that runs in the group is cancelled."""
         self.run_worker(work, group=group, exclusive=exclusive, exit_on_error=False)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        error = event.worker.error
-        if event.state is WorkerState.ERROR and error is not None:
+        if event.state is WorkerState.ERROR and (error := event.worker.error) is not None:
             self.search.trouble(str(Unexpected(error)))
 
     # -- other screens ------------------------------------------------------------------------------------
@@ -214,9 +220,8 @@ class WorkbenchScreen(Screen[None]):
 
     def edit_note(self, path: str, line: int = 1) -> None:
         """Open a file of the memory in the user's editor, and bring the index up to date afterwards."""
-        said, ran = edit(self.app, self.search.service.settings, path, line)
-        self.search.sync.update(failed="" if ran else said)
-        (self.remembered if ran else self.tell)(said)
+        said = edit(self.app, self.search.service.settings, path, line)
+        (self.tell if isinstance(said, Failed) else self.remembered)(said)
 
     def copy(self, text: str, name: str = "") -> None:
         """Copy a text, and say so. Names of files may have bytes that no clipboard takes."""

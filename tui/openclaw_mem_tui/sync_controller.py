@@ -19,6 +19,7 @@ from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import DAMAGED
 from openclaw_mem_tui.render.reports import outcome, verified
+from openclaw_mem_tui.render.spans import Failed
 from openclaw_mem_tui.render.status import Activity, Header, Task
 from openclaw_mem_tui.service import Service
 
@@ -201,11 +202,9 @@ class SyncController(Presenter[Activity]):
             self._idle.set()
             self.update(phase="ready", label="", left=None)
         if said and self.done:
-            said, self.done = f"{said}; {self.done}", ""
+            said, self.done = type(said)(f"{said}; {self.done}"), ""  # one that failed still says so
         calm = before if quietly else "the index is up to date"
         self.say(said or (DAMAGED if self.state.damage is not None else calm))
-        failed = isinstance(self._outcome, OpenClawMemError) and not isinstance(self._outcome, Cancelled)
-        self.update(failed=self.state.said if failed else "")
 
     async def _sync_once(self, job: Job) -> str:
         """What changed, as a sentence; empty when nothing did."""
@@ -227,7 +226,7 @@ class SyncController(Presenter[Activity]):
             self._outcome = error
             await self.read_status()
             self.trouble(str(error))
-            return f"the {job.task} failed"
+            return Failed(f"the {job.task} failed")
         await self.read_status()
         if job.force:
             self.update(errors=0, damage=None)  # all of it is new

@@ -6,35 +6,10 @@ import re
 from collections.abc import Mapping
 
 from openclaw_mem_engine.api import did_you_mean
-from openclaw_mem_tui.bindings import DECLARED, IN_TURN, PARTS, Action, use
+from openclaw_mem_tui.actions import PARTS, SIGNS, Action, signs
+from openclaw_mem_tui.bindings import DECLARED, IN_TURN, use
 
-#: Actions that end or repeat what another one begins have its key, unless they are given one of their own.
-_TWINS = {
-    "close_why_not": "why_not",
-    "close_chunks": "chunks",
-    "pick_passage": "why_not_any",
-    "leave_view": "quit",
-}
-_SIGNS = {
-    "slash": "/",
-    "full_stop": ".",
-    "comma": ",",
-    "plus": "+",
-    "minus": "-",
-    "colon": ":",
-    "question_mark": "?",
-    "exclamation_mark": "!",
-    "less_than_sign": "<",
-    "greater_than_sign": ">",
-    "left_square_bracket": "[",
-    "right_square_bracket": "]",
-    "escape": "esc",
-    "left": "←",
-    "right": "→",
-    "up": "↑",
-    "down": "↓",
-}
-_NAMES = {sign: name for name, sign in _SIGNS.items()}
+_NAMES = {sign: name for name, sign in SIGNS.items()}
 
 
 def take_keys(keys: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -68,7 +43,7 @@ def with_keys(
     while clash := _clash(tuple(made.values())):
         sign, screen, *both = clash
         for one in both:
-            good.pop(one if one in good else _TWINS.get(one, one), None)
+            good.pop(one if one in good else DECLARED[one].twin, None)
         refused.append(
             f"{sign} would be {both[0]} and {both[1]}, on screen {screen}. Both keep their default keys: "
             "give one of them another key."
@@ -80,15 +55,10 @@ def with_keys(
 def _made(keys: Mapping[str, str]) -> tuple[dict[str, Action], dict[str, str]]:
     made, keymap = dict(DECLARED), dict[str, str]()
     for name, text in keys.items():
-        for twin in (name, *(own for own, other in _TWINS.items() if other == name and own not in keys)):
+        for twin in (name, *(a.id for a in DECLARED.values() if a.twin == name and a.id not in keys)):
             keymap[twin] = text
-            made[twin] = made[twin]._replace(keys=text, shown=signs(text))
+            made[twin] = made[twin]._replace(keys=text, label=signs(text))
     return made, keymap
-
-
-def signs(keys: str) -> str:
-    """Keys as Textual names them, comma separated, as they are displayed."""
-    return " ".join("+".join(_SIGNS.get(part, part) for part in one.split("+")) for one in keys.split(","))
 
 
 def _refusal(key: str, name: str) -> str:  # why it can never work, or ""
@@ -114,5 +84,5 @@ def _clash(made: tuple[Action, ...]) -> tuple[str, str, str, str] | None:
         for a in made:
             for one in a.keys.split(",") if here & a.parts else ():
                 if taken.setdefault(one, a.id) != a.id and not {taken[one], a.id} <= IN_TURN:
-                    return _SIGNS.get(one, one), where, taken[one], a.id
+                    return SIGNS.get(one, one), where, taken[one], a.id
     return None

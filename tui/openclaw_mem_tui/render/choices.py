@@ -40,7 +40,7 @@ def choice_rows(
     room, name = cells - 2 - letters - wide, wide - 2
 
     def drawn(choice: Choice, selected: bool) -> list[Line]:
-        head = line(("▌ " if selected else "  ", "accent"), (fmt.left(choice.letter, letters), "key"))
+        head = line(fmt.POINTER[selected], (fmt.left(choice.letter, letters), "key"))
         title, detail = fmt.inert(choice.title), fmt.inert(choice.detail)
         fits = fmt.width_of(title) <= (name if detail else cells - 3) and fmt.width_of(detail) <= room
         if (selected or len(choices) <= _FEW) and not fits:
@@ -60,7 +60,7 @@ def choice_rows(
 def _sectioned(choices: Sequence[Choice], at: int, cells: int, selected: bool) -> list[Line]:
     choice, before = choices[at], choices[at - 1].section if at else ""
     section = choice.section if choice.section != before else ""
-    head = line(("▌ " if selected else "  ", "accent"), (fmt.left(section, SECTION), "strong"))
+    head = line(fmt.POINTER[selected], (fmt.left(section, SECTION), "strong"))
     end = line((f" {choice.detail} ", "key"))
     start = line(*head, fmt.inert(choice.title))
     first, *more = wrapped(start, cells - width(end), width(head)) if selected else [start]

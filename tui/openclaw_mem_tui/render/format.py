@@ -24,6 +24,8 @@ SEVERITIES = {"error": ("✗", "bad"), "warning": ("!", "warn"), "info": ("i", "
 #: Mark and role of work that did not end as it should.
 ENDED = {"failed": ("✗", "bad"), "stopped": ("!", "warn"), "killed": ("!", "warn")}
 _TAB = "    "
+#: What is left of a row by whether it is selected, with its role.
+POINTER = ("  ", "accent"), ("▌ ", "accent")
 _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 # Combining marks in a row that are still writing; more is a drawing over the neighbouring rows.
 _MARKS_IN_A_ROW = 3

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rich.cells import cell_len, set_cell_size
 
 from openclaw_mem_tui.bindings import reach
-from openclaw_mem_tui.render.format import crop, inert, inert_lines, wrap_spans
+from openclaw_mem_tui.render.format import crop, inert, inert_lines, join, message, wrap_spans
 
 
 class Span(NamedTuple):
@@ -75,9 +75,23 @@ def brief(spans: Sequence[Span], cells: int) -> Line:
     return fit(spans if width(spans) <= cells else cut(spans, cells - 1), cells)
 
 
-def reported(text: str, failed: str, sign: Span, role: str = "") -> Line:
-    """What was said last, with its ``sign``; what ``failed`` has that of a failure."""
-    return line(Span(" ✗ ", "bad") if text and text == failed else sign, (inert(text), role))
+class Failed(str):
+    """A sentence about what failed."""
+
+    __slots__ = ()
+
+
+def reported(text: str, sign: Span, role: str = "") -> Line:
+    """What was said last, with its ``sign``, or that of a failure."""
+    return line(Span(" ✗ ", "bad") if isinstance(text, Failed) else sign, (inert(text), role))
+
+
+def spoken(trouble: str, said: str, runs: str, position: str) -> Line:
+    """What went wrong; else what was said last and what runs; else the ``position`` in a list."""
+    if trouble:
+        return line((f" ✗ {message(trouble)}", "bad"))
+    now = join((said, runs)) if runs else said
+    return reported(now or position, Span(" "), "dim")
 
 
 def fit(spans: Sequence[Span], cells: int) -> Line:

@@ -39,11 +39,11 @@ class Header:
 class Activity:
     """What runs behind the screen. ``done``/``total`` count what ``label`` says (0: not known) of a task
     that runs, ``left`` are the seconds that it still takes (None: unknown); ``said`` is the last thing
-    that happened, until something else does; ``failed`` is what was said of what failed last; ``noted`` are
-    the notes of the last sync, until the next query; ``unused`` says what of the configuration the workbench
-    does not use; ``errors`` are those that the doctor found last, until the index is built anew; ``damage``
-    is the last error that showed that the index is damaged, until it is built anew or a check finds no error;
-    ``unlisted`` is a sentence on Markdown of the workspace that is no memory, or empty."""
+    that happened, until something else does; ``noted`` are the notes of the last sync, until the next
+    query; ``unused`` says what of the configuration the workbench does not use; ``errors`` are those that
+    the doctor found last, until the index is built anew; ``damage`` is the last error that showed that
+    the index is damaged, until it is built anew or a check finds no error; ``unlisted`` is a sentence on
+    Markdown of the workspace that is no memory, or empty."""
 
     phase: Phase = "opening"
     task: Task = "sync"
@@ -53,7 +53,6 @@ class Activity:
     total: int = 0
     searching: bool = False
     said: str = ""
-    failed: str = ""
     trouble: str = ""
     noted: str = ""
     unused: tuple[str, ...] = ()
@@ -193,10 +192,7 @@ def messages(view: View, activity: Activity, cells: int, others: Sequence[str] =
     if view.pool is not None and not any(reason(view.pool) in note.text for note in notes):
         known.append((_WARNING, reason(view.pool)))
     known += [(_WARNING if note.level == "warning" else _INFO, note.text) for note in notes]
-    known += [
-        (_INFO, activity.noted),
-        (reported(activity.said, activity.failed, _INFO)[0], in_full(activity.said)),
-    ]
+    known += [(_INFO, activity.noted), (reported(activity.said, _INFO)[0], in_full(activity.said))]
     signs: dict[str, Span] = {}
     for sign, text in known:
         if text:
@@ -312,7 +308,7 @@ def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Lin
     if activity.said:
         # A good message has no sign of failure.
         calm = Span(" · ", "warn") if failed and not view.error else sign
-        return reported(in_full(activity.said), activity.failed, calm)
+        return reported(in_full(activity.said), calm)
     if failed:
         wrong = "index damaged" if activity.damage else "index has errors"
         return line(sign, ("no answer" if view.error else wrong, "bad"))

@@ -8,7 +8,8 @@ from typing import Any
 
 from textual.screen import Screen
 
-from openclaw_mem_tui.bindings import TABS, Action, action, offered, typed_key
+from openclaw_mem_tui.actions import Action
+from openclaw_mem_tui.bindings import TABS, action, offered, typed_key
 from openclaw_mem_tui.render.spans import Line, Span, spread, width
 from openclaw_mem_tui.render.status import Header, fault_banner, top
 from openclaw_mem_tui.widgets.line_view import Lines, Pane

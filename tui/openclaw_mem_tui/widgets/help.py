@@ -11,7 +11,8 @@ from textual import on
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 
-from openclaw_mem_tui.bindings import GROUPS, Action
+from openclaw_mem_tui.actions import Action
+from openclaw_mem_tui.bindings import GROUPS
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Reading, Span, fit, line, width, wrapped
 from openclaw_mem_tui.render.terms import has_words
@@ -35,7 +36,7 @@ class HelpRow(NamedTuple):
 
 def _help_row(groups: int, wide: int, row: HelpRow, cells: int, selected: bool) -> list[Line]:
     """The group at the left of its first row; keys that are wider than their column, and the text, wrap."""
-    mark, role = "▌ " if selected else "  ", "key" if row.action else "dim"
+    mark, role = fmt.POINTER[selected][0], "key" if row.action else "dim"
     group = fmt.left(row.group if row.first or cells > _HEADED else "", groups)
     signs = wrapped(line((row.sign, role)), wide)
     texts = wrapped(line(row.text), cells - 1 - width((Span(mark), Span(group))) - wide - 2)
@@ -58,16 +59,6 @@ def _key_width(rows: Sequence[HelpRow]) -> int:
 _KEYS = 13
 #: The box is narrower: a wider row is what a filter looks at, which finds all of a group by its name.
 _HEADED = 200
-#: Motions there and back, or two keys of one action, in one row: enter runs the first.
-_PAIRS = {
-    "filter": ("find", "filter the list by words; esc clears it"),
-    "down": ("up", "move"),
-    "page_down": ("page_up", "a page down, up"),
-    "half_down": ("half_up", "half a page down, up"),
-    "next_list": ("previous_list", "next, previous list"),
-    "next_match": ("previous_match", "next, previous match of a filter, or row"),
-    "scroll_down": ("scroll_up", "scroll the text or details"),
-}
 #: From this width on, what to read is beside the keys.
 _BESIDE = 100
 
@@ -75,7 +66,6 @@ _BESIDE = 100
 def _help_rows(actions: Sequence[Action], places: Sequence[str], reading: Reading) -> list[HelpRow]:
     """The groups with keys of the first of these places and of the next ones, those that they share, those of
     every screen, what to read, the keys of lists."""
-    by_id = {action.id: action for action in actions}
     own = [{action.group for action in actions if action.where == where} for where in places]
 
     def part(action: Action) -> int:
@@ -86,15 +76,15 @@ def _help_rows(actions: Sequence[Action], places: Sequence[str], reading: Readin
     def order(action: Action) -> tuple[int, int, bool]:
         return part(action), GROUPS.index(action.group), places[0] not in action.parts
 
-    backs = {back for back, _ in _PAIRS.values() if back in by_id}
+    backs = {action.back: action for action in actions if action.back}
     made = [HelpRow(*sign, "Legend") for sign in reading]
     before, after = list[HelpRow](), list[HelpRow]()
     for one in sorted(actions, key=order):
-        back, text = _PAIRS.get(one.id, ("", one.help))
-        signs = zip_longest(one.shown.split(), by_id[back].shown.split() if back in by_id else ())
+        back = backs.get(one.id)
+        signs = zip_longest(one.shown.split(), back.shown.split() if back else ())
         sign = " ".join(key for pair in signs for key in pair if key)
-        if one.id not in backs:
-            row = HelpRow(sign, text if back in by_id else one.help, one.group, one.id)
+        if not one.back:
+            row = HelpRow(sign, one.both or one.help, one.group, one.id)
             (after if one.group == "Lists" else before).append(row)
     rows = [*before, *made, *after]
     return [row._replace(first=not at or rows[at - 1].group != row.group) for at, row in enumerate(rows)]

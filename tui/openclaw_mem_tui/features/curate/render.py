@@ -17,7 +17,7 @@ from openclaw_mem_tui.render.spans import (
     diff_lines,
     hanging,
     line,
-    reported,
+    spoken,
     width,
     wrapped,
 )
@@ -90,16 +90,14 @@ def _gauge(number: int, limit: int, unit: str, bars: int) -> Line:
     return (*said, *line((" " + "━" * used, "sum"), empty, mark, ("━" * past, _OVER_BUDGET)))
 
 
-def status(state: CurateState, position: str, cells: int, *, counted: bool = False, failed: str = "") -> Line:
+def status(state: CurateState, position: str, cells: int, *, counted: bool = False) -> Line:
     """What went wrong, was said last, or runs; else the ``position`` in the list, and where it is ``counted``
     here the agent's searches."""
-    if state.trouble:
-        return brief(line((f" ✗ {fmt.message(state.trouble)}", "bad")), cells)
     measuring = "measuring the effect on a copy …" if state.measuring else ""
     runs = "reading notes …" if state.reading else measuring
-    said = fmt.join([state.said, runs])
-    there = f"{state.material.searches_sentence} " if counted and not said and state.material else ""
-    shown = reported(said or position, failed, Span(" "), "dim")
+    idle = not (state.trouble or state.said or runs)
+    there = f"{state.material.searches_sentence} " if counted and idle and state.material else ""
+    shown = spoken(state.trouble, state.said, runs, position)
     room = cells - fmt.width_of(there)
     return (*brief(shown, room), Span(there, "dim")) if width(shown) < room else brief(shown, cells)
 
@@ -111,7 +109,7 @@ def candidate_row(candidate: NoteCandidate, cells: int, selected: bool) -> list[
     """Kind and title, which is wrapped."""
     mark, role, *_ = KINDS[candidate.kind]
     row = line(
-        ("▌ " if selected else "  ", "accent"),
+        fmt.POINTER[selected],
         (f"{mark} ", role),
         (fmt.left(candidate.kind, _KIND) + " ", ""),
         (fmt.inert(candidate.title), "" if selected else "dim"),
@@ -126,7 +124,7 @@ def file_row(now: float, file: FileUse, cells: int, selected: bool) -> Line:
     path = max(6, cells - 3 - fmt.width_of(end) - _SEARCHES)
     found = (f"{file.searches:,}", "") if file.searches else ("·", "faint")
     return line(
-        ("▌ " if selected else "  ", "accent"),
+        fmt.POINTER[selected],
         fmt.left(fmt.path(fmt.inert(file.path), path), path),
         (end, "dim"),
         (fmt.right(found[0], _SEARCHES), found[1]),

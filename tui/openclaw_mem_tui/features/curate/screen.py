@@ -19,7 +19,7 @@ from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
-from openclaw_mem_tui.render.spans import Reading
+from openclaw_mem_tui.render.spans import Failed, Line, Reading
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import confirm, pick
 from openclaw_mem_tui.widgets.edges import KeyBar
@@ -69,7 +69,6 @@ class CurateScreen(ListScreen[CuratePresenter]):
         with Container(id="curate-body"):
             yield self.files
             yield self.detail
-        yield Pane(id="status")
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -105,11 +104,6 @@ class CurateScreen(ListScreen[CuratePresenter]):
         """The details of the selected row; drawn anew only when that or its effect is another one."""
         state, item = self.presenter.state, self.at.selected
         of_files = self.at is self.files
-        position = self.position("note" if of_files else "proposal", self.at)
-        low, failed = self.low, self.search.activity.failed
-        self.query_one("#status", Pane).show(
-            lambda cells: [render.status(state, position, cells, counted=low, failed=failed)]
-        )
         edits = item.edits if item is not None and not of_files else ()
         shown = item, state.material, state.effects.get(edits), state.measuring == edits, state.group
         draw = render.file_detail if of_files else render.candidate_detail
@@ -119,6 +113,10 @@ class CurateScreen(ListScreen[CuratePresenter]):
         is_new = edits and not state.hosts and edits not in state.effects and state.measuring != edits
         if item is not None and is_new:
             self.run_in(partial(self.presenter.measure, item, _QUIET_S), "effect")
+
+    def status_at(self, cells: int) -> Line:
+        position = self.position("note" if self.at is self.files else "proposal", self.at)
+        return render.status(self.presenter.state, position, cells, counted=self.low)
 
     def draw_keys(self) -> None:
         super().draw_keys()
@@ -246,10 +244,9 @@ class CurateScreen(ListScreen[CuratePresenter]):
                 file = Path(folder, Path(proposed.path).name)
                 file.write_bytes((proposed.after or "").encode("utf-8", "surrogateescape"))
                 line = int(candidate.location.rpartition(":")[2] or 1)
-                outcome, ran = edit(self.app, service.settings, str(file), line)
-                after = (
-                    file.read_bytes().decode("utf-8", "surrogateescape") if ran and file.exists() else None
-                )
+                outcome = edit(self.app, service.settings, str(file), line)
+                ran = not isinstance(outcome, Failed) and file.exists()
+                after = file.read_bytes().decode("utf-8", "surrogateescape") if ran else None
             self.presenter.say(outcome)
             if after is not None and after not in (proposed.after, proposed.before):
                 self.presenter.propose(candidate, after)

@@ -62,7 +62,6 @@ class ChunksScreen(WorkbenchScreen):
                 yield self.pieces
                 yield self.facts
             yield self.text
-        yield Pane(id="status")
 
     def on_mount(self) -> None:
         self.pieces.focus()
@@ -89,7 +88,7 @@ class ChunksScreen(WorkbenchScreen):
         if not self.is_attached:
             return  # closed meanwhile
         anatomy = self.anatomy
-        cut, status = self.query_one("#cut", Pane), self.query_one("#status", Pane)
+        cut = self.query_one("#cut", Pane)
         title = markup(f"chunks of {fmt.path(fmt.inert(self.path), 28)}")
         self.label(self.pieces, title, named_key("↑ ↓", "chunk"))
         if anatomy is None:
@@ -97,20 +96,22 @@ class ChunksScreen(WorkbenchScreen):
             self.pieces.show_rows((), lambda *_: ())
             self.text.show(nothing)
             self.facts.show(nothing)
-            status.show(nothing)
             cut.show(lambda cells: wrapped(line((mark, "bad"), fmt.message(text)), cells, 3))
             return
         cut.show(lambda cells: render.summary(anatomy, cells))
         self.pieces.show_rows(self._numbers, partial(render.piece_row, anatomy), self._words, render.header)
         if (at := self.pieces.selected) is None:
             at = 0
-        activity = self.search.activity
-        status.show(lambda cells: [render.status(anatomy, at, cells, activity)])
         self.label(self.text, "text", f"{key_hint('scroll_down', '')}{key_hint('scroll_up', 'scroll')}")
         self.text.show(lambda cells: render.text(anatomy, at, cells), first=self._top_for)
         self.label(self.facts, f"chunk {at + 1:,}" if anatomy.pieces else "chunk")
         self.facts.show(partial(self._facts, anatomy, at) if anatomy.pieces else nothing)
         self.call_after_refresh(self._bring_into_sight)  # the bounds of scrolling may come with a new layout
+
+    def status_at(self, cells: int) -> Line:
+        if self.anatomy is None:
+            return ()
+        return render.status(self.anatomy, self.pieces.selected or 0, cells, self.search.activity)
 
     def _facts(self, anatomy: Anatomy, at: int, cells: int) -> list[Line]:
         view, piece = self.search.view, anatomy.pieces[at]

@@ -73,7 +73,6 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self.files.known_by, self.events.newest_first = attrgetter("path"), True
         self.use_lists(Pane(id="detail", classes="pane"), self.files, self.doctor, self.events)
         self._was_syncing = False
-        self._frame = 0
 
     def body(self) -> ComposeResult:
         yield Brief(5, id="facts")
@@ -83,7 +82,6 @@ class IndexScreen(ListScreen[IndexPresenter]):
                 yield self.doctor
                 yield self.events
                 yield self.detail
-        yield Pane(id="status")
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -106,7 +104,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self._frame += 1
         self.search.sync.tick()
         if self.search.activity.busy or self.presenter.state.doing:
-            self._draw_status()
+            self.status_line.changed()
 
     # -- drawing ------------------------------------------------------------------------------------------
 
@@ -130,7 +128,6 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self.label(self.doctor, doctor.title(state, damaged), markup(doctor.subtitle(state)))
         self.label(self.events, f"events · {len(state.events):,}" if state.events else "events")
         self.draw_selected()
-        self._draw_status()
 
     def draw_selected(self) -> None:
         """The details of the selected row; drawn anew, from its top, only when that is another one."""
@@ -169,12 +166,9 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self.query_one(KeyBar).rename("" if self.at is self.files else "open")
         super().draw_keys()
 
-    def _draw_status(self) -> None:
-        state, activity, frame = self.presenter.state, self.search.activity, self._frame
-        progress = self.presenter.progress
-        self.query_one("#status", Pane).show(
-            lambda cells: [summary.status(state, activity, progress, cells, frame)]
-        )
+    def status_at(self, cells: int) -> Line:
+        state, progress = self.presenter.state, self.presenter.progress
+        return summary.status(state, self.search.activity, progress, cells, self._frame)
 
     def stop_work(self) -> bool:
         doing = self.presenter.state.doing

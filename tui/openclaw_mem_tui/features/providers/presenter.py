@@ -11,6 +11,7 @@ from openclaw_mem_engine.api import CacheSize, OpenClawMemError, Spent, known_of
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Failed
 from openclaw_mem_tui.service import Service
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class ProvidersPresenter(Presenter[ChainState]):
             outcome = await self.service.probe(link.role if single else link.name)
             said = f"{link.name} answered in {fmt.milliseconds(outcome)}"
         except OpenClawMemError as error:
-            outcome = said = str(error)
+            outcome = said = Failed(error)
         finally:
             self.update(probing=self.state.probing - {key})
         if faults == self.service.faults:

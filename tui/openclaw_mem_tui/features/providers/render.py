@@ -10,7 +10,7 @@ from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.providers.presenter import EVENTS_SEEN, ChainState, key_of
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, Span, brief, line, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, Span, brief, line, reported, spread, width, wrapped
 from openclaw_mem_tui.render.status import Activity
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def link_row(
         mark, words, role = _PROBING
     quiet = "faint" if link.state == "skipped" else ""
     row = line(
-        ("▌ " if selected else "  ", "accent"),
+        fmt.POINTER[selected],
         (fmt.left(_name(group), _NAME) + " ", quiet or "strong"),
         (fmt.left("" if link.role in _UNNAMED else link.role, _ROLE) + " ", "dim"),
         (fmt.left(f"{mark} {words}", _STATE) + " ", role),
@@ -270,11 +270,9 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
             then = "compares with the baseline" if asked else "asks for a query, which is searched with it"
             trouble = summary = f"{key('compare')} {then}"
         # The sign is the state, whatever the last message is; but that of a probe that failed is its own.
-        message = (fmt.message(chain.said), "") if chain.said else (summary, "dim")
-        mark = (
-            (" ✗ ", "bad") if chain.said in chain.probed.values() else (" ● ", "warn" if trouble else "good")
-        )
-        start = line(mark, message)
+        mark = Span(" ● ", "warn" if trouble else "good")
+        said = type(chain.said)(fmt.message(chain.said))  # one that failed still says so
+        start = reported(said or summary, mark, "" if said else "dim")
     return brief(start, cells)
 
 
@@ -287,7 +285,7 @@ _ONE_LINE = 66
 def fault_rows(simulated: frozenset[str], name: str, cells: int, selected: bool) -> list[Line]:
     """A check box, the name and what it does; in a narrow pane below it, and only of one selected or on."""
     on = name in simulated
-    mark = Span("▌ " if selected else "  ", "accent")
+    mark = Span(*fmt.POINTER[selected])
     box = line(("[", "dim"), ("x" if on else " ", "strong bad"), ("] ", "dim"))
     label = Span(name, "strong bad" if on else "strong" if selected else "")
     if cells >= _ONE_LINE:

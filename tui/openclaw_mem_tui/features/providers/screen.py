@@ -77,7 +77,6 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
                 yield self.faults
                 yield self.last
         yield Pane(id="cache")
-        yield Pane(id="status")
 
     @property
     def selected(self) -> Sequence[ProviderState]:
@@ -96,7 +95,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
             self.read_for(now, self.presenter.read)
 
     def draw_body(self) -> None:
-        view, activity, state = self.search.view, self.search.activity, self.presenter.state
+        view, state = self.search.view, self.presenter.state
         rows = render.grouped(state.links)
         alone = self.has_class("-tiny") or self.has_class("-flat")
         self.chain.show_wrapped(rows, partial(render.link_row, state, alone), head=render.header)
@@ -113,7 +112,9 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         self.label(self.chain, "providers")
         self.label(self.faults, "simulated faults")
         self.draw_selected()
-        self.query_one("#status", Pane).show(lambda cells: [render.status(state, view, activity, cells)])
+
+    def status_at(self, cells: int) -> Line:
+        return render.status(self.presenter.state, self.search.view, self.search.activity, cells)
 
     def idle_keys(self) -> frozenset[str]:
         return frozenset() if self.at is self.faults else frozenset({"toggle_fault"})

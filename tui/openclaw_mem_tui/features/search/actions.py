@@ -1,4 +1,4 @@
-"""What the keys of the search lab do: one method an action of the table, in groups that get the screen.
+"""What the keys of the search lab do: one method an action of the table.
 Dialogs are loaded when they are first shown."""
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_tui.bindings import key as key_of
+from openclaw_mem_tui.features.search.lab import Lab
 from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.remembered import start_anew
 from openclaw_mem_tui.features.search.render import preview as render
@@ -20,103 +21,85 @@ from openclaw_mem_tui.widgets.frames import key_hint
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Candidate, Row
-    from openclaw_mem_tui.features.search.screen import SearchScreen
 
 
 _NO_HIT = "no hit is selected"
 
 
-class Actions:
-    """A group: its ``action_*`` methods become actions of the screen, where Textual looks them up by name."""
-
-    def __init__(self, screen: SearchScreen) -> None:
-        self._screen, self._search = screen, screen.search
-        self._hits, self._preview = screen.hits, screen.preview
-        for name in vars(type(self)):
-            if name.startswith("action_"):
-                setattr(screen, name, getattr(self, name))
-
-    def _has_hits(self) -> bool:
-        """Whether there is an answer; says so when there is none."""
-        if self._search.view.trace is None:
-            self._search.say("there are no hits yet")
-        return self._search.view.trace is not None
-
-
-class QueryActions(Actions):
+class QueryActions(Lab):
     """The query line, the history, and cancelling."""
 
     def action_focus_query(self) -> None:
         # At once: focus() waits its turn, and keys sent in one burst would overtake it.
-        self._screen.set_focus(self._screen.query_line)
-        self._screen.query_line.select_all()
+        self.set_focus(self.query_line)
+        self.query_line.select_all()
 
     def action_edit_query(self) -> None:
-        query_line = self._screen.query_line
-        self._screen.set_focus(query_line)
+        query_line = self.query_line
+        self.set_focus(query_line)
         query_line.cursor_position = len(query_line.value)
 
     def action_submit_query(self) -> None:
         """Go to the hits; where nothing was typed, ask the marked query of the start page."""
         self.action_leave_query()
-        line = self._screen.query_line
-        line.call_later(lambda: line.value or ask_marked(self._screen))
+        line = self.query_line
+        line.call_later(lambda: line.value or ask_marked(self))
 
     def action_leave_query(self) -> None:
-        line = self._screen.query_line
+        line = self.query_line
         # Letters that were typed before this key may still be on their way to the line.
-        line.call_later(lambda: self._search.history.add(line.value))
-        self._screen.set_focus(self._hits)
+        line.call_later(lambda: self.search.history.add(line.value))
+        self.set_focus(self.hits)
 
     def action_previous_query(self) -> None:
-        previous = self._search.history.previous(self._screen.query_line.value)
+        previous = self.search.history.previous(self.query_line.value)
         self._ask_again(previous, "there is no previous query")
 
     def action_next_query(self) -> None:
-        self._ask_again(self._search.history.next(), "there is no next query")
+        self._ask_again(self.search.history.next(), "there is no next query")
 
     def _ask_again(self, query: str | None, otherwise: str) -> None:
         if query is None:
-            self._search.say(otherwise)
+            self.search.say(otherwise)
         else:
-            self._screen.query_line.value = query
-            self._screen.query_line.cursor_position = len(query)
+            self.query_line.value = query
+            self.query_line.cursor_position = len(query)
 
     def action_history(self) -> None:
-        history = self._search.history
-        history.add(self._search.view.query)
+        history = self.search.history
+        history.add(self.search.view.query)
 
         def ask(picked: str) -> None:
-            self._screen.query_line.value = picked
-            self._hits.focus()
+            self.query_line.value = picked
+            self.hits.focus()
 
         def find(text: str) -> list[Choice]:
             return [Choice(query, fmt.inert(query, 300)) for query in history.matching(text)]
 
         from openclaw_mem_tui.widgets.dialogs import pick
 
-        pick(self._screen, "history", find, ask, filtered=True, empty="no earlier query matches")
+        pick(self, "history", find, ask, filtered=True, empty="no earlier query matches")
 
     def action_start_anew(self) -> None:
-        self._screen.query_line.value = ""
-        start_anew(self._search)
+        self.query_line.value = ""
+        start_anew(self.search)
         self.action_focus_query()
 
     def action_mode(self) -> None:
-        knobs = nudged(self._search.view.knobs, "mode", 1)
-        self._screen.tune(knobs)
-        self._search.say(f"mode {knobs.mode}")
+        knobs = nudged(self.search.view.knobs, "mode", 1)
+        self.tune(knobs)
+        self.search.say(f"mode {knobs.mode}")
 
     def action_backend(self) -> None:
-        self._screen.run_in(self._search.switch_backend, "backend", exclusive=False)
+        self.run_in(self.search.switch_backend, "backend", exclusive=False)
 
     def action_session(self) -> None:
-        if not self._search.service.is_open:
+        if not self.search.service.is_open:
             return
         from openclaw_mem_engine.api import scope_decision
         from openclaw_mem_tui.widgets.dialogs import pick
 
-        settings, now = self._search.service.settings, self._search.view.session_key
+        settings, now = self.search.service.settings, self.search.view.session_key
         chats = (f"agent:{settings.agent}:{chat}" for chat in ("telegram:group:1", "discord:channel:1"))
         known = list(dict.fromkeys((now, "", *chats)))
 
@@ -133,58 +116,57 @@ class QueryActions(Actions):
             return made
 
         def ask(picked: str) -> None:
-            if self._search.ask_as(picked):
-                self._screen.search_soon(0.0)
+            if self.search.ask_as(picked):
+                self.search_soon(0.0)
 
-        pick(self._screen, "session key", find, ask, filtered=True)
+        pick(self, "session key", find, ask, filtered=True)
 
     def action_cancel(self) -> None:
-        if not self._screen.cancel_work():
-            (self._screen.closes or self._hits.focus)()
+        if not self.cancel_work():
+            (self.closes or self.hits.focus)()
 
 
-class HitActions(Actions):
+class HitActions(Lab):
     """The hit list, and the panes beside it."""
 
     def action_columns(self) -> None:
         if not self._has_hits():
             return
-        self._hits.set_mode(COLUMNS[(COLUMNS.index(self._hits.mode) + 1) % len(COLUMNS)])
-        self._screen.label_hits()
+        self.hits.set_mode(COLUMNS[(COLUMNS.index(self.hits.mode) + 1) % len(COLUMNS)])
+        self.label_hits()
 
     def action_dropped(self) -> None:
         if not self._has_hits():
             return
-        self._hits.set_dropped(not self._hits.dropped)
-        self._screen.draw_keys()
-        self._screen.show_row()
+        self.hits.set_dropped(not self.hits.dropped)
+        self.draw_keys()
+        self.show_row()
 
     def action_knobs(self) -> None:
         """Open the panel, or go to it where it is open, or close it."""
-        screen = self._screen
-        if screen.knobs_open and screen.focused is not screen.knob_panel:
-            screen.knob_panel.focus()
+        if self.knobs_open and self.focused is not self.knob_panel:
+            self.knob_panel.focus()
         else:
-            screen.toggle_knobs()
+            self.toggle_knobs()
 
     def action_reset_all(self) -> None:
-        if self._search.view.knobs == self._search.view.defaults:
-            self._search.say("no knob differs from the configuration")
+        if self.search.view.knobs == self.search.view.defaults:
+            self.search.say("no knob differs from the configuration")
             return
-        self._screen.tune(self._search.view.defaults)
-        self._search.say(f"all knobs reset to the configuration; {key_of('undo_knob')} undoes it")
+        self.tune(self.search.view.defaults)
+        self.search.say(f"all knobs reset to the configuration; {key_of('undo_knob')} undoes it")
 
     def action_undo_knob(self) -> None:
-        self._search.say(take_step(self._screen, "undo"))
+        self.search.say(take_step(self, "undo"))
 
     def action_redo_knob(self) -> None:
-        self._search.say(take_step(self._screen, "redo"))
+        self.search.say(take_step(self, "redo"))
 
     def action_knob(self, name: str) -> None:
         """Open the panel on one knob."""
-        if not self._screen.knobs_open:
-            self._screen.toggle_knobs()
-        panel = self._screen.knob_panel
+        if not self.knobs_open:
+            self.toggle_knobs()
+        panel = self.knob_panel
         panel.filter("")
         panel.focus()
         panel.point_at(name)
@@ -192,43 +174,42 @@ class HitActions(Actions):
     def action_apply_knobs(self) -> None:
         from openclaw_mem_tui.features.search import apply  # not needed for the first frame
 
-        self._screen.run_in(partial(apply.offer, self._screen), "apply")
+        self.run_in(partial(apply.offer, self), "apply")
 
     def action_next_pane(self) -> None:
-        screen = self._screen
-        if screen.has_class("-narrow") and not screen.query_line.has_focus:
-            if screen.knobs_open:
-                screen.toggle_knobs()
-            screen.toggle_class("-pane-preview")
+        if self.has_class("-narrow") and not self.query_line.has_focus:
+            if self.knobs_open:
+                self.toggle_knobs()
+            self.toggle_class("-pane-preview")
             return
-        ring = [screen.query_line, screen.hits, *([screen.knob_panel] if screen.knobs_open else [])]
+        ring = [self.query_line, self.hits, *([self.knob_panel] if self.knobs_open else [])]
         at = next((i for i, widget in enumerate(ring) if widget.has_focus), -1)
         ring[(at + 1) % len(ring)].focus()
 
 
-class NoteActions(Actions):
+class NoteActions(Lab):
     """The note of the selected hit: read, render, edit, copy."""
 
     def _selected(self) -> tuple[Row, Candidate] | None:
-        row = self._hits.selected
-        if row is None or (candidate := self._search.view.candidate(row.chunk_id)) is None:
-            self._search.say(_NO_HIT)
+        row = self.hits.selected
+        if row is None or (candidate := self.search.view.candidate(row.chunk_id)) is None:
+            self.search.say(_NO_HIT)
             return None
         return row, candidate
 
     def action_get(self) -> None:
-        if not ask_marked(self._screen):
-            self._screen.run_in(self._get, "get")
+        if not ask_marked(self):
+            self.run_in(self._get, "get")
 
     async def _get(self) -> None:
         """The lines around the chunk; back to the snippet when they are shown."""
         if (selected := self._selected()) is None:
             return
         row, candidate = selected
-        marker, preview, view = self._hits.marker, self._preview, self._search.view
+        marker, preview, view = self.hits.marker, self.preview, self.search.view
         self._bring_up_preview()
-        if self._preview.kind == "get":
-            self._screen.show_snippet()
+        if self.preview.kind == "get":
+            self.show_snippet()
             return
         transcript = row.source == "sessions"
         preview.begin("get", "transcript" if transcript else "note", key_hint("get", "back to the snippet"))
@@ -238,73 +219,73 @@ class NoteActions(Actions):
         start = max(1, row.start_line - render.CONTEXT)
         count = row.end_line - start + 1 + render.CONTEXT
         try:
-            got = await self._search.service.read(
+            got = await self.search.service.read(
                 lambda memory: memory.get(row.path, start, count), answering=True
             )
         except OpenClawMemError as error:
             message = str(error)
             preview.show(lambda cells: render.refusal(message, cells))
             return
-        if self._hits.selected is row and preview.kind == "get":
+        if self.hits.selected is row and preview.kind == "get":
             if got.found:
-                self._screen.label(preview, f"note, lines {got.start_line}–{got.end_line}")
+                self.label(preview, f"note, lines {got.start_line}–{got.end_line}")
             preview.show(lambda cells: render.excerpt(got, view, row, marker, cells), render.evidence)
 
     def _bring_up_preview(self) -> None:
         """Where there is one column, show the preview instead of the waterfall or the knobs."""
-        self._screen.add_class("-pane-preview")
-        if self._screen.knobs_open:
-            self._screen.toggle_knobs()
+        self.add_class("-pane-preview")
+        if self.knobs_open:
+            self.toggle_knobs()
 
     def action_render(self) -> None:
         if (selected := self._selected()) is None:
             return
         row, candidate = selected
         self._bring_up_preview()
-        if self._preview.kind == "markdown":
-            self._screen.show_snippet()
+        if self.preview.kind == "markdown":
+            self.show_snippet()
             return
         title = f"rendered, lines {row.start_line}–{row.end_line}"
-        self._preview.begin("markdown", title, key_hint("render", "back to the snippet"))
-        self._preview.show_markdown(candidate.text)
+        self.preview.begin("markdown", title, key_hint("render", "back to the snippet"))
+        self.preview.show_markdown(candidate.text)
 
     def action_edit(self) -> None:
-        if when_answered(self._screen, self.action_edit):
-            self._search.say("the first hit will be opened in your editor")
+        if when_answered(self, self.action_edit):
+            self.search.say("the first hit will be opened in your editor")
             return
-        passage = self._hits.passage
-        if passage is not None and self._search.service.is_open:
-            self._screen.edit_note(*passage)
+        passage = self.hits.passage
+        if passage is not None and self.search.service.is_open:
+            self.edit_note(*passage)
         else:
-            self._search.say("nothing to edit: no hit is selected")
+            self.search.say("nothing to edit: no hit is selected")
 
     def action_copy_location(self) -> None:
-        if when_answered(self._screen, self.action_copy_location):
+        if when_answered(self, self.action_copy_location):
             return
-        if (passage := self._hits.passage) is not None:
-            self._screen.copy(passage.location)
+        if (passage := self.hits.passage) is not None:
+            self.copy(passage.location)
         else:
-            self._search.say(_NO_HIT)
+            self.search.say(_NO_HIT)
 
     def action_copy_snippet(self) -> None:
-        if when_answered(self._screen, self.action_copy_snippet):
+        if when_answered(self, self.action_copy_snippet):
             return
-        row = self._hits.selected
-        if row is not None and (result := self._search.view.result(row.chunk_id)) is not None:
-            session, mode = self._search.view.session_key, self._preview.citations or "auto"
-            self._screen.copy(agent_text(result, mode, session), "the snippet")
+        row = self.hits.selected
+        if row is not None and (result := self.search.view.result(row.chunk_id)) is not None:
+            session, mode = self.search.view.session_key, self.preview.citations or "auto"
+            self.copy(agent_text(result, mode, session), "the snippet")
         else:
-            self._search.say(_NO_HIT if row is None else "nothing to copy: this chunk is not returned")
+            self.search.say(_NO_HIT if row is None else "nothing to copy: this chunk is not returned")
 
     def action_citations(self) -> None:
         if not self._has_hits():
             return
-        mode = self._preview.citations or "auto"
-        self._preview.citations = CITATIONS[(CITATIONS.index(mode) + 1) % len(CITATIONS)]
-        self._screen.show_snippet()
+        mode = self.preview.citations or "auto"
+        self.preview.citations = CITATIONS[(CITATIONS.index(mode) + 1) % len(CITATIONS)]
+        self.show_snippet()
 
 
-def ask_marked(lab: SearchScreen) -> bool:
+def ask_marked(lab: Lab) -> bool:
     """Ask the query under the cursor of the start page. False where there is none."""
     if query := lab.hits.asks:
         lab.hits.filter("")
@@ -313,7 +294,7 @@ def ask_marked(lab: SearchScreen) -> bool:
     return bool(query)
 
 
-def when_answered(lab: SearchScreen, act: Callable[[], object]) -> bool:
+def when_answered(lab: Lab, act: Callable[[], object]) -> bool:
     """While the shown rows are of an earlier query, act on the hit that is selected when the answer is there,
     unless another query is asked, another screen shown or another such key pressed meanwhile; else False."""
     asked = lab.search.view
@@ -334,7 +315,7 @@ def when_answered(lab: SearchScreen, act: Callable[[], object]) -> bool:
     return True
 
 
-def take_step(lab: SearchScreen, word: Literal["undo", "redo"]) -> str:
+def take_step(lab: Lab, word: Literal["undo", "redo"]) -> str:
     """Undo or redo the last step of a knob or a fault. What that changed, as a sentence."""
     steps, before = lab.search.steps, lab.search.view.tried
     back = word == "undo"

@@ -26,7 +26,7 @@ from openclaw_mem_tui.render.spans import Line, diff_lines, line, wrapped
 from openclaw_mem_tui.widgets.dialogs import confirm
 
 if TYPE_CHECKING:
-    from openclaw_mem_tui.features.search.screen import SearchScreen
+    from openclaw_mem_tui.features.search.lab import Lab
 
 _MOST_LINES = 200
 _TITLES = {
@@ -36,7 +36,7 @@ _TITLES = {
 }
 
 
-async def offer(screen: SearchScreen) -> None:
+async def offer(screen: Lab) -> None:
     """Ask whether to write the present knobs; when they are those configured, or those that were configured
     before the last write, whether to take the last change back."""
     search = screen.search
@@ -81,7 +81,7 @@ def _shown(edit: SettingsEdit, cells: int) -> list[Line]:
     return [*wrapped(line((where, "strong")), cells), (), *diff_lines(edit.diff(), cells, _MOST_LINES)]
 
 
-async def _write(screen: SearchScreen, settings: Settings, edit: SettingsEdit) -> None:
+async def _write(screen: Lab, settings: Settings, edit: SettingsEdit) -> None:
     """Write it, and go on with what is configured now."""
     search, reload = screen.search, screen.search.service.reload
     assert reload is not None

@@ -22,8 +22,8 @@ from openclaw_mem_tui.render.choices import Choice
 if TYPE_CHECKING:
     from textual.app import App
 
+    from openclaw_mem_tui.features.search.lab import Lab
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
-    from openclaw_mem_tui.features.search.screen import SearchScreen
 
 SUFFIX = {"json": ".json", "markdown": ".md", "svg": ".svg", "config": ".json5"}
 
@@ -156,7 +156,7 @@ def save(search: SearchPresenter, kind: str, text: str, before: str = "") -> Non
         search.say(f"{before}nothing was written: {error}")
 
 
-def offer_export(lab: SearchScreen) -> None:
+def offer_export(lab: Lab) -> None:
     """Let the user pick a kind; write a new file and say where it is."""
     from openclaw_mem_tui.widgets.dialogs import pick
 

@@ -282,7 +282,7 @@ class HitList(CursorList):
         spans, base = super().line_at(index)
         at = self._row_of.get(index)
         if self._plan is None and any(index == first for first, _ in self._spans[self.cursor :][:1]):
-            return (Span("▌ ", "accent"), *spans[1:]), base
+            return (Span(*fmt.POINTER[True]), *spans[1:]), base
         if at is None or self._plan is None or self.view is None:
             return spans, base
         selected = at == self.cursor
@@ -299,8 +299,7 @@ class HitList(CursorList):
         before = 2 + plan.rank + (5 if plan.delta else 0) + plan.marks
         room = self.cells - before - 2
         best = hits.best_line(self.view, row, self.marker, room) if self.view is not None else ()
-        mark = "▌ " if selected else "  "
-        return (Span(mark, "accent"), Span(" " * (before - 2)), *fit(best, room))
+        return (Span(*fmt.POINTER[selected]), Span(" " * (before - 2)), *fit(best, room))
 
     @property
     def text(self) -> str:

@@ -18,8 +18,8 @@ from openclaw_mem_tui.render.spans import Line, balanced, cut, fit, line, width
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Row, SuggestedQuery
+    from openclaw_mem_tui.features.search.lab import Lab
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
-    from openclaw_mem_tui.features.search.screen import SearchScreen
 
 
 #: Lines that the screen has for a lesson.
@@ -78,7 +78,7 @@ def _with_settings(base: Knobs, settings: Sequence[str]) -> Knobs:
     return changed(base, parse_settings(list(settings)))
 
 
-def lines_above(lab: SearchScreen) -> int:
+def lines_above(lab: Lab) -> int:
     """How many lines above the hits a sentence takes: one on a low screen, and none there beside a lesson,
     whose hits show what it would say."""
     trace, lesson = lab.search.view.trace, lab.search.lesson_at is not None

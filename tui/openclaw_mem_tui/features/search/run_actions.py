@@ -3,74 +3,69 @@
 from __future__ import annotations
 
 from openclaw_mem_tui.bindings import key as key_of
-from openclaw_mem_tui.features.search.actions import Actions, HitActions, NoteActions, QueryActions
 from openclaw_mem_tui.features.search.comparison import swaps
+from openclaw_mem_tui.features.search.lab import Lab
 from openclaw_mem_tui.features.search.render.knobs import changed_words
-from openclaw_mem_tui.features.why_not.actions import WhyNotActions
 from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.sync_controller import Job
 
 
-class RunActions(Actions):
+class RunActions(Lab):
     """The baseline of the shown run, the lessons, export, sync."""
 
     def action_baseline(self) -> None:
-        self._search.pin_baseline()
+        self.search.pin_baseline()
 
     def action_clear_baseline(self) -> None:
-        if self._search.clear_baseline():
-            self._screen.search_soon(0.0)
+        if self.search.clear_baseline():
+            self.search_soon(0.0)
 
     def action_swap(self) -> None:
-        view, knobs = self._search.view, self._search.view.baseline_knobs
+        view, knobs = self.search.view, self.search.view.baseline_knobs
         if swaps(view):
-            if self._search.swap():
-                self._screen.search_soon(0.0)
-            self._search.say(f"{changed_words(view.knobs, knobs)}; {key_of('swap')} swaps back")
+            if self.search.swap():
+                self.search_soon(0.0)
+            self.search.say(f"{changed_words(view.knobs, knobs)}; {key_of('swap')} swaps back")
         elif view.answers:
             other = f"is of {view.other_backend}: {key_of('backend')} switches the backend"
             same = other if view.other_backend else "has the same knobs"
-            self._search.say(f"nothing to swap: the baseline {same}")
+            self.search.say(f"nothing to swap: the baseline {same}")
         else:
-            self._search.say("there is no run to swap yet")
+            self.search.say("there is no run to swap yet")
 
     def action_guide(self) -> None:
-        guide = self._search.guide
+        guide = self.search.guide
         if guide is None:
             return
         from openclaw_mem_tui.widgets.dialogs import pick
 
         titles = [(f"{number:2}  {lesson.title}", lesson.query) for number, lesson in enumerate(guide, 1)]
         # Half of a narrow screen is too little for a title: there the query gives way to it.
-        if self._screen.narrow:
+        if self.narrow:
             titles = [(" · ".join(texts), "") for texts in titles]
         choices = [Choice(str(at), title, query) for at, (title, query) in enumerate(titles)]
 
         def load(picked: str) -> None:
             self._ask_lesson(int(picked))
-            self._hits.focus()
+            self.hits.focus()
 
-        start = self._search.lesson_at or 0
-        pick(self._screen, "demo lessons", lambda _: choices, load, start=start)
+        start = self.search.lesson_at or 0
+        pick(self, "demo lessons", lambda _: choices, load, start=start)
 
     def _ask_lesson(self, number: int) -> None:
-        self._search.say("")  # what was said is of the view before
-        self._screen.load_lesson(number)
+        self.search.say("")  # what was said is of the view before
+        self.load_lesson(number)
 
     def action_next_lesson(self) -> None:
-        self._ask_lesson(self._search.lesson_after(1))
+        self._ask_lesson(self.search.lesson_after(1))
 
     def action_previous_lesson(self) -> None:
-        self._ask_lesson(self._search.lesson_after(-1))
+        self._ask_lesson(self.search.lesson_after(-1))
 
     def action_export(self) -> None:
         from openclaw_mem_tui.features.search.export import offer_export
 
-        offer_export(self._screen)
+        offer_export(self)
 
     def action_sync(self) -> None:
-        self._screen.resync(Job(tails=True))
-
-
-#: The groups of the search lab, each made with its screen.
-GROUPS = (QueryActions, HitActions, NoteActions, RunActions, WhyNotActions)
+        self.resync(Job(tails=True))

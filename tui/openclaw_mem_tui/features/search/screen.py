@@ -9,64 +9,31 @@ from functools import partial
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
-from textual.timer import Timer
 from textual.widgets import Input
 
-from openclaw_mem_engine.api import Knobs
 from openclaw_mem_tui.bindings import bindings
-from openclaw_mem_tui.features.search.hit_list import HitList
+from openclaw_mem_tui.features.search.actions import HitActions, NoteActions, QueryActions
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
 from openclaw_mem_tui.features.search.lessons import knob_strip, lines_above, opens_on, over_hits
-from openclaw_mem_tui.features.search.presenter import DEBOUNCE, SearchPresenter
-from openclaw_mem_tui.features.search.preview import Preview, Waterfall
-from openclaw_mem_tui.features.search.query_line import QueryLine
 from openclaw_mem_tui.features.search.render import above, legend
-from openclaw_mem_tui.features.search.render.knobs import hint
-from openclaw_mem_tui.features.search.run_actions import GROUPS
+from openclaw_mem_tui.features.search.run_actions import RunActions
 from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, takes_back
 from openclaw_mem_tui.features.search.state import View, same_rows, turned
+from openclaw_mem_tui.features.why_not.actions import WhyNotActions
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import Line, Reading
-from openclaw_mem_tui.screen import WorkbenchScreen
-from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.edges import FRAME_S, KeyBar
 from openclaw_mem_tui.widgets.frames import frame_of, key_hint
-from openclaw_mem_tui.widgets.line_view import Brief, Pane
+from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList
 
-#: Seconds of waiting after which rows of an older query are dimmed; sooner would flicker at every key.
-_STALE_AFTER = 0.15
 
-
-class SearchScreen(WorkbenchScreen):
+class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActions):
     """One frozen ``View`` drives everything that is drawn; ``activity`` drives the edges."""
 
-    WHERE = "search"
     #: Beside panes, the list has room for the columns that it has in one column of 80 cells.
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (118, "-wide")]  # noqa: RUF012
     BINDINGS = bindings("search")  # type: ignore[assignment]
-
-    def __init__(self, search: SearchPresenter, initial_query: str = "") -> None:
-        super().__init__(search)
-        self.query_line = QueryLine()
-        self.hits = HitList(search)
-        self.waterfall = Waterfall(id="waterfall", classes="pane")
-        self.preview = Preview()
-        self.knob_panel = KnobPanel()
-        self.hint, self.verdict = Pane(id="hint"), Pane(id="verdict")
-        self.lesson, self.strip, self.funnel = Pane(id="lesson"), Pane(id="strip"), Pane(id="funnel")
-        self.notes, self.status_line = Brief(4, id="notes"), Pane(id="status")
-        self.status_line.show(lambda cells: [status.status(search.view, search.activity, cells, self._frame)])
-        for group in GROUPS:
-            group(self)
-        self._looks = bool(initial_query)  # at hits, before typing
-        self._initial_query, self._frame = initial_query or search.remembered.query, 0
-        self._clock: Timer | None = None
-        self._stale_timer: Timer | None = None
-        self._view: View | None = None  # what is drawn
-        self._activity = status.Activity()
-        # The cursor of the next answer: on the first row of a comparison, on the row of a lesson.
-        self._fault_opens, self._lesson_opens = bool(search.view.faults), False
 
     def body(self) -> ComposeResult:
         self.set_class(is_blank(self.search) and not self._initial_query, "-landing", update=False)
@@ -76,7 +43,7 @@ class SearchScreen(WorkbenchScreen):
             with Vertical(id="side"):
                 yield from (self.waterfall, self.preview)
                 yield Vertical(self.knob_panel, self.hint, id="knob-box", classes="pane listed")
-        yield from (self.notes, self.status_line)
+        yield self.notes
 
     def on_mount(self) -> None:
         self.watch(self.hits, "scroll_y", self.label_hits, init=False)
@@ -88,84 +55,6 @@ class SearchScreen(WorkbenchScreen):
         self.set_focus(self.hits if self._looks else self.query_line)
         # Loading the engine would take half of the time to the first frame, which says that it is loaded.
         self.call_after_refresh(self.run_in, self._start, "start")
-
-    async def _start(self) -> None:
-        """Open, load the first lesson, answer what was asked already, sync, answer again, watch."""
-        if not await self.search.open():
-            return
-        self.search.service.warm_up()
-        self.preview.citations = self.preview.citations or self.search.service.settings.citations
-        if self.search.guide is not None and not (self._initial_query or self.query_line.value):
-            self.load_lesson(0)
-            if not self.query_line.called:
-                self.set_focus(self.hits)
-        elif self.search.view.query.strip() or self.search.view.faults:
-            self.search_soon(0.0)
-        await self.search.sync.start()
-        await self.search.begin()
-        self.hits.changed()
-        self.draw_keys()
-        self.run_in(self.search.sync.watch, "watch")
-        self.run_in(self.search.sync.check_file, "check")
-
-    # -- workers ------------------------------------------------------------------------------------------
-
-    def search_soon(self, delay: float = DEBOUNCE) -> None:
-        """Search after ``delay`` seconds of quiet; a search that runs for something older is cancelled."""
-        self.run_in(partial(self.search.search, delay), "search")
-        if self._stale_timer is None:
-            self._stale_timer = self.set_timer(delay + _STALE_AFTER, self._mark_stale)
-
-    def tune(self, knobs: Knobs, *, by_step: bool = False) -> None:
-        """Other knobs: ranked again in this frame when possible, else searched after a quiet moment."""
-        if self.search.tune(knobs, by_step=by_step):
-            self.search_soon(0.12)
-
-    def resync(self, job: Job) -> None:
-        """Sync and answer the last query again; an index that is not open is opened first."""
-        if self.search.service.is_open:
-            # A running sync is not cancelled: this one follows it.
-            self.run_in(partial(self.search.sync.sync_and_refresh, job), "sync", exclusive=False)
-        elif self.search.activity.phase != "opening":
-            self.run_in(self._start, "start")
-
-    def cancel_work(self) -> bool:
-        """Cancel a running search, else a running sync. False when nothing ran."""
-        if self.search.service.is_open and (self.search.activity.searching or self.search.view.pending):
-            self.workers.cancel_group(self, "search")
-            self.search.give_up()
-        elif self.search.activity.phase == "syncing":
-            self.search.sync.stop_sync()
-        else:
-            return False
-        return True
-
-    def switch_faults(self, faults: frozenset[str], *, by_step: bool = False) -> None:
-        """Simulate these faults, with the last query or the first lesson's. ``by_step``: as for ``tune``."""
-        self.search.switch_faults(faults, by_step=by_step)
-        self._fault_opens = True
-        if faults and not self.search.view.query.strip():
-            if self.search.guide is not None:
-                self.load_lesson(0)
-            elif self.search.history.queries:
-                self.query_line.value = self.search.history.queries[-1]
-        self._lesson_opens = False
-        self.search_soon(0.0)
-
-    def load_lesson(self, number: int) -> None:
-        """Ask a lesson's query with its knobs, against its baseline; of its backend, once that is there."""
-        backend = self.search.backend_of(number)
-
-        async def switch() -> None:
-            if await self.search.use_backend(backend):
-                self.load_lesson(number)
-
-        if backend != self.search.view.backend:
-            self.run_in(switch, "backend")
-        elif self.search.load_lesson(number):
-            self._lesson_opens = True
-            self.query_line.put(self.search.view.query)
-            self.search_soon(0.0)
 
     # -- state to screen ----------------------------------------------------------------------------------
 
@@ -234,7 +123,6 @@ class SearchScreen(WorkbenchScreen):
         # Its lines depend on the size of the screen too.
         self.lesson.show(partial(over_hits, self.search, brief=self.narrow and self.has_class("-few")))
         self.query_line.label(view)
-        self.status_line.changed()
         notes = partial(status.soundness, view, activity, framed=self.has_class("-tall"))
         self.notes.set_class(bool(notes(80)), "-on")
         self.notes.show(notes)
@@ -247,51 +135,6 @@ class SearchScreen(WorkbenchScreen):
         bar.rename("hide" if self.hits.dropped else "show", "dropped")
         does = "close" if self.focused is self.knob_panel else "go here"
         self.label(frame_of(self.knob_panel), "knobs", key_hint("knobs", does))
-
-    def label_hits(self) -> None:
-        said = " · ".join((*self.hits.said, key_hint("columns", f"columns: {self.hits.mode}")))
-        self.label(self.hits, subtitle=said if self.search.view.trace is not None else "")
-
-    @on(CursorList.Moved, "#hits")
-    def show_row(self) -> None:
-        """Waterfall and preview of the selected row."""
-        view, row = self.search.view, self.hits.selected
-        self.waterfall.show_row(view, row, self.hits.marker)
-        self._fit_waterfall()
-        self.preview.follow(view, row, self.hits.marker)
-
-    def show_snippet(self) -> None:
-        """The preview shows the snippet of the selected row again."""
-        self.preview.follow(self.search.view, self.hits.selected, self.hits.marker, again=True)
-
-    def _fit_waterfall(self) -> None:
-        row, room = self.hits.selected, self.hits.outer_size.height
-        self.waterfall.fit(self.search.view, row, self.knobs_open, room)
-
-    @property
-    def knobs_open(self) -> bool:
-        return self.has_class("-knobs")
-
-    def toggle_knobs(self) -> None:
-        self.toggle_class("-knobs")
-        if self.knobs_open:
-            self.knob_panel.open(self.search.view)
-            self.draw_hint()
-        else:
-            self.knob_panel.filter("")
-            self.hits.focus()
-        self._fit_waterfall()
-        self.draw_keys()
-
-    @on(CursorList.Moved, "#knobs")
-    def draw_hint(self) -> None:
-        name, knobs = self.knob_panel.name_at_cursor, self.search.view.knobs
-        self.hint.show(lambda cells: hint(name, cells, knobs, 3 if self.has_class("-tall") else 2))
-
-    def _mark_stale(self) -> None:
-        self._stale_timer = None
-        self.hits.set_stale(self.search.view.pending)
-        self.status_line.changed()
 
     def _tick(self) -> None:
         self._frame += 1

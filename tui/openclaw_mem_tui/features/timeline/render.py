@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from openclaw_mem_engine.api import FileDay, Moment, Session, sparkline
 from openclaw_mem_tui.features.timeline.presenter import TimelineState
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, brief, fit, line, reported, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
 
 #: Mark, words and role by kind, or by kind and state; never distinguished by colour alone.
 _MARKS: dict[str, tuple[str, str, str]] = {
@@ -78,21 +78,13 @@ def facts(state: TimelineState, cells: int) -> list[Line]:
     return lines
 
 
-def status(state: TimelineState, position: str, cells: int, failed: str = "") -> Line:
-    """What went wrong, was said last, or runs; else the ``position`` in the events."""
-    if state.trouble:
-        return brief(line((f" ✗ {fmt.message(state.trouble)}", "bad")), cells)
-    said = state.said or ("reading transcripts …" if state.reading else position)
-    return brief(reported(said, failed, Span(" "), "dim"), cells)
-
-
 # -- rows -------------------------------------------------------------------------------------------------
 
 
 def session_row(session: Session | None, cells: int, selected: bool, year: int) -> Line:
     """Name, first and last day, curve over that time against the flush threshold, peak, missed flushes; the
     first row is for all of them."""
-    head = ("▌ " if selected else "  ", "accent")
+    head = fmt.POINTER[selected]
     if session is None:
         return line(head, "all sessions")
     name, days, bars = _session_columns(cells)
@@ -184,7 +176,7 @@ def moment_row(moment: Moment, cells: int, selected: bool, names: Mapping[str, s
     whose = f"{fmt.left(fmt.inert(name), room)} " if room else ""
     rest = max(0, cells - 6 - len(when) - _KIND - fmt.width_of(whose))
     return line(
-        ("▌ " if selected else "  ", "accent"),
+        fmt.POINTER[selected],
         (f"{when} ", "dim"),
         (f"{mark} ", role),
         (fmt.left(words, _KIND), "bad strong" if moment.is_missed else ""),
@@ -217,7 +209,7 @@ def day_row(row: FileDay, cells: int, selected: bool) -> Line:
     change = f"{fmt.count(row.added, 'line')}{removed}" if known else fmt.count(row.writes, "write")
     path = max(4, cells - 14 - len(change) - 2)
     return line(
-        ("▌ " if selected else "  ", "accent"),
+        fmt.POINTER[selected],
         (f"{row.day} ", "dim"),
         fmt.left(fmt.path(fmt.inert(row.path), path), path),
         (f" {change}", "good"),

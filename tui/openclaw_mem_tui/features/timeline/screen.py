@@ -18,7 +18,7 @@ from openclaw_mem_tui.features.timeline.presenter import GROUPS, TimelinePresent
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
-from openclaw_mem_tui.render.spans import Reading
+from openclaw_mem_tui.render.spans import Line, Reading, brief, spoken
 from openclaw_mem_tui.widgets.dialogs import pick
 from openclaw_mem_tui.widgets.frames import key_hint, markup
 from openclaw_mem_tui.widgets.line_view import Pane
@@ -78,7 +78,6 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
             with Vertical(id="timeline-side"):
                 yield Pane(id="chart", classes="pane")
                 yield self.detail
-        yield Pane(id="status")
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -122,11 +121,14 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         self.label(self.events, subtitle=fmt.join(hints))
         self.draw_selected()
 
+    def status_at(self, cells: int) -> Line:
+        state, position = self.presenter.state, self.position("event", self.events)
+        runs = "reading transcripts …" if state.reading else ""
+        return brief(spoken(state.trouble, state.said, runs, position), cells)
+
     def draw_selected(self) -> None:
         """Chart and details of the selected row; drawn anew only when that is another one."""
         state, item = self.presenter.state, self.at.selected
-        position, failed = self.position("event", self.events), self.search.activity.failed
-        self.query_one("#status", Pane).show(lambda cells: [render.status(state, position, cells, failed)])
         moment = item if isinstance(item, Moment) else None
         session = item if self.at is self.sessions else state.session_of(moment)
         chart = self.query_one("#chart", Pane)

@@ -6,56 +6,57 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from openclaw_mem_tui.bindings import key
-from openclaw_mem_tui.features.search.actions import Actions, when_answered
+from openclaw_mem_tui.features.search.actions import when_answered
 from openclaw_mem_tui.features.search.baseline import BEFORE
+from openclaw_mem_tui.features.search.lab import Lab
 from openclaw_mem_tui.features.why_not.expect import holds, stop_any, toggle
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Knobs
 
 
-class WhyNotActions(Actions):
+class WhyNotActions(Lab):
     """The screen and the picker are loaded when they are first shown."""
 
     def action_why_not(self) -> None:
         """For the selected row; without one, for a line that is picked."""
-        if when_answered(self._screen, self.action_why_not):
+        if when_answered(self, self.action_why_not):
             return
-        hits = self._hits
-        if (passage := hits.passage) is None or not self._search.service.is_open:
+        hits = self.hits
+        if (passage := hits.passage) is None or not self.search.service.is_open:
             self.action_why_not_any()
         else:
             self._open(passage, hits.selected.chunk_id if hits.selected is not None else None)
 
     def action_why_not_any(self) -> None:
-        if not self._search.view.query.strip():
-            self._search.say("search first: why not needs a query")
-        elif self._search.service.is_open:
+        if not self.search.view.query.strip():
+            self.search.say("search first: why not needs a query")
+        elif self.search.service.is_open:
             from openclaw_mem_tui.features.why_not.picker import pick_passage
 
-            self._screen.run_in(partial(pick_passage, self._screen, self._open), "pick")
+            self.run_in(partial(pick_passage, self, self._open), "pick")
 
     def action_expect(self) -> None:
-        if when_answered(self._screen, self.action_expect):
+        if when_answered(self, self.action_expect):
             return
-        if (passage := self._hits.passage) is None:
-            self._search.say(f"no passage is selected: {key('why_not_any')} finds any line")
+        if (passage := self.hits.passage) is None:
+            self.search.say(f"no passage is selected: {key('why_not_any')} finds any line")
             return
-        self._screen.run_in(partial(toggle, self._search, passage), "expect")
+        self.run_in(partial(toggle, self.search, passage), "expect")
 
     def action_expected(self) -> None:
-        if self._search.service.is_open:
-            stop_any(self._screen)
+        if self.search.service.is_open:
+            stop_any(self)
 
     def _open(self, passage: Expected, chunk_id: str | None = None) -> None:
         from openclaw_mem_tui.features.why_not.screen import WhyNotScreen
 
-        self._screen.open(WhyNotScreen(self._search, passage, self._tune, chunk_id))
+        self.open(WhyNotScreen(self.search, passage, self._tune, chunk_id))
 
     def _tune(self, knobs: Knobs, passage: Expected) -> None:
         """Other knobs for the same query, compared with the run before them; their answer opens on the
         passage, where it is returned."""
-        search, query = self._search, self._search.view.query
+        search, query = self.search, self.search.view.query
 
         def point() -> None:
             view = search.view
@@ -63,11 +64,11 @@ class WhyNotActions(Actions):
                 search.unlisten(point)
             elif view.answers and view.trace is not None:
                 search.unlisten(point)
-                self._screen.preview.asked = (query, passage)
-                self._hits.point_at([row for row in view.trace.returned if holds(row, passage)])
-                self._screen.show_row()
+                self.preview.asked = (query, passage)
+                self.hits.point_at([row for row in view.trace.returned if holds(row, passage)])
+                self.show_row()
 
         search.pin_run(BEFORE, knobs)  # whatever it was compared with says nothing of this change
-        self._screen.tune(knobs)
+        self.tune(knobs)
         search.listen(point)
         point()

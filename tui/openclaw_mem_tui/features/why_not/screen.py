@@ -89,7 +89,6 @@ class WhyNotScreen(WorkbenchScreen):
             yield Pane(id="walk", classes="pane")
             yield self.changes
             yield Pane(id="passage", classes="pane")
-        yield Pane(id="status")
 
     def on_mount(self) -> None:
         self.changes.focus()
@@ -143,7 +142,6 @@ class WhyNotScreen(WorkbenchScreen):
         notes.set_class(bool(notices(80)), "-on")
         notes.show(notices)
         self.label(shown, "passage, as it is on disk")
-        self.query_one("#status", Pane).show(lambda cells: [status.status(view, activity, cells)])
         if answer is None:
             self._drawn = None
             mark, text = ("✗ ", self.trouble) if self.trouble else ("◐ ", "Tracing the passage.")

@@ -60,7 +60,7 @@ def piece_row(anatomy: Anatomy, chosen: int, cells: int, selected: bool) -> Line
     """One chunk: its number, lines, size, the lines that it repeats, and which retriever can find it."""
     piece = anatomy.pieces[chosen]
     row = line(
-        ("▌ " if selected else "  ", "accent"),
+        fmt.POINTER[selected],
         (f"{chosen + 1:>4} ", "strong" if selected else ""),
         f"{lines_of(piece):>11} ",
         f"{piece.tokens:>6} ",
@@ -244,7 +244,7 @@ def _partial(anatomy: Anatomy, chosen: int, cells: int) -> list[Line]:
 def status(anatomy: Anatomy, chosen: int, cells: int, activity: Activity) -> Line:
     """What was said last; else which chunk is selected, and how many of them can be found, and how."""
     if activity.said:
-        return brief(reported(activity.said, activity.failed, Span(" ● ", "good")), cells)
+        return brief(reported(activity.said, Span(" ● ", "good")), cells)
     pieces = anatomy.pieces
     if not pieces:
         return spread(line((" · ", "dim"), ("no chunk", "dim")), (), cells)

@@ -50,7 +50,7 @@ Item: TypeAlias = Finding | Check | tuple[Check, ...]
 def item_rows(made: int, item: Item, cells: int, selected: bool) -> list[Line]:
     """One finding with the key that repairs it, one check that failed, or all that passed of those that were
     ``made``: two lines at most, one in a wide list; the details have all of it."""
-    bar = ("▌ " if selected else "  ", "accent")
+    bar = fmt.POINTER[selected]
     cells -= 1  # the scroll bar touches no text
     if isinstance(item, tuple):
         return [line(bar, ("✓ ", "good"), f"{len(item)} of {fmt.count(made, 'check')} found nothing")]

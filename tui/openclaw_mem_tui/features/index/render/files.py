@@ -60,7 +60,7 @@ def file_row(state: IndexState, unknown: bool, row: FileRow, cells: int, selecte
     path, chunks, size, modified = _columns(cells)
     name = fmt.left(fmt.path(fmt.inert(row.path), path), path)
     return line(
-        ("▌ " if selected else "  ", "accent"),
+        fmt.POINTER[selected],
         (name, "faint" if row.state == "excluded" else ""),
         fmt.right(f"{row.chunks:,}" if row.chunks else "", chunks),
         (fmt.right("" if row.size is None else fmt.bytes_of(row.size), size), "dim"),
@@ -167,7 +167,7 @@ def event_row(state: IndexState, event: Event, cells: int, selected: bool) -> li
     mark, words, role = _sign(event)
     when = fmt.stamp(event.at, state.at, wide := cells >= 60)
     row = line(
-        ("▌ " if selected else "  ", "accent"),
+        fmt.POINTER[selected],
         (f"{when} ", "dim"),
         (f"{mark} ", role),
         fmt.left(words, _KIND) if wide else f"{words}  ",

@@ -231,7 +231,7 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         mark = Span(" ● ", "good") if sound else Span(" · ", "warn")
         idle = DAMAGED if activity.damage is not None else "idle"
         said = state.said or activity.said or idle
-        shown = reported(in_full(said, here=True), activity.failed, mark)
+        shown = reported(in_full(said, here=True), mark)
     return brief(shown, cells)
 
 

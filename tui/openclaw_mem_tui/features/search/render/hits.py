@@ -155,7 +155,7 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
     tone = "dim" if out else ""
     trace = view.trace
     assert trace is not None
-    parts = [Span("▌ " if selected else "  ", "accent")]
+    parts = [Span(*fmt.POINTER[selected])]
     parts.append(Span(fmt.right(str(final_rank(row) or ""), plan.rank), "dim" if out else "strong"))
     if plan.delta:
         parts.append(_delta(view, row))

@@ -26,7 +26,7 @@ def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int
     turning it changes nothing."""
     changed = value != default
     plain = "faint" if idle else ""
-    parts = [Span("▌ " if selected else "  ", "accent")]
+    parts = [Span(*fmt.POINTER[selected])]
     parts.append(Span(fmt.left(name.replace("_", " "), _NAME), plain or ("strong" if changed else "")))
     number = name != PROFILE and _has_scale(KNOBS[name])
     track = _TRACK if cells >= _ROOMY else min(_TRACK, cells - 2 - _NAME - _NUMBER - 1 - _WAS) * number
