@@ -60,8 +60,8 @@ demo: try it: bundled notes with lessons, no network, no settings
 tui: open the workbench: search as you type, see every score
   $ tui "print spooler"
   $ tui --fault embeddings-timeout
-  Type a query. Then `w` asks why a passage is not returned, `p` changes the ranking, `b` pins a baseline to
-  compare with, `?` explains the screen, and `q` quits.
+  Type a query and press enter. Then `w` asks why a passage is not returned, `p` changes the ranking, `b`
+  pins a baseline to compare with, `?` explains the screen, and `q` quits.
   words:QUERY*  the first query
   --theme T     claw-dark (default), claw-light, claw-contrast, or yours
   --session-key
