@@ -71,27 +71,35 @@ class Row(NamedTuple):
 _FLOOR, _FLOOR_MS = 'python -c "import numpy, apsw"', 125.0
 _COMMON = "the and of to a in"
 _KEYS = {
-    "move": ("a move of the selection", 12),
-    "knob": ("a knob step", 15),
-    "letter": ("a letter of the query", 25),
+    "arrow key": ("a move of the selection", 12),
+    "one knob step": ("a knob step", 15),
+    "one letter typed": ("a letter of the query", 25),
 }
 ROWS = (
-    Row("search, whole process, 2,000 notes", "cold", "openclaw-mem search", _FLOOR, 1.6),
+    Row("search as a command, 2,000 notes", "cold", "openclaw-mem search", _FLOOR, 1.6),
     Row("the same, beside qmd", "cold", "openclaw-mem search", "qmd search", 1.2),
     Row("the same with --no-sync, beside qmd", "cold", "openclaw-mem search --no-sync", "qmd search", 1.0),
-    Row("state of 20,000 notes", "large", "status()", most=400),
-    Row("one changed file of 20,000", "large", "sync(), one changed file", most=500),
-    Row("six common words, 84,000 chunks", "common", f"skip, {_COMMON}", f"all, {_COMMON}", most=60),
-    Row("scan of 20,000 files", "scan", "freshness()", "bare walk", 1.6),
+    Row("state of the index, 20,000 notes", "large", "status()", most=400),
+    Row("sync of one changed note of 20,000", "large", "sync(), one changed file", most=500),
+    Row(
+        "search for six common words, 84,000 chunks", "common", f"skip, {_COMMON}", f"all, {_COMMON}", most=60
+    ),
+    Row("comparison of 20,000 files with the index", "scan", "freshness()", "bare walk", 1.6),
     Row("the same, resident", "scan", "freshness(), resident", "bare walk", 1.6),
-    Row("resident search, documented", "search", "search, documented", most=10),
-    Row("resident search, workbench", "search", "search, workbench", most=25),
-    Row("200 nearest of 100,000 × 384", "vectors", "resident", "NumPy product and full sort", most=6),
+    Row("resident search, profile documented", "search", "search, documented", most=10),
+    Row("resident search, profile workbench", "search", "search, workbench", most=25),
+    Row(
+        "200 nearest of 100,000 vectors of 384 numbers",
+        "vectors",
+        "resident",
+        "NumPy product and full sort",
+        most=6,
+    ),
     Row("first index, 2,000 notes", "first", "static embedder", "no embeddings", most=4_800),
-    Row("index of 2,000 notes, MB", "cold", "index, MB", "qmd index, MB", most=30, unit="MB"),
+    Row("size of the index, 2,000 notes", "cold", "index, MB", "qmd index, MB", most=30, unit="MB"),
     *(
-        Row(f"{run}: a {key}", run, row, most=most)
-        for run in ("keys, documented", "keys, workbench")
+        Row(f"{key}, profile {profile}", f"keys, {profile}", row, most=most)
+        for profile in ("documented", "workbench")
         for key, (row, most) in _KEYS.items()
     ),
     *(
@@ -100,7 +108,11 @@ ROWS = (
     ),
 )
 #: CPU of a cold search grows with notes to the power of this at most, from 2,000 to 20,000.
-GROWTH, _GROWN, _MOST_EXPONENT = "search, 2,000 → 20,000 notes: exponent", "openclaw-mem search", 0.15
+GROWTH, _GROWN, _MOST_EXPONENT = (
+    "growth of a search, 2,000 → 20,000 notes (exponent)",
+    "openclaw-mem search",
+    0.15,
+)
 
 
 def main() -> int:
@@ -131,10 +143,10 @@ def main() -> int:
     print_table(
         f"Ours and peers, {time.strftime('%Y-%m-%d')}",
         [
-            ("work", "ours", "peer", "its", "limit", "ratio", ""),
+            ("work", "ours (CPU ms)", "peer", "peer (CPU ms)", "limit", "ratio", "result"),
             *lines(measured, reasons, missing, quick=options.quick),
         ],
-        f"{corpora}CPU ms, medians of interleaved rounds; the ratio is to the peer, or else to the limit.",
+        f"{corpora}Medians of interleaved rounds; the ratio is to the peer, or else to the limit.",
         f"{cpu_model()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}; "
         f"load {before:.1f} before, {os.getloadavg()[0]:.1f} after.",
         *([missing] if missing else []),
@@ -160,7 +172,7 @@ def lines(
     made = []
     slower = max(1.0, measured.get("cold", {}).get(_FLOOR, 0.0) / _FLOOR_MS)
     for row in ROWS:
-        numbers = measured.get(row.run, {})
+        numbers, unit = measured.get(row.run, {}), "" if row.unit == "ms" else f" {row.unit}"
         ours, peer = numbers.get(row.ours), numbers.get(row.peer)
         if row.run not in measured and row.run not in reasons:
             continue  # it was not asked for
@@ -168,7 +180,7 @@ def lines(
             why = "the run failed" if row.run in reasons else "no such row"
             if ours is not None:
                 why = "no peer" if missing else "no row of the peer"
-            made.append((row.work, "" if ours is None else f"{ours:.1f}", row.peer, "", "", "", why))
+            made.append((row.work, "" if ours is None else f"{ours:.1f}{unit}", row.peer, "", "", "", why))
             continue
         limit, ratio, verdict = "", "", ""
         if peer is not None:
@@ -177,10 +189,11 @@ def lines(
             limit, verdict = f"≤ {row.ratio:g} ×", _met(ours / peer, row.ratio)
         elif row.most is not None and not quick:
             most = row.most * (slower if row.unit == "ms" else 1.0)
-            limit, verdict = f"≤ {most:.3g}" if most < 1000 else f"≤ {most:.0f}", _met(ours, most)
+            limit = f"≤ {most:.3g}{unit}" if most < 1000 else f"≤ {most:.0f}{unit}"
+            verdict = _met(ours, most)
             ratio = ratio or f"{ours / most:.2f}"
-        its = "" if peer is None else f"{peer:.1f}"
-        made.append((row.work, f"{ours:.1f}", row.peer if its else "", its, limit, ratio, verdict))
+        its = "" if peer is None else f"{peer:.1f}{unit}"
+        made.append((row.work, f"{ours:.1f}{unit}", row.peer if its else "", its, limit, ratio, verdict))
     small, large = (measured.get(run, {}).get(_GROWN) for run in ("cold", "cold, large"))
     if small and large:
         exponent = math.log10(large / small)

@@ -392,7 +392,11 @@ def test_demo_hears_nothing_of_the_users_settings(demo_world: World) -> None:
 
 
 def test_demo_json_holds_both_runs(bare: Call) -> None:
-    lessons = bare("demo", "--json").json["lessons"]
+    said = bare("demo", "--json")
+    of_builtin, of_qmd = said.err.splitlines()
+    assert "indexed " in of_builtin and "backend" not in of_builtin
+    assert "indexed " in of_qmd and of_qmd.endswith(" (backend qmd).")
+    lessons = said.json["lessons"]
     assert len(lessons) == 15
     for lesson in lessons:
         assert len(lesson["runs"]) == 2

@@ -28,6 +28,7 @@ import pytest
 
 from openclaw_mem_engine.cli.main import run
 from openclaw_mem_engine.cli.parser import build_parser
+from openclaw_mem_engine.cli.tui import wrong_keys
 from openclaw_mem_engine.config.load import load_settings
 from openclaw_mem_engine.config.settings import SETTINGS
 from openclaw_mem_engine.config.sources import APP_NAME
@@ -169,6 +170,7 @@ def load_with(home: World, name: str, text: str) -> None:
     assert [note.text for note in settings.warnings if note.level != "info"] == []
     assert not [key.text for key in settings.openclaw.ignored if not key.known]
     if own:
+        assert wrong_keys(settings) == ()
         for key in tomllib.loads(text):
             assert any(known.split(".")[0] == key for known in settings.origins), key
     else:
@@ -287,11 +289,15 @@ def test_the_answer_that_is_read_line_by_line_is_a_real_one(
     shown, changes = blocks
     assert run(["search", "vpn certificate", "--explain"]) == 0
     said = capsys.readouterr().out
-    result, sentence = shown.rstrip("\n").split("\n\n")
-    assert f"\n{result}\n\nnot returned" in said, "the whole result, with no line left out"
+    above, result, below, end = shown.rstrip("\n").split("\n\n")
+    assert (above, below) == ("…", "…") and said.startswith("stage "), "the tables that are left out"
+    assert f"\n\n{result}\n\nnot returned" in said, "the whole result, with no line left out"
+    sentence, state = end.splitlines()
     # The notes of the demo are dated from today, so the numbers of other candidates vary.
     counts = re.compile(r"\d+ (?=more|keyword matches)")
     assert counts.sub("", sentence) in counts.sub("", said).splitlines()
+    took = re.compile(r"[\d.]+( m?s)?|( · after .+ of sync)")
+    assert took.sub("", state) == took.sub("", said.splitlines()[-1])
 
     call, *lines = changes.splitlines()
     assert run(shlex.split(call.removeprefix("$ openclaw-mem").partition(" --workspace")[0])) == 0

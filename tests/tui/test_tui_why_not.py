@@ -413,7 +413,7 @@ def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
     assert "rank" not in name and rank.index("rank 1") == text_of(rows[0]).index("rank 3"), "in its column"
     assert " ".join(" ".join(below).split()) == (
         "nothing else changes (lexical form: which searched words must match: every one; "
-        "max results: how many hits the agent gets; decay: older dated notes count less)"
+        "max results: how many results the agent gets; decay: older dated notes count less)"
     )
 
 

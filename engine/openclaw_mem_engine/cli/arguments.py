@@ -60,6 +60,8 @@ demo: try it: bundled notes with lessons, no network, no settings
 tui: open the workbench: search as you type, see every score
   $ tui "print spooler"
   $ tui --fault embeddings-timeout
+  Type a query and press enter. Then `w` asks why a passage is not returned, `p` changes the ranking, `b`
+  pins a baseline to compare with, `?` explains the screen, and `q` quits.
   words:QUERY*  the first query
   --theme T     claw-dark (default), claw-light, claw-contrast, or yours
   --session-key
@@ -85,9 +87,11 @@ why-not (why_not:run): show why a passage is not returned, and what returns it
   $ why-not "vpn certificate" memory/2026-02-20.md:12
   $ why-not "vpn certificate" MEMORY.md --profile workbench --json
   It follows the passage from the file on disk to the snippet, and stops at the first step that drops the
-  passage. Every change of a knob that it names was tried, in steps of the knob panel (min score: 0.01).
+  passage. With a path alone, the passage is the chunk of that note that is nearest to being returned. Every
+  change of a knob that it names was tried, in steps of the knob panel (min score: 0.01).
   query:QUERY           what is searched
-  location:PATH[:LINE]  a line, or a chunk as search prints it: MEMORY.md:3, MEMORY.md:1-25
+  location:PATH[:LINE]  a line, a chunk as search prints it, or a note: MEMORY.md:3, MEMORY.md:1-25,
+      MEMORY.md
   @ranking
   --session-key
 
@@ -148,7 +152,8 @@ doctor: check the index; --fix repairs it
   $ doctor
   $ doctor --fix
   $ doctor --deep --json
-  Without --fix it changes nothing. The exit code is 6 if errors remain.
+  Without --fix it changes nothing. The exit code is 6 if errors remain, but 5 if the
+  only one is that the workspace cannot be used.
   --fix   repair it, and sync where that repairs; notes do not change
   --deep  make every chunk again from the notes and compare it with the index
 
@@ -246,7 +251,7 @@ config -> show: show or change settings, with the origin of each value
   $ config show query.min_score provider
   $ config set query.min_score=0.3 theme=claw-light
   $ config undo
-  Without a command it shows the settings. `set` and `undo` change our config.toml and no other file.
+  Without a command it shows the settings. `set` and `undo` change config.toml and no other file.
 
 config show (config:show_settings): show every setting, its value and its origin
   $ config show query.min_score provider
@@ -255,14 +260,14 @@ config show (config:show_settings): show every setting, its value and its origin
   values:KEY*  only these, for example query, provider.name
   --verbose    also the allowed values
 
-config set (config:change): change settings in our config.toml
+config set (config:change): change settings in config.toml
   $ config set query.min_score=0.3 theme=claw-light
   The change is shown first, and written after a yes. `openclaw-mem config undo` undoes it.
   values:KEY=VALUE*  for example query.min_score=0.3
   --dry-run          show the change and write nothing
   --yes
 
-config undo (config:change): undo the last change of our config.toml
+config undo (config:change): undo the last change of config.toml
   $ config undo --dry-run
   Run it again to restore the change.
   --dry-run  show the change and write nothing

@@ -200,7 +200,10 @@ def bring_up_to_date(
         made = [*report.taken_out, *made]
         if report.changed:
             made = [counted(len(report.changed), "new or modified file", "new or modified files"), *made]
-        say(f"{'indexed' if report.changed else 'index:'} {', '.join(made)} in {duration(report.seconds)}.")
+        backend = memory.settings.openclaw.backend
+        did = f"{'indexed' if report.changed else 'index:'} {', '.join(made)} in {duration(report.seconds)}"
+        # Each backend has its own index, and the demo has lessons on both.
+        say(f"{did}." if backend == "builtin" else f"{did} (backend {backend}).")
     for note in report.notes:
         # Which vectors are missing, and why, is in the answer.
         if note not in report.incomplete and note.code != "rebuild-later":

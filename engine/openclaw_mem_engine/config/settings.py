@@ -269,7 +269,7 @@ class Settings:
         _TEXT, "the agent whose memory is used", MISSING, variable="OPENCLAW_MEM_AGENT", flag="--agent"
     )
     data_dir: Path = setting(
-        _PATH, "our data folder: indexes, models, caches", MISSING, variable="OPENCLAW_MEM_HOME"
+        _PATH, "the data folder: indexes, models, caches", MISSING, variable="OPENCLAW_MEM_HOME"
     )
     enabled: bool = setting(_SWITCH, "memory search is on for the agent", True, "enabled")
     sources: tuple[Source, ...] = setting(_SOURCES, "what is indexed", ("memory",), "sources")

@@ -37,14 +37,15 @@ def reference() -> str:
     """The settings as a Markdown table: what ``docs/settings.md`` ends with. It has the knobs for which
     OpenClaw has a key; ``docs/ranking.md`` has all."""
     lines = [
-        "| key | meaning | allowed | default | OpenClaw: memorySearch. | variable, flag |",
+        "| key | meaning | allowed | default | in `agents.defaults.memorySearch` | variable, flag |",
         "|---|---|---|---|---|---|",
     ]
     for key, known in SETTINGS.items():
-        if key.removeprefix("query.") in KNOB_SETTINGS and not known.openclaw:
+        is_knob = key.removeprefix("query.") in KNOB_SETTINGS
+        if is_knob and not known.openclaw:
             continue
         names = ", ".join(f"`{name}`" for name in (known.variable, known.flag) if name)
-        default = "" if known.default is None else _text(_plain(known.default))
+        default = "as the profile" if is_knob else _text(_plain(known.default))
         openclaw = f"`{known.openclaw}`" if known.openclaw else ""
         cells = (f"`{key}`", known.meaning, known.rule.allowed, default, openclaw, names)
         lines.append("| " + " | ".join(cells) + " |")

@@ -70,7 +70,7 @@ class Knobs:
     half_life_days: float = knob(
         30.0, "age at which a score is halved", low=1, high=3650, step=5, leap=30, needs=("decay=on",)
     )
-    mmr: bool = knob(False, "prefer hits that differ from those already chosen")
+    mmr: bool = knob(False, "prefer results that differ from those already chosen")
     mmr_lambda: float = knob(0.7, "1 is pure relevance, 0 pure diversity", needs=("mmr=on",))
     min_score: float = knob(0.35, "chunks below it are dropped; keyword rescue may keep some", needs=_SCALED)
     keyword_rescue: Rescue = knob(
@@ -79,7 +79,7 @@ class Knobs:
         means=("none", "if nothing passes", "in all free results"),
         needs=_SCALED,
     )
-    max_results: int = knob(6, "how many hits the agent gets", low=1, high=200, step=1, leap=5)
+    max_results: int = knob(6, "how many results the agent gets", low=1, high=200, step=1, leap=5)
     expansion: Expansion = knob(
         "off",
         "variants of a query of the qmd backend",
@@ -151,7 +151,7 @@ class Knobs:
         0.0, "how much the best line's BM25 adds", needs=("fusion=weighted", "text_score=max"), free=False
     )
     line_vector: float = knob(0.0, "share of the best line's cosine", needs=("fusion=weighted",), free=False)
-    fill_missing: bool = knob(False, "score the hits of one list by the other, too", free=False)
+    fill_missing: bool = knob(False, "score the chunks of one list by the other, too", free=False)
     same_script: bool = knob(False, "ignore vectors if the model does not know the script of the query")
     snippet: Snippet = knob(
         "head",
@@ -165,7 +165,7 @@ class Knobs:
         free=False,
     )
     snippet_chars: int = knob(
-        700, "characters shown of a hit", low=40, high=20_000, step=100, leap=700, free=False
+        700, "characters shown of a result", low=40, high=20_000, step=100, leap=700, free=False
     )
     snippet_budget: int = knob(
         0,

@@ -1,6 +1,6 @@
 """What retrieval hands to ranking: an immutable pool of candidate lists with raw scores.
 
-Lists are over-fetched (200 rows each) so that candidate count, result count and score cut are decisions of
+Lists are over-fetched (200 rows each) so that candidate count, max results and score cut are decisions of
 :func:`openclaw_mem_engine.ranking.pipeline.rank`, and every absence can be explained.
 """
 

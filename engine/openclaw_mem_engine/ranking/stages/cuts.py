@@ -1,4 +1,4 @@
-"""The last decisions: score cut, keyword rescue, result count."""
+"""The last decisions: score cut, keyword rescue, max results."""
 
 from __future__ import annotations
 
