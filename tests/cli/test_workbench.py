@@ -122,7 +122,7 @@ def test_the_workbench_ends_with_its_terminal(world: World) -> None:
     """Its output is taken by nothing then, and Textual waits until it is."""
     argv = ["tui", "--provider", "none", "--workspace", str(world.workspace)]
     soon = "import openclaw_mem_tui.ending as ending; ending._END_WITHIN = 1.0\n"
-    soon += "from openclaw_mem_engine.cli.__main__ import run; run()"
+    soon += "import sys; from openclaw_mem_engine.cli.__main__ import run; sys.exit(run())"
     command = [sys.executable, "-c", soon]
     assert on_a_terminal_that_goes(world, argv, "\x1b[?1049h", "31" * 30, command) == 129
 
