@@ -95,7 +95,7 @@ why-not (why_not:run): show why a passage is not returned, and what returns it
   @ranking
   --session-key
 
-get (search:run_get): print a note, or some lines of it
+get: print a note, or some lines of it
   $ get memory/2026-02-20.md:12 --lines 5
   A missing memory file gives empty text and no error, as for agents; other paths are refused.
   location:PATH[:FIRST[-LAST]]  as search prints it, for example MEMORY.md:3-8; without LAST to the end

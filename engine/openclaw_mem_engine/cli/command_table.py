@@ -16,7 +16,7 @@
       @ranking
 
 ``@ranking`` alone stands for all options of that block, ``--no-sync`` alone for the one of ``@shared``. A
-text goes on in lines indented by six blanks. ``get (search:run_get): ...`` names what runs a command,
+text goes on in lines indented by six blanks. ``files (status:run_files): ...`` names what runs a command,
 a function of a module of ``cli`` (default: ``NAME:run``). ``config set`` is a command of ``config``;
 ``config -> show: ...`` says which of these runs when none is named.
 """

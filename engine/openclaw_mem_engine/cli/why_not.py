@@ -7,8 +7,9 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.cli.get import refused
 from openclaw_mem_engine.cli.opening import open_memory, warned_settings
-from openclaw_mem_engine.cli.search import knobs_of, query_of, refused, up_to_date
+from openclaw_mem_engine.cli.search import knobs_of, query_of, up_to_date
 from openclaw_mem_engine.cli.terminal import (
     hanging,
     knob_text,
