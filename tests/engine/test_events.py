@@ -99,7 +99,7 @@ def test_everything_is_there_for_the_next_run_and_private(log: EventLog, path: P
     assert {file.stat().st_mode & 0o777 for file in path.parent.iterdir()} == {0o600}
 
 
-def test_newest_first_and_every_filter(log: EventLog, clock: Clock) -> None:
+def test_stays_first_and_every_filter(log: EventLog, clock: Clock) -> None:
     for number, kind in enumerate(KINDS):
         log.add(kind, f"event {number}", agent="ab"[number % 2], workspace=f"/w{number % 3}")
         clock.forward(10)

@@ -456,7 +456,7 @@ async def test_a_note_edited_under_a_fault_is_found(tmp_path: Path) -> None:
         await settled(pilot)
         note = tmp_path / "demo" / "workspace" / "memory" / "projects" / "lantern.md"
         note.write_text(note.read_text() + "\n- a zebra crossing was painted\n")
-        await until(pilot, lambda: "lantern.md modified" in lab(app).search.activity.said)
+        await until(pilot, lambda: "lantern.md indexed" in lab(app).search.activity.said)
         await settled(pilot)
         view = lab(app).search.view
         assert view.pool_faults == {"embeddings-401"}

@@ -170,7 +170,7 @@ async def test_changed_files_come_first_and_y_syncs_them(tmp_path: Path) -> None
         assert "to sync" not in shown(screen, "#facts")
         assert all("● up to date" in row for row in screen.files.text.splitlines()[1:])
         assert "excluded" in screen.files.text.splitlines()[0]
-        assert "2 files modified, 1 deleted in" in shown(screen, "#status")
+        assert "2 files indexed, 1 deleted in" in shown(screen, "#status")
         assert screen.events.text.count("sync") == 2
 
 

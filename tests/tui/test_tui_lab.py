@@ -340,9 +340,9 @@ async def test_the_edited_note_is_searched_again(tmp_path: Path) -> None:
     async with running(tmp_path, own_notes=True, initial_query="zebra crossing") as (pilot, screen):
         note = tmp_path / "demo" / "workspace" / "memory" / "projects" / "lantern.md"
         note.write_text(note.read_text() + "\n- a zebra crossing was painted\n")
-        await until(pilot, lambda: "lantern.md modified" in screen.search.activity.said)
+        await until(pilot, lambda: "lantern.md indexed" in screen.search.activity.said)
         await settled(pilot)
-        assert "lantern.md modified" in screen.status_line.text
+        assert "lantern.md indexed" in screen.status_line.text
         assert "lantern.md" in screen.hits.text.splitlines()[1]
 
 

@@ -455,13 +455,14 @@ async def test_a_screen_that_is_closed_draws_nothing_for_late_events(
 
 async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) -> None:
     async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, search):
+        assert "sent: lines sent / all lines" in frame(search.hits)
         search.tune(search.search.view.knobs.set({"snippet_chars": 60}))
+        assert "1 change · U reset all" in frame(search.hits), "which is worth more there than the legend"
         await press(pilot, "W", *"restore-drill.md:12", "enter")
         screen = opened(pilot)
         assert screen.answer is not None and screen.answer.stage == "snippet"
         assert " passage  ✗ memory/runbooks/restore-drill.md" in pane(screen, "asked")
         assert search.verdict.text.startswith(" 2 results")
-        assert "† best line cut · sent: lines sent / all lines" in frame(search.hits)
 
 
 async def test_a_low_screen_leaves_the_line_of_the_sentence_to_the_hits_of_a_lesson(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def outcome(report: SyncReport) -> str:
     """What a sync did, as a sentence; empty when it did nothing."""
     changed, gone, left_out = report.changed, report.gone, report.left_out
-    each = [f"{path} modified" for path in changed] + [f"{path} deleted" for path in gone]
+    each = [f"{path} indexed" for path in changed] + [f"{path} deleted" for path in gone]
     each += [f"{path} not included any more" for path in report.unlisted]
     each += [f"excluded: {skipped.path}, {skipped.reason}" for skipped in left_out]
     if not each and report.embedded:
@@ -21,7 +21,7 @@ def outcome(report: SyncReport) -> str:
     if len(each) < 2:
         return "".join(each)
     parts = (
-        fmt.count(len(changed), "file") + " modified" if changed else "",
+        fmt.count(len(changed), "file") + " indexed" if changed else "",
         f"{len(gone)} deleted" if gone else "",
         f"{len(report.unlisted)} not included any more" if report.unlisted else "",
         f"{len(left_out)} excluded" if left_out else "",

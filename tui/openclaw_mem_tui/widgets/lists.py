@@ -216,7 +216,7 @@ class Table(CursorList, Generic[T]):
     head: Callable[[int], Line] | None = None
     #: What an item is known by when all are read anew; whether a cursor on the first row stays there then.
     known_by: Callable[[T], object] = staticmethod(lambda item: item)
-    newest_first = False
+    stays_first = False
     _texts: dict[int, str]  # of items that were searched, by their position
 
     def show_rows(
@@ -234,7 +234,7 @@ class Table(CursorList, Generic[T]):
 
     def take(self, items: Sequence[T], words: Callable[[T], str] | None) -> None:
         """These are the items from now on."""
-        before, follows = self.cursor, items is not self._all and (self.cursor > 0 or not self.newest_first)
+        before, follows = self.cursor, items is not self._all and (self.cursor > 0 or not self.stays_first)
         if items is not self._all or not items:
             self._texts = {}
         self._all, self._words = items, words

@@ -70,7 +70,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self.files: Table[FileRow] = Table(_FILES, id="files", classes="listed")
         self.doctor: WrappedTable[doctor.Item] = WrappedTable(_DOCTOR, id="doctor", classes="listed")
         self.events: WrappedTable[Event] = WrappedTable(_EVENTS, id="events", classes="listed")
-        self.files.known_by, self.events.newest_first = attrgetter("path"), True
+        self.files.known_by = attrgetter("path")
+        self.doctor.stays_first = self.events.stays_first = True  # the worst, the newest
         self.use_lists(Pane(id="detail", classes="pane"), self.files, self.doctor, self.events)
         self._was_syncing = False
 

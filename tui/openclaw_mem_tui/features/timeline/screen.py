@@ -65,7 +65,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         self.events: Table[Moment] = Table(_EVENTS, id="moments", classes="listed")
         self.days: Table[FileDay] = Table(_DAYS, id="days", classes="listed")
         self.use_lists(Pane(id="moment", classes="pane"), self.events, self.sessions, self.days)
-        self.events.newest_first = True
+        self.events.stays_first = True
         self._opened = False
 
     def body(self) -> ComposeResult:
