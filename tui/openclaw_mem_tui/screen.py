@@ -59,13 +59,11 @@ class WorkbenchScreen(Screen[None]):
         super().__init__()
         paint_less(self)
         self.search = search
-        #: Whose messages are in the status line.
-        self.presenter: Presenter[Any] = search
+        self.presenter: Presenter[Any] = search  # whose messages are in the status line
         self._read_for: object = None
         self._frames = Frames()
-        self._letters = False
+        self._letters, self._frame = False, 0  # whether keys are letters of a line; the frame of the spinner
         self.status_line = Pane(lambda cells: [self.status_at(cells)], id="status")
-        self._frame = 0  # of the spinner
 
     def compose(self) -> ComposeResult:
         # Textual sets these classes after the first layout: another one would be seen for a moment.
@@ -290,15 +288,13 @@ class WorkbenchScreen(Screen[None]):
     def action_clear_faults(self) -> None:
         self.app.search_screen.switch_faults(frozenset())  # type: ignore[attr-defined]
         undo = action("undo_knob")
-        undoes = f"; {undo.key} undoes it" if undo.works_in(self.WHERE) else ""
-        self.tell(f"simulated faults: none{undoes}")
+        self.tell("simulated faults: none" + f"; {undo.key} undoes it" * undo.works_in(self.WHERE))
 
     def action_remember(self) -> None:
         from openclaw_mem_tui.features.curate.remember import RememberScreen
 
-        self.app.push_screen(
-            RememberScreen(self.search), lambda said: self.remembered(said) if said else None
-        )
+        dialog = RememberScreen(self.search)
+        self.app.push_screen(dialog, lambda said: self.remembered(said) if said else None)
 
     def remembered(self, said: str) -> None:
         """A note was written: say so, and bring the index up to date where nothing watches the notes."""
@@ -321,8 +317,7 @@ class WorkbenchScreen(Screen[None]):
 
     def messages(self, cells: int) -> list[Line]:
         """Every message, and other text that is cut where room is short, in full."""
-        state = self.presenter.state
-        others = [text for text in (getattr(state, "trouble", ""), getattr(state, "said", "")) if text]
+        others = [getattr(self.presenter.state, name, "") for name in ("trouble", "said")]
         return status.messages(self.search.view, self.search.activity, cells, others)
 
     def action_messages(self) -> None:

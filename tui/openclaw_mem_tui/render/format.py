@@ -23,7 +23,6 @@ LINE_LIMIT = 4_000
 SEVERITIES = {"error": ("✗", "bad"), "warning": ("!", "warn"), "info": ("i", "dim")}
 #: Mark and role of work that did not end as it should.
 ENDED = {"failed": ("✗", "bad"), "stopped": ("!", "warn"), "killed": ("!", "warn")}
-_TAB = "    "
 #: What is left of a row by whether it is selected, with its role.
 POINTER = ("  ", "accent"), ("▌ ", "accent")
 _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
@@ -33,7 +32,7 @@ _MARKS_IN_A_ROW = 3
 
 # On a screen of cells: tabs become blanks; joiners and the emoji variation selectors only make widths
 # uncertain, and without them the same signs are drawn.
-_ON_SCREEN = str.maketrans({"\t": _TAB, "\u200c": "", "\u200d": "", "\ufe0e": "", "\ufe0f": ""})
+_ON_SCREEN = str.maketrans({"\t": "    ", "\u200c": "", "\u200d": "", "\ufe0e": "", "\ufe0f": ""})
 
 
 def inert(text: str, limit: int = LINE_LIMIT) -> str:
@@ -118,11 +117,7 @@ def crop(text: str, width: int) -> str:
 
 def crop_left(text: str, width: int) -> str:
     """The text, or its end after an ellipsis, in at most ``width`` cells (paths: the end says most)."""
-    if cell_len(text) <= width:
-        return text
-    if width <= 0:
-        return ""
-    return "…" + set_cell_size(text[::-1], width - 1).rstrip()[::-1]
+    return crop(text[::-1], width)[::-1]
 
 
 def location(text: str, width: int) -> str:
