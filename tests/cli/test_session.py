@@ -178,7 +178,7 @@ def test_the_end_after_a_sync_that_the_watcher_began(world: World, how: str, cod
         saved = next(world.data.glob("workbench/*.json"))
         before = saved.read_bytes()
         world.write("memory/later.md", "# Later\n\nWritten while the workbench is open.\n")
-        opened.shows("memory/later.md modified")
+        opened.shows("memory/later.md indexed")
         opened.press("3")
         opened.shows("last checked")
         opened.press("1")

@@ -322,15 +322,15 @@ async def test_the_run_before_an_edit_is_the_baseline(
         assert len(view.baseline.trace.returned) == 1
         assert "baseline before the edit" in screen.funnel.text
         # What the sync found joins it.
-        await until(pilot, lambda: "modified" in screen.search.activity.said)
+        await until(pilot, lambda: "indexed" in screen.search.activity.said)
         assert screen.search.activity.said == (
-            "memory/2026-03-02.md modified; the run before the edit is the baseline (B: as configured)"
+            "memory/2026-03-02.md indexed; the run before the edit is the baseline (B: as configured)"
         )
         await press(pilot, "b")
         monkeypatch.setenv("VISUAL", "sed -i s/attic/loft/")
         screen.search.say("")
         await press(pilot, "W", *"2026-03-02.md:4", "enter", "e")
-        await until(pilot, lambda: "modified" in screen.search.activity.said)
+        await until(pilot, lambda: "indexed" in screen.search.activity.said)
         assert "the baseline instead of the pinned run (B" in screen.search.activity.said
         await press(pilot, "escape")
     async with running(tmp_path) as (pilot, screen):
