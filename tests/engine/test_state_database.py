@@ -184,6 +184,23 @@ def test_looking_changes_nothing(tmp_path: Path) -> None:
     assert everything(tmp_path) == before
 
 
+def test_looking_shows_the_rows_of_an_older_file_as_they_come(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.sqlite"
+    older, reader = StateDatabase(path, ONE, time.time), StateDatabase(path, TWO, time.time, read_only=True)
+    older.write("INSERT INTO a VALUES(?)", (1,))
+    assert reader.read("SELECT n, m FROM a", (), tuple) == [(1, 7)]
+    older.write("INSERT INTO a VALUES(?)", (2,))
+    assert reader.read("SELECT n, m FROM a", (), tuple) == [(1, 7), (2, 7)]
+    older.close()
+    assert rows_of(path, TWO, "a") == rows_of(path, ONE, "a") == 2, "the file is as old as before"
+    newer = StateDatabase(path, TWO, time.time)
+    newer.write("INSERT INTO a VALUES(?, ?)", (3, 8))
+    assert reader.read("SELECT n, m FROM a", (), tuple)[-1] == (3, 8)
+    assert reader.note is None
+    newer.close()
+    reader.close()
+
+
 @pytest.mark.parametrize("content", [None, b""], ids=["no file", "an empty file"])
 def test_looking_makes_nothing(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "providers.sqlite"

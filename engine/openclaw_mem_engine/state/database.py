@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from datetime import date, datetime
 from errno import EACCES
 from pathlib import Path
@@ -154,8 +155,9 @@ class StateDatabase:
             self._connection = self._connection or self._migrated(apsw.Connection(":memory:"))
             return self._connection
         identity = _identity_of(self._path)
-        if identity != self.identity:
-            self.close()  # what is written into a file without a name would be lost
+        is_copy = self._connection is not None and not self._connection.filename
+        if identity != self.identity or is_copy:
+            self.close()  # what is written into a file without a name would be lost, and a copy is old
         if self._connection is None:
             identity = _make(self._path) if create else identity
             if identity is not None:
@@ -209,7 +211,7 @@ class StateDatabase:
         connection.pragma("query_only", self._read_only)
         if version_of(connection, self._schema) < self._schema.version:
             if self._read_only:
-                return self._migrated(apsw.Connection(":memory:"))
+                return self._migrated(_copy(connection))
             connection.pragma("journal_mode", "wal")
             self._migrated(connection)
         return connection
@@ -219,6 +221,14 @@ class StateDatabase:
         with immediate(connection):
             self._schema.migrate(connection)
         return connection
+
+
+def _copy(connection: apsw.Connection) -> apsw.Connection:
+    """All that is in a database, in memory. Closes it."""
+    memory = apsw.Connection(":memory:")
+    with closing(connection), memory.backup("main", connection, "main") as backup:
+        backup.step()
+    return memory
 
 
 @contextmanager
@@ -246,14 +256,15 @@ def rows_of(path: Path, schema: Schema, table: str) -> int | Trouble:
             connection.pragma("query_only", True)
             if connection.readonly("main"):  # SQLite opens it all the same
                 raise PermissionError(EACCES, "it may not be written to")
-            if version_of(connection, schema) < schema.version:
+            version = version_of(connection, schema)
+            if not version:
                 return 0  # made, and not yet filled
             ((answer,),) = connection.execute("PRAGMA integrity_check(1)")
             if answer != "ok":
                 raise ValueError(answer)
             found = tables_of(connection)
             with closing(apsw.Connection(":memory:")) as fresh:
-                schema.migrate(fresh)
+                replace(schema, migrations=schema.migrations[:version]).migrate(fresh)
                 for name, columns in tables_of(fresh).items():
                     if found.get(name) != columns:
                         there = f"the table {name} has other columns"
