@@ -306,6 +306,44 @@ async def test_keys_and_chips_are_clicked_and_steps_of_knobs_go_back(tmp_path: P
         assert screen.hits.mode != mode, "the hint on the frame"
 
 
+async def test_what_a_key_does_is_clicked_as_the_key_is(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        hits = screen.hits
+        for word in ("d hide", "hide", "d shows them", "shows them"):
+            hidden = not hits.dropped
+            rule = next(at for at, text in enumerate(hits.text.split("\n")) if word in text)
+            column = hits.text.split("\n")[rule].index(word) + hits.gutter.left
+            await pilot.click(hits, offset=(column, rule + hits.gutter.top - hits.scroll_offset.y))
+            await settled(pilot)
+            assert hits.dropped is hidden, word
+            await press(pilot, *(["d"] if word.startswith("d ") else []))
+        before = screen.search.view.knobs
+        await press(pilot, "s")
+        at = screen.strip.text.index("reset all")
+        await pilot.click(screen.strip, offset=(at + 7, 0))
+        await settled(pilot)
+        assert screen.search.view.knobs == before
+        said = screen.status_line.text
+        await pilot.click(screen.strip, offset=(screen.strip.text.index("│") + 1, 0))
+        await settled(pilot)
+        assert screen.status_line.text == said, "a separator does nothing"
+
+
+async def test_an_export_of_no_changed_knob_writes_nothing(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "x", "c")
+        assert "no knob differs from the configuration" in lab(app).status_line.text
+        assert not list(tmp_path.rglob("exports/*")) and not app.clipboard
+        await press(pilot, "s", "x", "c")
+        (written,) = tmp_path.rglob("exports/*")
+        assert "mode" in app.clipboard and written.read_text() == app.clipboard
+
+
 async def test_knobs_are_filtered_and_found_in_the_palette(tmp_path: Path) -> None:
     app = world.workbench(tmp_path, initial_query=DRILL)
     async with app.run_test(size=LARGE) as pilot:

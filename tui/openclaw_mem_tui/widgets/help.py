@@ -123,7 +123,7 @@ class HelpScreen(Dialog[str | None]):
         """How to read the screen: the signs that the filter finds."""
         rows = [sign for sign in self._reading if has_words(" ".join(sign).lower(), self._rows.wanted)]
         wide = max((fmt.width_of(sign) for sign, _ in rows), default=0)
-        made = [line(("How to read this screen", "strong"))] if rows else []
+        made = [line(("Legend", "strong"))] if rows else []
         for sign, text in rows:
             made += wrapped(line((fmt.left(sign, wide) + " ", "dim"), text), cells - 1, wide + 1)
         return made

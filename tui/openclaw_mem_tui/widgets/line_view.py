@@ -17,7 +17,7 @@ from textual.widgets import Input
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import typing
-from openclaw_mem_tui.render.spans import Line, cut
+from openclaw_mem_tui.render.spans import Line, Span, cut
 from openclaw_mem_tui.widgets.painting import PAINTS_LESS, LineBar, filtered, paint_soon
 
 #: What a line is painted from: spans, the style that they add to, and the width.
@@ -159,12 +159,17 @@ class Lines(ScrollView, can_focus=False):
     async def on_click(self, event: events.Click) -> None:
         y = event.y - self.fixed - self.gutter.top + self.scroll_offset.y
         x = event.x - self.gutter.left
+        before = Span("")
         for span in self.drawn[y] if 0 <= y < len(self.drawn) else ():
             x -= cell_len(span.text)
             if x < 0:
-                if span.action or "key" in span.role.split():
-                    self.post_message(self.Clicked(span.text.strip(), span.action))
+                # What a key does is said behind it, and works as the key; a separator does not.
+                of_key = "key" in before.role.split() and not span.action and span.role != "faint"
+                named = before if of_key else span
+                if named.action or "key" in named.role.split():
+                    self.post_message(self.Clicked(named.text.strip(), named.action))
                 return
+            before = span
 
     def notify_style_update(self) -> None:
         self._sources.clear()

@@ -194,10 +194,10 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
     async def on_click(self, event: events.Click) -> None:
         line = event.y - self.fixed - self.gutter.top + self.scroll_offset.y
         target = next((i for i, (first, stop) in enumerate(self._spans) if first <= line < stop), None)
-        if target in (None, self.cursor):
-            await super().on_click(
-                event
-            )  # what is drawn around the rows and in the selected one may do something
+        # Only what is drawn around the rows and in the selected one does something. Textual calls the method
+        # of the base class too.
+        if target not in (None, self.cursor):
+            event.prevent_default()
         if target is not None:
             if target == self.cursor and event.chain > 1:
                 self.post_message(self.Chosen(self))
@@ -214,6 +214,7 @@ class Table(CursorList, Generic[T]):
     _row: Callable[[T, int, bool], Line]
     _words: Callable[[T], str] | None = None
     head: Callable[[int], Line] | None = None
+    _early = 0
     #: What an item is known by when all are read anew; whether a cursor on the first row stays there then.
     known_by: Callable[[T], object] = staticmethod(lambda item: item)
     stays_first = False
@@ -238,9 +239,16 @@ class Table(CursorList, Generic[T]):
         if items is not self._all or not items:
             self._texts = {}
         self._all, self._words = items, words
+        if items:
+            self.cursor, self._early = self.cursor + self._early, 0
         self.rearrange(stay=not (self.wanted or follows))
         if self.cursor != before:
             self.call_after_refresh(self.follow)
+
+    def action_go(self, step: int) -> None:
+        super().action_go(step)
+        if not self._all:  # they are still read: the cursor moves over the rows to come
+            self._early = max(0, self._early + step)
 
     def rearrange(self, *, stay: bool = False) -> None:
         chosen = self.selected

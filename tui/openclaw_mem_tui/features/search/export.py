@@ -175,6 +175,9 @@ def offer_export(lab: Lab) -> None:
     ]
 
     def export(picked: str) -> None:
+        if picked == "config" and not view.changed_knobs():
+            search.say("nothing to export: no knob differs from the configuration")
+            return
         text = svg if picked == "svg" else _MAKERS[picked](view)
         if picked == "config":
             app.copy_to_clipboard(text)

@@ -49,7 +49,7 @@ def snippet(view: View, row: Row, presented: str, marker: Marker, cells: int) ->
             footer = fmt.inert(presented[len(body) :].strip())
             made += [(), *wrapped(line((footer, "dim")), cells, 2)]
             sent += f", plus {api.utf16_length(presented) - units} for the source line"
-        made.append(line((sent, "faint")))
+        made += wrapped(line((sent, "faint")), cells - 1, 2)
     here = _seen([result] if result is not None else [])
     anywhere = _seen(view.results_of(row.path))
     hidden = [
