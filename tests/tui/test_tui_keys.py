@@ -580,3 +580,10 @@ async def test_keys_in_one_burst_go_to_the_screen_that_each_leads_to(tmp_path: P
         assert index.files.wanted == ""
         await press(pilot, "3")
         assert lab(app).query_line.value == "nas3", "a digit is text in the query line"
+        await press(pilot, "escape", "3")
+        for key in ("j", "enter", "/", *"nas"):
+            app.post_message(Key(key if key != "/" else "slash", key if key != "enter" else None))
+        await settled(pilot)
+        assert isinstance(app.screen, ChunksScreen) and app.screen.current_list is not None
+        assert app.screen.current_list.wanted == "nas" and index.files.wanted == ""
+        assert index.files.cursor == 1, "the row below, whose chunks are opened"

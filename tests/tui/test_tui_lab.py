@@ -255,6 +255,7 @@ async def test_a_hit_is_read_copied_exported_and_the_mouse_is_enough(tmp_path: P
         await press(pilot, "t", "t", "Y")
         assert pilot.app.clipboard.endswith("Source: memory/runbooks/restore-drill.md#L1-L17")
 
+        await press(pilot, "s")
         for letter in "jmsc":
             await pilot.press("x")
             await pilot.pause()

@@ -41,8 +41,8 @@ class Action(NamedTuple):
     ("search": outside of its query line), parts of a screen (the knob panel, the list with the focus), or
     "everywhere". ``footer`` is the short text of the bottom line and ``rank`` its importance there (0: not
     shown; small numbers stay longest). ``run`` is the method, where it is not that of the ``id``. ``twin``
-    is what it ends or repeats: the user's key of that is also its key. ``typed``: it opens a line to type in.
-    The help has one row for a motion and the one that leads ``back`` from it, and says what ``both`` do."""
+    is what it ends or repeats: the user's key of that is also its key. The
+    help has one row for a motion and the one that leads ``back`` from it, and says what ``both`` do."""
 
     id: str
     keys: str
@@ -54,7 +54,6 @@ class Action(NamedTuple):
     label: str | None = None
     run: str = ""
     twin: str = ""
-    typed: bool = False
     both: str = ""
     back: str = ""
 

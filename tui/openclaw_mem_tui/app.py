@@ -27,7 +27,7 @@ from textual.widgets import Input
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
 from openclaw_mem_tui import ending
-from openclaw_mem_tui.bindings import key, offered, unused
+from openclaw_mem_tui.bindings import offered, unused
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
@@ -237,14 +237,6 @@ class Workbench(App[int]):
             self.install_screen(entry.load()(self.search, self.search_screen), name)  # type: ignore[call-arg]
         self.push_screen(name)
 
-    action_show_by_key = action_show
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """In a line that is typed in a digit is text; a key that is none shows its screen there too."""
-        if action == "show_by_key" and isinstance(self.focused, Input):
-            return len(key(f"show_{parameters[0]}")) > 1
-        return super().check_action(action, parameters)
-
     def pop_screen(self) -> AwaitComplete:
         if isinstance(self.screen, WorkbenchScreen):
             self.screen.forget_message()
@@ -255,6 +247,17 @@ class Workbench(App[int]):
         if isinstance(self.screen, WorkbenchScreen) and action_name not in _KEEP:
             self.screen.forget_message()
         return await super()._dispatch_action(namespace, action_name, params)
+
+    async def _check_bindings(self, key: str, priority: bool = False) -> bool:
+        """Outside of a line that is typed in the application itself does what a key says, not the widget
+        that has the focus, and waits for a screen that is opened: in one burst the keys behind it go to
+        that."""
+        done = await super()._check_bindings(key, priority)
+        if priority and not done and isinstance(self.screen, WorkbenchScreen):
+            done = not isinstance(self.focused, Input) and await super()._check_bindings(key)
+        if done:
+            await self.screen._mounted_event.wait()
+        return done
 
     async def on_event(self, event: Event) -> None:
         """A terminal sends alt with a key as escape and that key. Two keys that were pressed one after the

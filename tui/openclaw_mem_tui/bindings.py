@@ -53,8 +53,8 @@ _PANE = "scroll the text or details"
 
 _GROUPS: Mapping[str, tuple[Action, ...]] = {
     "Search": (
-        Action("focus_query", "slash", _SEARCH, footer="search", rank=1, typed=True),
-        Action("edit_query", "i", "edit the query", typed=True),
+        Action("focus_query", "slash", _SEARCH, footer="search", rank=1),
+        Action("edit_query", "i", "edit the query"),
         Action("previous_query", "less_than_sign", "previous query of the history"),
         Action("next_query", "greater_than_sign", "next query of the history"),
         Action("history", "ctrl+r,Q", "search the query history", "search", "history", 14),
@@ -65,8 +65,8 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("cancel", "escape", "cancel the search, close what is open"),
     ),
     "Lists": (
-        Action("filter", "f", _FILTER, _ALL, "filter", 8, typed=True),
-        Action("find", "slash", _FILTER, _LISTS, run="filter", typed=True, back="filter"),
+        Action("filter", "f", _FILTER, _ALL, "filter", 8),
+        Action("find", "slash", _FILTER, _LISTS, run="filter", back="filter"),
         Action("next_match", "n", "next match of a filter, or next row", _ALL, run="match(1)", both=_MATCHES),
         Action("previous_match", "N", "previous match, or row", _ALL, run="match(-1)", back="next_match"),
         Action("down", "j,down", "down the list", "lists", run="go(1)", both="move"),
@@ -193,8 +193,6 @@ GROUPS = tuple(_GROUPS)
 DECLARED: Mapping[str, Action] = {action.id: action for action in ACTIONS}
 _by_id = dict(DECLARED)
 _typing = False
-#: Actions that open a line in which is typed.
-TYPED = frozenset(action.id for action in ACTIONS if action.typed)
 
 
 def actions() -> tuple[Action, ...]:
@@ -271,13 +269,10 @@ def bindings(where: str) -> list[Binding]:
     return [
         Binding(
             a.keys,
-            a.command.replace("app.show(", "app.show_by_key("),
+            a.command,
             a.help,
             show=False,
             id=a.id,
-            # The app itself handles it, before the keys behind it are sent to the focused widget: what is
-            # typed right behind it must reach the line or screen that it opens, also over a slow line.
-            priority=a.typed or a.group == "Screens",
         )
         for a in DECLARED.values()
         if a.works_in(where)

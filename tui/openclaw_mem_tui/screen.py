@@ -16,7 +16,7 @@ from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
 from openclaw_mem_tui.actions import Action
-from openclaw_mem_tui.bindings import IN_TURN, TYPED, action, listed
+from openclaw_mem_tui.bindings import IN_TURN, action, listed
 from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.memory_thread import Unexpected
@@ -171,8 +171,7 @@ class WorkbenchScreen(Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         if action in IN_TURN:
             return bool(self.search.view.shown_faults) == (action == "clear_faults")
-        # In a line that is typed in "/", "f" and "i" are letters.
-        return action not in TYPED or not isinstance(self.focused, Input)
+        return True
 
     def idle_keys(self) -> frozenset[str]:
         """Ids of actions that do nothing just now, and so are not at the bottom."""
@@ -259,10 +258,7 @@ class WorkbenchScreen(Screen[None]):
     def action_filter(self) -> None:
         target = self.current_list
         if target is not None and target.CAN_FILTER:
-            if target.counted[1]:
-                self.query_one(FilterLine).open(target)
-            else:
-                self.tell("nothing to filter: the list has no rows")
+            self.query_one(FilterLine).open(target)
 
     def action_match(self, step: int) -> None:
         target = self.current_list

@@ -22,7 +22,8 @@ _MARKS = (
     ("█ ▒", "waterfall: what a step adds; what it takes away"),
     ("↓", "the rows are in the order of this column, not of the score"),
     ("mmr", "λ × rel − (1 − λ) × sim: score scaled to 0–1, similarity to a result chosen before"),
-    ("┊", "a line of the chunk that is not sent; lengths are in UTF-16 units"),
+    ("┊", "a line of the chunk that is not sent"),
+    ("characters", "counted in UTF-16 units, as OpenClaw does"),
     ("│", "waterfall: min score, on every bar"),
     ("9/18", "shortened: the agent gets 9 of 18 lines or a part of them (blank ones at its end not counted)"),
 )
