@@ -116,7 +116,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         short = self.narrow or not self.has_class("-tall")
         self.query_one("#facts", Pane).show(lambda cells: summary.facts(state, activity, cells, short))
         row, words = partial(files.file_row, state, unknown), partial(files.words, unknown)
-        self.files.show_rows(state.files, row, words, files.header)
+        self.files.show_rows(state.files, row, words, partial(files.header, files.unread(state, activity)))
         unchecked = activity.phase == "failed" and not state.findings
         around = doctor.around_nothing if unchecked else None
         made = len(state.report.checks) if state.report is not None else 0
@@ -133,6 +133,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
     def draw_selected(self) -> None:
         """The details of the selected row; drawn anew, from its top, only when that is another one."""
         state, item = self.presenter.state, self.at.selected
+        unread = files.unread(state, self.search.activity)
         unknown = self.search.activity.damage is not None or bool(state.unreadable)
         drawer: Callable[[int], list[Line]]
         if self.at is self.doctor:
@@ -142,8 +143,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         elif self.at is self.events:
             name, drawer = "event", partial(files.event_detail, item, state)
         else:
-            name, drawer = "file", partial(files.file_detail, item, state, unknown)
-        if not self.show_detail((name, item, state.overview is None, unknown), name, drawer):
+            name, drawer = "file", partial(files.file_detail, item, state, unknown, unread)
+        if not self.show_detail((name, item, state.overview is None, unknown, unread), name, drawer):
             self.call_after_refresh(self.mark_more)
 
     def idle_keys(self) -> frozenset[str]:

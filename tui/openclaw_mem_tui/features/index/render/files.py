@@ -8,7 +8,9 @@ from openclaw_mem_engine.api import FILE_WORDS, FileRow, FileState
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
+from openclaw_mem_tui.render.damage import rescue
+from openclaw_mem_tui.render.spans import Details, Line, fit, line, wrapped
+from openclaw_mem_tui.render.status import Activity
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Event, EventKind
@@ -46,12 +48,24 @@ def _columns(cells: int) -> tuple[int, int, int, int]:
     return max(8, cells - 2 - chunks - size - _STATE - 2 - modified), chunks, size, modified
 
 
-def header(cells: int) -> Line:
-    """Titles of the columns."""
+def header(unread: Line, cells: int) -> Line:
+    """Titles of the columns; where there are no rows, why they are ``unread``."""
+    if unread:
+        return fit(line(" ", *unread), cells)
     path, chunks, size, modified = _columns(cells)
     titles = f"  {fmt.left('file', path)}{fmt.right('chunks', chunks)}{fmt.right('size', size)}"
     titles += f"  {fmt.left('state', _STATE)}{fmt.right('modified', modified)}"
     return line((fmt.crop(titles, cells), "dim"))
+
+
+def unread(state: IndexState, activity: Activity) -> Line:
+    """Why there are no rows, and the key that helps; empty where there are some, or there is no file."""
+    if state.files or not (activity.damage or state.unreadable or activity.phase == "failed"):
+        return ()
+    if activity.damage:
+        return line(("Files not known: the index is damaged; ", "warn"), *rescue(here=True), (" it", "dim"))
+    again = line((key("sync_now"), "key"), (" tries again", "dim"))
+    return line(("Files not known: the index cannot be read; ", "warn"), *again)
 
 
 def file_row(state: IndexState, unknown: bool, row: FileRow, cells: int, selected: bool) -> Line:
@@ -82,10 +96,14 @@ def _state(row: FileRow) -> str:
     return f"{words} {'+' if row.delta > 0 else '−'}{fmt.bytes_of(abs(row.delta))}"
 
 
-def file_detail(row: FileRow | None, state: IndexState, unknown: bool, cells: int) -> list[Line]:
-    """Everything about one file; every text in full."""
+def file_detail(
+    row: FileRow | None, state: IndexState, unknown: bool, unread: Line, cells: int
+) -> list[Line]:
+    """Everything about one file; every text in full. ``unread`` says why there are no files."""
     if row is None:
-        return [line(("No file is selected.", "dim"))] if state.overview is not None else []
+        return (
+            [line(("No file is selected.", "dim"))] if state.overview is not None else wrapped(unread, cells)
+        )
     details = Details(cells)
     say = details.say
     mark, words, role = UNKNOWN if unknown else STATES[row.state]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, line
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, width
 from openclaw_mem_tui.render.terms import Marker
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ _MIN_PATH = 14
 #: Cells of a name and its lines for which columns of later stages are omitted.
 _NAME = 26
 _ROOMY_TEXT = 30
+_BEGINNING = 8
 #: The cell of a column that says nothing of a row, and its role.
 _NONE = ("·", "faint")
 _NOT_SENT = ("", "")
@@ -160,7 +161,7 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
     if plan.delta:
         parts.append(_delta(view, row))
     parts.append(Span(fmt.left(_marks(row) if plan.delta else f" {_marks(row)}", plan.marks), "warn"))
-    parts.extend(fit(path_spans(row, plan.path, out), plan.path))
+    parts.extend(fit(_where(view, row, plan, out), plan.path))
     if plan.text:
         parts.extend((Span("  "), *fit(best_line(view, row, marker, plan.text), plan.text)))
     decides = "order" if trace.of_kind("order") else "final"
@@ -192,6 +193,17 @@ def _delta(view: View, row: Row) -> Span:
     text = fmt.arrow(before, row.outcome.rank)
     role = {"▲": "good", "n": "good", "▼": "bad", "o": "bad"}.get(text[:1], "faint")
     return Span(" " + fmt.left(text, 4), role)
+
+
+def _where(view: View, row: Row, plan: Layout, out: bool) -> Line:
+    """The location of a row. A chunk within one line may be a part of it: where the other columns do not tell
+    such parts apart, and there is room, with how it begins."""
+    where = path_spans(row, plan.path, out)
+    room = plan.path - width(where) - 1
+    found = view.candidate(row.chunk_id) if row.start_line == row.end_line else None
+    if plan.text or found is None or room < _BEGINNING:
+        return where
+    return (*where, Span(f" {fmt.crop(fmt.inert(found.text.strip()[: room + 1]), room)}", "faint"))
 
 
 def path_spans(row: Row, room: int, out: bool = False) -> Line:
