@@ -402,7 +402,7 @@ def test_results_without_a_word_and_below_the_floor_are_weak(memory: Memory, que
     returned = [row.chunk_id for row in answer.trace.returned]
     best = max(oracle.best_cosine(memory, chunk_id) for chunk_id in returned)
     assert best < 0.32
-    said = f"no result is a keyword match, and the best cosine of a chunk or line is {best:.3f}, below 0.32."
+    said = f"no keyword match, best cosine of a chunk or line {best:.3f}, below 0.32."
     assert note.text == f"All results are weak: {said}"
     assert all(result["weak"] for result in answer.to_dict()["results"])
     assert all(row["weak"] for row in answer.trace.to_dict()["rows"] if row["outcome"]["kind"] == "returned")  # type: ignore[attr-defined]

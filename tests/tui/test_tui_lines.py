@@ -56,6 +56,16 @@ def test_rows_fit_and_keep_rank_path_and_final(width: int, mode: state.Columns, 
     assert "note-1" in rows[1]
 
 
+@pytest.mark.parametrize("width", [58, 70])
+def test_parts_of_one_line_are_told_apart_by_how_they_begin(width: int) -> None:
+    parts = ("alpha and so on", "beta and so on", "one line\nand another")
+    view = world.view(texts=parts, paths=["memory/long.md"] * 3)
+    rows = row_texts(view, width)[1:]
+    assert sum("memory/long.md:10 alpha" in row for row in rows) == 1
+    assert sum("memory/long.md:10 beta" in row for row in rows) == 1
+    assert sum("memory/long.md:10-11  " in row for row in rows) == 1, "which no other chunk has"
+
+
 def test_columns_join_with_the_stages_that_ran() -> None:
     assert "decay" not in row_texts(world.view(), 100)[0]
     titles = row_texts(world.view(EVERYTHING, Knobs()), 100)[0]

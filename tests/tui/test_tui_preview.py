@@ -32,11 +32,11 @@ def long_view(snippet: str = "head", **options: Any) -> state.View:
     return world.view(knobs, texts=(text,), bm25=((0, 7.0),), vector=((0, 0.9),), signals=signals, **options)
 
 
-def snippet_of(view: state.View, citations: Citations = "off") -> list[spans.Line]:
+def snippet_of(view: state.View, citations: Citations = "off", cells: int = 60) -> list[spans.Line]:
     assert view.trace is not None
     row, result = view.trace.rows[0], view.result("c0")
     text = agent_text(result, citations) if result is not None else ""
-    return preview.snippet(view, row, text, Marker.of(view.pool), 60)
+    return preview.snippet(view, row, text, Marker.of(view.pool), cells)
 
 
 def test_snippet_has_real_line_numbers_marks_and_its_footer() -> None:
@@ -47,6 +47,14 @@ def test_snippet_has_real_line_numbers_marks_and_its_footer() -> None:
     note, source = re.findall(r"(\d+) characters sent, plus (\d+) for the source line", texts(made))[0]
     assert int(source) == len("\n\nSource: memory/note-0.md#L10-L13"), "the limit counts the note alone"
     assert int(note) == len("first router line\nsecond")
+
+
+@pytest.mark.parametrize("cells", [24, 44, 60])
+def test_every_line_below_a_snippet_is_whole(cells: int) -> None:
+    view = world.view(texts=("\n\nfirst router line\nsecond",), vector=((0, 0.9),), bm25=())
+    made = snippet_of(view, "on", cells)
+    assert max(map(spans.width, made)) <= cells
+    assert "characters sent, plus 34 for the source line" in " ".join(texts(made).split())
 
 
 def test_the_snippet_pane_draws_what_the_agent_gets_then_the_cut_then_the_rest() -> None:

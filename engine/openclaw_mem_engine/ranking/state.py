@@ -293,7 +293,7 @@ class RankingState:
         if weak and len(weak) == len(returned) and floor is not None:
             best = max((score for _, score in found.values() if score is not None), default=0.0)
             of = " of a chunk or line" if self.knobs.scores_all_lines else ""
-            text = f"no result is a keyword match, and the best cosine{of} is {apart(best, floor)}"
+            text = f"no keyword match, best cosine{of} {apart(best, floor)}"
             text += f", below {floor:g}."
             self.notes.append(Note("weak", f"All results are weak: {text}", "warning"))
         return weak
