@@ -113,7 +113,8 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
 
     def messages(self, cells: int) -> list[Line]:
         """Of the selected row too: its pane is low, or hidden, where room is short."""
-        details, said = self.lower_pane.draw(cells), super().messages(cells)
+        details = self.lower_pane.draw(cells) if self.at.counted[0] else []
+        said = super().messages(cells)
         return [*details, *([()] if details and said else []), *said]
 
     @property

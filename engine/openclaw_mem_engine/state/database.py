@@ -155,8 +155,7 @@ class StateDatabase:
             self._connection = self._connection or self._migrated(apsw.Connection(":memory:"))
             return self._connection
         identity = _identity_of(self._path)
-        is_copy = self._connection is not None and not self._connection.filename
-        if identity != self.identity or is_copy:
+        if identity != self.identity or (self._connection and not self._connection.filename):
             self.close()  # what is written into a file without a name would be lost, and a copy is old
         if self._connection is None:
             identity = _make(self._path) if create else identity
@@ -211,7 +210,10 @@ class StateDatabase:
         connection.pragma("query_only", self._read_only)
         if version_of(connection, self._schema) < self._schema.version:
             if self._read_only:
-                return self._migrated(_copy(connection))
+                memory = apsw.Connection(":memory:")
+                with closing(connection), memory.backup("main", connection, "main") as backup:
+                    backup.step()
+                return self._migrated(memory)
             connection.pragma("journal_mode", "wal")
             self._migrated(connection)
         return connection
@@ -221,14 +223,6 @@ class StateDatabase:
         with immediate(connection):
             self._schema.migrate(connection)
         return connection
-
-
-def _copy(connection: apsw.Connection) -> apsw.Connection:
-    """All that is in a database, in memory. Closes it."""
-    memory = apsw.Connection(":memory:")
-    with closing(connection), memory.backup("main", connection, "main") as backup:
-        backup.step()
-    return memory
 
 
 @contextmanager

@@ -29,8 +29,6 @@ class Rows(NamedTuple):
 
 #: Cells in which a row that is searched is drawn.
 _WIDE = 240
-
-
 #: Draws all items, given the width and the number of the item under the cursor.
 Maker = Callable[[int, int], Rows]
 
@@ -194,9 +192,7 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
     async def on_click(self, event: events.Click) -> None:
         line = event.y - self.fixed - self.gutter.top + self.scroll_offset.y
         target = next((i for i, (first, stop) in enumerate(self._spans) if first <= line < stop), None)
-        # Only what is drawn around the rows and in the selected one does something. Textual calls the method
-        # of the base class too.
-        if target not in (None, self.cursor):
+        if target not in (None, self.cursor):  # only what is around the rows and in the selected one acts
             event.prevent_default()
         if target is not None:
             if target == self.cursor and event.chain > 1:
@@ -238,17 +234,15 @@ class Table(CursorList, Generic[T]):
         before, follows = self.cursor, items is not self._all and (self.cursor > 0 or not self.stays_first)
         if items is not self._all or not items:
             self._texts = {}
-        self._all, self._words = items, words
-        if items:
-            self.cursor, self._early = self.cursor + self._early, 0
+        self._all, self._words, early = items, words, self._early if items else 0
+        self.cursor, self._early = self.cursor + early, self._early - early
         self.rearrange(stay=not (self.wanted or follows))
         if self.cursor != before:
             self.call_after_refresh(self.follow)
 
     def action_go(self, step: int) -> None:
         super().action_go(step)
-        if not self._all:  # they are still read: the cursor moves over the rows to come
-            self._early = max(0, self._early + step)
+        self._early = 0 if self._all else max(0, self._early + step)  # over rows that are still read
 
     def rearrange(self, *, stay: bool = False) -> None:
         chosen = self.selected
@@ -265,9 +259,7 @@ class Table(CursorList, Generic[T]):
 
     def _text_of(self, at: int) -> str:
         if at not in self._texts:
-            item = self._all[at]
-            text = self.full_text(item) if self._words is None else self._words(item)
-            self._texts[at] = text.lower()
+            self._texts[at] = (self._words or self.full_text)(self._all[at]).lower()
         return self._texts[at]
 
     def full_text(self, item: T) -> str:
