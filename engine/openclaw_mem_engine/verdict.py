@@ -52,7 +52,7 @@ def found(pool: Pool, trace: Trace) -> tuple[str, ...]:
     first = "" if loses or absent or not count else _first(trace)
     more = _below(trace) if count and not rescued else 0
     are = "is" if more == 1 else "are"
-    below = f"{more:,} more {are} below min score {trace.knobs.min_score:g}" if more else ""
+    below = f"{more:,} {are} below min score {trace.knobs.min_score:g}" if more else ""
     parts = (head, shortened, below) if loses else (head, below, shortened, first)
     return tuple(part for part in parts if part)
 
@@ -206,4 +206,4 @@ def would_add(trace: Trace) -> str:
     if not filled:
         return ""
     more = f"{filled} more" if trace.returned else str(filled)
-    return f"with keyword rescue fill {more} would be returned (OpenClaw 2026.9.6 has such a rule)"
+    return f"keyword rescue = fill would return {more} (OpenClaw 2026.9.6 has such a rule)"

@@ -92,7 +92,7 @@ def test_lesson_japanese(demo: Memory) -> None:
 
 
 def test_lesson_french(demo: Memory) -> None:
-    words, vectors = both_runs(demo, SUGGESTED["French without accents: BM25 ignores them"])
+    words, vectors = both_runs(demo, SUGGESTED["French without its accents: BM25 ignores accents"])
     assert paths(words)[0] == "people/fromagerie-notes-fr.md"
     assert len(vectors.hits) == 2 < len(words.hits)
 

@@ -80,11 +80,11 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
             assert float(best[1]) == pytest.approx(max(row.raw for row in vector.rows), abs=0.0006)
         filled = rank(pool, knobs.set({"keyword_rescue": "fill"}))
         more = len(filled.returned) - len(trace.returned)
-        claimed = re.search(r"With keyword rescue fill (\d+)( more)? would be returned \(OpenClaw", said)
+        claimed = re.search(r"Keyword rescue = fill would return (\d+)( more)? \(OpenClaw", said)
         assert bool(claimed) == (more > 0), (query, said)
         if claimed:
             assert int(claimed[1]) == more and bool(claimed[2]) == bool(trace.returned)
-        below = re.search(r"(?:(\d+) more|its|all (\d+)) (?:is|are|scores? (?:is|are)) below min score", said)
+        below = re.search(r"(?:(\d+)|its|all (\d+)) (?:is|are|scores? (?:is|are)) below min score", said)
         rescued = len(trace.returned) if "by keyword rescue" in said else 0
         low = rescued + sum(row.final < knobs.min_score for row in trace.dropped if row.final is not None)
         if trace.cut is not None and not trace.cut.note and trace.results:
@@ -120,7 +120,7 @@ def test_the_sentence_names_what_openclaw_returns_by_now(demo: Memory) -> None:
     answer = demo.search(QUERIES[0])
     assert (
         "2 results" in answer.verdict
-        and ". With keyword rescue fill 4 more would be returned (OpenClaw 2026.9.6 has such a rule)"
+        and ". Keyword rescue = fill would return 4 more (OpenClaw 2026.9.6 has such a rule)"
         in answer.verdict
     )
     assert len(answer.verdict) < 170 and answer.to_dict()["verdict"] == answer.verdict
@@ -169,7 +169,7 @@ def test_a_best_line_that_is_cut_off_is_said(demo: Memory) -> None:
     one = demo.search(QUERIES[0], knobs.set({"max_results": 1}))
     assert one.verdict.startswith(
         f"1 result. The result is shortened to 60 characters and loses its best line (line {line}). "
-        "36 more are below min score 0.35"
+        "36 are below min score 0.35"
     )
     cut_off = fate(found.trace, found.hits[0].path, line or 0)
     assert cut_off == (1, False, f"rank 1, but line {line} is not shown")

@@ -295,7 +295,7 @@ async def test_with_qmd_configured_every_screen_shows_what_there_is(tmp_path: Pa
         assert "static-minilm-256-int8 · whole documents of " in facts and "cached" not in facts
         assert "2 files · 2 chunks, 2 with vectors" in facts and "state    fresh" in facts
         assert [row.path for row in screen.presenter.state.files] == ["MEMORY.md", "memory/a.md"]
-        assert " checks found nothing" in screen.doctor.text
+        assert " checks passed" in screen.doctor.text
         assert "sync" in screen.events.text and not screen.presenter.state.trouble
         assert "chunks    1: the whole document" in screen.detail.text
         await press(pilot, "enter")

@@ -60,9 +60,7 @@ async def test_typing_searches_and_the_history_is_kept(tmp_path: Path) -> None:
         facts, more = screen.verdict.text, screen.funnel.text
         assert screen.verdict.region.y < screen.funnel.region.y and "OpenClaw" not in facts
         below = sum(row.outcome.stage == "min_score" for row in screen.hits.rows)
-        assert (
-            below and f"; {below} more are below min score .35" in facts and "min_score" not in facts + more
-        )
+        assert below and f"; {below} are below min score .35" in facts and "min_score" not in facts + more
         assert screen.search.history.queries == ["restore drill"]
 
         await press(pilot, "slash", "ctrl+u", *"heron", "enter", "slash", "ctrl+u", *"alarm", "enter")

@@ -258,7 +258,7 @@ def test_a_fallback_is_said() -> None:
     made = replace(world.pool(), fallback=Fallback("openai", "401"))
     view = state.answered(state.asked(state.View(Knobs(), Knobs()), "router vlan"), made)
     drawn = texts(status.soundness(view, Activity(), 100))
-    assert " ! 401 · BM25 only instead of openai · 2\xa0details" in drawn
+    assert " ! 401 · BM25 only instead of openai · 2\xa0opens\xa0providers" in drawn
 
 
 def test_status_gives_way_to_what_was_just_said() -> None:
@@ -291,7 +291,7 @@ def test_the_status_leaves_out_the_steps_of_the_timings_first() -> None:
 
 
 def test_the_sentence_leaves_out_whole_clauses_to_take_one_line() -> None:
-    clauses = ["1 result", "#1: cosine .403", "36 more are below min score .35"]
+    clauses = ["1 result", "#1: cosine .403", "36 are below min score .35"]
     assert [texts(above._sentence(clauses, "", cells, 2)).strip() for cells in (80, 45)] == [
         "; ".join(clauses),
         "1 result; #1: cosine .403 … ! all",
@@ -301,7 +301,7 @@ def test_the_sentence_leaves_out_whole_clauses_to_take_one_line() -> None:
     cut = [*clauses[:1], "5 shortened to 700 characters, 1 loses its best line"]
     said = "1 result; 5 shortened to 700 characters … ! all"
     assert texts(above._sentence(cut, "", 55, 1)).strip() == said, "at a comma too"
-    assert "36 more" in texts(above._sentence(clauses, "", 50, above._ALL)), "in full"
+    assert "36 are below" in texts(above._sentence(clauses, "", 50, above._ALL)), "in full"
 
 
 def test_an_expected_passage_that_does_not_fit_names_the_key_that_shows_all_of_it() -> None:

@@ -76,16 +76,18 @@ def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line
     agent = line(("agent ", "dim"), fmt.inert(header.agent), (" · ", "faint")) if header.agent else ()
     backend, provider = fmt.inert(header.backend), fmt.inert(header.provider)
     service = line((fmt.join((backend, provider)), "dim"))
-    space, gap = fmt.inert(header.workspace), line(("  " * bool(header.workspace), "faint"))
+    space, gap = fmt.inert(header.workspace), line((" · " * bool(header.workspace), "faint"))
     folder = line((space.rpartition("/")[2], "faint"))
     whole = line((space, "faint"))
     if header.demo:
-        whole, folder, gap = *[line(("demo", "warn"))] * 2, line((" · ", "faint"))
+        whole = folder = line(("demo", "warn"))
+        gap = line((" · ", "faint"))
     for start, shown in (
         (tabs, (*whole, *gap, *agent, *service)),
         (tabs, (*folder, *gap, *agent, *service)),
         (tabs, (*folder, *gap, *service)),
         (tabs, (*folder, *gap, (provider, "dim"))),
+        (tabs, (*folder, *gap, (backend, "dim"))),
         (tabs, folder),
         (tabs, ()),
         (short, ()),
@@ -225,7 +227,10 @@ def fallback(pool: Pool, cells: int) -> list[Line]:
         (fmt.inert(used.instead), "strong"),
         (f"{since}{retry} · ", "dim"),
         (reach("show_providers"), "key"),
-        ("\N{NO-BREAK SPACE}details", "dim"),  # a key is not parted from what it does
+        (
+            "\N{NO-BREAK SPACE}opens\N{NO-BREAK SPACE}providers",
+            "dim",
+        ),  # a key is not parted from what it does
     )
     why = fmt.message(reason(pool)).removesuffix(".")
     room = min(fmt.width_of(why), 2 * cells)

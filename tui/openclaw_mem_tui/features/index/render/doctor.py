@@ -53,7 +53,7 @@ def item_rows(made: int, item: Item, cells: int, selected: bool) -> list[Line]:
     bar = fmt.POINTER[selected]
     cells -= 1  # the scroll bar touches no text
     if isinstance(item, tuple):
-        return [line(bar, ("✓ ", "good"), f"{len(item)} of {fmt.count(made, 'check')} found nothing")]
+        return [line(bar, ("✓ ", "good"), f"{len(item)} of {fmt.count(made, 'check')} passed")]
     if isinstance(item, Finding):
         mark, role = fmt.SEVERITIES[item.severity]
         text = line(bar, (f"{mark} ", f"strong {role}"), *_short(item))
