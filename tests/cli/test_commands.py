@@ -218,6 +218,12 @@ def test_status_and_chunks_name_what_no_search_shows(
     assert "every line can be shown" in call("chunks", "memory/long.md").out
 
 
+def test_an_index_that_lacks_vectors_is_called_incomplete_each_time(call: Call) -> None:
+    for _ in range(2):
+        found = call("index", "--provider", "openai")
+        assert found.code == 7 and found.out.startswith("Incomplete: 4 files")
+
+
 def test_advice_about_a_provider_without_a_key_is_one_that_helps(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

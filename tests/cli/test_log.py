@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from queue import Empty, Queue
 
@@ -89,6 +89,14 @@ def test_only_this_workspace_and_agent_unless_all_are_asked_for(call: Call, bare
     assert len(call("log", "--json", "--agent", "ops").json["events"]) == 0
     everyone = call("log", "--all")
     assert f"agent main, {other}" in everyone.out and f"agent main, {world.workspace}" in everyone.out
+
+
+def test_another_backend_than_the_configured_one_is_named(call: Call, world: World) -> None:
+    call("index")
+    assert "backend" not in call("log").out
+    with closing(EventLog(world.data / EVENTS_FILE)) as log:
+        log.add("sync", "synced", agent="main", workspace=str(world.workspace), backend="qmd")
+    assert call("log").out.splitlines()[-1].strip() == "backend qmd"
 
 
 @pytest.mark.parametrize(

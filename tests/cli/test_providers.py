@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,6 +113,33 @@ def test_a_probed_primary_that_fails_is_exit_7_with_since_and_retry(bare: Call, 
     assert "no answer" in errors["openai"]
     assert errors["static"] is None
     assert bare("providers", "--probe", "static").code == 0
+
+
+def test_vectors_of_another_length_are_a_failure_wherever_one_looks(
+    bare: Call, world: World, server: Server
+) -> None:
+    configure(world, server.base_url)
+    assert bare("index").code == 0
+    server.dims = 24
+    assert bare("search", "router").code == 0
+    asked = len(server.requests)
+    (world.workspace / "memory/new.md").write_text("# New\n\nThe plumber comes on Friday.\n")
+    said = "openai m now sends vectors of 24 dimensions, the index holds 256"
+    for argv in (["search", "router"], ["status"], ["providers"], ["doctor"]):
+        found = bare(*argv)
+        shown = " ".join((found.out + found.err).split())
+        assert said in shown and "`openclaw-mem index --force`" in shown
+        assert not re.search(r"openclaw-mem index(?! --force)", shown), "which would fail"
+    assert len(server.requests) == asked
+    doctor = bare("doctor", "--json").json
+    assert {f["code"]: f["repair"] for f in doctor["findings"]}["other-dims"] == "openclaw-mem index --force"
+    assert doctor["errors"] == 1
+    link = next(link for link in bare("providers", "--json").json["chain"] if link["name"] == "openai")
+    assert (link["state"], link["nextRetry"]) == ("failed", None)
+    probed = bare("providers", "--probe", "--json")
+    assert probed.code == 7 and said in probed.json["probes"][0]["error"]
+    assert bare("index", "--force").code == 0
+    assert bare("providers", "--probe").code == 0
 
 
 def test_a_fallback_that_fails_is_no_failure_unless_it_was_named(

@@ -84,6 +84,7 @@ def test_get_and_parameters_from_stdin(
             "The parameter query is required. The parameters look like {query, maxResults?, minScore?}. "
             """Example: `openclaw-mem tool memory_search '{"query": "vpn certificate"}'`""",
         ),
+        ("memory_search", '{"query": 5}', "The parameter query must be a text. The parameters look like"),
         ("memory_search", json.dumps({"query": "word " * 30_000}), "100,000 is the limit"),
         ("memory_search", "{query: 1}", "are not JSON"),
         (

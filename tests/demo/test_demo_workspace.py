@@ -251,6 +251,29 @@ def test_a_run_that_broke_off_is_not_taken_for_edits(
     assert fingerprint(demo) == fingerprint(tmp_path / "fresh")
 
 
+def test_an_edit_after_a_reset_that_was_killed_is_kept(
+    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tomorrow, note = TODAY + datetime.timedelta(days=1), demo / "workspace/MEMORY.md"
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        write = workspace._write
+
+        def killed(path: Path, content: bytes) -> None:
+            write(path, content)
+            if path.name == MANIFEST:
+                raise KeyboardInterrupt
+
+        patched.setattr(workspace, "_write", killed)
+        write_demo(demo, tomorrow, reset=True)
+    assert edited_files(demo) == []
+    note.write_text("mine", "utf-8")
+    write_demo(demo, tomorrow)
+    assert note.read_text("utf-8") == "mine" and edited_files(demo) == ["workspace/MEMORY.md"]
+    write_demo(demo, tomorrow, reset=True)
+    write_demo(tmp_path / "fresh", tomorrow)
+    assert fingerprint(demo) == fingerprint(tmp_path / "fresh")
+
+
 def test_another_day_replaces_the_dated_files_and_keeps_what_is_not_ours(demo: Path, tmp_path: Path) -> None:
     mine = demo / "workspace/memory/my-own.md"
     mine.write_text("mine", "utf-8")

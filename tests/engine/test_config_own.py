@@ -185,10 +185,12 @@ def test_deep_nesting_is_not_a_crash(world: World) -> None:
         world.load()
 
 
-def test_our_own_url_must_be_one(world: World) -> None:
-    world.own('[provider]\nname = "openai"\nbase_url = "file:///etc/passwd"')
-    with pytest.raises(ConfigError, match="not a usable URL"):
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "http://127.0.0.1:99999999/v1", "http://[::1/v1"])
+def test_our_own_url_must_be_one(world: World, url: str) -> None:
+    path = world.own(f'[provider]\nname = "openai"\nbase_url = "{url}"')
+    with pytest.raises(ConfigError, match="not a usable URL") as caught:
         world.load()
+    assert str(path) in str(caught.value)
 
 
 @pytest.mark.parametrize(

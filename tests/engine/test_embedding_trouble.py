@@ -436,7 +436,7 @@ def test_a_rebuild_that_fails_costs_no_vectors_of_another_model_of_the_same_name
             with pytest.raises(Cancelled):
                 memory.sync(SyncRequest(force=True), half_way, stop)
             assert content(memory.settings.index_path) == before
-            assert codes(looked(memory.settings)) == {"files-unlisted"}
+            assert codes(looked(memory.settings)) == {"files-unlisted", "other-dims"}
 
 
 def test_a_server_that_sends_zeros_does_not_poison_the_cache(world: World) -> None:

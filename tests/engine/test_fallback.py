@@ -11,6 +11,7 @@ import pytest
 from openclaw_mem_engine.answer import Answer
 from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.sync.report import SyncRequest
 from support.embed_server import Server, running_server, server_error, unauthorized
 from support.providers import World, make_world
 
@@ -252,3 +253,22 @@ def test_the_faults_of_the_store(world: World) -> None:
     with world.memory() as memory:
         again = memory.search(QUERY)
         assert [hit.chunk_id for hit in again.hits] == [hit.chunk_id for hit in healthy.hits]
+
+
+def test_vectors_of_another_length_are_asked_for_once_a_minute(world: World) -> None:
+    with served(world) as (server, memory):
+        server.dims = 24
+        memory.search(QUERY)
+        asked = len(server.requests)
+        world.write({"memory/new.md": "# New\n\nThe plumber comes on Friday.\n"})
+        with world.memory() as other:  # as in another process
+            before = other.fallback()
+            other.sync(SyncRequest(budget_s=20.0, files_s=20.0))
+            answer = other.search(QUERY)
+            assert len(server.requests) == asked
+            assert before is not None and "24 dimensions, the index holds 256" in before.reason
+            assert answer.pool.fallback is not None and answer.pool.fallback.reason == before.reason
+            assert not any("Run `openclaw-mem index`." in text for text in answer.warnings)
+        server.dims = 256
+        world.clock.forward(61)
+        assert has_vectors(memory.search(QUERY)) and memory.fallback() is None

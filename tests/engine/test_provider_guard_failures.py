@@ -73,7 +73,7 @@ def test_documents_are_asked_for_whatever_happened(
     assert provider.asked == 2
     provider.error = None
     guard.embed_documents(["a", "b"])
-    assert guard.health == Health(last_ok=START)
+    assert guard.health == Health(last_ok=START, dims=3)
     assert guard.embed_query("router") is not None
 
 

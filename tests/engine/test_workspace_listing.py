@@ -280,12 +280,15 @@ def test_extra_paths_that_give_nothing_say_why(
         "pipe.md",
         "~",
         "/",
+        "~/../*/*.md",
         " ",
         "a\0b",
     ]
     listing = list_memory(ws, extra)
     hint = "name the path that it points to"
-    too_wide = "extra path: the whole home folder or disk is not used as memory; name a folder in it"
+    too_wide = (
+        "extra path: the whole home folder, or one above it, is not used as memory; name a folder in it"
+    )
     assert paths(listing) == paths(list_memory(ws))
     assert reasons(listing) == {
         "none": "extra path: does not exist",
@@ -297,6 +300,7 @@ def test_extra_paths_that_give_nothing_say_why(
         "~": too_wide,
         " ": "extra path: is blank",
         "/": too_wide,
+        "~/../*/*.md": too_wide,
         "a\\x00b": "extra path: holds a NUL character",
     }
 

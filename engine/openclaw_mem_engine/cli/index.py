@@ -78,12 +78,13 @@ def report_lines(report: SyncReport, *, chunks: bool = True) -> list[str]:
     """What a sync did, for people. ``chunks``: the index is one of chunks, not of whole documents."""
     did = report.changed or report.refused or report.removed
     # Neither an index without the vectors it should have is up to date, nor one of notes that are all gone.
-    rest = "Up to date" if report.files else "Nothing to index"
-    if any(file.path == WHOLE for file in report.skipped):
-        rest = "Unchanged"
+    made = "Indexed" if did else "Up to date" if report.files else "Nothing to index"
+    if report.rebuilt:
+        made = "Rebuilt"
+    elif not did and any(file.path == WHOLE for file in report.skipped):
+        made = "Unchanged"
     elif report.incomplete:
-        rest = "Incomplete"
-    made = "Rebuilt" if report.rebuilt else "Indexed" if did else rest
+        made = "Incomplete"
     held = counted(report.files, "file") + (f", {counted(report.chunks, 'chunk')}" if chunks else "")
     lines = [f"{made}: {held} in {duration(report.seconds)}."]
     if did and not report.rebuilt:

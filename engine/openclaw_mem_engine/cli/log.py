@@ -27,7 +27,7 @@ from openclaw_mem_engine.sanitize import visible
 from openclaw_mem_engine.state.events import EVENTS_FILE, KEEP_EVENTS, KINDS, EventLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from openclaw_mem_engine.config.settings import Settings
@@ -45,16 +45,17 @@ def run(arguments: Namespace) -> int:
     limit = whole_number(arguments.limit, "--limit", 1) or _LIMIT
     since = moment_of(arguments.since, time.time()) if arguments.since is not None else None
     settings = warned_settings(arguments)
+    lines_of = partial(_lines, everyone=arguments.all, backend=settings.openclaw.backend)
     reader = _Reader(settings, kinds, since, everyone=arguments.all)
     try:
         events = reader.new(limit)
         if arguments.follow:
-            return _follow(reader, events, as_json=arguments.json, everyone=arguments.all)
+            return _follow(reader, events, lines_of, as_json=arguments.json)
     finally:
         reader.log.close()
     data = {"path": str(reader.path), "events": [event.to_dict() for event in events]}
     filters = [name for name, value in (("--kind", kinds), ("--since", since)) if value not in ([], (), None)]
-    lines = _lines(events, everyone=arguments.all) if events else [_none(settings, arguments.all, filters)]
+    lines = lines_of(events) if events else [_none(settings, arguments.all, filters)]
     show(data, lines, as_json=arguments.json)
     return 0
 
@@ -127,12 +128,18 @@ class _Reader:
         return found[::-1]
 
 
-def _follow(reader: _Reader, events: Sequence[Event], *, as_json: bool, everyone: bool) -> int:
+def _follow(
+    reader: _Reader,
+    events: Sequence[Event],
+    lines_of: Callable[[Sequence[Event]], Iterator[str]],
+    *,
+    as_json: bool,
+) -> int:
     """Print events as they come, JSON as one object a line, until Ctrl-C."""
     try:
         while True:
             texts = (json_text(event.to_dict()) for event in events)
-            for line in texts if as_json else _lines(events, everyone=everyone):
+            for line in texts if as_json else lines_of(events):
                 out(line)
             flush_out()
             time.sleep(_POLL_S)
@@ -141,8 +148,9 @@ def _follow(reader: _Reader, events: Sequence[Event], *, as_json: bool, everyone
         return Cancelled.exit_code
 
 
-def _lines(events: Sequence[Event], *, everyone: bool) -> Iterator[str]:
-    """Events for people; ``everyone``: with whose memory it happened to."""
+def _lines(events: Sequence[Event], *, everyone: bool, backend: str) -> Iterator[str]:
+    """Events for people; ``everyone``: with whose memory it happened to. Another backend than the configured
+    ``backend`` is named."""
     for event in events:
         # All texts were made printable when they were written; a file can be written to by others.
         took = "" if event.seconds is None else f" ({duration(event.seconds)})"
@@ -150,5 +158,7 @@ def _lines(events: Sequence[Event], *, everyone: bool) -> Iterator[str]:
         yield f"{clock_text(event.at, '%Y-%m-%d %H:%M:%S')}  {kind}  {one_line(event.text)}{took}"
         if event.reason:
             yield from map(dim, hanging(f"    {one_line(event.reason)}", 4))
+        if event.backend not in ("", backend):
+            yield f"    {dim(one_line(f'backend {event.backend}'))}"
         if everyone:
             yield f"    {dim(one_line(f'agent {event.agent}, {event.workspace}'))}"

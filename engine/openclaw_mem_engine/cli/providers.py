@@ -88,12 +88,20 @@ def _probes(memory: Memory, wanted: str) -> Iterator[Probe]:
         raise UsageError(text)
     for link in named:
         try:
-            yield Probe(link.name, link.role, memory.probe(_address(link, links)))
+            ms = memory.probe(_address(link, links))
+            # Vectors of another length than those of the index are a failure, too.
+            now = next(other for other in memory.chain() if _is_same(other, link))
+            failed = now.state == "failed"
+            yield Probe(link.name, link.role, None if failed else ms, now.why if failed else "")
         except ProviderError as error:
             yield Probe(link.name, link.role, None, str(error))
         except UsageError:
             shown = one_line(f"{link.name} {link.model}")
             say(f"{shown} ({link.role}) was not probed: another embedder in use has the same name.")
+
+
+def _is_same(link: ProviderState, other: ProviderState) -> bool:
+    return (link.name, link.role, link.model) == (other.name, other.role, other.model)
 
 
 def _address(link: ProviderState, links: Sequence[ProviderState]) -> str:

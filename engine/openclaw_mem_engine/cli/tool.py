@@ -32,13 +32,13 @@ def run(arguments: Namespace) -> int:
     if tool.slot == STORE:
         from openclaw_mem_engine.plugin.memories import Memories
 
-        with _completed(arguments.name, tool), Memories(settings) as memories:
+        with _completed(arguments.name, tool, given), Memories(settings) as memories:
             answer = STORE_TOOLS[arguments.name](memories, given)
             for note in memories.notes:
                 say(note)
         print_json(answer, exact=True)
         return 0
-    with _completed(arguments.name, tool), open_memory(settings) as memory, stoppable() as token:
+    with _completed(arguments.name, tool, given), open_memory(settings) as memory, stoppable() as token:
         if arguments.name == "memory_search":
             # A tool that is switched off refuses, and nothing is indexed for it.
             with up_to_date(memory, arguments, token) if settings.enabled else nullcontext():
@@ -51,15 +51,16 @@ def run(arguments: Namespace) -> int:
 
 
 @contextmanager
-def _completed(name: str, tool: AgentTool) -> Iterator[None]:
+def _completed(name: str, tool: AgentTool, given: dict[str, Any]) -> Iterator[None]:
     """A sentence with an example where the tool's own words only say which parameter is missing."""
     try:
         yield
     except UsageError as error:
         if str(error).endswith(" required"):
             missing = str(error).removesuffix(" required")
+            wrong = "must be a text" if not isinstance(given.get(missing, ""), str) else "is required"
             raise UsageError(
-                f"The parameter {missing} is required. The parameters look like {tool.parameters}. "
+                f"The parameter {missing} {wrong}. The parameters look like {tool.parameters}. "
                 f"Example: `openclaw-mem tool {name} '{tool.example}'`"
             ) from None
         raise

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
 from types import MappingProxyType
 from typing import cast
+from urllib.parse import urlsplit
 
 from openclaw_mem_engine.config.layers import Chosen, Entry, Layer, merged
 from openclaw_mem_engine.config.openclaw import OpenClawConfig
@@ -269,10 +271,14 @@ def checked_url(url: str, where: str) -> str | None:
     """The address without a slash at its end; None for a blank one. Raises ConfigError."""
     if not url:
         return None
-    if not re.match(r"https?://[^/?#]", url) or not url.isprintable() or " " in url:
-        # The value is not repeated: it may hold a password.
-        raise ConfigError(f"{where} is not a usable URL; allowed: http://… or https://….")
-    return url.rstrip("/")
+    usable = re.match(r"https?://[^/?#]", url) and url.isprintable() and " " not in url
+    with suppress(ValueError):  # no address of IPv6, or no port
+        if usable and urlsplit(url).port != 0:
+            return url.rstrip("/")
+    # The value is not repeated: it may hold a password.
+    raise ConfigError(
+        f"{where} is not a usable URL; allowed: http://… or https://…, with a port of 1 to 65535 if any."
+    )
 
 
 def _check_header(name: str, text: str, where: str) -> None:

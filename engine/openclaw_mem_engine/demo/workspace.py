@@ -36,6 +36,8 @@ _MS_A_DAY = 86_400_000
 
 #: Lists what the demo wrote, so that a later run removes exactly that. It is next to ``workspace/``.
 MANIFEST = ".demo-manifest.json"
+#: Stands for a hash where there is no file.
+_ABSENT = "-"
 
 _ROOTS = ("workspace", "agents")
 _CLOSING_TIME = datetime.time(18, 0, tzinfo=datetime.UTC)
@@ -76,7 +78,7 @@ def write_demo(target: Path, today: datetime.date, *, reset: bool = False) -> Pa
 
 def edited_files(target: Path) -> list[str]:
     """The files of the demo that were edited or deleted since it was written. Raises WorkspaceError."""
-    return [path for path, digest in _previous(target).items() if digest not in ("", _digest(target / path))]
+    return [path for path, known in _previous(target).items() if _digest(target / path) not in known.split()]
 
 
 def written_day(target: Path) -> datetime.date:
@@ -89,9 +91,13 @@ def _write_anew(target: Path, today: datetime.date) -> None:
     files = _demo_files(today)
     _refuse_foreign(target, files, written_before)
     hashes = {file.path: hashlib.sha256(file.content).hexdigest() for file in files}
-    # The manifest goes first and names old and new files, without hashes: a run that breaks off can be
-    # repeated.
-    _write_manifest(target, today, dict.fromkeys({**written_before, **hashes}, ""))
+    # The manifest goes first, with the old and the new state of each file: a run that breaks off can be
+    # repeated, and an edit after it is seen.
+    either = {
+        path: f"{written_before.get(path, _ABSENT)} {hashes.get(path, _ABSENT)}"
+        for path in {**written_before, **hashes}
+    }
+    _write_manifest(target, today, either)
     for path in written_before.keys() - hashes.keys():
         (target / path).unlink(missing_ok=True)
     for file in files:
@@ -132,8 +138,8 @@ def _demo_files(today: datetime.date) -> list[_DemoFile]:
 
 
 def _previous(target: Path) -> dict[str, str]:
-    """Path and hash of what an earlier run wrote; no hash where that broke off. Raises WorkspaceError for a
-    foreign or odd folder."""
+    """Path and hash of what an earlier run wrote; where that broke off, all that may be there, with blanks
+    between. Raises WorkspaceError for a foreign or odd folder."""
     manifest = target / MANIFEST
     if target.exists() and not target.is_dir():
         raise WorkspaceError(f"{target} is a file: choose a folder for the demo.")
@@ -182,12 +188,12 @@ def _write_manifest(target: Path, today: datetime.date, hashes: Mapping[str, str
     _write(target / MANIFEST, (json.dumps(content, indent=1) + "\n").encode("utf-8"))
 
 
-def _digest(path: Path) -> str | None:
-    """The hash of a file; None where there is none that can be read."""
+def _digest(path: Path) -> str:
+    """The hash of a file, ``_ABSENT`` where there is none that can be read."""
     try:
         return hashlib.sha256(read_file(path)).hexdigest()
     except OSError:
-        return None
+        return _ABSENT
 
 
 def _holds(path: Path, content: bytes, stamp: float) -> bool:

@@ -17,8 +17,8 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import file_checks as files
 from openclaw_mem_engine.doctor import lifecycle_checks as lifecycle
 from openclaw_mem_engine.doctor import location_checks as locations
+from openclaw_mem_engine.doctor.opened import Examined, FileSnapshot, SharedStore
 from openclaw_mem_engine.doctor.qmd_check import check_qmd, check_qmd_index
-from openclaw_mem_engine.doctor.shared_store import SharedStore
 from openclaw_mem_engine.errors import (
     Cancelled,
     ConfigError,
@@ -72,7 +72,8 @@ def examine(
     examination.run()
     findings = sorted(examination.findings, key=lambda finding: SEVERITIES.index(finding.severity))
     newer = examination.found("newer-schema")
-    failing = embedders.primary.trouble if embedders.primary is not None else None
+    failing: Exception | str | None = embedders.primary.trouble if embedders.primary is not None else None
+    failing = failing or next((f.text for f in examination.findings if f.code == "other-dims"), None)
     # What can do nothing without notes, or as long as nothing can be written, is not offered.
     idle = (
         (INDEX, FIX) if examination.found(*UNWRITABLE) else (INDEX,) if examination.found("workspace") else ()
@@ -152,21 +153,21 @@ class Examination:
     cancel: CancelToken | None
     findings: list[Finding] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
-    opened: files.Examined | None = None
+    opened: Examined | None = None
     disk: files.Disk = field(init=False)
     diagnosis: Mapping[str, Callable[[Outcome], None]] = field(default_factory=dict)
     unshown: Mapping[str, Unshown] = field(default_factory=dict)
 
     @property
-    def snap(self) -> files.Examined:
+    def snap(self) -> Examined:
         """The opened index; only for checks that come after "index"."""
         assert self.opened is not None
         return self.opened
 
     @property
-    def file(self) -> files.FileSnapshot:
+    def file(self) -> FileSnapshot:
         """The same where it is a file."""
-        assert isinstance(self.opened, files.FileSnapshot)
+        assert isinstance(self.opened, FileSnapshot)
         return self.opened
 
     def run(self) -> None:
@@ -231,7 +232,7 @@ def _open_index(run: Examination, out: Outcome) -> None:
     path = run.settings.index_path
     try:
         if index_is_there(path):
-            run.opened = snap = files.FileSnapshot(path, run.cancel)
+            run.opened = snap = FileSnapshot(path, run.cancel)
             run.disk = files.Disk(run.settings, snap, run.progress, run.cancel)
             asked = (run.embedders.primary, run.embedders.fallback, *run.embedders.also)
             in_use = [space_of(embedder) for embedder in asked]
@@ -272,6 +273,10 @@ def _check_fingerprint(run: Examination, out: Outcome) -> None:
         differences = "; ".join(known.differences(wanted))
         text = f"The index was built with other settings. The next sync rebuilds it: {differences}."
         out.add("other-fingerprint", "warning", text, repair=INDEX)
+    elif (primary := run.embedders.primary) is not None and (
+        misfit := primary.misfit(run.snap.vector_dims(space_of(primary)))
+    ):
+        out.add("other-dims", "error", str(misfit), repair=REBUILD)
 
 
 def _check_notes(run: Examination, out: Outcome) -> None:

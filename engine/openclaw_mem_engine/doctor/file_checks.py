@@ -10,18 +10,17 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.chunking.line_chunker import UNITS_PER_TOKEN
 from openclaw_mem_engine.commands import FIX, INDEX, REBUILD, VERIFY
 from openclaw_mem_engine.config.knobs import own_knobs
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.doctor.opened import Examined
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.model import WHOLE, MemoryFile, Progress, Space, utf16_length
+from openclaw_mem_engine.model import WHOLE, MemoryFile, Progress, utf16_length
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.unshown import (
-    Passage,
     Unshown,
     cause,
     form_of,
@@ -31,11 +30,9 @@ from openclaw_mem_engine.ranking.unshown import (
     unshown_by_file,
 )
 from openclaw_mem_engine.sanitize import counted, counted_are, counted_have
-from openclaw_mem_engine.stores.base import FileState, Fingerprint, StoredChunk
+from openclaw_mem_engine.stores.base import FileState, StoredChunk
 from openclaw_mem_engine.stores.findings import Outcome, Severity
-from openclaw_mem_engine.stores.sqlite.schema import PASSAGES, TEXT
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
-from openclaw_mem_engine.stores.sqlite.unshown import COUNTS
 from openclaw_mem_engine.sync.changes import changes_of, is_on_disk, keeping, listed
 from openclaw_mem_engine.sync.index_update import chunks_of, read_source
 from openclaw_mem_engine.sync.transcript_changes import cut_files
@@ -48,43 +45,8 @@ _DATABASE = re.compile(r"\.(?:sqlite3?|db|lance|jsonl)(?:-wal|-shm|-journal)?\Z"
 #: What an exported conversation begins with: that of the session hook, and that of a transcript export.
 _EXPORT = re.compile(r"# Session(?:: .*\n\n?- \*\*Session Key\*\*: | \S+\n\n(?:User|Assistant): )")
 _MANY = 0.5
-_STORED = f"""SELECT id, path, source, start_line, end_line, lower(hex(hash)), {TEXT} FROM chunks c
-    WHERE path = ? AND source = ?"""
 #: The most entries below memory/ that are searched for databases.
 _MOST_ENTRIES = 50_000
-
-
-class Examined(Protocol):
-    """What the checks of files read of an opened index; nothing is made or brought up to date."""
-
-    def fingerprint(self) -> Fingerprint | None: ...
-
-    def files(self) -> dict[str, FileState]: ...
-
-    def space(self) -> Space | None: ...
-
-    def passages(self) -> Iterable[Passage]: ...
-
-    def stored(self, path: str, source: str) -> list[tuple[Any, ...]]:
-        """The fields of the chunks of a file, without its time."""
-
-    def counts_kept(self, form: str) -> list[tuple[Any, ...]]:
-        """Path and counts of what no search can show, of files of which the index keeps them."""
-
-    def close(self) -> None: ...
-
-
-class FileSnapshot(Snapshot):
-    """One state of an index in a file (see ``Examined``)."""
-
-    def passages(self) -> Iterable[Passage]:
-        return map(Passage._make, self.rows(PASSAGES))
-
-    def stored(self, path: str, source: str) -> list[tuple[Any, ...]]:
-        return self.rows(_STORED, (path, source))
-
-    def counts_kept(self, form: str) -> list[tuple[Any, ...]]:
-        return self.rows(COUNTS, (form,))
 
 
 @dataclass(slots=True)

@@ -166,10 +166,7 @@ def other_dims(embedder: Embedder, sent: int, held: int) -> NotConfigured:
     """The error for vectors that cannot be compared with those of the index. It says nothing about the
     provider, which other indexes may use."""
     return NotConfigured(
-        f"{dims_differ(embedder, sent, held)}: another model has this name now. "
+        f"{embedder.id} {embedder.model} now sends vectors of {sent} dimensions, the index holds {held}: "
+        "another model has this name now. "
         f"`openclaw-mem index --force` embeds everything again.{embedder.simulated}"
     )
-
-
-def dims_differ(embedder: Embedder, sent: int, held: int) -> str:
-    return f"{embedder.id} {embedder.model} now sends vectors of {sent} dimensions, the index holds {held}"

@@ -27,6 +27,7 @@ from openclaw_mem_engine.providers.base_embedder import (
     DelegatingEmbedder,
     has_words,
     last_answer,
+    other_dims,
     zero_answer,
 )
 from openclaw_mem_engine.providers.records import REASON_CHARS, Health, ProviderRecords, key_tag
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 FIRST_WAIT_S = 5.0
 LONGEST_WAIT_S = 300.0
 JITTER = 0.2
-#: A good answer is stored when something changes, otherwise at most this often, in seconds.
+#: A good answer is stored when something changes, otherwise at most this often, in seconds; and a provider
+#: whose vectors have another length than those of the index is asked at most this often.
 REMEMBER_OK_S = 60.0
 
 #: Refusals of what was sent: a text that is too long says nothing about others.
@@ -88,6 +90,17 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
             return None
         return Unavailable(health.reason, since=health.failing_since, next_retry=health.next_retry)
 
+    @property
+    def dims(self) -> int | None:
+        """The length of the last vector that came, in this run or before."""
+        return self.health.dims or self._inner.dims
+
+    def misfit(self, held: int | None) -> NotConfigured | None:
+        """Why its vectors cannot be compared with those of an index, which have the length ``held``, as far
+        as that is known without a request. Other indexes may use it."""
+        sent = self.dims
+        return other_dims(self, sent, held) if sent and held and sent != held else None
+
     def is_slower(self, seconds: float) -> bool:
         """Whether the last query that it answered took longer than this."""
         known = self.health.last_ms
@@ -114,6 +127,17 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
                 with self._lock:
                     self._trying = False
 
+    def embed_for(self, held: int | None, text: str, cancel: CancelToken | None = None) -> Floats | None:
+        """``embed_query`` for an index with vectors of the length ``held`` (None: of any). Raises
+        NotConfigured for a vector of another length."""
+        misfit = self.misfit(held)
+        if misfit is None or not self._is_recent(self.health):
+            vector = self.embed_query(text, cancel)
+            if vector is None or held in (None, len(vector)):
+                return vector
+            misfit = other_dims(self, len(vector), held or 0)
+        raise misfit
+
     def embed_documents(
         self,
         texts: Sequence[str],
@@ -124,8 +148,14 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         """As the provider does, and with its errors. Sent even while the circuit is open: embedding documents
         is an explicit order, and retries are the provider's own."""
         seen = self._changes
+
+        def kept(indexes: Sequence[int], vectors: Sequence[Vector | None]) -> None:
+            self._remember_dims(vectors)  # first: the index may refuse them
+            if keep is not None:
+                keep(indexes, vectors)
+
         try:
-            vectors = self._inner.embed_documents(texts, cancel, progress, keep)
+            vectors = self._inner.embed_documents(texts, cancel, progress, kept)
         except ProviderError as error:
             if not _is_about_the_text(error):
                 self._failed(error, seen)
@@ -184,6 +214,7 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
             raise
         ms = (time.perf_counter() - start) * 1000
         if vector is not None:
+            self._remember_dims([vector])
             self._succeeded(ms)
         return vector, ms
 
@@ -217,18 +248,29 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
             self._changes += 1
             self._records.save_health(self.key, health)
 
+    def _remember_dims(self, vectors: Sequence[Floats | None]) -> None:
+        dims = next((len(vector) for vector in vectors if vector is not None), None)
+        with self._lock:
+            health = self._recorded()
+            if dims not in (None, health.dims):
+                self._records.save_health(self.key, replace(health, dims=dims))
+
+    def _is_recent(self, health: Health) -> bool:
+        """Whether the last good answer was stored a short time ago."""
+        return health.last_ok is not None and 0 <= self._records.now() - health.last_ok < REMEMBER_OK_S
+
     def _succeeded(self, ms: float | None) -> None:
         """Store a good answer; ``ms`` is None where the time says nothing about that of a query."""
         with self._lock:
             health, now = self._recorded(), self._records.now()
-            recent = health.last_ok is not None and 0 <= now - health.last_ok < REMEMBER_OK_S
             known = health.last_ms is not None or ms is None
-            if recent and known and not health.failures:
+            if self._is_recent(health) and known and not health.failures:
                 return
             if health.failures:
                 self._changes += 1
             ms = health.last_ms if ms is None else ms
-            self._records.save_health(self.key, Health(last_ok=now, last_ms=ms, key_tag=health.key_tag))
+            fresh = Health(last_ok=now, last_ms=ms, key_tag=health.key_tag, dims=health.dims)
+            self._records.save_health(self.key, fresh)
 
 
 @dataclass(frozen=True, slots=True)

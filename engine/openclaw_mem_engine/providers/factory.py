@@ -14,7 +14,6 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Fallback, Note, Space, as_json
 from openclaw_mem_engine.providers.base import Service, space_of
-from openclaw_mem_engine.providers.base_embedder import dims_differ
 from openclaw_mem_engine.providers.circuit_breaker import Embedders, GuardedEmbedder
 from openclaw_mem_engine.providers.faults import FAULTS, PROVIDER_FAULTS, FaultyEmbedder
 from openclaw_mem_engine.providers.records import ProviderRecords
@@ -112,8 +111,8 @@ def _state(
     if health.failing_since is not None:
         made = replace(made, since=health.failing_since, next_retry=health.next_retry)
         return replace(made, state="failed", why=health.reason)
-    if dims and guard.dims not in (None, dims):
-        return replace(made, state="failed", why=dims_differ(guard, guard.dims or 0, dims))
+    if (misfit := guard.misfit(dims)) is not None:
+        return replace(made, state="failed", why=str(misfit))
     if chunks and not made.vectors:
         why = f"the index holds no vectors of {space.label} yet"
         if any(other.label == space.label for other in spaces):

@@ -47,8 +47,9 @@ CREATE TABLE jobs(
   submitted_at REAL NOT NULL, texts TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 """
+_DIMS = "ALTER TABLE health ADD COLUMN dims INTEGER"
 SCHEMA = Schema(
-    (_TABLES,),
+    (_TABLES, _DIMS),
     "provider-records",
     "warning",
     "usage and failures of embedding providers",
@@ -81,7 +82,7 @@ class DayUsage:
 class Health:
     """How a provider did lately. Times are epoch seconds. ``failures`` counts those in a row, the first at
     ``failing_since``; ``last_ms`` is how long the last good answer took; ``key_tag`` tells whether it was the
-    same API key."""
+    same API key; ``dims`` is the length of the last vector that came."""
 
     failing_since: float | None = None
     reason: str = ""
@@ -90,6 +91,7 @@ class Health:
     last_ok: float | None = None
     last_ms: float | None = None
     key_tag: str = ""
+    dims: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ class ProviderRecords(StateRecords):
     def health(self, key: str) -> Health:
         """How the provider with this vector space did; an empty record when nothing is known."""
         found = self._file.read(
-            "SELECT failing_since, reason, failures, next_retry, last_ok, last_ms, key_tag FROM health "
+            "SELECT failing_since, reason, failures, next_retry, last_ok, last_ms, key_tag, dims FROM health "
             "WHERE key = ?",
             (key,),
             lambda row: Health(*row),
@@ -146,7 +148,7 @@ class ProviderRecords(StateRecords):
         """Replace the record of a vector space. The reason must hold no secret; it is cut to 500
         characters."""
         self._file.write(
-            "INSERT OR REPLACE INTO health VALUES(?,?,?,?,?,?,?,?,?)",
+            "INSERT OR REPLACE INTO health VALUES(?,?,?,?,?,?,?,?,?,?)",
             (
                 key,
                 finite(health.failing_since),
@@ -157,6 +159,7 @@ class ProviderRecords(StateRecords):
                 finite(health.last_ms),
                 health.key_tag,
                 self._file.today().isoformat(),
+                health.dims,
             ),
         )
 

@@ -158,7 +158,9 @@ def notes_of(store: IndexStore, primary: GuardedEmbedder | None) -> list[Note]:
             notes.append(note)
         elif (known := store.fingerprint()) is not None and known.space == space_of(primary):
             # Of a provider that fails another note, or the status, says what helps first.
-            made = "" if primary and primary.trouble else f" {who_makes(store.path)}"
+            held = store.vector_dims(known.space)
+            fails = primary and (primary.trouble or primary.misfit(held))
+            made = "" if fails else f" {who_makes(store.path)}"
             notes.append(replace(note, text=f"{note.text}{made}"))
     return notes
 

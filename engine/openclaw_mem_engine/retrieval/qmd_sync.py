@@ -252,7 +252,7 @@ class KeepingUp(Limited):
         assert embedder is not None
         try:
             if budget_s is not None:
-                admit(embedder, budget_s, token)
+                admit(embedder, None, budget_s, token)
             most, prompt = _AT_ONCE if budget_s is not None else None, prompt_of(embedder)
             with waiting_for(embedder, progress) as show:
                 made = self.store.embed(embedder, progress=show, cancel=token, prompt=prompt, most=most)

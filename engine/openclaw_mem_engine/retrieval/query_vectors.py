@@ -19,7 +19,6 @@ from openclaw_mem_engine.errors import ProviderError
 from openclaw_mem_engine.model import Fallback, Note, Space
 from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import Embedder, Unavailable, space_of
-from openclaw_mem_engine.providers.base_embedder import other_dims
 from openclaw_mem_engine.providers.circuit_breaker import Embedders
 from openclaw_mem_engine.retrieval.freshness import who_makes
 from openclaw_mem_engine.stores.base import IndexStore
@@ -175,13 +174,11 @@ class QueryVectors:
                 )
             return _Failure(fallback, "other-vectors")
         try:
-            vector = embedder.embed_query(query, cancel)
+            vector = embedder.embed_for(held, query, cancel)
         except Unavailable as error:
             return _Failure(Fallback(embedder.id, str(error), since=error.since, next_retry=error.next_retry))
         except ProviderError as error:
             return _Failure(Fallback(embedder.id, str(error)))
-        if vector is not None and len(vector) != held:
-            return _Failure(Fallback(embedder.id, str(other_dims(embedder, len(vector), held))))
         if vector is None and not quiet:
             text = f"{self._remaining}: {embedder.id} has no vector for this query: {embedder.no_vector}."
             notes.append(Note("no-embedding", text, "warning"))
@@ -214,13 +211,11 @@ class QueryVectors:
         if held is None:
             return _Absent("the index holds none yet: `openclaw-mem index` makes them.")
         try:
-            vector = embedder.embed_query(query, cancel)
+            vector = embedder.embed_for(held, query, cancel)
         except ProviderError as error:
             return _Absent(str(error), failed=True)
         if vector is None:
             return _Absent(f"none for this query: {embedder.no_vector}.")
-        if len(vector) != held:
-            return _Absent(str(other_dims(embedder, len(vector), held)), failed=True)
         return AskedSpace(number, space, vector, embedder, space.label)
 
     def line_cosines(

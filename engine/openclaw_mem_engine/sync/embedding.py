@@ -158,9 +158,7 @@ class Embedding:
             raise embedder.trouble or too_slow(embedder)
         given_s = min(budget_s, self._deadline.left_s)
         self._deadline = Deadline(given_s)
-        vector, held = admit(embedder, given_s, self._cancel), self._store.vector_dims(self.space)
-        if vector is not None and held not in (None, len(vector)):  # before texts are sent in vain
-            raise other_dims(embedder, len(vector), held)
+        admit(embedder, self._store.vector_dims(self.space), given_s, self._cancel)
         self._admitted = True
 
     def _note(self, code: str, text: str) -> None:
@@ -303,14 +301,15 @@ class Embedding:
         self._held += len(ready)
 
 
-def admit(embedder: GuardedEmbedder, given_s: float, cancel: LinkedToken) -> Floats | None:
-    """The vector of a word, asked for as that of a query, before ``cancel`` is set after ``given_s`` seconds:
-    an embedder whose circuit is open refuses, that of one that does not answer is opened, and one that is
-    known to be slower is not asked, which would only delay the query. Raises ProviderError, Cancelled."""
+def admit(embedder: GuardedEmbedder, held: int | None, given_s: float, cancel: LinkedToken) -> Floats | None:
+    """The vector of a word, asked for as that of a query of an index with vectors of the length ``held``,
+    before ``cancel`` is set after ``given_s`` seconds: an embedder whose circuit is open refuses, that of one
+    that does not answer is opened, and one that is known to be slower is not asked, which would only delay
+    the query. Raises ProviderError, Cancelled."""
     if embedder.is_slower(given_s):
         raise embedder.trouble or too_slow(embedder)
     try:
-        return embedder.embed_query(_PROBE_TEXT, cancel)
+        return embedder.embed_for(held, _PROBE_TEXT, cancel)
     except Cancelled:
         # A local model may have to be read from disk first, which takes longer and is no failure.
         if not cancel.is_cancelled and embedder.id != "local":

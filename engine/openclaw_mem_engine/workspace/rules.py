@@ -220,8 +220,9 @@ def _resolved(workspace: Workspace, configured: str) -> ExtraPath:
         parent, tail = os.path.split(lexical)
         base = os.path.realpath(parent)
     absolute = os.path.join(base, tail) if tail else base
-    too_wide = absolute in (os.path.realpath(home), os.path.dirname(absolute))  # only `/` is its own parent
-    refusal = "the whole home folder or disk is not used as memory; name a folder in it" if too_wide else ""
+    too_wide = f"{os.path.realpath(home)}{os.sep}".startswith(f"{absolute.rstrip(os.sep)}{os.sep}")
+    what = "the whole home folder, or one above it, is not used as memory; name a folder in it"
+    refusal = what if too_wide else ""
     return ExtraPath(configured, lexical, base, tail, refusal, wild)
 
 

@@ -36,7 +36,7 @@ EMBEDDED = f"{CACHED} AND e.embedding IS NOT NULL"
 _LACKING = f"""EXISTS(SELECT hash FROM chunks EXCEPT SELECT hash FROM embedding_cache
     WHERE space = {SPACE})"""
 # A vector of the space, for its length.
-_ONE = f"""SELECT embedding, hash, checksum FROM embedding_cache
+ONE_VECTOR = f"""SELECT embedding, hash, checksum FROM embedding_cache
     WHERE space = {SPACE} AND embedding IS NOT NULL LIMIT 1"""
 # Of a row of the cache; sqlite-vec refuses what is no vector of this length.
 _DISTANCE = "vec_distance_cosine(embedding, ?4)"
@@ -197,7 +197,7 @@ class VectorRows:
         return int(self._db.read(f"SELECT ({held}) - ({none})", space)[0][0])
 
     def dims(self, space: Space) -> int | None:
-        found = self._db.read(_ONE, space)
+        found = self._db.read(ONE_VECTOR, space)
         with decoding(self._db.path):
             check_bytes(found)  # another length may be damage, or that of another model
             return len(found[0][0]) // 4 if found else None
@@ -232,7 +232,7 @@ class VectorRows:
         if not vectors:
             return
         lengths = {len(vector) for vector in vectors.values() if vector is not None}
-        held = rows(connection, _ONE, space) if lengths else []
+        held = rows(connection, ONE_VECTOR, space) if lengths else []
         lengths.update(
             len(blob) // 4 for blob, content, checksum in held if as_written(content, blob, checksum)
         )
