@@ -96,15 +96,24 @@ def test_verify_compares_transcripts_with_the_index(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", [None, 1])
-def test_why_not_tells_a_lost_chunk_from_a_line_without_text(memory: Memory, line: int | None) -> None:
+@pytest.mark.parametrize("whole", [True, False])
+def test_why_not_tells_a_lost_chunk_from_a_line_without_text(
+    memory: Memory, line: int | None, whole: bool
+) -> None:
     path = "memory/2026-02-20.md"
-    alter(memory.settings, f"UPDATE chunks SET path = 'memory/other.md' WHERE path = '{path}'")
-    with pytest.raises(IndexDamaged, match=f"the chunk of {path}(:1)? is lost"):
+    if whole:
+        lose(memory.settings, f"path = '{path}'")
+    else:
+        alter(memory.settings, f"UPDATE chunks SET path = 'memory/other.md' WHERE path = '{path}'")
+    with pytest.raises(IndexDamaged, match=f"the chunk of {path}(:1)? is lost") as damage:
         memory.why_not("pump", path, line)
     blank = memory.why_not("pump", "memory/blank.md", line)
     assert blank.steps[-1].text == "it holds no text"
     (memory.settings.workspace / "memory/blank.md").write_text("The pump is new.\n")
     assert "modified since" in memory.why_not("pump", "memory/blank.md", line).steps[-1].text
+    type_in(memory.settings, damage.value.repair.split("`")[1])
+    memory.sync()
+    assert memory.why_not("pump", path, line).returned
 
 
 def test_a_note_whose_path_changed_in_the_index_is_not_lost(memory: Memory) -> None:

@@ -335,9 +335,9 @@ class BuiltinBackend:
             self.settings.max_file_bytes,
         )
 
-    def damaged(self, cause: str) -> IndexDamaged:
+    def damaged(self, cause: str, repair: str = IndexDamaged.repair) -> IndexDamaged:
         """The error for damage of this index."""
-        return damaged(cause, self.store.location)
+        return damaged(cause, self.store.location, repair)
 
     def interrupt(self) -> None:
         self._searching.stop()

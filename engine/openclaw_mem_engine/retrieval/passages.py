@@ -13,6 +13,7 @@ from unicodedata import normalize
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.chunking.line_chunker import is_blank
+from openclaw_mem_engine.commands import REBUILD
 from openclaw_mem_engine.errors import IndexUnavailable, UsageError
 from openclaw_mem_engine.model import Note, SkippedFile
 from openclaw_mem_engine.ranking.kinds import KINDS
@@ -167,7 +168,8 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
             settings = self._backend.settings
             if not is_blank(text) and note_changed(settings, state, str(on_disk(settings, path))) is False:
                 where = path if self._line is None else f"{path}:{self._line}"
-                raise self._backend.damaged(f"the chunk of {where} is lost")
+                # Where its words are lost too, the doctor alone does not find it.
+                raise self._backend.damaged(f"the chunk of {where} is lost", f"`{REBUILD}` repairs it.")
 
     def _text_differs(self, path: str, holding: Sequence[StoredChunk]) -> bool:
         """Whether the file has another text on disk than the index where the passage is."""
