@@ -226,3 +226,24 @@ def test_a_stored_vector_of_another_length_is_damage_and_no_other_model(call: Ca
     assert "damaged-replaced" in [note["code"] for note in said.json["notes"]]
     assert said.json["provider"] == "static" and said.json["results"]
     assert call("doctor").code == 0
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP TABLE chunks_fts_stemmed",
+        "UPDATE files SET size = 'x'",
+        "UPDATE chunks SET text = 'other words'",
+    ],
+    ids=["opening", "sync", "search"],
+)
+def test_the_agent_gets_the_same_answer_wherever_damage_is_noticed(
+    call: Call, world: World, statement: str
+) -> None:
+    assert call("index").code == 0
+    (index,) = world.indexes
+    with closing(apsw.Connection(str(index))) as connection:
+        connection.execute(statement)
+    said = call("tool", "memory_search", '{"query": "router"}')
+    assert said.code == 0 and said.json["disabled"] and said.json["results"] == []
+    assert "The index is damaged." in said.json["error"] and said.json["action"]

@@ -49,7 +49,7 @@ DAMAGE = {
     "vectors that are text": "UPDATE embedding_cache SET embedding = 'x'",
     "vectors of no length": "UPDATE embedding_cache SET embedding = x''",
     "full text without its blocks": "DROP TABLE chunks_fts_stemmed_data; DROP TABLE chunks_fts_named_data",
-    "no full-text table": "DROP TABLE chunks_fts_stemmed; DROP TABLE chunks_fts_named_data",
+    "full text without its settings": "DELETE FROM chunks_fts_stemmed_config",
 }
 
 
@@ -282,14 +282,22 @@ def test_the_size_of_a_cache_that_cannot_be_counted_is_damage(settings: Settings
         memory.cache_sizes()
 
 
-@pytest.mark.parametrize("column", ["mtime_ns", "size", "checked_ns"])
-def test_numbers_of_a_file_that_are_none_are_read_anew(settings: Settings, column: str) -> None:
-    alter(settings, f"UPDATE files SET {column} = 'x'")
-    with Memory.open(settings) as memory:
-        assert memory.search("heron pond").hits
-        memory.sync()
-        assert memory.freshness().state == "fresh"
-    assert looked(settings).findings == ()
+@pytest.mark.parametrize(
+    "statement",
+    [
+        *(f"UPDATE files SET {column} = 'x'" for column in ("mtime_ns", "size", "inode", "checked_ns")),
+        *(f"UPDATE files SET {column} = x'ff00'" for column in ("source", "hash", "refusal")),
+        "UPDATE chunks SET path = x'ff00' WHERE seq = 1",
+    ],
+)
+def test_values_of_a_kind_that_was_never_written_are_damage(settings: Settings, statement: str) -> None:
+    alter(settings, statement)
+    for command in ("files", "status --json"):
+        with pytest.raises(AssertionError, match="The index is damaged"):
+            type_in(settings, f"openclaw-mem {command}")
+    assert looked(settings).errors
+    type_in(settings, "openclaw-mem doctor --fix")
+    mended(settings)
 
 
 # -- vectors that are compared in memory --------------------------------------------------------------------

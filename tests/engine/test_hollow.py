@@ -46,6 +46,7 @@ def test_without_any_chunk_every_file_is_stale_and_the_next_sync_reads_it(memory
         "DELETE FROM chunks WHERE path = 'MEMORY.md'",
         "DELETE FROM chunks_fts_stemmed WHERE rowid = 1",
         "DELETE FROM chunks_fts WHERE rowid = 1",
+        "DROP TABLE chunks_fts_stemmed",
     ],
 )
 def test_a_lost_chunk_and_the_lost_words_of_one_are_damage_that_opening_finds(
@@ -92,3 +93,36 @@ def test_verify_compares_transcripts_with_the_index(tmp_path: Path) -> None:
         lose(settings, "source = 'sessions'")
         assert memory.sync(SyncRequest(verify=True)).changed == ("sessions/a.jsonl",)
         assert memory.sync(SyncRequest(verify=True)).changed == ()
+
+
+@pytest.mark.parametrize("line", [None, 1])
+@pytest.mark.parametrize("whole", [True, False])
+def test_why_not_tells_a_lost_chunk_from_a_line_without_text(
+    memory: Memory, line: int | None, whole: bool
+) -> None:
+    path = "memory/2026-02-20.md"
+    if whole:
+        lose(memory.settings, f"path = '{path}'")
+    else:
+        alter(memory.settings, f"UPDATE chunks SET path = 'memory/other.md' WHERE path = '{path}'")
+    with pytest.raises(IndexDamaged, match=f"the chunk of {path}(:1)? is lost") as damage:
+        memory.why_not("pump", path, line)
+    blank = memory.why_not("pump", "memory/blank.md", line)
+    assert blank.steps[-1].text == "it holds no text"
+    (memory.settings.workspace / "memory/blank.md").write_text("The pump is new.\n")
+    assert "modified since" in memory.why_not("pump", "memory/blank.md", line).steps[-1].text
+    type_in(memory.settings, damage.value.repair.split("`")[1])
+    memory.sync()
+    assert memory.why_not("pump", path, line).returned
+
+
+def test_a_note_whose_path_changed_in_the_index_is_not_lost(memory: Memory) -> None:
+    """Its chunk, found by its id, counted as written, and went with the other path."""
+    path = "memory/2026-02-20.md"
+    for table in ("chunks", "files"):
+        alter(memory.settings, f"UPDATE {table} SET path = 'memory/zzz.md' WHERE path = '{path}'")
+    with pytest.raises(IndexDamaged, match="recorded as one of another"):
+        memory.sync()
+    type_in(memory.settings, "openclaw-mem search pump")
+    assert memory.search("pump").hits[0].path == path
+    assert codes(looked(memory.settings, deep=True)) == {"damaged-aside"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavaila
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.sqlite.database import Database
 from openclaw_mem_engine.stores.sqlite.files import set_aside
+from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
 from openclaw_mem_engine.sync.coordinator import replaced
 from openclaw_mem_engine.sync.coordinator import set_aside as replace_by_new
 from openclaw_mem_engine.sync.lock import SyncLock
@@ -218,3 +220,31 @@ def test_what_is_in_the_way_of_a_damaged_index_is_named(settings: Settings) -> N
     with pytest.raises(IndexUnavailable, match=r"main\.sqlite\.damaged: .* Remove that first\."):
         replace_by_new(settings, IndexDamaged("The index is damaged."))
     assert index.read_bytes() == b"damaged"
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_repair_that_is_killed_leaves_an_index_with_its_embeddings(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    index = settings.index_path
+    before, replace = index.read_bytes(), Path.replace
+
+    def killed(path: Path, target: Path) -> Path:
+        if target == index:
+            raise KeyboardInterrupt
+        return replace(path, target)
+
+    def refused(*_: object) -> None:
+        raise OSError
+
+    if not links:
+        monkeypatch.setattr(os, "link", refused)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "replace", killed)
+        replace_damaged(index)
+    assert index.read_bytes() == before
+    damaged, saved = replace_damaged(index)
+    assert saved and damaged.read_bytes() == before != index.read_bytes()
+    with Memory.open(settings) as memory:
+        memory.sync()
+    assert codes(looked(settings, deep=True)) == {"damaged-aside"}

@@ -35,9 +35,9 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def damaged(settings: Settings) -> Iterator[Memory]:
-    """Opened when the table was gone already."""
-    alter(settings, *DROPPED)
+    """Open when the table is lost."""
     with Memory.open(settings) as memory:
+        alter(settings, *DROPPED)
         yield memory
 
 
@@ -61,11 +61,11 @@ def test_the_error_names_the_command_that_helps(
     settings: Settings, statements: tuple[str, ...], command: str
 ) -> None:
     alter(settings, *statements)
-    with Memory.open(settings) as memory:
-        with pytest.raises(IndexDamaged, match=f"`{command}`"):
-            memory.search("heron pond", DOCUMENTED)
+    with pytest.raises(IndexDamaged, match=f"`{command}`"), Memory.open(settings) as memory:
         assert memory.status().full_text, "this SQLite has full-text search, whatever the file is like"
-        type_in(settings, command)
+        memory.search("heron pond", DOCUMENTED)
+    type_in(settings, command)
+    with Memory.open(settings) as memory:
         memory.sync()  # of an index that was replaced the next search does that
         answer = memory.search("heron pond", DOCUMENTED)
         assert answer.warnings == () and notes_of(memory) == set()
@@ -85,8 +85,8 @@ def test_the_process_that_mends_searches_what_it_mended(damaged: Memory) -> None
 def test_a_rebuild_from_a_damaged_index_has_all_its_tables(
     settings: Settings, statements: tuple[str, ...], _: str
 ) -> None:
-    alter(settings, *statements)
     with Memory.open(settings) as memory:
+        alter(settings, *statements)
         assert memory.sync(SyncRequest(force=True)).rebuilt
         assert words(memory, "heron") == ["memory/animals/heron.md"]
     assert looked(settings, deep=True).findings == ()
@@ -102,8 +102,8 @@ def test_who_met_the_damage_starves_nobody_after_the_repair(settings: Settings, 
 
 
 def test_a_sync_with_changes_makes_the_words_anew(settings: Settings) -> None:
-    alter(settings, *DROPPED)
     with Memory.open(settings) as memory, Memory.open(settings) as other:
+        alter(settings, *DROPPED)
         with pytest.raises(IndexDamaged):
             words(other, "heron")
         write(settings, "A zeppelin was seen.\n")
@@ -130,7 +130,7 @@ def test_keywords_alone_and_none_to_be_had_is_an_error(
 ) -> None:
     settings = indexed(tmp_path, provider="none")
     alter(settings, *statements)
-    with Memory.open(settings) as memory, pytest.raises(IndexUnavailable, match="doctor"):
+    with pytest.raises(IndexUnavailable, match="doctor"), Memory.open(settings) as memory:
         memory.search("heron pond", DOCUMENTED)
     type_in(settings, command)
     with Memory.open(settings) as memory:

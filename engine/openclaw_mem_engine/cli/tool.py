@@ -14,7 +14,7 @@ from openclaw_mem_engine.cli.opening import open_memory, warned_settings
 from openclaw_mem_engine.cli.search import up_to_date
 from openclaw_mem_engine.cli.terminal import print_json, say, stoppable
 from openclaw_mem_engine.config.groups import STORE
-from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.errors import IndexUnavailable, UsageError
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def run(arguments: Namespace) -> int:
     """Check the name, call, print."""
     from openclaw_mem_engine.plugin.agent_tools import STORE_TOOLS, check_tool
-    from openclaw_mem_engine.tools import memory_get, memory_search
+    from openclaw_mem_engine.tools import memory_get, memory_search, unavailable
 
     settings = warned_settings(arguments)
     tool = check_tool(settings, arguments.name)
@@ -38,14 +38,19 @@ def run(arguments: Namespace) -> int:
                 say(note)
         print_json(answer, exact=True)
         return 0
-    with _completed(arguments.name, tool, given), open_memory(settings) as memory, stoppable() as token:
-        if arguments.name == "memory_search":
-            # A tool that is switched off refuses, and nothing is indexed for it.
-            with up_to_date(memory, arguments, token) if settings.enabled else nullcontext():
-                answer = memory_search(memory, given, arguments.session_key)
-            _remember(settings, given, answer)
-        else:
-            answer = memory_get(memory, given)
+    try:
+        with _completed(arguments.name, tool, given), open_memory(settings) as memory, stoppable() as token:
+            if arguments.name == "memory_search":
+                # A tool that is switched off refuses, and nothing is indexed for it.
+                with up_to_date(memory, arguments, token) if settings.enabled else nullcontext():
+                    answer = memory_search(memory, given, arguments.session_key)
+                _remember(settings, given, answer)
+            else:
+                answer = memory_get(memory, given)
+    except IndexUnavailable as error:  # the same answer wherever that is noticed
+        if arguments.name != "memory_search":
+            raise
+        answer = unavailable(str(error))
     print_json(answer, exact=True)
     return 0
 

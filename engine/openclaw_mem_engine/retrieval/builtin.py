@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, RunningCalls
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import IndexChanged, IndexUnavailable
+from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
 from openclaw_mem_engine.providers.base import space_of, stop_if_cancelled
 from openclaw_mem_engine.providers.circuit_breaker import Embedders
@@ -264,9 +264,7 @@ class BuiltinBackend:
             ids = list(dict.fromkeys(row.chunk_id for found in builder.lists for row in found.rows))
             read = self.store.fetch(ids)
             if len(read) < len(ids):
-                raise damaged(
-                    f"{counted(len(ids) - len(read), 'chunk')} cannot be found", self.store.location
-                )
+                raise self.damaged(f"{counted(len(ids) - len(read), 'chunk')} cannot be found")
             chunks = {chunk_id: read[chunk_id] for chunk_id in ids}
             kept = tuple(
                 builder.with_ranks(found.among(chunks), chunks, explained=compare) for found in builder.lists
@@ -336,6 +334,10 @@ class BuiltinBackend:
             self.settings.extra_paths,
             self.settings.max_file_bytes,
         )
+
+    def damaged(self, cause: str, repair: str = IndexDamaged.repair) -> IndexDamaged:
+        """The error for damage of this index."""
+        return damaged(cause, self.store.location, repair)
 
     def interrupt(self) -> None:
         self._searching.stop()

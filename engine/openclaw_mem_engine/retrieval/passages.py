@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 from openclaw_mem_engine.cancellation import CancelToken
+from openclaw_mem_engine.chunking.line_chunker import is_blank
+from openclaw_mem_engine.commands import REBUILD
 from openclaw_mem_engine.errors import IndexUnavailable, UsageError
 from openclaw_mem_engine.model import Note, SkippedFile
 from openclaw_mem_engine.ranking.kinds import KINDS
@@ -23,7 +25,7 @@ from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.retrieval.keywords import provide_for_search
 from openclaw_mem_engine.retrieval.lookup import INDEX, Lookup, check_line
 from openclaw_mem_engine.sanitize import counted
-from openclaw_mem_engine.stores.base import StoredChunk
+from openclaw_mem_engine.stores.base import FileState, StoredChunk
 from openclaw_mem_engine.sync.changes import is_on_disk, note_changed, on_disk
 from openclaw_mem_engine.why_not import WhyNot
 from openclaw_mem_engine.why_not.tries import MADE_WITH
@@ -97,8 +99,6 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         if path not in known:
             return self._stop_at("indexed", "it is not indexed yet", INDEX)
         self._check_line(path, chunks)
-        if not chunks:
-            return self._stop_at("chunk", "it holds no text")
         holding = [
             chunk
             for chunk in chunks
@@ -106,6 +106,10 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         ]
         if path in changed and (not holding or self._text_differs(path, holding)):
             return self._stop_at("indexed", "it was modified since it was indexed", INDEX)
+        if not holding:
+            self._check_blank(path, known[path])
+        if not chunks:
+            return self._stop_at("chunk", "it holds no text")
         stale = " (modified since, not in these lines)" if path in changed else ""
         self._pass("indexed", f"it is indexed: {counted(len(chunks), 'chunk')}{stale}")
         if not holding:
@@ -155,6 +159,17 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
             with suppress(NoteRefused):  # a transcript, or one that cannot be read now
                 return check_line(self._line, path, self._backend.get(path).total_lines)
             raise
+
+    def _check_blank(self, path: str, state: FileState) -> None:
+        """Raises IndexDamaged where an indexed note holds text, in the line that is asked for, and the index
+        has none of it: the chunks of a note hold every line that is not blank."""
+        with suppress(NoteRefused):
+            text = self._backend.get(path, self._line, self._line and 1).text
+            settings = self._backend.settings
+            if not is_blank(text) and note_changed(settings, state, str(on_disk(settings, path))) is False:
+                where = path if self._line is None else f"{path}:{self._line}"
+                # Where its words are lost too, the doctor alone does not find it.
+                raise self._backend.damaged(f"the chunk of {where} is lost", f"`{REBUILD}` repairs it.")
 
     def _text_differs(self, path: str, holding: Sequence[StoredChunk]) -> bool:
         """Whether the file has another text on disk than the index where the passage is."""

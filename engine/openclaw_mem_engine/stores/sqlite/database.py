@@ -43,7 +43,8 @@ _LOG_BYTES = 80 << 20
 #: Why sqlite-vec is not in use when it is not wanted.
 SWITCHED_OFF = "switched off"
 #: How SQLite complains of tables that are not as they were made, and sqlite-vec of what is no such vector.
-_LOST = ("no such table", "no such column", "vtable constructor failed", "unsupported file format")
+_LOST = ("no such table", "no such column", "vtable constructor failed")
+_OTHER_FORMAT = ("unsupported file format", "invalid fts5 file format")
 _NO_VECTOR = ("Error reading 1st vector", "Vector dimension")
 #: What may be bound to a statement, and what one row is.
 Bound = tuple[Any, ...]
@@ -99,7 +100,7 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
         )
     if is_of_full_disk(error, path):
         return IndexUnavailable(disk_full(path, advice.again))
-    lost = str(error).startswith((*_LOST, *_NO_VECTOR))
+    lost = str(error).startswith((*_LOST, *_OTHER_FORMAT, *_NO_VECTOR))
     if lost or isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.TooBigError)):
         return damaged(f"SQLite: {complaints(str(error))[0]}", path, advice.repair)
     if isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):

@@ -82,17 +82,29 @@ def damaged(cause: object, path: Path | str, repair: str = IndexDamaged.repair) 
     return error
 
 
-def set_aside(index: Path) -> Path:
-    """Move a damaged index with its log to ``damaged_path``, over an older one; returns that."""
+def set_aside(index: Path, new: Path | None = None) -> Path:
+    """Move a damaged index with its log to ``damaged_path``, over an older one; returns that. With ``new``, a
+    file that takes its place, there is an index at its path at every moment: what a kill leaves is the
+    damaged one, without its log once that was moved, which would be taken as one of ``new``."""
     damaged = damaged_path(index)
     remove(damaged)
+    if new is not None:
+        try:
+            os.link(index, damaged)
+        except OSError:  # not on this file system
+            check_room(index, bytes_of([index]))
+            shutil.copyfile(index, damaged)
     for part in with_companions(index):
+        if new is not None and part == index:
+            continue
         with suppress(FileNotFoundError):
             made_anew = part.name.endswith("-shm")  # by SQLite, from the log
             if made_anew or (part != index and part.stat().st_size == 0):
                 part.unlink()
                 continue
             part.replace(part.with_name(part.name.replace(index.name, damaged.name, 1)))
+    if new is not None:
+        new.replace(index)
     return damaged
 
 

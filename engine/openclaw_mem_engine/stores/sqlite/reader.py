@@ -31,6 +31,7 @@ from openclaw_mem_engine.stores.sqlite.files import bytes_of, damaged, one_state
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
 from openclaw_mem_engine.stores.sqlite.schema import (
     DERIVED,
+    FILES,
     FULL_TEXT_TABLES,
     NEEDED,
     PAGE_BYTES,
@@ -38,6 +39,7 @@ from openclaw_mem_engine.stores.sqlite.schema import (
     TABLES,
     Meta,
     derived,
+    file_states,
 )
 from openclaw_mem_engine.stores.sqlite.vectors import VectorRows
 
@@ -112,9 +114,10 @@ class SqliteReader:
                     connection.execute(DERIVED["stemmed"])
 
     def _check_rows(self) -> None:
-        """Raises IndexDamaged unless each full-text table has as many rows as there are chunks: those that
-        FTS5 keeps in a table are counted, with the chunks, in 0.7 ms for 60,000. Where that meets a damaged
-        page, the search that reads one says so."""
+        """Raises IndexDamaged unless each full-text table has as many rows as there are chunks; the one that
+        every index has counts as empty where it is missing. Those rows that FTS5 keeps in a table are
+        counted, with the chunks, in 0.7 ms for 60,000. Where that meets a damaged page, the search that reads
+        one says so."""
         chunks, words = 0, set[int]()
         with suppress(IndexDamaged), one_state(self._db.reader()):
             names = {row[0] for row in self._db.read("SELECT name FROM sqlite_schema")}
@@ -122,6 +125,8 @@ class SqliteReader:
             chunks, *rows = (
                 self._db.read(f"SELECT count(*) FROM {table}")[0][0] for table in ("chunks", *held)
             )
+            if self._full_text and FULL_TEXT_TABLES["stemmed"] not in names:
+                rows.append(0)
             words = {*rows} - {chunks}
         for number in words:
             raise damaged(f"{counted(chunks, 'chunk')}, and words of {number:,}", self.path)
@@ -206,13 +211,9 @@ class SqliteReader:
         now, _ = self._meta.settled()
         if self._files is not None and self._files[0] == now:
             return self._files[1]
-        # A file whose numbers are none is read again by the next sync.
-        sql = """SELECT path, source, hash, mtime_ns, iif(typeof(size) = 'integer', size, -1), inode,
-            iif(typeof(checked_ns) = 'integer', checked_ns, 0), refusal FROM files"""
-        found = {state.path: state for state in map(FileState._make, self._db.read(sql))}
+        held = self._db.read(FILES)
         with decoding(self.path):
-            if not all(isinstance(s.path, str) and isinstance(s.refusal, str) for s in found.values()):
-                raise ValueError("the record of a file is none")
+            found = file_states(held)
         if self._resident:
             self._files = now, found
         return found
@@ -227,7 +228,11 @@ class SqliteReader:
         return bool(self._db.read(sql)[0][0])
 
     def chunk_counts(self) -> dict[str, int]:
-        return dict(self._db.read("SELECT path, count(*) FROM chunks GROUP BY path"))
+        found: dict[str, int] = dict(self._db.read("SELECT path, count(*) FROM chunks GROUP BY path"))
+        with decoding(self.path):
+            if not all(isinstance(path, str) for path in found):
+                raise ValueError("the path of a chunk is none")
+        return found
 
     # -- reading ----------------------------------------------------------------------------------------
 

@@ -33,13 +33,12 @@ _SQL = f"""SELECT {NAMES}, hash, embedding, checksum
 def replace_damaged(index: Path) -> tuple[Path, int]:
     """Move a damaged index to ``NAME.damaged``, and replace it by a new one that holds the embeddings
     which can be read up to the first damage. Returns where the damaged one is now, and how many embeddings
-    were saved. The caller holds the sync lock. A process that is killed meanwhile leaves the index where it
-    is, and a file like that of a killed rebuild. Raises IndexUnavailable."""
+    were saved. The caller holds the sync lock. A process that is killed meanwhile leaves one of both at its
+    path, and perhaps a file like that of a killed rebuild. Raises IndexUnavailable."""
     fresh = aside_path(index)
     try:
         saved = save_embeddings(index, fresh)
-        damaged = set_aside(index)
-        fresh.replace(index)
+        damaged = set_aside(index, fresh)
     finally:
         remove(fresh)
     return damaged, saved

@@ -6,16 +6,16 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, TypeVar
 
 import apsw
 
 from openclaw_mem_engine.errors import IndexChanged, IndexUnavailable
 from openclaw_mem_engine.model import Space
-from openclaw_mem_engine.stores.base import SCHEMA_VERSION, Fingerprint
+from openclaw_mem_engine.stores.base import SCHEMA_VERSION, FileState, Fingerprint
 from openclaw_mem_engine.stores.query import Derived, name_of, segment
-from openclaw_mem_engine.stores.sqlite.database import Database, rows
+from openclaw_mem_engine.stores.sqlite.database import Bound, Database, rows
 from openclaw_mem_engine.stores.sqlite.files import damaged
 
 TABLES = (
@@ -95,10 +95,23 @@ FULL_TEXT_ROWS: Mapping[Derived, tuple[str, Callable[[int, str, str], tuple[int 
 NEEDED = ("meta", "files", "chunks", "spaces", "embedding_cache", "unshown")
 
 
+#: The fields of ``FileState``, and their kinds.
+FILES = "SELECT path, source, hash, mtime_ns, size, inode, checked_ns, refusal FROM files"
+_KINDS = (str, str, str, int, int, int, int, str)
+
 #: Of a new file. Rows of 1 to 2 kB, chunks and vectors, leave a fifth of smaller pages empty.
 PAGE_BYTES = 16_384
 
 T = TypeVar("T")
+
+
+def file_states(found: Iterable[Bound]) -> dict[str, FileState]:
+    """Rows of ``FILES`` by path. Raises ValueError for one that we never wrote."""
+    states = {row[0]: FileState._make(row) for row in found}
+    if not all(tuple(map(type, state)) == _KINDS for state in states.values()):
+        raise ValueError("the record of a file is none")
+    return states
+
 
 #: In the year 5138; every clock and calendar can do with less.
 _LATEST_S = 1e11

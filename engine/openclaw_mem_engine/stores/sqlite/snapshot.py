@@ -24,9 +24,11 @@ from openclaw_mem_engine.stores.sqlite.database import (
 )
 from openclaw_mem_engine.stores.sqlite.files import connect_existing
 from openclaw_mem_engine.stores.sqlite.schema import (
+    FILES,
     FULL_TEXT_TABLES,
     NEEDED,
     TABLES,
+    file_states,
     generation_of,
     newer,
     schema_of,
@@ -93,9 +95,8 @@ class Snapshot:
         return None
 
     def files(self) -> dict[str, FileState]:
-        """Known files by path."""
-        sql = "SELECT path, source, hash, mtime_ns, size, inode, checked_ns, refusal FROM files"
-        return {state.path: state for state in map(FileState._make, self.rows(sql))}
+        """Known files by path. Raises ValueError where a record is none."""
+        return file_states(self.rows(FILES))
 
     def close(self) -> None:
         """End the transaction and close the file."""

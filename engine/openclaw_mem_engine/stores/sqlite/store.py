@@ -26,7 +26,7 @@ from openclaw_mem_engine.stores.base import (
 from openclaw_mem_engine.stores.sqlite import lines, unshown
 from openclaw_mem_engine.stores.sqlite.chunks import all_chunks, overlap
 from openclaw_mem_engine.stores.sqlite.database import explained, rows
-from openclaw_mem_engine.stores.sqlite.files import aside_path, check_room, remove, sweep
+from openclaw_mem_engine.stores.sqlite.files import aside_path, check_room, damaged, remove, sweep
 from openclaw_mem_engine.stores.sqlite.reader import SqliteReader
 from openclaw_mem_engine.stores.sqlite.schema import DERIVED, derived, generation_after
 from openclaw_mem_engine.stores.sqlite.vectors import AS_WRITTEN, SPACE, bad_vectors
@@ -88,6 +88,8 @@ class SqliteIndex(SqliteReader, IndexStore):
                 before, own = chunk.end_line, chunk.text[len(shared) :]
                 kept.append(chunk)
                 added.append((row[0][0], chunk.path, chunk.text))
+            elif chunk.chunk_id not in {one.chunk_id for one in kept}:  # an id names the path, too
+                raise damaged("a chunk of one file is recorded as one of another", self.path)
         unshown.insert(connection, path, source, kept)
         self._put_state(connection, change.state)
         return added
