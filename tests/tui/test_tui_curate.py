@@ -310,7 +310,7 @@ async def test_hostile_text_credentials_and_a_cut_memory(tmp_path: Path) -> None
 
 async def test_without_proposals_only_what_is_true_and_acts_is_shown(tmp_path: Path) -> None:
     async with opened(of_notes(tmp_path, {"MEMORY.md": MEMORY})) as (pilot, screen):
-        said = "No proposals: MEMORY.md has nothing outdated, repeated or too long."
+        said = "No proposals: nothing outdated, repeated or too long was found in MEMORY.md."
         assert screen.candidates.text.strip() == said and screen.files.has_focus
         assert "no agent search that returned something is recorded" in shown(screen, "#facts")
         assert "enter note" in shown(screen, KeyBar)

@@ -91,6 +91,19 @@ async def test_what_is_typed_while_the_demo_opens_is_the_query(tmp_path: Path, k
             assert screen.search.view.query == "heron", "it replaces the query of the lesson"
 
 
+async def test_each_lesson_says_which_run_is_shown_on_a_small_screen_too(tmp_path: Path) -> None:
+    guide = world.make.demo_guide()
+    async with running(tmp_path, world.SMALL, demo=guide) as (pilot, screen):
+        swapped = 0
+        for _ in guide:
+            view = screen.search.view
+            if view.baseline_knobs != view.knobs and not view.other_backend:
+                assert " now: " in screen.lesson.text
+                swapped += 1
+            await press(pilot, "]")
+        assert swapped > len(guide) // 2
+
+
 async def test_one_key_swaps_the_run_and_its_baseline(tmp_path: Path) -> None:
     async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, screen):
         lost = screen.hits.selected

@@ -270,7 +270,7 @@ def nothing(state: CurateState, cells: int) -> tuple[list[Line], list[Line]]:
     elif state.rejects:
         text = f"No proposals. {key('which')} shows the rejected ones."
     elif (budget := state.material.budget).path and not budget.exceeded:
-        text = f"No proposals: {fmt.inert(budget.path)} has nothing outdated, repeated or too long."
+        text = f"No proposals: nothing outdated, repeated or too long was found in {fmt.inert(budget.path)}."
     else:
         text = "No proposals."
     return wrapped(line((f" {text}", "dim")), cells - 1, 1), []

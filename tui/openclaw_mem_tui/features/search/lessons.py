@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import Knobs, changed, parse_settings
@@ -98,13 +99,16 @@ def lesson_title(guide: Guide, number: int, view: View, cells: int, *, brief: bo
     swaps = against != view.knobs and not view.other_backend
     now, other = changed_words(against, view.knobs), changed_words(view.knobs, against)
     both = line((f" · now: {now} · ", "dim"), (key("swap"), "key"), (f": {other}", "dim")) if swaps else ()
+    half = line((f" · now: {now}", "dim")) if swaps else ()  # the key is at the bottom, too
     short = line((" · ", "dim"), (key("swap"), "key"), (" swaps", "dim")) if swaps else ()
     reads = line("  ", (key("messages"), "key"), (" text", "dim")) if brief else ()
     following = "first lesson" if number + 1 == len(guide) else "next lesson"
     follows = line((" · ", "dim"), (key("next_lesson"), "key"), (f" {following}", "dim"))
-    # A part that does not fit is not shown at all; the last cell stays blank.
-    for parts in ((reads,), (count,), (both, short), (follows,)):
-        head.extend(next((part for part in parts if width(head) + width(part) < cells), ()))
+    # Which run is shown matters more than the number of the lesson; the last cell stays blank.
+    ways = (count, both, follows), (count, both), (both,), (count, half), (half,), (count, short), (count,)
+    for way in (*((reads, *way) for way in ways), (reads,)):
+        if width(head) + sum(map(width, way)) < cells:
+            return fit([*head, *chain.from_iterable(way)], cells)
     return fit(head, cells)
 
 

@@ -254,7 +254,10 @@ def _keys(guided: bool, files: int, cells: int) -> list[list[Line]]:
     groups = [
         *([("  With hits:", list(_HITS))] if files else []),
         ("  Outside the query line:", outside if files else [_FIRST, *outside]),
-        ("  Screens:", [(f"show_{entry.name}", entry.help) for entry in SCREENS[1:]]),
+        (
+            "  Screens, outside the query line too:",
+            [(f"show_{entry.name}", entry.help) for entry in SCREENS[1:]],
+        ),
     ]
     lines, made = [(), *wrapped(in_line, cells, 2)], list[list[Line]]()
     for title, rows in groups:
