@@ -246,7 +246,7 @@ async def test_the_selected_row_is_in_sight_when_rows_come_back(tmp_path: Path) 
 
         def in_sight() -> bool:
             first, stop = hits._spans[hits.cursor]
-            return 0 <= first - hits.scroll_offset.y and stop - hits.scroll_offset.y <= hits.size.height - 1
+            return first - hits.scroll_offset.y >= 0 and stop - hits.scroll_offset.y <= hits.size.height - 1
 
         await press(pilot, "f", *"vpn", "enter", "G")
         assert hits.cursor > 0
