@@ -251,3 +251,19 @@ async def test_the_first_layout_is_that_of_the_size(
     monkeypatch.setattr(Stylesheet, "reparse", parsed_again)
     async with world.workbench(tmp_path).run_test(size=(columns, 24)):
         assert seen and set(seen) == {0}, "below the hits, never beside them"
+
+
+async def test_the_selected_row_is_in_sight_when_rows_come_back(tmp_path: Path) -> None:
+    async with running(tmp_path, size=SMALL, demo=world.make.demo_guide()) as (pilot, screen):
+        hits = screen.hits
+
+        def in_sight() -> bool:
+            first, stop = hits._spans[hits.cursor]
+            return first - hits.scroll_offset.y >= 0 and stop - hits.scroll_offset.y <= hits.size.height - 1
+
+        await press(pilot, "f", *"vpn", "enter", "G")
+        assert hits.cursor > 0
+        await press(pilot, "escape")
+        assert hits.cursor >= hits.size.height and in_sight()
+        await press(pilot, "G", "d", "d")
+        assert hits.cursor == len(hits.rows) - 1 and in_sight()

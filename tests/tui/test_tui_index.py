@@ -336,23 +336,25 @@ async def test_damage_that_no_query_met_is_known_from_the_start(tmp_path: Path) 
         await until(pilot, lambda: lab(app).search.activity.damage is not None)
         await settled(pilot)
         screen = lab(app)
-        assert "The index is damaged" in screen.hits.text and "esc 3 F repairs" in screen.hits.text
+        assert "The index is damaged" in screen.hits.text and "esc F repairs" in screen.hits.text
         await press(pilot, "escape")
-        assert "  F on screen 3 repairs" in screen.hits.text
+        assert "  F repairs" in screen.hits.text
         screen.search.ask("zzyzx")
         await screen.search.search(0.0)
         await settled(pilot)
         bottom = screen.query_one("#status").text  # type: ignore[attr-defined]
-        assert "damaged · F on screen 3 repairs" in bottom and "fresh" not in bottom
+        assert "damaged · F repairs" in bottom and "fresh" not in bottom
         assert "The index is damaged: notes that match may be missing." in screen.hits.text
         assert "no passage" not in screen.hits.text
         await press(pilot, "r")  # which has nothing to sync
-        assert "the index is damaged: F on screen 3 repairs it" in screen.status_line.text
+        assert "the index is damaged: F repairs it" in screen.status_line.text
         await press(pilot, "i")
-        assert "damaged · esc 3 F repairs" in screen.status_line.text
-        assert "esc 3 F repairs" in screen.hits.text
-        await press(pilot, "escape", "3", "F")
-        assert isinstance(app.screen, ConfirmScreen)
+        assert "damaged · esc F repairs" in screen.status_line.text
+        assert "esc F repairs" in screen.hits.text
+        await press(pilot, "escape", "5", "F")
+        assert isinstance(app.screen, ConfirmScreen), "from every screen"
+        await press(pilot, "escape")
+        assert app.screen is index_screen(app)
 
 
 async def test_damaged_vectors_are_said_once_and_repaired_with_the_key_that_is_named(tmp_path: Path) -> None:
@@ -366,7 +368,7 @@ async def test_damaged_vectors_are_said_once_and_repaired_with_the_key_that_is_n
         await settled(pilot)
         screen = lab(app)
         assert " ".join(screen.notes.text.split()).count("The index is damaged") == 1
-        assert "F on screen 3" in screen.notes.text and "R" not in screen.notes.text.partition(":")[0]
+        assert screen.notes.text.startswith(" ✗ F: ") and "R" not in screen.notes.text.partition(":")[0]
         await press(pilot, "3", "c", "F")
         await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
         await press(pilot, "enter")
@@ -437,9 +439,7 @@ async def test_damage_while_it_runs_is_said_everywhere_until_a_rebuild(tmp_path:
         assert lab(pilot.app).search.view.error and activity.damage is not None  # type: ignore[arg-type]
         await settled(pilot)
         bottom = lab(pilot.app).query_one("#status").text  # type: ignore[arg-type, attr-defined]
-        assert (
-            "✗ no answer" in bottom and "damaged · F on screen 3 repairs" in bottom and "fresh" not in bottom
-        )
+        assert "✗ no answer" in bottom and "damaged · F repairs" in bottom and "fresh" not in bottom
         lab(pilot.app).search.trouble(lab(pilot.app).search.view.error)  # type: ignore[arg-type]
         drawn = soundness(lab(pilot.app).search.view, lab(pilot.app).search.activity, 120)  # type: ignore[arg-type]
         assert sum("The index is damaged." in text_of(row) for row in drawn) == 1, "the same message once"

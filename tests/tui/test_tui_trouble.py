@@ -29,7 +29,7 @@ from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.service import Service, Subject
-from openclaw_mem_tui.widgets.dialogs import HelpText, TextScreen
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpText, TextScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
 
 SAMPLES = (
@@ -170,9 +170,18 @@ async def test_a_damaged_index_is_repaired_from_the_first_screen(tmp_path: Path)
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
         screen = lab(app)
-        assert "esc 3 F repairs." in screen.hits.text and "tries again" not in screen.hits.text
+        assert "esc F repairs." in screen.hits.text and "tries again" not in screen.hits.text
         keys = screen.query_one(KeyBar).text
         assert "help" in keys and "why not" not in keys and "baseline" not in keys, "they would do nothing"
+        await press(pilot, "escape", "H")
+        assert "H does nothing here" in screen.status_line.text
+        await press(pilot, "w")
+        assert "why not needs a query" in screen.status_line.text
+        await press(pilot, "r")
+        assert "the index is damaged: F repairs it" in screen.status_line.text
+        assert "F repair" in screen.query_one(KeyBar).text
+        await press(pilot, "F")
+        assert isinstance(app.screen, ConfirmScreen)
 
 
 async def test_a_message_that_is_cut_says_so_and_a_key_opens_it(tmp_path: Path) -> None:

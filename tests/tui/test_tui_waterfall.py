@@ -133,7 +133,7 @@ def test_an_index_with_errors_is_not_shown_as_sound() -> None:
         assert texts([status.status(shown, broken, 120)]).startswith(" ✗ index damaged ")
     noted = world.view(notes=(Note("index-damaged", "database disk image is malformed", "warning"),))
     said = texts(status.soundness(noted, broken, 80)).strip()
-    assert said == "! Index damaged: this answer may lack some chunks. F on screen 3 repairs it"
+    assert said == "! Index damaged: this answer may lack some chunks. F repairs it"
     assert "is malformed" in texts(status.messages(noted, broken, 80))
     assert damaged[0] == (" ✗ ", "bad", "") and not any(span.role == "good" for span in damaged)
     stale = replace(activity, errors=2, freshness=Freshness("stale", 1, 0.0, changed_count=3))

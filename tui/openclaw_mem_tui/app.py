@@ -237,6 +237,11 @@ class Workbench(App[int]):
             self.install_screen(entry.load()(self.search, self.search_screen), name)  # type: ignore[call-arg]
         self.push_screen(name)
 
+    def action_repair(self) -> None:
+        """Ask for the repair on the screen that shows what is damaged."""
+        self.action_show("index")
+        self.screen.call_later(self.screen.repair)  # type: ignore[attr-defined]
+
     def pop_screen(self) -> AwaitComplete:
         if isinstance(self.screen, WorkbenchScreen):
             self.screen.forget_message()

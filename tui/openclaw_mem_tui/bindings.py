@@ -37,6 +37,7 @@ _CHUNKS = "open the chunks of a file, the repair or the file of a finding, an ev
 _VERIFY = "read every file again, even unmodified ones, and sync"
 _DEEP = "deep check: chunk every file again and compare with the index"
 _PRUNE = "remove deleted notes from the index, after showing how many (no file is touched)"
+_REPAIR = "repair the index or the findings on it, after showing the plan"
 _OPEN_MOMENT = "open the file of a write; run a search again in the lab; another event in full"
 _KINDS = "events shown: all, flushes, missed flushes, problems, writes, searches, index"
 _ACCEPT = "write the change after confirmation; propose a rejected one again"
@@ -143,7 +144,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("chunks", "enter", _CHUNKS, "index", "chunks", 1),
         Action("sync_now", "r", "sync now", "index", "sync", 3, run="sync_index"),
         Action("rebuild", "R", "rebuild the index, after showing the plan", "index", "rebuild", 6),
-        Action("repair", "F", "repair the findings, after showing the plan", "index", "repair", 2),
+        Action("repair", "F", _REPAIR, "everywhere", "repair", 2, run="app.repair"),
         Action("examine", "c", "run checks", "index", "check", 5),
         Action("examine_deep", "C", _DEEP, "index", "deep check", 14, run="examine(True)"),
         Action("verify", "V", _VERIFY, "index", "verify", 11, run="sync_index(True)"),
@@ -222,9 +223,9 @@ def typing(letters: bool) -> Iterator[None]:
 
 
 def reach(name: str, screen: str = "") -> str:
-    """The keys of an action as messages name them, of another ``screen`` with the key of that; from a line
-    that is typed in, those to press one after the other."""
-    way = [key(f"show_{screen}")] if screen else []
+    """The keys of an action as messages name them, of one of another ``screen`` with the key of that; from a
+    line that is typed in, those to press one after the other."""
+    way = [key(f"show_{screen}")] if screen and _by_id[name].where != "everywhere" else []
     if _typing:
         return " ".join(("esc", *way, key(name)))
     return " on screen ".join((key(name), *way))

@@ -150,9 +150,9 @@ class WorkbenchScreen(Screen[None]):
         self.status_line.changed()
         where = "filter" if isinstance(self.focused, FilterLine) else self.key_place()
         bar, target = self.query_one(KeyBar), self.current_list
+        still = self.NAMES_SCROLL or self.lower_pane.max_scroll_y <= 0
         idle = {f"show_{self.WHERE}", "filter" * (target is not None and not target.counted[1])}
-        scrolls = self.lower_pane.max_scroll_y > 0 and not self.NAMES_SCROLL
-        idle |= {"scroll_down" * (not scrolls), "messages" * (not self.hides_details)}
+        idle |= {"scroll_down" * still, "messages" * (not self.hides_details), "repair" * (not self.repairs)}
         bar.show(where, self.idle_keys() | idle, self.first_keys())
         clears = "clear" * (target is not None and target.wanted != "")
         bar.rename(clears, "leave", "cancel")
@@ -169,16 +169,19 @@ class WorkbenchScreen(Screen[None]):
         return self.WHERE
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        if action in IN_TURN:
-            return bool(self.search.view.shown_faults) == (action == "clear_faults")
-        return True
+        return action not in IN_TURN or bool(self.search.view.shown_faults) == (action == "clear_faults")
 
     def idle_keys(self) -> frozenset[str]:
         """Ids of actions that do nothing just now, and so are not at the bottom."""
         return frozenset()
 
+    @property
+    def repairs(self) -> bool:
+        """Whether there is something to repair, as far as this screen knows."""
+        return self.search.activity.damage is not None
+
     def first_keys(self) -> frozenset[str]:
-        """Ids of the actions that matter most just now: they stay at the bottom where room is short."""
+        """Ids of those that matter most just now: they stay at the bottom where room is short."""
         return frozenset()
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclaw_mem_tui.bindings import key, reach
+from openclaw_mem_tui.bindings import reach
 from openclaw_mem_tui.render.spans import Line, line, text_of
 
 #: The answer to a key that needs an index that is not damaged, as it is kept: where it is drawn, the keys
@@ -10,13 +10,11 @@ from openclaw_mem_tui.render.spans import Line, line, text_of
 DAMAGED = "the index is damaged"
 
 
-def rescue(*, here: bool = False) -> Line:
-    """What to do about a damaged index; ``here``, on the screen that has the key."""
-    keys = key("repair") if here else reach("repair", "index")
-    name, where, screen = keys.partition(" on screen ")
-    return line((name, "key"), (where, "dim"), (screen, "key"), (" repairs", "dim"))
+def rescue() -> Line:
+    """What to do about a damaged index."""
+    return line((reach("repair"), "key"), (" repairs", "dim"))
 
 
-def in_full(said: str, *, here: bool = False) -> str:
+def in_full(said: str) -> str:
     """What was said last."""
-    return f"{said}: {text_of(rescue(here=here))} it" if said == DAMAGED else said
+    return f"{said}: {text_of(rescue())} it" if said == DAMAGED else said

@@ -278,13 +278,13 @@ def status(view: View, activity: Activity, cells: int, frame: int = 0) -> Line:
     return spread(start, end, cells)
 
 
-def doing(activity: Activity, frame: int, *, here: bool = False) -> Line:
-    """Opening, syncing, or that nothing can be done until tried again, or repaired (``here``); else empty."""
+def doing(activity: Activity, frame: int) -> Line:
+    """Opening, syncing, or that nothing can be done until tried again, or repaired; else empty."""
     spin = SPINNER[frame % len(SPINNER)]
     if activity.phase == "failed":
-        repair = (
-            rescue(here=here) if activity.damage else line((reach("sync"), "key"), (" tries again", "dim"))
-        )
+        if activity.said:
+            return reported(in_full(activity.said), Span(" ○ ", "bad"))
+        repair = rescue() if activity.damage else line((reach("sync"), "key"), (" tries again", "dim"))
         return line((" ○ ", "bad"), ("search is not possible", "bad"), "  ", *repair)
     if activity.phase == "opening":
         return line((f" {spin} ", "accent"), ("opening the index", "dim"))

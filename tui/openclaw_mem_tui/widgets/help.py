@@ -94,7 +94,11 @@ class HelpRows(WrappedTable[HelpRow]):
     """The row of a key that is typed as a filter is the first."""
 
     def _matching(self) -> list[HelpRow]:
-        return sorted(super()._matching(), key=lambda row: self.wanted not in row.sign.lower().split())
+
+        def rest(row: HelpRow) -> list[bool]:  # F after f
+            return [self.wanted not in keys.split() for keys in (row.sign.lower(), row.sign)]
+
+        return sorted(super()._matching(), key=rest)
 
 
 class HelpScreen(Dialog[str | None]):

@@ -131,7 +131,7 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         self.wanted = " ".join(words.lower().split())
         self.searched = self.wanted or self.searched
         self.rearrange()
-        self.follow()
+        self.call_after_refresh(self.follow)  # more rows may need a scroll bar, which comes with a layout
         self.post_message(self.Moved(self))
 
     def rearrange(self) -> None:

@@ -149,8 +149,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
 
     def idle_keys(self) -> frozenset[str]:
         state, damaged = self.presenter.state, self.search.activity.damage is not None
-        idle = set() if damaged or doctor.repairable(state.report) else {"repair"}
-        idle |= _NOT_DAMAGED if damaged else set()
+        idle = set(_NOT_DAMAGED) if damaged else set()
         if self.search.activity.phase == "failed" or state.unreadable:
             idle |= _READING - ({"repair"} if damaged else set())
         if self.presenter.emptied is None:
@@ -160,6 +159,10 @@ class IndexScreen(ListScreen[IndexPresenter]):
         drawn = self.search.service.draws_chunks or self.at is not self.files
         chunks = set() if drawn and self.at.selected is not None else {"chunks"}
         return frozenset(idle | chunks)
+
+    @property
+    def repairs(self) -> bool:
+        return super().repairs or bool(doctor.repairable(self.presenter.state.report))
 
     def first_keys(self) -> frozenset[str]:
         return frozenset({"repair"})
@@ -247,7 +250,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         if self.search.service.is_open:
             await self.search.sync.read_status()
 
-    def action_repair(self) -> None:
+    def repair(self) -> None:
+        """Ask for the repair of what is damaged, else of what was found; says why nothing can be repaired."""
         report, damage = self.presenter.state.report, self.search.activity.damage
         fixable = doctor.repairable(report)
         if doctor.rebuilds(fixable) or (damage is not None and not fixable):
@@ -322,7 +326,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         if not isinstance(item, Finding):
             self.action_messages()
         elif doctor.action_of(item) == "repair":
-            self.action_repair()
+            self.repair()
         elif (opens := doctor.action_of(item)).startswith("show_"):
             self.app.action_show(opens.removeprefix("show_"))  # type: ignore[attr-defined]
         elif (row := doctor.file_of(item, self.presenter.state.files)) is not None:

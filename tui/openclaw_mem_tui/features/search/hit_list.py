@@ -88,6 +88,7 @@ class HitList(CursorList):
         self.dropped = dropped
         self._arrange(hidden if dropped and hidden is not None and chosen is instead else chosen)
         self._hidden = (None, None) if dropped else (chosen, self.selected)
+        self.call_after_refresh(self.follow)  # with the scroll bar that more rows need
 
     def set_stale(self, stale: bool) -> None:
         """Old rows are dim until a newer answer is there."""

@@ -22,6 +22,7 @@ from openclaw_mem_tui.features.search.start_page import StartPage
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.damage import DAMAGED
 from openclaw_mem_tui.render.status import Activity
 from openclaw_mem_tui.service import NO_FAULTS, Service
 from openclaw_mem_tui.sync_controller import Job, SyncController
@@ -89,12 +90,14 @@ class SearchPresenter(Presenter[View]):
 
     async def open(self) -> bool:
         """Open the index and read the configuration. False, with the reason on the screen, when it fails."""
+        again = self.activity.phase == "failed"
         self.sync.update(phase="opening", trouble="", said="", damage=None)
         try:
             await self.service.open()
         except OpenClawMemError as error:
             damage = error if isinstance(error, IndexDamaged) else None
-            self.sync.update(phase="failed", trouble=str(error), damage=damage)
+            said = DAMAGED if again and damage is not None else ""
+            self.sync.update(phase="failed", trouble=str(error), damage=damage, said=said)
             return False
         settings = self.service.settings
         self.sync.header = replace(self.sync.header, agent=settings.agent, workspace=str(settings.workspace))

@@ -153,7 +153,7 @@ def idle_keys(search: SearchPresenter, asks: str) -> frozenset[str]:
     }
     idle = {name for name, does in acts.items() if not does}
     if is_blank(search) or search.activity.phase == "failed" or (view.error and view.trace is None):
-        acting = {"focus_query", "history", "knobs", "cancel", "help", "quit", *acts} - {"swap"}
+        acting = {"focus_query", "history", "knobs", "cancel", "help", "quit", "repair", *acts} - {"swap"}
         acting |= {"sync"} if search.activity.phase == "failed" else set()
         acting |= {"get"} if asks else set()
         acting |= {"filter"} if suggested(search) else set()

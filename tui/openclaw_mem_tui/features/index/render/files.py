@@ -63,7 +63,7 @@ def unread(state: IndexState, activity: Activity) -> Line:
     if state.files or not (activity.damage or state.unreadable or activity.phase == "failed"):
         return ()
     if activity.damage:
-        return line(("Files not known: the index is damaged; ", "warn"), *rescue(here=True), (" it", "dim"))
+        return line(("Files not known: the index is damaged; ", "warn"), *rescue(), (" it", "dim"))
     again = line((key("sync_now"), "key"), (" tries again", "dim"))
     return line(("Files not known: the index cannot be read; ", "warn"), *again)
 

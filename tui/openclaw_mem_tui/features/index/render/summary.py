@@ -204,7 +204,7 @@ def _state(state: IndexState, overview: Overview) -> Line:
 
 def status(state: IndexState, activity: Activity, progress: str, cells: int, frame: int) -> Line:
     """What runs, or what has just happened."""
-    working = doing(activity, frame, here=True)
+    working = doing(activity, frame)
     trouble = state.unreadable or state.trouble or activity.trouble
     stops = (f"  {key('leave')} stops", "faint")
     if state.said and activity.phase == "failed":
@@ -231,7 +231,7 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         mark = Span(" ● ", "good") if sound else Span(" · ", "warn")
         idle = DAMAGED if activity.damage is not None else "idle"
         said = state.said or activity.said or idle
-        shown = reported(in_full(said, here=True), mark)
+        shown = reported(in_full(said), mark)
     return brief(shown, cells)
 
 
