@@ -56,8 +56,8 @@ class Frames:
 
 
 def more(pane: Pane, keys: bool) -> str:
-    """What the frame of a pane says that is too low for its text: how many of the rows on screen that it takes
-    are shown, and the ``keys`` that scroll it."""
+    """What the frame of a pane says that is too low for its text: how many of the rows on screen that it
+    takes are shown, and the ``keys`` that scroll it."""
     if pane.max_scroll_y <= 0:
         return ""
     rows = f"{pane.size.height} of {len(pane.drawn)} rows"
