@@ -267,3 +267,17 @@ async def test_the_selected_row_is_in_sight_when_rows_come_back(tmp_path: Path) 
         assert hits.cursor >= hits.size.height and in_sight()
         await press(pilot, "G", "d", "d")
         assert hits.cursor == len(hits.rows) - 1 and in_sight()
+
+
+@pytest.mark.parametrize("lesson", [4, 1])
+async def test_a_waterfall_that_is_cut_says_how_many_rows_it_shows(tmp_path: Path, lesson: int) -> None:
+    async with running(tmp_path, size=SMALL, demo=world.make.demo_guide()) as (pilot, screen):
+        await press(pilot, *["right_square_bracket"] * (lesson - 1))
+        pane = screen.waterfall
+        for key in ("", "down", "down", "down"):
+            await press(pilot, *[key] * bool(key))
+            said = f"{pane.size.height} of {len(pane.drawn)} rows · J K scroll"
+            assert (said in frame(pane)) is (pane.size.height < len(pane.drawn)), key
+        if lesson == 4:
+            await press(pilot, "up", "up", "up")
+            assert "rows · J K scroll" in frame(pane) and len(frame(pane)) <= 78

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_world import LARGE, frame, lab, press, settled, until
+from lab_world import LARGE, SMALL, frame, lab, press, settled, until
 from textual.events import Paste
 from textual.pilot import Pilot
 
@@ -401,3 +401,20 @@ async def test_the_key_of_the_editor_before_the_first_results_opens_the_first_of
         found.set()
         await settled(pilot)
         assert screen.search.view.query == "printer" and screen.search.activity.said != "true closed"
+
+
+async def test_a_repair_at_the_start_is_said_before_what_continues(tmp_path: Path) -> None:
+    async with running(tmp_path) as (pilot, screen):
+        await press(pilot, *"router", "enter")
+    index = settings_in(tmp_path).index_path
+    index.write_bytes(b"nothing of the kind" * 500)
+    async with running(tmp_path, SMALL) as (pilot, screen):
+        await until(pilot, lambda: screen.search.activity.phase == "failed")
+        await press(pilot, "escape", "F")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmScreen))
+        await press(pilot, "enter")
+        await until(pilot, lambda: screen.search.activity.phase == "ready")
+        await settled(pilot)
+        status = pilot.app.screen.query_one("#status", Pane).text
+        assert status.startswith(" ● indexed in ") and "is kept" in screen.search.activity.said
+        assert "continued: the query" in screen.search.activity.said

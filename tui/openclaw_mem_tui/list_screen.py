@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.presenter import Presenter
-from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line
 from openclaw_mem_tui.screen import WorkbenchScreen
-from openclaw_mem_tui.widgets.frames import key_hint
+from openclaw_mem_tui.widgets.frames import more
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane
 from openclaw_mem_tui.widgets.lists import Around, CursorList, Table, WrappedTable
 
@@ -103,13 +102,8 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
         self.mark_more()
 
     def more(self, pane: Pane) -> str:
-        """What the frame of a pane says that is too low for its text: how many of the rows on screen that it
-        takes are shown, and the keys that scroll it."""
-        if pane.max_scroll_y <= 0:
-            return ""
-        rows = f"{pane.size.height} of {len(pane.drawn)} rows"
-        keys = f"{key_hint('scroll_down', '')}{key_hint('scroll_up', 'scroll')}"
-        return fmt.join((rows, keys if pane is self.lower_pane else ""))
+        """As ``frames.more``; the keys scroll the lower pane."""
+        return more(pane, pane is self.lower_pane)
 
     def messages(self, cells: int) -> list[Line]:
         """Of the selected row too: its pane is low, or hidden, where room is short."""

@@ -6,6 +6,7 @@ from textual.widget import Widget
 
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.render.format import join
+from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList
 from openclaw_mem_tui.widgets.painting import set_frame
 
@@ -52,6 +53,16 @@ class Frames:
             if text != was:
                 set_frame(widget, name, text)
         self._shown[widget] = texts
+
+
+def more(pane: Pane, keys: bool) -> str:
+    """What the frame of a pane says that is too low for its text: how many of the rows on screen that it
+    takes are shown, and the ``keys`` that scroll it."""
+    if pane.max_scroll_y <= 0:
+        return ""
+    rows = f"{pane.size.height} of {len(pane.drawn)} rows"
+    scroll = f"{key_hint('scroll_down', '')}{key_hint('scroll_up', 'scroll')}"
+    return join((rows, scroll if keys else ""))
 
 
 def framed(widget: Widget) -> list[CursorList]:

@@ -18,7 +18,7 @@ from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.frames import key_hint
+from openclaw_mem_tui.widgets.frames import key_hint, more
 from openclaw_mem_tui.widgets.line_view import Brief, Pane
 from openclaw_mem_tui.widgets.lists import CursorList
 
@@ -158,6 +158,11 @@ class Lab(WorkbenchScreen):
     def _fit_waterfall(self) -> None:
         row, room = self.hits.selected, self.hits.outer_size.height
         self.waterfall.fit(self.search.view, row, self.knobs_open, room)
+        self.call_after_refresh(self.on_pane_sized)
+
+    def on_pane_sized(self) -> None:
+        if self.is_attached:
+            self.label(self.waterfall, subtitle=more(self.waterfall, self.lower_pane is self.waterfall))
 
     @property
     def knobs_open(self) -> bool:

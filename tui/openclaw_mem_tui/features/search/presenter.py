@@ -112,9 +112,10 @@ class SearchPresenter(Presenter[View]):
         return True
 
     async def begin(self) -> None:
-        """After the sync at the start: say what continues, and read what is shown before there is a query."""
+        """After the sync at the start: say what continues after what that did, which may be a repair, and
+        read what is shown before there is a query."""
         if self._notice or self.continued:
-            self.say(fmt.join((self._notice, self.continued, self.activity.said)))
+            self.say(fmt.join((self._notice, self.activity.said, self.continued)))
         if self.guide is None:
             with suppress(OpenClawMemError):  # the first search says it
                 now = self.service.clock()
