@@ -148,7 +148,7 @@ async def test_a_change_in_a_lesson_is_compared_with_the_run_before_it(tmp_path:
             "the run before a change is the baseline as long as the change is there"
         )
         await press(pilot, "z")
-        assert "space swaps" in search.lesson.text, "the key, where there is no room for what it changes"
+        assert "now: half life days 130" in search.lesson.text, "which run is shown; the key is at the bottom"
 
 
 async def test_a_returned_row_needs_no_change(tmp_path: Path) -> None:

@@ -317,11 +317,11 @@ class SyncController(Presenter[Activity]):
         if event.event == "sync" or (event.event == "watching" and not self._synced_at_start):
             self.follows = True
 
-    async def _sync_for(self, reason: str) -> SyncReport:
+    async def _sync_for(self, _reason: str) -> SyncReport:
         """The sync of the follower: its report, or its error raised."""
         while not self._idle.is_set():  # it would only be queued
             await self._idle.wait()
-        await self.sync_and_refresh(Job(), quietly=reason != "changes")
+        await self.sync_and_refresh(Job(), quietly=True)  # else it could cover what was said of a repair
         if isinstance(self._outcome, api.SyncReport):
             return self._outcome
         raise self._outcome or Cancelled("The index is closed.")
