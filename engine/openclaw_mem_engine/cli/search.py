@@ -119,11 +119,11 @@ def knobs_of(memory: Memory, arguments: Namespace) -> Knobs:
 def brought_up_to_date(
     memory: Memory, arguments: Namespace, token: threading.Event, knobs: Knobs | None = None
 ) -> tuple[OpenClawMemError | None, float | None]:
-    """Sync where settings and options want it, else look only; see ``bring_up_to_date``. Raises when there is
-    nothing to answer from."""
-    # A provider for this call alone must not reshape an index that others use: BM25 only then.
+    """Sync where settings and options want it, else look only, and with ``--no-sync`` not even that; see
+    ``bring_up_to_date``. Raises when there is nothing to answer from."""
     if arguments.no_sync:  # reads the index alone, so that its freshness stays unknown
         return None, None
+    # A provider for this call alone must not reshape an index that others use: BM25 only then.
     syncs = _syncs(memory.settings, arguments) and memory.capabilities.sync
     if not syncs or memory.needs_rebuild(arguments.provider):
         return look_only(memory), None

@@ -214,8 +214,7 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
             raise
         ms = (time.perf_counter() - start) * 1000
         if vector is not None:
-            self._remember_dims([vector])
-            self._succeeded(ms)
+            self._succeeded(ms, len(vector))
         return vector, ms
 
     def _recorded(self) -> Health:
@@ -259,17 +258,19 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         """Whether the last good answer was stored a short time ago."""
         return health.last_ok is not None and 0 <= self._records.now() - health.last_ok < REMEMBER_OK_S
 
-    def _succeeded(self, ms: float | None) -> None:
-        """Store a good answer; ``ms`` is None where the time says nothing about that of a query."""
+    def _succeeded(self, ms: float | None, dims: int | None = None) -> None:
+        """Store a good answer; ``ms`` is None where the time says nothing about that of a query, ``dims``
+        where the length of its vectors is remembered already."""
         with self._lock:
             health, now = self._recorded(), self._records.now()
-            known = health.last_ms is not None or ms is None
+            dims = dims or health.dims
+            known = dims == health.dims and (health.last_ms is not None or ms is None)
             if self._is_recent(health) and known and not health.failures:
                 return
             if health.failures:
                 self._changes += 1
             ms = health.last_ms if ms is None else ms
-            fresh = Health(last_ok=now, last_ms=ms, key_tag=health.key_tag, dims=health.dims)
+            fresh = Health(last_ok=now, last_ms=ms, key_tag=health.key_tag, dims=dims)
             self._records.save_health(self.key, fresh)
 
 
