@@ -203,6 +203,7 @@ def test_a_diff_is_wrapped_below_its_text_and_no_word_of_it_is_lost() -> None:
         ("memory/runbooks/vpn.md", 7, "…vpn.md"),
         ("memory/runbooks/vpn.md", 5, "…n.md"),
         ("memory/spool-error-codes.md", 20, "spool…error-codes.md"),
+        ("memory/2026-01-14-vpn-certificates.md", 27, "…01-14-vpn-certificates.md"),
         ("memory/spool-error-codes.md", 21, "…spool-error-codes.md"),
         ("notes/a/b.md", 11, "…/a/b.md"),
         ("vpn.md", 6, "vpn.md"),
