@@ -242,9 +242,7 @@ def set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
             )
         except OSError as cause:
             what = cause.filename2 or cause.filename or index
-            text = (
-                f"The damaged index {index} cannot be renamed: {what}: {cause.strerror}. Remove that first."
-            )
+            text = f"The damaged index {index} cannot be renamed: {what}: {cause.strerror}."
             raise IndexUnavailable(text) from cause
         journal.set_aside(damaged.name, error)
     return damaged, saved
