@@ -27,6 +27,7 @@ from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder, candidate
 from openclaw_mem_engine.retrieval.freshness import (
     FreshnessTracker,
     note_by_products,
+    note_misfit,
     note_no_notes,
     note_staleness,
     notes_of,
@@ -125,6 +126,8 @@ class BuiltinBackend:
             raise
         if report.waiting:
             self.tracker.look()  # it was not all done
+        if request.budget_s is None:  # else the answer of the search says it
+            note_misfit(self.store, self.embedders.primary, report)
         return report
 
     def prune_cache(
