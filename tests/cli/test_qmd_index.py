@@ -10,6 +10,7 @@ import subprocess
 from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 from support.commands import Call, World
@@ -269,6 +270,25 @@ def test_the_doctor_knows_this_index(qmd: Call, world: World) -> None:
     said = qmd("search", "router", "--exit-status")
     assert said.code == 0 and "is damaged: a new one is built" in said.err
     assert qmd("doctor").code == 0
+    index.write_bytes(index.read_bytes()[:8192] + b"x" * 9000)
+    said = qmd("doctor", "--fix")
+    assert said.code == 0 and f"is kept as {index}.damaged-2; you can delete it" in said.out
+    assert qmd("search", "heron", "--no-sync", "--exit-status").code == 0
+
+
+def test_a_damaged_index_of_the_program_qmd_stays_where_it_is(qmd: Call, world: World) -> None:
+    assert qmd("index").code == 0
+    (index,) = world.data.glob("qmd/*/main/index.sqlite")
+    with closing(apsw.Connection(str(index))) as connection:
+        connection.pragma("application_id", 0)
+        connection.pragma("wal_checkpoint", "truncate")
+    damaged = index.read_bytes()[:8192] + b"x" * 9000
+    index.write_bytes(damaged)
+    for command in (["doctor", "--fix"], ["index"], ["search", "router"]):
+        assert qmd(*command).code == 6
+        assert index.read_bytes() == damaged and not [*index.parent.glob("*.damaged*")]
+    (finding,) = (one for one in qmd("doctor", "--json").json["findings"] if one["code"] == "damaged")
+    assert finding["repair"].startswith(f"mv -- {index} {index}.damaged && openclaw-mem ")
 
 
 def test_nothing_is_made_by_looking(call: Call, world: World) -> None:
