@@ -127,7 +127,8 @@ class BuiltinBackend:
         if report.waiting:
             self.tracker.look()  # it was not all done
         if request.budget_s is None:  # else the answer of the search says it
-            note_misfit(self.store, self.embedders.primary, report)
+            primary = self.embedders.primary
+            note_misfit(primary, self.store.vector_dims(space_of(primary)), report)
         return report
 
     def prune_cache(

@@ -165,9 +165,9 @@ def notes_of(store: IndexStore, primary: GuardedEmbedder | None) -> list[Note]:
     return notes
 
 
-def note_misfit(store: IndexStore, primary: GuardedEmbedder | None, report: SyncReport) -> None:
-    """Say in the report of a sync that queries cannot be compared with the vectors that there are."""
-    misfit = primary.misfit(store.vector_dims(space_of(primary))) if primary else None
+def note_misfit(primary: GuardedEmbedder | None, held: int | None, report: SyncReport) -> None:
+    """Say in the report of a sync that queries cannot be compared with the vectors of the length ``held``."""
+    misfit = primary.misfit(held) if primary else None
     if misfit is not None and not report.incomplete:
         report.notes.append(Note("embedding-failed", str(misfit), "warning"))
 
