@@ -246,7 +246,7 @@ def work(settings: Settings, log: Path, seed: float, mark: int, repairs: Path) -
                     (settings.workspace / path).unlink(missing_ok=True)
                 else:
                     write(settings.workspace, path, note(draw, f"mark{mark}x"))
-            what = draw.choices(("syncing", "rebuilding", "repairing"), (3, 2, 1))[0]
+            what = draw.choices(("syncing", "rebuilding", "repairing"), (3, 2, 2))[0]
             if what == "repairing":
                 note_down(repairs)
             say(f"begin {what}")
