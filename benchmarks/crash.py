@@ -1,9 +1,10 @@
-"""Kill a process that syncs and rebuilds, at random points, and look at what is left. POSIX only.
+"""Kill a process that syncs, rebuilds and repairs, at random points, and look at what is left. POSIX only.
 
     uv run python benchmarks/crash.py [--kills 1000] [--seed 7] [--alone] [--json]
 
-A child changes notes, syncs or rebuilds, and writes down what it has finished; it is killed with SIGKILL;
-then the index is examined by SQL alone, and everything that was written down as finished must be in it.
+A child changes notes, syncs, rebuilds or repairs, and writes down what it has finished; it is killed with
+SIGKILL; then the index is examined by SQL alone, and everything that was written down as finished must be in
+it. A repair moves the index away and syncs a new one: when it is killed, a sync must make the index whole.
 Another process searches all the while; with ``--alone`` none does, so that nobody has the index open when it
 is killed, and SQLite recovers its log. Exit code 1 when anything is not as it should be.
 """
@@ -31,8 +32,10 @@ import numpy  # noqa: E402, F401 - loaded here once, so that no child spends its
 from _whole import MARK, examine  # noqa: E402
 
 from openclaw_mem_engine.config.settings import Settings  # noqa: E402
+from openclaw_mem_engine.errors import IndexDamaged  # noqa: E402
 from openclaw_mem_engine.memory import Memory  # noqa: E402
-from openclaw_mem_engine.stores.sqlite.files import has_leftovers  # noqa: E402
+from openclaw_mem_engine.stores.sqlite.files import damaged_files, has_leftovers  # noqa: E402
+from openclaw_mem_engine.sync.coordinator import set_aside  # noqa: E402
 from openclaw_mem_engine.sync.lock import SyncLock  # noqa: E402
 from openclaw_mem_engine.sync.report import SyncRequest  # noqa: E402
 
@@ -68,6 +71,7 @@ class Result:
     phases: Counter[str] = field(default_factory=Counter)
     syncs: int = 0
     rebuilds: int = 0
+    repairs: int = 0
     acknowledged: int = 0
     leftovers: int = 0
     inconsistent: list[str] = field(default_factory=list)
@@ -93,7 +97,7 @@ class Result:
             ("kills (SIGKILL)", f"{self.kills:,}", ""),
             ("… while", where, ""),
             ("… that left files of a rebuild behind", f"{self.leftovers:,}", ""),
-            ("finished syncs and rebuilds", f"{self.syncs:,} and {self.rebuilds:,}", ""),
+            ("finished syncs, rebuilds, repairs", f"{self.syncs:,}, {self.rebuilds:,}, {self.repairs:,}", ""),
             ("inconsistent indexes", f"{len(self.inconsistent):,}", "0"),
             ("acknowledged changes", f"{self.acknowledged:,}", ""),
             ("… of them lost", f"{len(self.lost):,}", "0"),
@@ -119,15 +123,16 @@ def run(folder: Path, kills: int, seed: int, *, alone: bool = False) -> Result:
     with Memory.open(settings) as memory:
         memory.sync()
     result, known = Result(), Known(workspace)
-    stop, told = folder / "stop", folder / "reader.json"
+    stop, told, repairs = folder / "stop", folder / "reader.json", folder / "repairs"
+    repairs.touch()
     if alone:
         stop.touch()
-    reader = fork(lambda: read(settings, stop, told))
+    reader = fork(lambda: read(settings, stop, told, repairs))
     for number in range(kills):
         log = folder / f"child-{number}.log"
         child_seed, life, starts = draw.random(), draw.uniform(0.0, LIFE_S), draw.random() < 0.3
         first_mark = 1_000 * (number + 1)
-        child = fork(lambda: work(settings, log, child_seed, first_mark))  # noqa: B023 - runs before the next
+        child = fork(lambda: work(settings, log, child_seed, first_mark, repairs))  # noqa: B023 - runs before the next
         if not starts:  # on a slow machine, opening would take all of that time
             wait_for(log)
         time.sleep(life)
@@ -135,9 +140,15 @@ def run(folder: Path, kills: int, seed: int, *, alone: bool = False) -> Result:
         _, status = os.waitpid(child, 0)
         if not os.WIFSIGNALED(status):
             result.died.append(f"child {number} ended with exit code {os.WEXITSTATUS(status)}")
-        known.take(log, result)
+        if known.take(log, result) == "repairing":
+            with Memory.open(settings) as memory:
+                memory.sync()
+            known.allowed = {path: {mark} for path, mark in on_disk(workspace).items()}
+        if repairs.stat().st_size % 2:
+            note_down(repairs)
         look(settings, known, number, result)
-        log.unlink(missing_ok=True)
+        for left in (log, *damaged_files(settings.index_path)):
+            left.unlink(missing_ok=True)
     stop.touch()
     _, status = os.waitpid(reader, 0)
     if status:
@@ -185,8 +196,8 @@ class Known:
         self.allowed = {path: {mark} for path, mark in on_disk(workspace).items()}
         self._disk = on_disk(workspace)
 
-    def take(self, log: Path, result: Result) -> None:
-        """Follow what a child has written down until it was killed."""
+    def take(self, log: Path, result: Result) -> str:
+        """Follow what a child has written down until it was killed; what it was doing then."""
         phase, disk, waiting = "opening", self._disk, 0
         for line in log.read_text().split("\n")[:-1] if log.exists() else []:
             kind, _, rest = line.partition(" ")
@@ -201,6 +212,7 @@ class Known:
             else:  # done: this sync has looked at all files, also at those that others changed before
                 result.syncs += rest == "syncing"
                 result.rebuilds += rest == "rebuilding"
+                result.repairs += rest == "repairing"
                 result.acknowledged += waiting
                 self.allowed = {path: {mark} for path, mark in disk.items()}
                 phase, waiting = "changing notes", 0
@@ -209,13 +221,14 @@ class Known:
         self._disk = on_disk(self._workspace)
         for path in self.allowed.keys() | self._disk.keys():
             self.allowed.setdefault(path, {""}).add(self._disk.get(path, ""))
+        return phase
 
 
 # -- the processes --------------------------------------------------------------------------------------
 
 
-def work(settings: Settings, log: Path, seed: float, mark: int) -> None:
-    """Change, sync or rebuild, write down; until killed."""
+def work(settings: Settings, log: Path, seed: float, mark: int, repairs: Path) -> None:
+    """Change, sync, rebuild or repair, write down; until killed."""
     draw, parent = random.Random(seed), os.getppid()
     lines = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
@@ -233,37 +246,55 @@ def work(settings: Settings, log: Path, seed: float, mark: int) -> None:
                     (settings.workspace / path).unlink(missing_ok=True)
                 else:
                     write(settings.workspace, path, note(draw, f"mark{mark}x"))
-            force = draw.random() < 0.4
-            what = "rebuilding" if force else "syncing"
+            what = draw.choices(("syncing", "rebuilding", "repairing"), (3, 2, 2))[0]
+            if what == "repairing":
+                note_down(repairs)
             say(f"begin {what}")
-            memory.sync(SyncRequest(force=force))
+            if what == "repairing":
+                set_aside(settings, IndexDamaged("said by the benchmark"))
+            memory.sync(SyncRequest(force=what == "rebuilding"))
             say(f"done {what}")
+            if what == "repairing":
+                note_down(repairs)
 
 
-def read(settings: Settings, stop: Path, told: Path) -> None:
+def note_down(repairs: Path) -> None:
+    """Note that a repair begins or is over: the file has an odd length meanwhile."""
+    with repairs.open("ab") as file:
+        file.write(b".")
+
+
+def read(settings: Settings, stop: Path, told: Path, repairs: Path) -> None:
     """Search until the file ``stop`` exists: with an index that stays open, and every tenth time with one
-    that is opened for this search alone, as a command does it."""
+    that is opened for this search alone, as a command does it. While an index is replaced, a search may find
+    none or an empty one: it does not count."""
     taken: list[float] = []
     errors: list[str] = []
     parent = os.getppid()
 
+    def judged(found: list[str], before: int) -> list[str]:
+        return found if before % 2 == 0 and before == repairs.stat().st_size else []
+
     def search(memory: Memory) -> None:
+        before, wrong = repairs.stat().st_size, []
         start = time.perf_counter()
         found = memory.search(QUERY)
         taken.append((time.perf_counter() - start) * 1000)
         if ANCHOR not in {hit.path for hit in found.hits}:
-            errors.append(f"search {len(taken)} did not find {ANCHOR}")
-        errors.extend(f"search {len(taken)}: {line}" for line in found.warnings)
+            wrong.append(f"search {len(taken)} did not find {ANCHOR}")
+        wrong.extend(f"search {len(taken)}: {line}" for line in found.warnings)
+        errors.extend(judged(wrong, before))
 
     with Memory.open(settings, resident=True) as stays:
         while not stop.exists() and os.getppid() == parent:
+            before = repairs.stat().st_size
             try:
                 search(stays)
                 if len(taken) % 10 == 0:
                     with Memory.open(settings) as opened:
                         search(opened)
             except Exception as error:  # noqa: BLE001 - this is what is counted here
-                errors.append(f"search {len(taken)}: {type(error).__name__}: {error}")
+                errors.extend(judged([f"search {len(taken)}: {type(error).__name__}: {error}"], before))
             time.sleep(0.004)
     taken.sort()
     told.write_text(

@@ -88,3 +88,9 @@ class Deadline:
     @property
     def is_over(self) -> bool:
         return time.monotonic() >= self._until
+
+
+def until(cancel: CancelToken | None, seconds: float | None) -> LinkedToken:
+    """A token that is also set after so many seconds."""
+    deadline = Deadline(seconds)
+    return LinkedToken(cancel, lambda: deadline.is_over)

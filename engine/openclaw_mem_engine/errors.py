@@ -6,7 +6,7 @@ returns; docs/json.md lists the codes, so they are stable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -54,12 +54,12 @@ class IndexUnavailable(OpenClawMemError):
 
 
 class IndexDamaged(IndexUnavailable):
-    """The index file is not what it should be. It is derived data: it can be set aside and built anew.
-    ``replace`` does that for an index that could not be opened (see ``sync.coordinator.set_aside``). ``file``
-    is the device and inode of the file in which the damage was found, where it is known."""
+    """The index file is not what it should be. It is derived data: it can be set aside and built anew (see
+    ``sync.coordinator.set_aside``). ``settings`` are those of an index that could not be opened; ``file`` is
+    the device and inode of the file in which the damage was found, where it is known."""
 
     repair = "`openclaw-mem doctor --fix` repairs it."
-    replace: Callable[[], tuple[Any, int]] | None = None
+    settings: Any = None
     file: tuple[int, int] | None = None
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import fields, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.answer import Answer, Status, chain_of
@@ -100,9 +100,7 @@ class Memory(AbstractContextManager["Memory"]):
             with journal.opening():
                 backend = open_backend(settings.openclaw.backend, context)
         except IndexDamaged as error:
-            from openclaw_mem_engine.sync.coordinator import set_aside
-
-            error.replace = partial(set_aside, settings, error)
+            error.settings = settings
             raise
         return cls(backend, lineup, journal, knobs, compare=resident, reranker=reranker)
 
@@ -234,8 +232,10 @@ class Memory(AbstractContextManager["Memory"]):
         return self._journal.searching()
 
     def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
-        """Lines of one memory file. Raises PathRefused."""
-        return self._backend.get(path, start, lines)
+        """Lines of one memory file (see ``sidecar.paths.excerpt``)."""
+        from openclaw_mem_engine.sidecar.paths import excerpt
+
+        return excerpt(self.settings, path, start, lines)
 
     def paths(self) -> tuple[str, ...]:
         """All files that can be found, sorted, for suggestions."""

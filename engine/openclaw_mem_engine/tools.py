@@ -11,6 +11,7 @@ from openclaw_mem_engine.ranking.pool import OVERFETCH
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.answer import Hit
+    from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.memory import Memory
     from openclaw_mem_engine.ranking.pool import Pool
 
@@ -53,7 +54,7 @@ def memory_search(
     query = arguments.get("query")
     if not isinstance(query, str) or not query.strip():
         raise UsageError("query required")
-    if (off := _switched_off(memory)) is not None:
+    if (off := _switched_off(memory.settings)) is not None:
         return unavailable(off)
     # Out of range is taken as the nearest possible: an agent that asks for 500 hits gets what there is.
     settings: dict[str, Any] = {}
@@ -121,9 +122,8 @@ def _mode_of(pool: Pool, space: int) -> str:
     return "fts-only" if "vector" not in kinds else "hybrid" if "lexical" in kinds else "vector-only"
 
 
-def _switched_off(memory: Memory) -> str | None:
+def _switched_off(settings: Settings) -> str | None:
     """Why the tools refuse, when the configuration switches memory search off for the agent."""
-    settings = memory.settings
     if settings.enabled:
         return None
     return f"{settings.origins['enabled'].where} switches memory search off for this agent."
@@ -148,22 +148,23 @@ def unavailable(error: str) -> dict[str, Any]:
     }
 
 
-def memory_get(memory: Memory, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def memory_get(settings: Settings, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The ``memory_get`` tool: ``{path, from?, lines?}`` to ``{text, path}``. A missing file has empty text;
-    a refusal carries ``disabled`` and the reason. Raises UsageError for a missing path."""
+    a refusal carries ``disabled`` and the reason. Raises UsageError for a missing path. Needs no index."""
+    from openclaw_mem_engine.sidecar.paths import excerpt  # a search does without it
+
     path = arguments.get("path")
     if not isinstance(path, str) or not path.strip():
         raise UsageError("path required")
-    if (off := _switched_off(memory)) is not None:
+    if (off := _switched_off(settings)) is not None:
         return {"path": path, "text": "", "disabled": True, "error": off}
     start, lines = _number(arguments.get("from")), _number(arguments.get("lines"))
     try:
-        excerpt = memory.get(
-            path, None if start is None else int(start), None if lines is None else int(lines)
-        )
+        asked = (None if start is None else int(start), None if lines is None else int(lines))
+        found = excerpt(settings, path, *asked)
     except OpenClawMemError as refusal:
         return {"path": path, "text": "", "disabled": True, "error": str(refusal)}
-    return {"text": excerpt.text, "path": excerpt.path}
+    return {"text": found.text, "path": found.path}
 
 
 def _number(value: object) -> float | None:

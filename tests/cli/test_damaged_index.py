@@ -101,7 +101,9 @@ def test_whoever_is_killed_while_saving_leaves_all_of_it_to_the_next(bare: Call,
         assert index.read_bytes() == before, "it stays where it is, as it is"
         saved = saved_by(bare("index", "--force"))
         assert 540 < saved < 604
-    assert older.read_bytes().startswith(b"SQLite format 3"), "the damaged one is in its place"
+    assert older.read_text() == "set aside before"
+    newer = index.with_name(f"{older.name}-2")
+    assert newer.read_bytes().startswith(b"SQLite format 3"), "the damaged one is beside it"
     assert [path.name for path in index.parent.iterdir() if ".tmp-" in path.name] == []
     assert bare("doctor").code == 0
 

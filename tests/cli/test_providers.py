@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from openclaw_mem_engine.providers.remote import transport
 from support.commands import Call, World
 from support.embed_server import Server, running_server, unauthorized
 
@@ -116,7 +117,7 @@ def test_a_probed_primary_that_fails_is_exit_7_with_since_and_retry(bare: Call, 
 
 
 def test_vectors_of_another_length_are_a_failure_wherever_one_looks(
-    bare: Call, world: World, server: Server
+    bare: Call, world: World, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(world, server.base_url)
     assert bare("index").code == 0
@@ -131,6 +132,10 @@ def test_vectors_of_another_length_are_a_failure_wherever_one_looks(
         assert said in shown and "`openclaw-mem index --force`" in shown
         assert not re.search(r"openclaw-mem index(?! --force)", shown), "which would fail"
     assert len(server.requests) == asked
+    (world.workspace / "memory/new.md").unlink()
+    indexed = bare("index")
+    assert indexed.code == 7 and said in indexed.err and indexed.out.startswith("Incomplete: ")
+    assert len(server.requests) == asked
     doctor = bare("doctor", "--json").json
     assert {f["code"]: f["repair"] for f in doctor["findings"]}["other-dims"] == "openclaw-mem index --force"
     assert doctor["errors"] == 1
@@ -138,7 +143,12 @@ def test_vectors_of_another_length_are_a_failure_wherever_one_looks(
     assert (link["state"], link["nextRetry"]) == ("failed", None)
     probed = bare("providers", "--probe", "--json")
     assert probed.code == 7 and said in probed.json["probes"][0]["error"]
-    assert bare("index", "--force").code == 0
+    planned = bare("index", "--force", "--dry-run", "--json").json["embed"][0]
+    assert planned["texts"] and not planned["cached"], "those of another length are not taken over"
+    monkeypatch.setattr(transport, "host_of", lambda *_: ("elsewhere", False))
+    repaired = bare("doctor", "--fix")
+    assert repaired.code == 0 and f"Sending {planned['texts']} texts (about " in repaired.err
+    assert len(server.requests) > asked
     assert bare("providers", "--probe").code == 0
 
 

@@ -10,9 +10,12 @@ import subprocess
 from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
+from cli.test_providers import configure
 from support.commands import Call, World
+from support.embed_server import running_server
 
 
 @pytest.fixture
@@ -240,7 +243,6 @@ def test_other_commands_say_true_things(qmd: Call, world: World) -> None:
     assert qmd("index", "--dry-run", "--json").json["files"] == 0
     forced = qmd("index", "--dry-run", "--force", "--json").json
     assert (forced["files"], forced["embed"][0]["texts"]) == (5, 4), "the blank one is read, too"
-    assert "vectors of texts that did not change stay" in qmd("index", "--dry-run", "--force").out
     assert qmd("index").out.startswith("Indexed: 4 files in") or "4 files in" in qmd("index").out
     assert "4 files with 4 chunks in the index" in qmd("files").out
     why = qmd("why-not", "router", "MEMORY.md:3")
@@ -269,6 +271,43 @@ def test_the_doctor_knows_this_index(qmd: Call, world: World) -> None:
     said = qmd("search", "router", "--exit-status")
     assert said.code == 0 and "is damaged: a new one is built" in said.err
     assert qmd("doctor").code == 0
+    index.write_bytes(index.read_bytes()[:8192] + b"x" * 9000)
+    said = qmd("doctor", "--fix")
+    assert said.code == 0 and f"is kept as {index}.damaged-2; you can delete it" in said.out
+    assert qmd("search", "heron", "--no-sync", "--exit-status").code == 0
+
+
+def test_vectors_of_another_length_are_made_again_by_a_rebuild(bare: Call, world: World) -> None:
+    with running_server() as server:
+        path = configure(world, server.base_url)
+        path.write_text(json.dumps({**json.loads(path.read_text()), "memory": {"backend": "qmd"}}))
+        assert bare("index").code == 0
+        server.dims = 24
+        said = "now sends vectors of 24 dimensions, the index holds 256"
+        assert said in " ".join(bare("search", "router").out.split())
+        asked = len(server.requests)
+        assert said in " ".join(bare("search", "router").out.split()) and len(server.requests) == asked
+        indexed = bare("index")
+        assert indexed.code == 7 and said in indexed.err and indexed.out.startswith("Incomplete: ")
+        planned = bare("index", "--force", "--dry-run", "--json").json
+        assert planned["embed"][0]["texts"] == 4
+        assert bare("index", "--force").code == 0
+        assert "dimensions" not in bare("search", "router").out and bare("index").code == 0
+
+
+def test_a_damaged_index_of_the_program_qmd_stays_where_it_is(qmd: Call, world: World) -> None:
+    assert qmd("index").code == 0
+    (index,) = world.data.glob("qmd/*/main/index.sqlite")
+    with closing(apsw.Connection(str(index))) as connection:
+        connection.pragma("application_id", 0)
+        connection.pragma("wal_checkpoint", "truncate")
+    damaged = index.read_bytes()[:8192] + b"x" * 9000
+    index.write_bytes(damaged)
+    for command in (["doctor", "--fix"], ["index"], ["search", "router"]):
+        assert qmd(*command).code == 6
+        assert index.read_bytes() == damaged and not [*index.parent.glob("*.damaged*")]
+    (finding,) = (one for one in qmd("doctor", "--json").json["findings"] if one["code"] == "damaged")
+    assert finding["repair"].startswith(f"mv -- {index} {index}.damaged && openclaw-mem ")
 
 
 def test_nothing_is_made_by_looking(call: Call, world: World) -> None:

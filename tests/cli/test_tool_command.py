@@ -52,10 +52,11 @@ def test_a_search_is_that_of_the_agent(call: Call, original: Callable[..., Any],
 
 
 def test_get_and_parameters_from_stdin(
-    call: Call, original: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    call: Call, world: World, original: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert call("index").code == 0
     given = {"path": "MEMORY.md", "from": 3, "lines": 1}
-    expected = original(lambda memory: memory_get(memory, given))
+    expected = original(lambda memory: memory_get(memory.settings, given))
     assert expected["text"] == "The gateway is a grey box behind the door."
 
     def from_stdin(data: bytes) -> Any:
@@ -66,6 +67,9 @@ def test_get_and_parameters_from_stdin(
     for data in (b"", b"\xff\xfe\x00", b"[" * 100_000, b"3"):
         said = from_stdin(data)
         assert said.code == 2 and "They look like {path, from?, lines?}." in said.err
+    for index in world.indexes:
+        index.write_bytes(b"no index at all " * 400)
+    assert json.loads(from_stdin(json.dumps(given).encode()).out) == expected, "it needs no index"
     outside = json.loads(call("tool", "memory_get", '{"path": "../x.md"}').out)
     assert outside["disabled"] and outside["text"] == ""
 

@@ -117,6 +117,19 @@ def test_a_signal_leaves_the_alternate_screen(world: World, name: str) -> None:
     assert "Traceback" not in text
 
 
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_a_signal_after_the_end_of_the_workbench_prints_nothing() -> None:
+    late = """
+import asyncio, signal
+from openclaw_mem_tui.ending import listen
+async def workbench(): listen(print)
+asyncio.run(workbench())
+signal.raise_signal(signal.SIGTERM)
+"""
+    done = subprocess.run([sys.executable, "-c", late], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
 @pytest.mark.skipif(os.name == "nt", reason="terminals of POSIX")
 def test_the_workbench_ends_with_its_terminal(world: World) -> None:
     """Its output is taken by nothing then, and Textual waits until it is."""

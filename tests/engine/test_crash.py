@@ -39,6 +39,7 @@ def test_kills_at_random_points_leave_a_whole_index_and_lose_nothing() -> None:
     assert result["kills"] == sum(result["phases"].values()) == 15
     assert result["phases"]["rebuilding"] > 0
     assert result["phases"]["syncing"] > 0
+    assert result["repairs"] + result["phases"].get("repairing", 0) > 0
     assert result["acknowledged"] > 0
     assert result["reader"]["searches"] > 10
 

@@ -193,6 +193,16 @@ def test_a_vector_with_other_bytes_is_damage_although_it_can_be_compared(
     assert file_damage(settings) is None and looked(settings).errors == 0
 
 
+@pytest.mark.parametrize("resident", [False, True])
+def test_a_vector_that_was_taken_out_of_its_row_is_damage(settings: Settings, resident: bool) -> None:
+    """A row without one says that its text has none, so that it was in no list of vectors, without a word."""
+    alter(settings, "UPDATE embedding_cache SET embedding = NULL WHERE id = 1")
+    with Memory.open(settings, resident=resident) as memory, pytest.raises(IndexDamaged, match=FIX):
+        memory.search("heron pond")
+    type_in(settings, "openclaw-mem index")
+    assert file_damage(settings) is None and looked(settings).errors == 0
+
+
 def test_the_log_of_a_damaged_index_is_named_where_it_holds_something(tmp_path: Path) -> None:
     log = tmp_path / "i.damaged-wal"
     log.touch()

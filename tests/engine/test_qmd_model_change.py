@@ -50,7 +50,11 @@ def searched(
             "other-vectors",
             "holds no vectors of scripted other yet. Run `openclaw-mem qmd embed`",
         ),
-        (named("tiny", 16), "embedding-failed", "16 dimensions, the index holds 8: another model answers by"),
+        (
+            named("tiny", 16),
+            "embedding-failed",
+            "16 dimensions, the index holds 8: another model has this name",
+        ),
     ],
 )
 def test_bm25_answers_where_the_vectors_are_of_another_model(

@@ -185,7 +185,7 @@ def test_a_path_of_a_collection_can_be_read_also_during_a_fallback(world: QmdWor
         assert (memory.search("nadia").pool.fallback is not None) == failing
         found = memory.get("qmd/notes-main/sub/n.md", 2, 1)
         assert (found.text, found.path) == ("second", "qmd/notes-main/sub/n.md")
-        assert memory_get(memory, {"path": "qmd/notes-main/none.md"}) == {
+        assert memory_get(memory.settings, {"path": "qmd/notes-main/none.md"}) == {
             "path": "qmd/notes-main/none.md",
             "text": "",
         }

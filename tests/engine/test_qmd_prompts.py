@@ -12,7 +12,7 @@ from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.qmd.queries import QueryDocument
 from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.retrieval.qmd_lists import ListBuilder
-from openclaw_mem_engine.retrieval.qmd_sync import prompt_of
+from openclaw_mem_engine.stores.qmd.embedding import prompt_of
 from openclaw_mem_engine.stores.qmd.store import QmdStore
 from support.qmd import ScriptedEmbedder, guarded
 

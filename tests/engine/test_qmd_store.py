@@ -20,6 +20,7 @@ from openclaw_mem_engine.qmd.lexical import match_expression
 from openclaw_mem_engine.stores.qmd.maintenance import Cleanup
 from openclaw_mem_engine.stores.qmd.searching import VectorSpace
 from openclaw_mem_engine.stores.qmd.store import QmdStore
+from openclaw_mem_engine.stores.sqlite.files import set_aside
 from support.goldens import qmd_golden
 from support.qmd import ScriptedEmbedder, corpus_store, new_store, write_files
 
@@ -286,10 +287,9 @@ def test_what_is_no_index_of_ours_is_refused(tmp_path: Path) -> None:
     with pytest.raises(IndexUnavailable, match="is a link"):
         QmdStore.open(tmp_path / "link.sqlite")
     (tmp_path / "bad.sqlite").write_bytes(b"no database at all" * 100)
-    with pytest.raises(IndexDamaged, match="Move the file away, and `openclaw-mem qmd update`") as error:
+    with pytest.raises(IndexDamaged, match="Move the file away, and `openclaw-mem qmd update`"):
         QmdStore.open(tmp_path / "bad.sqlite")
-    assert error.value.replace is not None
-    error.value.replace()
+    set_aside(tmp_path / "bad.sqlite")
     QmdStore.open(tmp_path / "bad.sqlite").close()
 
 

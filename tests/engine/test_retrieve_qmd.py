@@ -26,6 +26,7 @@ from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.retrieval.expansion import Expander
 from openclaw_mem_engine.retrieval.qmd import QmdBackend
+from openclaw_mem_engine.sync.coordinator import set_aside
 from openclaw_mem_engine.sync.report import SyncRequest
 from support.commands import until
 from support.embed_server import hang, running_server
@@ -296,8 +297,7 @@ def test_a_damaged_index_is_replaced(tmp_path: Path) -> None:
     settings.index_path.write_bytes(head + b"x" * 9000)
     with pytest.raises(IndexDamaged) as caught:
         Memory.open(settings)
-    assert caught.value.replace is not None
-    caught.value.replace()
+    set_aside(caught.value.settings, caught.value)
     with Memory.open(settings) as memory:
         memory.sync()
         assert memory.search("router").hits[0].path == "memory/2026-02-20.md"

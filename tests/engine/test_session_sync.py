@@ -143,7 +143,7 @@ def test_transcripts_are_searched_beside_notes_and_cannot_be_read_as_files(memor
     (hit,) = memory.search("pump").hits
     assert (hit.source, hit.path, hit.start_line, hit.end_line) == ("sessions", "sessions/one.jsonl", 1, 2)
     assert hit.text == "User: How is the greenhouse?\nAssistant: The pump restarted twice."
-    answer = memory_get(memory, {"path": hit.path})
+    answer = memory_get(memory.settings, {"path": hit.path})
     assert (answer["text"], answer["disabled"]) == ("", True)
     assert "no-sessions" not in {note.code for note in memory.notes}
     quiet(memory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
@@ -21,7 +22,7 @@ from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
 from openclaw_mem_engine.sync.coordinator import replaced
 from openclaw_mem_engine.sync.coordinator import set_aside as replace_by_new
 from openclaw_mem_engine.sync.lock import SyncLock
-from support.damage import NOTES, alter, codes, indexed, looked, type_in
+from support.damage import NOTES, alter, codes, indexed, looked, named, type_in
 
 
 @pytest.fixture
@@ -212,14 +213,57 @@ def test_one_that_was_replaced_between_the_error_and_its_repair_is_left(settings
     assert settings.index_path.read_bytes() == new
 
 
-def test_what_is_in_the_way_of_a_damaged_index_is_named(settings: Settings) -> None:
+def test_what_is_in_the_way_of_a_damaged_index_stays(settings: Settings) -> None:
     index = settings.index_path
     index.parent.mkdir(parents=True, exist_ok=True)
-    index.write_bytes(b"damaged")
-    (index.with_name(f"{index.name}.damaged") / "folder").mkdir(parents=True)
-    with pytest.raises(IndexUnavailable, match=r"main\.sqlite\.damaged: .* Remove that first\."):
+    for number, name in enumerate(("main.sqlite.damaged", "main.sqlite.damaged-2", "main.sqlite.damaged-3")):
+        index.write_bytes(f"damaged {number}".encode())
+        assert set_aside(index) == index.with_name(name)
+    (index.with_name("main.sqlite.damaged-4") / "folder").mkdir(parents=True)
+    index.write_bytes(b"damaged 4")
+    assert set_aside(index).read_bytes() == b"damaged 4"
+    assert index.with_name("main.sqlite.damaged").read_bytes() == b"damaged 0"
+    found = named(looked(settings), "damaged-aside")
+    assert len(found.evidence) == 5 and "main.sqlite.damaged-2" in found.evidence
+
+
+def test_a_rename_that_is_refused_is_named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = settings.index_path.read_bytes()
+
+    def refused(path: Path, target: Path) -> Path:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path), None, str(target))
+
+    monkeypatch.setattr(Path, "replace", refused)
+    with pytest.raises(IndexUnavailable, match=r"cannot be renamed: .*main\.sqlite: Permission denied\."):
         replace_by_new(settings, IndexDamaged("The index is damaged."))
-    assert index.read_bytes() == b"damaged"
+    assert settings.index_path.read_bytes() == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a file that is open is not copied")
+def test_a_kill_after_the_log_was_moved_leaves_it_beside_what_is_kept(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, replace = settings.index_path, Path.replace
+    with Memory.open(settings) as memory:
+        write(settings, "zeppelin", "A zeppelin was seen.\n")
+        memory.sync()
+        log = index.with_name(f"{index.name}-wal").read_bytes()
+        assert log
+
+        def killed(path: Path, target: Path) -> Path:
+            if target == index:
+                raise KeyboardInterrupt
+            return replace(path, target)
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(Path, "replace", killed)
+            replace_damaged(index)
+    first, _ = replace_damaged(index)
+    assert first.name == "main.sqlite.damaged-2"
+    assert index.with_name("main.sqlite.damaged-wal").read_bytes() == log
+    with Memory.open(settings) as memory:
+        memory.sync()
+    assert codes(looked(settings, deep=True)) == {"damaged-aside"}
 
 
 @pytest.mark.parametrize("links", [True, False])

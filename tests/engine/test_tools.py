@@ -246,9 +246,9 @@ def test_recorded_readings(memory: Memory, place: int) -> None:
     arguments, wanted = case["args"], case["result"]
     if "thrown" in wanted:
         with pytest.raises(UsageError, match=f"^{wanted['thrown']}$"):
-            memory_get(memory, arguments)
+            memory_get(memory.settings, arguments)
         return
-    found = memory_get(memory, arguments)
+    found = memory_get(memory.settings, arguments)
     if arguments["path"] in OURS or wanted.get("disabled"):
         assert (found["path"], found["text"], found["disabled"]) == (arguments["path"], "", True)
         assert found["error"] != "path required", "our refusals say why"
@@ -258,13 +258,13 @@ def test_recorded_readings(memory: Memory, place: int) -> None:
 
 
 def test_an_answer_is_plain_json_and_a_huge_start_is_no_error(memory: Memory) -> None:
-    found = memory_get(memory, {"path": "MEMORY.md", "from": 10**400, "lines": 1})
+    found = memory_get(memory.settings, {"path": "MEMORY.md", "from": 10**400, "lines": 1})
     assert list(found) == ["text", "path"]
     for path in (None, 5, "", "  "):
         with pytest.raises(UsageError, match=r"^path required$"):
-            memory_get(memory, {"path": path})
+            memory_get(memory.settings, {"path": path})
     with pytest.raises(UsageError, match=r"^path required$"):
-        memory_get(memory, {})
+        memory_get(memory.settings, {})
 
 
 @pytest.mark.parametrize(
@@ -283,6 +283,6 @@ def test_tools_refuse_when_the_configuration_switches_memory_off(tmp_path: Path,
         reply = memory_search(memory, {"query": "pump"})
         assert (reply["results"], reply["disabled"], reply["unavailable"]) == ([], True, True)
         assert reply["error"].startswith(f"{path}: ") and "switches memory search off" in reply["error"]
-        got = memory_get(memory, {"path": "MEMORY.md"})
+        got = memory_get(memory.settings, {"path": "MEMORY.md"})
         assert (got["text"], got["disabled"], got["error"]) == ("", True, reply["error"])
         assert [note.code for note in memory.status().notes] == ["memory-off"]

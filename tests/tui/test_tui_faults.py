@@ -40,7 +40,7 @@ SAID = {
     "embeddings-garbage": "sent something that is not JSON",
     "zero-vector": "returns a vector of zeros, which cannot be compared.",
     "wrong-dimension": "now sends vectors of 7 dimensions, the index holds 256",
-    "no-sqlite-vec": "sqlite-vec is not in use (switched off): vectors are compared",
+    "no-sqlite-vec": "sqlite-vec is not in use (not loaded): vectors are compared",
     "no-fts5": "Full-text search is not available",
     "qmd-missing": "The program qmd-missing cannot be run (was not found)",
     "qmd-timeout": "did not end within",

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 #: Seconds after a signal until the process ends in any case; what it was about is saved before.
 _END_WITHIN = 10.0
@@ -25,7 +26,8 @@ def listen(leave: Callable[[int], None]) -> None:
         late = threading.Timer(_END_WITHIN, os._exit, (128 + number,))
         late.daemon = True
         late.start()
-        loop.call_soon_threadsafe(leave, 128 + number)
+        with suppress(RuntimeError):  # the loop is closed: the workbench has ended already
+            loop.call_soon_threadsafe(leave, 128 + number)
 
     def end_with_terminal() -> None:
         """Without a controlling terminal no SIGHUP comes, and Textual reads the end of its input for ever."""

@@ -239,8 +239,8 @@ class Service:
         """Replace a damaged index by one that holds its embeddings: the name of the damaged file now."""
         from openclaw_mem_engine.api import set_aside  # loads the index, which the first frame does not need
 
-        replace = damage.replace or partial(set_aside, self.settings, damage)
-        damaged, _ = await self._long["doctor"].run(lambda _: replace())
+        settings = damage.settings or self.settings
+        damaged, _ = await self._long["doctor"].run(lambda _: set_aside(settings, damage))
         return str(damaged.name)
 
     async def probe(self, name: str) -> float:

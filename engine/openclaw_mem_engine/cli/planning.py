@@ -56,7 +56,8 @@ def announce(memory: Memory, token: threading.Event, request: SyncRequest = DEFA
         return
     chain = [link for link in memory.chain() if link.in_use]
     links = [link for link in chain if link.state != "failed" or link.next_retry is not None]
-    if not any(link.host for link in links):
+    # A rebuild also asks one whose vectors have another length now.
+    if not any(link.host for link in (chain if request.force else links)):
         return
     primary = next((link for link in links if link.role == "primary"), None)
     if request.budget_s is not None and primary is not None and (primary.next_retry or 0) > time.time():

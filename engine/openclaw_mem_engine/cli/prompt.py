@@ -61,7 +61,7 @@ def _searched(settings: Settings, arguments: Namespace, whole: WholeMemory) -> _
         if found:
             first, last = found[0]["startLine"], found[0]["endLine"]
             lines = {"path": found[0]["path"], "from": first, "lines": last - first + 1}
-            get = json_text(memory_get(memory, lines))
+            get = json_text(memory_get(settings, lines))
     paths = {result["path"] for result in found}
     tokens = sum(whole.note_tokens.get(path, 0) for path in paths)
     return _Searched(tokens_of(json_text(reply)), tokens_of(get), len(paths), tokens)

@@ -49,8 +49,9 @@ def run(arguments: Namespace) -> int:
     sent or loaded."""
     settings = warned_settings(arguments)
     with looking(settings, needs_workspace=False) as memory:
-        probes = [] if arguments.probe is None else list(_probes(memory, arguments.probe.strip()))
+        answers = [] if arguments.probe is None else list(_answers(memory, arguments.probe.strip()))
         chain, fallback, services = memory.chain(), memory.fallback(), memory.services()
+        probes = [_judged(link, answer, chain) for link, answer in answers]
         for note in memory.notes:
             if note.code == "provider-records" and note.level == "warning":
                 say(note.text)
@@ -72,8 +73,9 @@ def run(arguments: Namespace) -> int:
     return ProviderError.exit_code if failed else 0
 
 
-def _probes(memory: Memory, wanted: str) -> Iterator[Probe]:
-    """Send a query to each, one after the other. Raises UsageError for a name that is not in use."""
+def _answers(memory: Memory, wanted: str) -> Iterator[tuple[ProviderState, float | str]]:
+    """Send a query to each, one after the other: milliseconds, or why it failed. Raises UsageError for a name
+    that is not in use."""
     links = [link for link in memory.chain() if link.in_use]
     named = [link for link in links if wanted in ("", link.name, link.role)]
     if wanted and not named:
@@ -88,20 +90,23 @@ def _probes(memory: Memory, wanted: str) -> Iterator[Probe]:
         raise UsageError(text)
     for link in named:
         try:
-            ms = memory.probe(_address(link, links))
-            # Vectors of another length than those of the index are a failure, too.
-            now = next(other for other in memory.chain() if _is_same(other, link))
-            failed = now.state == "failed"
-            yield Probe(link.name, link.role, None if failed else ms, now.why if failed else "")
+            yield link, memory.probe(_address(link, links))
         except ProviderError as error:
-            yield Probe(link.name, link.role, None, str(error))
+            yield link, str(error)
         except UsageError:
             shown = one_line(f"{link.name} {link.model}")
             say(f"{shown} ({link.role}) was not probed: another embedder in use has the same name.")
 
 
-def _is_same(link: ProviderState, other: ProviderState) -> bool:
-    return (link.name, link.role, link.model) == (other.name, other.role, other.model)
+def _judged(link: ProviderState, answer: float | str, chain: Sequence[ProviderState]) -> Probe:
+    """How a provider of this ``chain`` answered."""
+    if isinstance(answer, str):
+        return Probe(link.name, link.role, None, answer)
+    named = link.name, link.role, link.model
+    now = next(other for other in chain if (other.name, other.role, other.model) == named)
+    # Vectors of another length than those of the index are a failure, too.
+    failed = now.state == "failed"
+    return Probe(link.name, link.role, None if failed else answer, now.why if failed else "")
 
 
 def _address(link: ProviderState, links: Sequence[ProviderState]) -> str:

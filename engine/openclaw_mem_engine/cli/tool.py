@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def run(arguments: Namespace) -> int:
     """Check the name, call, print."""
     from openclaw_mem_engine.plugin.agent_tools import STORE_TOOLS, check_tool
-    from openclaw_mem_engine.tools import memory_get, memory_search, unavailable
+    from openclaw_mem_engine.tools import memory_get
+    from openclaw_mem_engine.workspace.rules import open_workspace
 
     settings = warned_settings(arguments)
     tool = check_tool(settings, arguments.name)
@@ -38,21 +39,28 @@ def run(arguments: Namespace) -> int:
                 say(note)
         print_json(answer, exact=True)
         return 0
-    try:
-        with _completed(arguments.name, tool, given), open_memory(settings) as memory, stoppable() as token:
-            if arguments.name == "memory_search":
-                # A tool that is switched off refuses, and nothing is indexed for it.
-                with up_to_date(memory, arguments, token) if settings.enabled else nullcontext():
-                    answer = memory_search(memory, given, arguments.session_key)
-                _remember(settings, given, answer)
-            else:
-                answer = memory_get(memory, given)
-    except IndexUnavailable as error:  # the same answer wherever that is noticed
-        if arguments.name != "memory_search":
-            raise
-        answer = unavailable(str(error))
+    with _completed(arguments.name, tool, given):
+        if arguments.name == "memory_get":
+            open_workspace(settings.workspace)
+            answer = memory_get(settings, given)
+        else:
+            answer = _searched(settings, arguments, given)
     print_json(answer, exact=True)
     return 0
+
+
+def _searched(settings: Settings, arguments: Namespace, given: dict[str, Any]) -> dict[str, Any]:
+    from openclaw_mem_engine.tools import memory_search, unavailable
+
+    try:
+        with open_memory(settings) as memory, stoppable() as token:
+            # A tool that is switched off refuses, and nothing is indexed for it.
+            with up_to_date(memory, arguments, token) if settings.enabled else nullcontext():
+                answer = memory_search(memory, given, arguments.session_key)
+            _remember(settings, given, answer)
+    except IndexUnavailable as error:  # the same answer wherever that is noticed
+        return unavailable(str(error))
+    return answer
 
 
 @contextmanager

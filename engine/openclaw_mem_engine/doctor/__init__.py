@@ -114,8 +114,8 @@ def fix(
     with SyncLock(settings.index_path, "repairing").holding(LOCK_WAIT_S, cancel):
         done += locations.repair_locations(settings, codes)
         if codes - locations.LOCATION_CODES:
-            damaged, saved = replace_damaged(settings.index_path)
-            done.append(f"a new index replaces the damaged one. {kept(damaged, saved)}")
+            moved = replace_damaged(settings.index_path, of_qmd=settings.qmd_in_process)
+            done.append(f"a new index replaces the damaged one. {kept(*moved)}")
         return done
 
 

@@ -154,7 +154,7 @@ def check_left_overs(settings: Settings, out: Outcome) -> None:
     owner = SyncLock(settings.index_path).owner()
     left = files.leftovers(settings.index_path)
     edits = NoteEditor(settings).unfinished()
-    damaged = files.with_companions(files.damaged_path(settings.index_path))
+    damaged = files.damaged_files(settings.index_path)
     out.detail = (
         f"{counted(len(left) + len(edits), 'file')}; no other process is writing"
         if owner is None
@@ -167,7 +167,8 @@ def check_left_overs(settings: Settings, out: Outcome) -> None:
         text = f"{counted_are(len(edits), 'file')} of an edit of a note that did not end."
         out.add("left-overs", "warning", text, map(str, edits), FIX)
     if damaged:
-        text = f"A damaged index that was replaced is kept ({_megabytes(damaged)}); you can delete it."
+        number = f"{counted_are(len(damaged), 'file')} kept of damaged indexes that were replaced"
+        text = f"{number} ({_megabytes(damaged)}). You can delete them."
         out.add(
             "damaged-aside", "info", text, (path.name for path in damaged), f"rm -- {files.quoted(damaged)}"
         )

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
 
-from openclaw_mem_engine.commands import INDEX
+from openclaw_mem_engine.commands import FIX, INDEX
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.providers.base import Embedder, space_of
 from openclaw_mem_engine.sanitize import counted, counted_have
 from openclaw_mem_engine.sidecar.command import QmdCommand, QmdFailed
@@ -20,6 +19,7 @@ from openclaw_mem_engine.sidecar.upkeep import QmdUpkeep
 from openclaw_mem_engine.stores.findings import Outcome
 from openclaw_mem_engine.stores.qmd.searching import VectorSpace
 from openclaw_mem_engine.stores.qmd.store import QmdStore
+from openclaw_mem_engine.stores.sqlite.files import damaged_path, quoted, refuse_foreign
 
 WARM_UP = "openclaw-mem qmd warm-up"
 
@@ -60,21 +60,28 @@ def check_qmd_index(settings: Settings, embedder: Embedder | None, out: Outcome)
         out.detail = "there is none yet"
         out.add("not-there", "info", f"There is no index yet: {path}.", repair=INDEX)
         return
-    away = f"mv {shlex.quote(str(path))} {shlex.quote(f'{path}.damaged')} && {INDEX}"
+    try:
+        refuse_foreign(path)
+        repair = FIX
+    except IndexUnavailable:  # the program QMD made it
+        repair = f"mv -- {quoted([path, damaged_path(path)])} && {INDEX}"
     try:
         with closing(QmdStore.open(path, read_only=True)) as store:
             if found := store.integrity():
                 out.detail = "is damaged"
-                out.add("damaged", "error", f"The index {path} is damaged.", found, away)
+                out.add("damaged", "error", f"The index {path} is damaged.", found, repair)
                 return
             out.detail = f"can be opened and is whole: {counted(store.status().documents, 'document')}"
             if embedder is not None and (waiting := store.pending(VectorSpace.of(embedder))):
                 text = f"{counted_have(waiting, 'text')} no vectors of {space_of(embedder).label}."
                 out.add("no-vectors", "info", text, repair="openclaw-mem qmd embed")
             _check_files(store, out)
+    except IndexDamaged as error:
+        out.detail = "cannot be read"
+        out.add("damaged", "error", f"The index {path} is damaged.", [str(error.cause)], repair)
     except IndexUnavailable as error:
         out.detail = "cannot be opened"
-        out.add("damaged", "error", str(error), repair=away)
+        out.add("unavailable", "error", str(error))
 
 
 def _check_files(store: QmdStore, out: Outcome) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
     from openclaw_mem_engine.inspection import Overview
     from openclaw_mem_engine.inspection.file_chunks import Anatomy
-    from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress, Space
+    from openclaw_mem_engine.model import Fallback, Freshness, Note, Progress, Space
     from openclaw_mem_engine.providers.base import Chat
     from openclaw_mem_engine.providers.circuit_breaker import Embedders
     from openclaw_mem_engine.ranking.knobs import Knobs
@@ -62,7 +62,7 @@ class FoundLists(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend can do, as data. Retrieving, reading and ``status`` are not optional."""
+    """What a backend can do, as data. Retrieving and ``status`` are not optional."""
 
     #: Pools carry the raw scores that made a rank, so that a trace can show and recompute them.
     operands: bool = False
@@ -176,10 +176,6 @@ class Backend(Protocol):
         list. May wait for the network, within the timeouts of the settings. Raises UsageError for a blank
         query; IndexUnavailable when the index cannot be read. A query without a vector has no list of them,
         and a note of the pool says why."""
-
-    def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
-        """``lines`` lines of a memory file from line ``start`` (1-based); None: from the first, to the last.
-        Raises PathRefused, UsageError for a blank path, WorkspaceError. Needs no index."""
 
     def paths(self) -> tuple[str, ...]:
         """All files that can be found, relative to the workspace, sorted."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, RunningCalls
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable
-from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
+from openclaw_mem_engine.model import Fallback, Freshness, Note, Progress
 from openclaw_mem_engine.providers.base import space_of, stop_if_cancelled
 from openclaw_mem_engine.providers.circuit_breaker import Embedders
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -27,6 +27,7 @@ from openclaw_mem_engine.retrieval.candidate_lists import ListBuilder, candidate
 from openclaw_mem_engine.retrieval.freshness import (
     FreshnessTracker,
     note_by_products,
+    note_misfit,
     note_no_notes,
     note_staleness,
     notes_of,
@@ -125,6 +126,9 @@ class BuiltinBackend:
             raise
         if report.waiting:
             self.tracker.look()  # it was not all done
+        if request.budget_s is None:  # else the answer of the search says it
+            primary = self.embedders.primary
+            note_misfit(primary, self.store.vector_dims(space_of(primary)), report)
         return report
 
     def prune_cache(
@@ -321,18 +325,6 @@ class BuiltinBackend:
             freshness,
             tuple(notes),
             found.builder.timings,
-        )
-
-    def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
-        from openclaw_mem_engine.workspace.reading import get_excerpt
-
-        return get_excerpt(
-            self.settings.workspace,
-            path,
-            start,
-            lines,
-            self.settings.extra_paths,
-            self.settings.max_file_bytes,
         )
 
     def damaged(self, cause: str, repair: str = IndexDamaged.repair) -> IndexDamaged:

@@ -18,6 +18,7 @@ from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.retrieval.collection_files import CollectionLookup
 from openclaw_mem_engine.retrieval.lookup import INDEX, check_line
 from openclaw_mem_engine.sanitize import counted
+from openclaw_mem_engine.sidecar.paths import excerpt
 from openclaw_mem_engine.why_not import Change, TextChange, WhyNot
 from openclaw_mem_engine.why_not.walk import ListFact
 from openclaw_mem_engine.workspace.opening import NoteRefused
@@ -69,7 +70,7 @@ class ExternalLookup(CollectionLookup[Pool]):
         if isinstance(placed, WhyNot):
             return placed
         with suppress(NoteRefused):
-            now = self._backend.get(self._path)
+            now = excerpt(self._backend.settings, self._path)
             check_line(self._line, self._path, now.total_lines)
         if not self._documents and not any(one.held for one in placed):
             self._pass(

@@ -9,7 +9,7 @@ from openclaw_mem_engine.cancellation import LinkedToken
 from openclaw_mem_engine.config.knobs import builtin_knobs, ranking_knobs
 from openclaw_mem_engine.config.load import with_backend
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
-from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
+from openclaw_mem_engine.model import Fallback, Freshness, Note, Progress
 from openclaw_mem_engine.providers.faults import QMD_FAULTS
 from openclaw_mem_engine.ranking.profiles import QMD_PROCESS
 from openclaw_mem_engine.retrieval import Backend, BackendContext, IndexStatus, PassageQuestion, builtin
@@ -117,9 +117,6 @@ class FallbackBackend:
         own = builtin_knobs(self.settings, knobs) if knobs.profile == QMD_PROCESS.profile else knobs
         pool = self.builtin.retrieve(query, own, cancel, compare=compare)
         return replace(pool, fallback=fallback, notes=(_note(fallback), *pool.notes))
-
-    def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
-        return self.primary.get(path, start, lines)
 
     def paths(self) -> tuple[str, ...]:
         return tuple(sorted({*self.primary.paths(), *self.builtin.paths()}))

@@ -165,6 +165,13 @@ def notes_of(store: IndexStore, primary: GuardedEmbedder | None) -> list[Note]:
     return notes
 
 
+def note_misfit(primary: GuardedEmbedder | None, held: int | None, report: SyncReport) -> None:
+    """Say in the report of a sync that queries cannot be compared with the vectors of the length ``held``."""
+    misfit = primary.misfit(held) if primary else None
+    if misfit is not None and not report.incomplete:
+        report.notes.append(Note("embedding-failed", str(misfit), "warning"))
+
+
 def who_makes(index: Path) -> str:
     """What makes the vectors that the index in this file, or with its lock there, lacks, as a sentence."""
     from openclaw_mem_engine.sync.lock import SyncLock  # most searches do without it

@@ -25,6 +25,7 @@ from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.retrieval.keywords import provide_for_search
 from openclaw_mem_engine.retrieval.lookup import INDEX, Lookup, check_line
 from openclaw_mem_engine.sanitize import counted
+from openclaw_mem_engine.sidecar.paths import excerpt
 from openclaw_mem_engine.stores.base import FileState, StoredChunk
 from openclaw_mem_engine.sync.changes import is_on_disk, note_changed, on_disk
 from openclaw_mem_engine.why_not import WhyNot
@@ -142,7 +143,7 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         if path.startswith(f"{TRANSCRIPT_FOLDER}/") and is_on_disk(settings, path):
             return "transcripts are not a source of this memory (sources)"
         try:
-            there = self._backend.get(path, 1, 1).found
+            there = excerpt(self._backend.settings, path, 1, 1).found
         except NoteRefused as refusal:
             if refusal.kind == "outside" or not os.path.lexists(settings.workspace / path):
                 raise
@@ -157,14 +158,14 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
             check_line(self._line, path, max((chunk.end_line for chunk in chunks), default=0))
         except UsageError:
             with suppress(NoteRefused):  # a transcript, or one that cannot be read now
-                return check_line(self._line, path, self._backend.get(path).total_lines)
+                return check_line(self._line, path, excerpt(self._backend.settings, path).total_lines)
             raise
 
     def _check_blank(self, path: str, state: FileState) -> None:
         """Raises IndexDamaged where an indexed note holds text, in the line that is asked for, and the index
         has none of it: the chunks of a note hold every line that is not blank."""
         with suppress(NoteRefused):
-            text = self._backend.get(path, self._line, self._line and 1).text
+            text = excerpt(self._backend.settings, path, self._line, self._line and 1).text
             settings = self._backend.settings
             if not is_blank(text) and note_changed(settings, state, str(on_disk(settings, path))) is False:
                 where = path if self._line is None else f"{path}:{self._line}"
@@ -174,8 +175,9 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
     def _text_differs(self, path: str, holding: Sequence[StoredChunk]) -> bool:
         """Whether the file has another text on disk than the index where the passage is."""
         chunk = holding[0]
+        lines = chunk.end_line - chunk.start_line + 1
         try:
-            now = self._backend.get(path, chunk.start_line, chunk.end_line - chunk.start_line + 1)
+            now = excerpt(self._backend.settings, path, chunk.start_line, lines)
         except NoteRefused:
             return True
         return now.text != chunk.text

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import CancelToken, RunningCalls
-from openclaw_mem_engine.model import Excerpt, Note, Progress
+from openclaw_mem_engine.model import Note, Progress
 from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import space_of
 from openclaw_mem_engine.qmd.queries import QueryDocument
@@ -26,7 +26,7 @@ from openclaw_mem_engine.retrieval.qmd_lists import ListBuilder, line_signals
 from openclaw_mem_engine.retrieval.qmd_sync import NO_COLLECTION, KeepingUp
 from openclaw_mem_engine.retrieval.reranking import StoredScores
 from openclaw_mem_engine.retrieval.scoped import checked_query
-from openclaw_mem_engine.sidecar.paths import collections_of, excerpt, shown_path
+from openclaw_mem_engine.sidecar.paths import collections_of, shown_path
 from openclaw_mem_engine.stores.qmd.searching import VectorSpace
 from openclaw_mem_engine.stores.qmd.store import QmdStore
 from openclaw_mem_engine.sync.lock import SyncBusy
@@ -252,9 +252,6 @@ class QmdBackend(KeepingUp):
         from openclaw_mem_engine.inspection.documents import overview
 
         return overview(self.settings, self.store, self.embedder, self.freshness(), self.status().spaces)
-
-    def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
-        return excerpt(self.settings, path, start, lines)
 
     def examine(
         self, progress: Progress | None = None, cancel: CancelToken | None = None, *, deep: bool = False

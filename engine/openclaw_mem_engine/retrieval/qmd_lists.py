@@ -154,7 +154,8 @@ class ListBuilder:
         found: list[_Found] = []
         try:
             searched = bool(texts) and (*space, texts[0][0]) in self.searched
-            if not searched and self.store.vector_dims(space) is None:
+            held = self.store.vector_dims(space)
+            if not searched and held is None:
                 label = space_of(embedder).label
                 if (health := embedder.health).failures:
                     reason = f"{health.reason} The index holds no vectors of {label} yet."
@@ -165,7 +166,7 @@ class ListBuilder:
             for text, role in texts:
                 start = time.perf_counter()
                 if (key := (*space, text)) not in self.searched:
-                    self.searched[key] = self._nearest(embedder, space, text)
+                    self.searched[key] = self._nearest(embedder, held, text)
                 if (rows := self.searched[key]) is None:
                     why = f"{embedder.id} has no vector for {text!r}: {embedder.no_vector}."
                     notes.append(Note("no-embedding", why, "warning"))
@@ -185,12 +186,14 @@ class ListBuilder:
             self._add("vector", text, rows, role, spent)
         return None
 
-    def _nearest(self, embedder: Embedder, space: VectorSpace, text: str) -> Rows | None:
-        """None for a text without an embedding."""
+    def _nearest(self, embedder: GuardedEmbedder, held: int | None, text: str) -> Rows | None:
+        """None for a text without an embedding; ``held`` is the length of the vectors of the index."""
         sent = query_prompt(embedder.model, text) if embedder.id == "local" else text
-        vector = embedder.embed_query(sent, self.cancel)
+        vector = embedder.embed_for(held, sent, self.cancel)
         stop_if_cancelled(self.cancel, SEARCH_STOPPED)
-        return None if vector is None else self.store.vector(vector, space, self.most, self.collections)
+        if vector is None:
+            return None
+        return self.store.vector(vector, VectorSpace.of(embedder), self.most, self.collections)
 
     def _add(
         self,

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, Deadline, RunningCalls
-from openclaw_mem_engine.model import Excerpt, Freshness, Note
+from openclaw_mem_engine.model import Freshness, Note
 from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import stop_if_cancelled
 from openclaw_mem_engine.providers.faults import FAULTS, QMD_FAULTS
@@ -24,7 +24,7 @@ from openclaw_mem_engine.retrieval.faulty_qmd import FaultyQmd
 from openclaw_mem_engine.retrieval.scoped import checked_query
 from openclaw_mem_engine.sanitize import counted, one_line
 from openclaw_mem_engine.sidecar.command import QmdCommand, QmdFailed
-from openclaw_mem_engine.sidecar.paths import collections_of, excerpt, literal_path, qmd_home, shown_path
+from openclaw_mem_engine.sidecar.paths import collections_of, literal_path, qmd_home, shown_path
 from openclaw_mem_engine.sidecar.upkeep import QmdUpkeep
 from openclaw_mem_engine.stores.query import han_keywords
 from openclaw_mem_engine.workspace.rules import note_date
@@ -214,9 +214,6 @@ class QmdProcessBackend(Limited):
             yield Candidate(*at, dated.epoch_seconds, dated.kind, context), item.score
 
     # -- the rest of the contract ----------------------------------------------------------------------
-
-    def get(self, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
-        return excerpt(self.settings, path, start, lines)
 
     def paths(self) -> tuple[str, ...]:
         """Those of the program's index; none when it cannot be read."""

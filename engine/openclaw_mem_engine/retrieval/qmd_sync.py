@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from openclaw_mem_engine.cancellation import CancelToken, Deadline, LinkedToken
+from openclaw_mem_engine.cancellation import CancelToken, LinkedToken, until
 from openclaw_mem_engine.errors import Cancelled, ProviderError, UsageError
 from openclaw_mem_engine.model import WHOLE, Freshness, Note, Progress, SkippedFile
 from openclaw_mem_engine.named_tuple import NamedTuple
-from openclaw_mem_engine.providers.base import Embedder
-from openclaw_mem_engine.qmd.queries import document_prompt
 from openclaw_mem_engine.retrieval import BackendContext, Limited
+from openclaw_mem_engine.retrieval.freshness import note_misfit
 from openclaw_mem_engine.sidecar.paths import shown_path
+from openclaw_mem_engine.stores.qmd.embedding import prompt_of
 from openclaw_mem_engine.stores.qmd.searching import VectorSpace
 from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, WAIT_S, SyncReport, SyncRequest
@@ -25,7 +25,7 @@ from openclaw_mem_engine.workspace.rules import open_workspace
 if TYPE_CHECKING:
     from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
     from openclaw_mem_engine.qmd.collections import Collection
-    from openclaw_mem_engine.stores.qmd.embedding import EmbedReport, Prompt
+    from openclaw_mem_engine.stores.qmd.embedding import EmbedReport
     from openclaw_mem_engine.stores.qmd.store import QmdStore
     from openclaw_mem_engine.stores.qmd.updating import UpdateReport
     from openclaw_mem_engine.sync.plan import Plan, PlannedSpace
@@ -36,7 +36,7 @@ NO_COLLECTION = Note(
     "folder. Change one of them, or use `openclaw-mem qmd collection add`.",
     "warning",
 )
-_FORCED = "asked for, every file is read again; vectors of texts that did not change stay"
+_FORCED = "asked for, every file is read again"
 #: Names of changed files that an answer gives; the count is always exact.
 _NAMED = 50
 #: Documents that are embedded at once while a search waits: what is done before its time is over stays.
@@ -95,11 +95,11 @@ class KeepingUp(Limited):
                 self.store.forget_files()
             first = not self.store.document_count()
             limit = None if first else request.files_s
-            self._take_files(report, progress, _until(cancel, limit), cancel, prune=request.prune)
+            self._take_files(report, progress, until(cancel, limit), cancel, prune=request.prune)
             if self.embedder is not None and not report.waiting:
-                # Those of the built-in embedder are waited for.
-                budget_s = None if self.embedder.lines else request.budget_s
-                self._make_vectors(report, progress, _until(cancel, budget_s), budget_s)
+                self._make_vectors(self.embedder, request, report, progress, cancel)
+        if request.budget_s is None:
+            note_misfit(self.embedder, self._held, report)
         if not report.waiting:
             self._known = self._judged((), report.skipped)
         return report
@@ -120,7 +120,7 @@ class KeepingUp(Limited):
             found = self.store.collections() if name is None else (self.store.collection(name),)
             for one in found:
                 before(one)
-                done = self.store.update(one.name, progress, _until(cancel, None))
+                done = self.store.update(one.name, progress, until(cancel, None))
                 self._add(report, done)
                 yield one, done
 
@@ -134,7 +134,7 @@ class KeepingUp(Limited):
             raise UsageError("There are no embeddings (provider = none): choose another provider.")
         report = SyncReport()
         with self._locked(report, cancel):
-            token = _until(cancel, None)
+            token = until(cancel, None)
             with waiting_for(embedder, progress) as show:
                 prompt = prompt_of(embedder)
                 made = self.store.embed(embedder, force=force, progress=show, cancel=token, prompt=prompt)
@@ -243,19 +243,40 @@ class KeepingUp(Limited):
             return []
         return [SkippedFile(WHOLE, f"{trouble[0].lower()}{trouble[1:].removesuffix('.')}", transient=True)]
 
+    @property
+    def _held(self) -> int | None:
+        """The length of the vectors of the embedder that the index has."""
+        return self.store.vector_dims(VectorSpace.of(self.embedder)) if self.embedder else None
+
+    def _anew(self, request: SyncRequest) -> bool:
+        """Whether this sync makes all vectors again: they have another length than those that come now."""
+        embedder = self.embedder
+        return request.force and embedder is not None and embedder.misfit(self._held) is not None
+
     def _make_vectors(
-        self, report: SyncReport, progress: Progress | None, token: LinkedToken, budget_s: float | None
+        self,
+        embedder: GuardedEmbedder,
+        request: SyncRequest,
+        report: SyncReport,
+        progress: Progress | None,
+        cancel: CancelToken | None,
     ) -> None:
         from openclaw_mem_engine.sync.embedding import OutOfTime, admit
 
-        embedder = self.embedder
-        assert embedder is not None
+        force = self._anew(request)
+        if not force and not self.store.pending(VectorSpace.of(embedder)):
+            return
+        # Those of the built-in embedder are waited for.
+        budget_s = None if embedder.lines else request.budget_s
+        token, most = until(cancel, budget_s), None if budget_s is None else _AT_ONCE
         try:
             if budget_s is not None:
-                admit(embedder, None, budget_s, token)
-            most, prompt = _AT_ONCE if budget_s is not None else None, prompt_of(embedder)
+                admit(embedder, self._held, budget_s, token)
             with waiting_for(embedder, progress) as show:
-                made = self.store.embed(embedder, progress=show, cancel=token, prompt=prompt, most=most)
+                prompt = prompt_of(embedder)
+                made = self.store.embed(
+                    embedder, force=force, progress=show, cancel=token, prompt=prompt, most=most
+                )
         except (Cancelled, OutOfTime):
             if token.is_cancelled:
                 raise
@@ -278,7 +299,7 @@ class KeepingUp(Limited):
         changed, gone, _, files = self._differing(prune=request.prune)
         spaces: tuple[PlannedSpace, ...] = ()
         if (embedder := self.embedder) is not None:
-            texts, characters = self.store.pending_size(VectorSpace.of(embedder))
+            texts, characters = self.store.pending_size(VectorSpace.of(embedder), force=self._anew(request))
             characters += sum(size for _, size in changed)
             spaces = (planned_space(embedder, texts + len(changed), 0, characters),)
         rebuild, read = ("", len(changed)) if not request.force else (_FORCED, files)
@@ -327,19 +348,3 @@ class KeepingUp(Limited):
 
     def _shown(self, collection: str, path: str) -> str:
         return shown_path(self.store.collection(collection), path, self.settings.workspace)
-
-
-def prompt_of(embedder: Embedder) -> Prompt:
-    """What an embedder is given for a passage of a document: a local model the prompt of QMD with the title,
-    every other one the title above the text."""
-    return document_prompt if embedder.id == "local" else _titled
-
-
-def _titled(_model: str, title: str, text: str) -> str:
-    return f"{title}\n\n{text}" if title and title not in text else text
-
-
-def _until(cancel: CancelToken | None, seconds: float | None) -> LinkedToken:
-    """A token that is also set after so many seconds."""
-    deadline = Deadline(seconds)
-    return LinkedToken(cancel, lambda: deadline.is_over)

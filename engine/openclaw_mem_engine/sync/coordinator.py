@@ -236,15 +236,10 @@ def set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
         if files.identity(index) != before:
             raise IndexChanged("The damaged file is not at its path any more: nothing was renamed.")
         try:
-            # That of QMD has no embeddings of its own.
-            damaged, saved = (
-                (files.set_aside(index), 0) if settings.qmd_in_process else replace_damaged(index)
-            )
+            damaged, saved = replace_damaged(index, of_qmd=settings.qmd_in_process)
         except OSError as cause:
             what = cause.filename2 or cause.filename or index
-            text = (
-                f"The damaged index {index} cannot be renamed: {what}: {cause.strerror}. Remove that first."
-            )
+            text = f"The damaged index {index} cannot be renamed: {what}: {cause.strerror}."
             raise IndexUnavailable(text) from cause
         journal.set_aside(damaged.name, error)
     return damaged, saved

@@ -107,9 +107,11 @@ def plan(
             continue
         chunks += len(made)
         texts.update((chunk.hash, chunk.text) for chunk in made)
-    asked = [*([embedders.primary] if embedders.primary else []), *beside_of(embedders)]
+    primary = embedders.primary
+    asked = [*([primary] if primary else []), *beside_of(embedders)]
     going = None if rebuild else set(changes.paths)
-    spaces = tuple(_planned(store, embedder, texts, going) for embedder in asked)
+    unfit = primary if rebuild and primary and primary.misfit(store.vector_dims(wanted.space)) else None
+    spaces = tuple(_planned(store, embedder, texts, going, kept=embedder is not unfit) for embedder in asked)
     held = store.chunk_counts()
     gone = sum(held.get(state.path, 0) for state in changes.removed)
     secret = sum(1 for text in texts.values() if credentials(text))
@@ -125,15 +127,16 @@ def planned_space(embedder: Embedder, texts: int, cached: int, size: int) -> Pla
 
 
 def _planned(
-    store: IndexStore, embedder: Embedder, texts: dict[str, str], going: set[str] | None
+    store: IndexStore, embedder: Embedder, texts: dict[str, str], going: set[str] | None, *, kept: bool
 ) -> PlannedSpace:
-    """``going``: files whose present chunks go; None when all do."""
+    """``going``: files whose present chunks go; None when all do. ``kept``: the vectors of the cache can be
+    compared with new ones."""
     space = space_of(embedder)
     wanted = dict(texts)
     if going is not None:
         # What earlier syncs could not embed, and for a space that is new all there is.
         waiting = store.chunks_without_vector(1_000_000, space)
         wanted.update((chunk.hash, chunk.text) for chunk in waiting if chunk.path not in going)
-    known = store.cached_vectors(wanted, space)
+    known = store.cached_vectors(wanted, space) if kept else {}
     missing = [text for key, text in wanted.items() if key not in known]
     return planned_space(embedder, len(missing), len(known), sum(len(utf8(text)) for text in missing))

@@ -13,7 +13,9 @@ import hashlib
 import os
 import re
 import shutil
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlsplit
@@ -42,7 +44,7 @@ _SPARE_BYTES = 64 << 20
 _TRIES = 4
 _FIRST_WAIT_S = 0.5
 #: How long a server may be silent, and how late a cancel is seen at most.
-_SILENCE_S = 10.0
+_SILENCE_S, _POLL_S = 10.0, 0.1
 
 
 class DownloadFailed(ProviderError):
@@ -92,8 +94,8 @@ def download(
 
     ``confirm`` gets the size in bytes before anything is fetched or written; False means Cancelled. A file
     that is there already with the right size and checksum is returned without asking. ``progress`` gets
-    bytes. Raises ConfigError (no such kind of address), DownloadFailed, Cancelled (after ten seconds at most,
-    when the server is silent).
+    bytes, in a thread while this one waits. Raises ConfigError (no such kind of address), DownloadFailed,
+    Cancelled.
     """
     file = hub_file(uri)
     target = local_path(uri, folder)
@@ -218,7 +220,7 @@ def _tried(
         stop_if_cancelled(cancel)
         before = done()
         try:
-            return call()
+            return _awaited(call, cancel)
         except _Broken as exc:
             why = str(exc)
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
@@ -232,6 +234,23 @@ def _tried(
         if failures:
             for _ in TIMING.slices(_FIRST_WAIT_S * 2 ** (failures - 1), cancel):
                 pass
+
+
+def _awaited(call: Callable[[], _T], cancel: CancelToken | None) -> _T:
+    """What ``call`` returns. It runs in a thread of its own, which a cancel leaves to a silent server."""
+    future: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="openclaw-mem-download", daemon=True).start()
+    while not future.done():
+        stop_if_cancelled(cancel)
+        wait([future], _POLL_S)
+    return future.result()
 
 
 def _ask(client: httpx2.Client, url: str, uri: str) -> _RemoteFile:

@@ -59,9 +59,9 @@ class Embedding(Searching):
         """How many texts lack vectors of this space."""
         return len(self._pending(space))
 
-    def pending_size(self, space: VectorSpace) -> tuple[int, int]:
-        """How many texts lack such vectors, and how many characters they have."""
-        hashes = [text.hash for text in self._pending(space)]
+    def pending_size(self, space: VectorSpace, *, force: bool = False) -> tuple[int, int]:
+        """How many texts lack such vectors, or with ``force`` all, and how many characters they have."""
+        hashes = [text.hash for text in self._pending(space, force=force)]
         sql = "SELECT total(length(doc)) FROM content WHERE hash IN (SELECT value FROM json_each(?))"
         return len(hashes), int(self._db.read(sql, (json.dumps(hashes),))[0][0])
 
@@ -112,7 +112,8 @@ class Embedding(Searching):
                 text = waiting.pop(0)
                 ((body,),) = self._db.read("SELECT doc FROM content WHERE hash = ?", (text.hash,)) or (("",),)
                 batch.append((text, _pieces(body)))
-            vectors, hits = self._embedded(embedder, batch, refused, cancel, prompt, held)
+            dims = held or embedder.dims  # else the cache gives those of a model that had this name before
+            vectors, hits = self._embedded(embedder, batch, refused, cancel, prompt, dims)
             for vector in vectors:
                 if vector is None:
                     continue
@@ -265,3 +266,13 @@ def _take_over(connection: apsw.Connection) -> None:
         connection.executemany("DELETE FROM vectors_vec WHERE hash_seq = ?", [(key,) for key, _ in found])
         connection.executemany("INSERT INTO vectors_vec(hash_seq, embedding) VALUES(?, ?)", found)
         connection.execute("DELETE FROM openclaw_mem_vectors")
+
+
+def prompt_of(embedder: Embedder) -> Prompt:
+    """What an embedder is given for a passage of a document: a local model the prompt of QMD with the title,
+    every other one the title above the text."""
+    return document_prompt if embedder.id == "local" else _titled
+
+
+def _titled(_model: str, title: str, text: str) -> str:
+    return f"{title}\n\n{text}" if title and title not in text else text

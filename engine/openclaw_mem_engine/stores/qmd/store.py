@@ -7,7 +7,7 @@ from pathlib import Path
 
 import apsw
 
-from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
+from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.qmd.lookup import (
     MAX_BYTES,
@@ -24,7 +24,7 @@ from openclaw_mem_engine.stores.qmd.schema import ADVICE, VIEWS, create, owner_o
 from openclaw_mem_engine.stores.qmd.searching import Document
 from openclaw_mem_engine.stores.qmd.updating import Updating
 from openclaw_mem_engine.stores.sqlite.database import Database
-from openclaw_mem_engine.stores.sqlite.files import QMD_ID, set_aside
+from openclaw_mem_engine.stores.sqlite.files import QMD_ID
 
 
 class _OwnDatabase(Database):
@@ -53,18 +53,13 @@ class QmdStore(Updating, Maintenance):
 
         One that the program QMD made is only read, whatever is asked for (``QmdStore.read_only``).
         ``extension`` allows sqlite-vec. May wait some seconds for another process. Raises IndexUnavailable
-        for what is no index and for a link, IndexDamaged (with ``replace``, which moves the file away)."""
+        for what is no index and for a link, IndexDamaged."""
         owner = owner_of(path)
         if owner == "nothing" and read_only:
             raise IndexUnavailable(f"There is no index {path}. `openclaw-mem qmd update` makes one.")
-        try:
-            if owner == "qmd" or read_only:
-                return cls(ForeignDatabase(path, is_theirs=owner == "qmd"))
-            return cls._open_ours(path, extension, is_new=owner == "nothing")
-        except IndexDamaged as error:
-            if owner != "qmd":
-                error.replace = lambda: (set_aside(path), 0)
-            raise
+        if owner == "qmd" or read_only:
+            return cls(ForeignDatabase(path, is_theirs=owner == "qmd"))
+        return cls._open_ours(path, extension, is_new=owner == "nothing")
 
     @classmethod
     def _open_ours(cls, path: Path, extension: bool, *, is_new: bool) -> QmdStore:

@@ -41,7 +41,7 @@ from openclaw_mem_engine.stores.sqlite.files import (
 #: The size of the log at which it is merged into the file.
 _LOG_BYTES = 80 << 20
 #: Why sqlite-vec is not in use when it is not wanted.
-SWITCHED_OFF = "switched off"
+NOT_LOADED = "not loaded"
 #: How SQLite complains of tables that are not as they were made, and sqlite-vec of what is no such vector.
 _LOST = ("no such table", "no such column", "vtable constructor failed")
 _OTHER_FORMAT = ("unsupported file format", "invalid fts5 file format")
@@ -173,7 +173,7 @@ class Database:
     ) -> None:
         self.path, self.advice, self._page_bytes = path, advice, page_bytes
         self.extension = False
-        self.extension_error = "" if extension else SWITCHED_OFF
+        self.extension_error = "" if extension else NOT_LOADED
         self._wanted = extension
         self._local = threading.local()
         self._guard = threading.Lock()

@@ -12,6 +12,7 @@ import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,8 +41,17 @@ def aside_path(index: Path) -> Path:
 
 
 def damaged_path(index: Path) -> Path:
-    """Where a damaged index is moved."""
-    return index.with_name(f"{index.name}.damaged")
+    """Where a damaged index is moved: to a name that no other file has."""
+    names = chain([f"{index.name}.damaged"], (f"{index.name}.damaged-{number}" for number in count(2)))
+    return next(path for path in map(index.with_name, names) if not with_companions(path))
+
+
+def damaged_files(index: Path) -> list[Path]:
+    """The damaged indexes that were moved, with their companions, sorted."""
+    ours = re.compile(rf"{re.escape(index.name)}\.damaged(-[0-9]+)?(-wal|-shm|-journal)?")
+    with suppress(OSError):
+        return sorted(path for path in index.parent.iterdir() if ours.fullmatch(path.name))
+    return []
 
 
 def with_companions(path: Path) -> list[Path]:
@@ -83,11 +93,11 @@ def damaged(cause: object, path: Path | str, repair: str = IndexDamaged.repair) 
 
 
 def set_aside(index: Path, new: Path | None = None) -> Path:
-    """Move a damaged index with its log to ``damaged_path``, over an older one; returns that. With ``new``, a
-    file that takes its place, there is an index at its path at every moment: what a kill leaves is the
-    damaged one, without its log once that was moved, which would be taken as one of ``new``."""
+    """Move a damaged index with its log to ``damaged_path``; returns that. With ``new``, a file that takes
+    its place, there is an index at its path at every moment. The log goes first: it would be taken as one of
+    ``new``. What a kill between the two leaves is the damaged index twice: at its path without the log, and
+    whole where it is moved, which no later repair replaces."""
     damaged = damaged_path(index)
-    remove(damaged)
     if new is not None:
         try:
             os.link(index, damaged)

@@ -16,7 +16,7 @@ import apsw
 
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.scoring import unit_vector
-from openclaw_mem_engine.stores.sqlite.files import aside_path, remove, set_aside
+from openclaw_mem_engine.stores.sqlite.files import aside_path, refuse_foreign, remove, set_aside
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.stores.sqlite.vectors import AS_WRITTEN, NAMES, as_written
 
@@ -30,11 +30,15 @@ _SQL = f"""SELECT {NAMES}, hash, embedding, checksum
     FROM embedding_cache e CROSS JOIN spaces s ON s.id = e.space WHERE {AS_WRITTEN} ORDER BY e.id"""
 
 
-def replace_damaged(index: Path) -> tuple[Path, int]:
+def replace_damaged(index: Path, *, of_qmd: bool = False) -> tuple[Path, int]:
     """Move a damaged index to ``NAME.damaged``, and replace it by a new one that holds the embeddings
-    which can be read up to the first damage. Returns where the damaged one is now, and how many embeddings
-    were saved. The caller holds the sync lock. A process that is killed meanwhile leaves one of both at its
-    path, and perhaps a file like that of a killed rebuild. Raises IndexUnavailable."""
+    which can be read up to the first damage; not one ``of_qmd``, whose embeddings have no checksum. Returns
+    where the damaged one is now, and how many embeddings were saved. The caller holds the sync lock. A
+    process that is killed meanwhile leaves one of both at its path, and perhaps a file like that of a killed
+    rebuild. Raises IndexUnavailable, also for an index that another program made."""
+    refuse_foreign(index)
+    if of_qmd:
+        return set_aside(index), 0
     fresh = aside_path(index)
     try:
         saved = save_embeddings(index, fresh)

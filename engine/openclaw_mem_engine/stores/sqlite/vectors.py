@@ -35,6 +35,9 @@ EMBEDDED = f"{CACHED} AND e.embedding IS NOT NULL"
 # Both indexes are in the order of hashes: 2 ms for 20,000 chunks.
 _LACKING = f"""EXISTS(SELECT hash FROM chunks EXCEPT SELECT hash FROM embedding_cache
     WHERE space = {SPACE})"""
+# Texts without a vector: so many cost no search anything.
+_SOME_WITHOUT = f"""SELECT embedding, hash, checksum FROM embedding_cache
+    WHERE space = {SPACE} AND embedding IS NULL LIMIT 50"""
 # A vector of the space, for its length.
 ONE_VECTOR = f"""SELECT embedding, hash, checksum FROM embedding_cache
     WHERE space = {SPACE} AND embedding IS NOT NULL LIMIT 1"""
@@ -274,9 +277,12 @@ class VectorRows:
         return connection.changes()
 
     def lacking(self, space: Space) -> bool:
-        """Whether there are chunks that were not embedded."""
+        """Whether there are chunks that were not embedded. Raises IndexDamaged for one that was, and has lost
+        its vector."""
         now = self._db.reader(), self._db.version()  # it counts the commits that this connection has seen
         if (known := self._lacking.get(space)) is None or known[0] != now:
+            with decoding(self._db.path):
+                check_bytes(self._db.read(_SOME_WITHOUT, space))
             known = self._lacking[space] = now, bool(self._db.read(f"SELECT {_LACKING}", space)[0][0])
         return known[1]
 
