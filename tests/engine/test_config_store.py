@@ -110,9 +110,9 @@ def test_the_map_of_shards_chooses_the_server(tmp_path: Path) -> None:
         (["0-479"], "1 entries of store.shards for 2 servers"),
         (["0-239", "239-479"], "shard 239 has two servers"),
         (["0-239", "241-479"], "shard 240 has no server"),
-        (["0-239", "240-480"], "'240-480' is no range of shards"),
-        (["0-239", "479-240"], "'479-240' is no range of shards"),
-        (["0-239", "all"], "'all' is no range of shards"),
+        (["0-239", "240-480"], "'240-480' is not a range of shards"),
+        (["0-239", "479-240"], "'479-240' is not a range of shards"),
+        (["0-239", "all"], "'all' is not a range of shards"),
     ],
 )
 def test_a_map_that_does_not_fit_is_refused(tmp_path: Path, shards: list[str], message: str) -> None:

@@ -295,7 +295,7 @@ class Workbench(App[int]):
             with self.suspend():  # the terminal is as it was before the shell takes it
                 os.kill(0, signal.SIGTSTP)
         elif isinstance(self.screen, WorkbenchScreen):
-            self.screen.tell("not suspended: no shell is there to resume it; ctrl+q quits")
+            self.screen.tell("not suspended: no shell could resume it; ctrl+q quits")
 
     def action_change_theme(self) -> None:
         from openclaw_mem_tui.widgets.dialogs import PickScreen
