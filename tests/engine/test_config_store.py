@@ -125,7 +125,7 @@ def test_a_map_that_does_not_fit_is_refused(tmp_path: Path, shards: list[str], m
     [
         ({"OPENCLAW_MEM_STORE": "oracle"}, "allowed: sqlite, postgres"),
         ({"OPENCLAW_MEM_STORE_SERVERS": ""}, "names no server"),
-        ({"OPENCLAW_MEM_STORE_SERVERS": "host=db password=hush"}, "server 1 is no address"),
+        ({"OPENCLAW_MEM_STORE_SERVERS": "host=db password=hush"}, "server 1 is not an address"),
         ({"OPENCLAW_MEM_STORE_AGENT": ""}, "does not name the agent"),
     ],
 )
@@ -141,7 +141,7 @@ def test_what_is_missing_is_said_without_secrets(
 def test_a_password_with_a_raw_sign_is_refused_and_not_shown(tmp_path: Path, raw: str) -> None:
     """The driver may accept it, but what follows the sign would be shown as the host."""
     address = f"postgresql://mem:a{raw}hush@db/memory"
-    with pytest.raises(ConfigError, match=r"server 1 is no address.*%40") as caught:
+    with pytest.raises(ConfigError, match=r"server 1 is not an address.*%40") as caught:
         loaded(tmp_path, **(VARIABLES | {"OPENCLAW_MEM_STORE_SERVERS": address}))
     assert "hush" not in str(caught.value)
 

@@ -57,7 +57,7 @@ async def test_keys_of_the_user_work_and_are_named(tmp_path: Path) -> None:
         ({"baseline": ""}, 'baseline has no key. Write for example baseline = "f5". It keeps b.'),
         ({"baseline": "ctrl+q"}, "ctrl+q has a fixed meaning"),
         ({"quit": "ctrl+c"}, "ctrl+c has a fixed meaning"),
-        ({"baseline": "pagedwn"}, "'pagedwn' is no key"),
+        ({"baseline": "pagedwn"}, "'pagedwn' is not a key"),
         ({"baseline": "shift+x"}, "Write X"),
     ],
 )
