@@ -40,16 +40,15 @@ RUNS: dict[str, tuple[str, str, str]] = {
     "common": ("common_words", "", "--chunks 4200 --rounds 3"),
     "vectors": ("vector_query", "", "--chunks 10000 --rounds 5"),
     "first": ("first_index", "", "--files 200 --megabytes .9 --rounds 1"),
-    "keys, documented": (
-        "workbench",
-        "--files 2000 --profiles documented",
-        "--files 200 --profiles documented --rounds 3",
-    ),
-    "keys, workbench": (
-        "workbench",
-        "--files 2000 --profiles workbench",
-        "--files 200 --profiles workbench --rounds 3",
-    ),
+    **{
+        f"keys, {profile}, {files}": (
+            "workbench",
+            f"--files {files} --profiles {profile}",
+            f"--files {files // 10} --profiles {profile} --rounds 3",
+        )
+        for files in (2000, 20000)
+        for profile in ("documented", "workbench")
+    },
     "qmd": ("qmd", "", "--files 200 --rounds 1"),
 }
 
@@ -98,7 +97,8 @@ ROWS = (
     Row("first index, 2,000 notes", "first", "static embedder", "no embeddings", most=4_800),
     Row("size of the index, 2,000 notes", "cold", "index, MB", "qmd index, MB", most=30, unit="MB"),
     *(
-        Row(f"{key}, profile {profile}", f"keys, {profile}", row, most=most)
+        Row(f"{key}, {files:,} notes, {profile}", f"keys, {profile}, {files}", row, most=most)
+        for files in (2000, 20000)
         for profile in ("documented", "workbench")
         for key, (row, most) in _KEYS.items()
     ),

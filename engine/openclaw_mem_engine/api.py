@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.providers.services import ServiceState as ServiceState
     from openclaw_mem_engine.qmd.scope import session_scope as session_scope
     from openclaw_mem_engine.ranking.kinds import RankedList as RankedList
+    from openclaw_mem_engine.ranking.knob_spec import knob_words as knob_words
     from openclaw_mem_engine.ranking.knobs import KNOBS as KNOBS
     from openclaw_mem_engine.ranking.knobs import Knobs as Knobs
     from openclaw_mem_engine.ranking.knobs import KnobSpec as KnobSpec

@@ -93,6 +93,10 @@ class Cancelled(OpenClawMemError):
     exit_code = 130
 
 
+#: Names of settings in earlier versions.
+RENAMED = {"text_weight": "bm25_weight", "text_score": "bm25_score", "line_text": "line_bm25"}
+
+
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     """`` Did you mean x?`` for a name that is not among the known ones; "" when none is like it. ``prefix``
     is put before each that is suggested."""
@@ -100,6 +104,7 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
 
     names = {one.lower(): one for one in known}
     tries = ((1, 0.9), (3, 0.7), (1, 0.65))
+    name = RENAMED.get(name, name)
     found = (get_close_matches(name.lower(), names, most, cutoff) for most, cutoff in tries)
     near = next(filter(None, found), [])
     return f" Did you mean {', '.join(prefix + names[form] for form in near)}?" if near else ""

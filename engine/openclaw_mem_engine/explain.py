@@ -115,7 +115,7 @@ def made_of(inputs: Mapping[str, float], knobs: Knobs) -> str:
     if "k" in inputs:
         return f"1/({inputs['k']:g}+{inputs['rank']:g})"
     if "rank" in inputs:
-        return f"1/(1+{inputs['rank']:g})" if knobs.text_score == "rank" else ""
+        return f"1/(1+{inputs['rank']:g})" if knobs.bm25_score == "rank" else ""
     if "line_share" not in inputs:  # a score of another program is the value itself
         return f"{inputs['bm25']:.4g} / (1 + {inputs['bm25']:.4g})" if "bm25" in inputs else ""
     raw, share, line = next(iter(inputs.values())), inputs["line_share"], inputs["line"]

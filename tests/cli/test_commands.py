@@ -277,8 +277,8 @@ def test_config_names_origin_and_range_and_hides_secrets(bare: Call, world: Worl
     line = next(line for line in said.out.splitlines() if line.startswith("provider.name"))
     assert "openclaw.json" in line
     bare("config", "set", "query.vector_weight=0.5", "--yes")
-    weight = bare("config", "show", "query.text_weight").out
-    assert weight == "query.text_weight               0.5  (from query.vector_weight)\n"
+    weight = bare("config", "show", "query.bm25_weight").out
+    assert weight == "query.bm25_weight               0.5  (from query.vector_weight)\n"
     assert "agent                           main\n" in said.out, "what is built in has no origin"
     assert "a whole number" not in said.out
     ranges = bare("config", "--verbose").out.partition("query.max_results ")[2].splitlines()
@@ -449,8 +449,21 @@ def test_every_command_has_help_with_an_example(
     assert said.code == 0
     assert f"openclaw-mem {command}" in said.out.partition("examples:")[2]
     assert "--workspace" in said.out
-    *full, _last = said.out.split("\n\n")[1].splitlines()
-    assert all(len(line) > 75 for line in full), "the description is one paragraph"
+    first, usage, about, *_ = said.out.split("\n\n")
+    (summary,) = (one.summary for one in COMMANDS if one.name == command)
+    assert first.lower() == f"{summary.lower()}." and usage.startswith(f"usage: openclaw-mem {command} ")
+    *full, _last = about.splitlines()
+    assert about.startswith(("arguments:", "options:")) or all(len(line) > 75 for line in full), (
+        "one paragraph"
+    )
+
+
+def test_the_options_of_a_search_are_grouped(bare: Call) -> None:
+    for command in (["search"], ["qmd", "query"]):
+        given = bare(*command, "--help").out
+        ranking, _, output = given.partition("\nranking:\n")[2].partition("\noutput:\n")
+        assert "--profile" in ranking and "--set" in ranking and "--explain" not in ranking
+        assert "--format" in output.partition("common options")[0] and "--no-sync" not in output
 
 
 def test_a_command_of_a_command_has_its_own_help(bare: Call) -> None:

@@ -309,7 +309,7 @@ def test_the_answer_that_is_read_line_by_line_is_a_real_one(
 
 
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 90
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 72
 
 
 @pytest.mark.skipif(not (ROOT / ".ci" / "run").exists(), reason="a source distribution has no .ci/run")

@@ -38,7 +38,7 @@ def test_stored_listed_found_and_forgotten(call: Call, world: World) -> None:
     made = json.loads(call("memories", "store", TEA, "--category", "preference", "--json").out)
     assert made["action"] == "created" and made["importance"] == 0.7
     again = call("memories", "store", TEA)
-    assert again.out == f"not stored, the same is there as {made['id']}: {TEA}\n" and again.err == ""
+    assert again.out == f"not stored: the same memory is stored as {made['id']}: {TEA}\n" and again.err == ""
     listed = call("memories", "list").out.splitlines()
     assert listed[1].startswith(made["id"][:8]) and listed[1].endswith(TEA) and "preference" in listed[1]
     (found,) = json.loads(call("memories", "search", "tea", "--json").out)
@@ -93,7 +93,7 @@ def test_a_session_is_decided_text_by_text(call: Call, world: World) -> None:
     lines = (world.home / ".openclaw/agents/main/sessions/abc.jsonl").read_text("utf-8").splitlines()
     assert all(json.dumps(item["text"]) in lines[item["line"] - 1] for item in decisions)
     again = call("memories", "capture", "--session", "main").out
-    assert f"the same is there as {decisions[0]['id'][:8]}" in again
+    assert f"already stored as {decisions[0]['id'][:8]}" in again
     assert again.endswith("A refused text is kept with `openclaw-mem memories store TEXT`.\n")
     assert call("memories", "store", "thanks").code == 0
     assert len(json.loads(call("memories", "list", "--json").out)) == 2

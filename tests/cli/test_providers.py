@@ -241,7 +241,7 @@ def test_vectors_beside_the_primarys_are_shown_and_not_counted(
     world_env = {"OPENCLAW_MEM_CONFIG": str(config)}
     done = world.run("index", env=world_env)
     assert done.returncode == 0, done.stderr
-    assert b"8 texts embedded for vectors besides the primary's" in done.stdout
+    assert b"8 texts embedded for other models (provider.also)" in done.stdout
     text = world.run("search", "router VLAN", "--explain", env=world_env).stdout.decode()
     line = next(line for line in text.splitlines() if "not counted: vector of " in line)
     assert "static-minilm-256-int8 0." in line

@@ -202,7 +202,7 @@ def test_the_address_of_an_owner_is_checked_and_not_shown(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENCLAW_MEM_STORE_OWNER", "postgresql://o:a#w0rd@db/mem")
-    assert "OPENCLAW_MEM_STORE_OWNER: server 1 is no address" in host.run("store", "init", code=3)
+    assert "OPENCLAW_MEM_STORE_OWNER: server 1 is not an address" in host.run("store", "init", code=3)
     monkeypatch.setenv("OPENCLAW_MEM_STORE_OWNER", "postgresql://x:w0rd@localhost:1/mem?connect_timeout=2")
     assert "Check it in OPENCLAW_MEM_STORE_OWNER" in host.run("store", "init", code=6)
     monkeypatch.setenv("OPENCLAW_MEM_STORE_OWNER", postgres.app_address())

@@ -114,7 +114,7 @@ def test_settings_of_an_accepted_file_hold_the_same_numbers(world: World, case: 
         "max_results": resolved["query"]["maxResults"],
         "min_score": resolved["query"]["minScore"],
         "vector_weight": hybrid["vectorWeight"],
-        "text_weight": hybrid["textWeight"],
+        "bm25_weight": hybrid["textWeight"],
         "candidate_multiplier": hybrid["candidateMultiplier"],
         "mmr": hybrid["mmr"]["enabled"],
         "mmr_lambda": hybrid["mmr"]["lambda"],

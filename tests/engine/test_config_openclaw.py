@@ -41,7 +41,7 @@ def test_a_json5_file_sets_everything_it_names(world: World) -> None:
         "max_results": 9,
         "min_score": 0.25,
         "vector_weight": 0.5,
-        "text_weight": 0.5,
+        "bm25_weight": 0.5,
         "candidate_multiplier": 6,
         "mmr": True,
         "mmr_lambda": 0.5,
@@ -66,7 +66,7 @@ def test_one_weight_alone_is_normalised_with_the_default_of_the_other(world: Wor
     world.memory_search({"query": {"hybrid": {"vectorWeight": 0.9}}})
     overrides = world.load().query.overrides
     assert overrides["vector_weight"] == pytest.approx(0.75)
-    assert overrides["text_weight"] == pytest.approx(0.25)
+    assert overrides["bm25_weight"] == pytest.approx(0.25)
 
 
 class TestPlaces:

@@ -231,7 +231,7 @@ class TestBrokenFiles:
             ('{"a": "never closed', "line 1, column"),
             ('{a: "x\ny"}', "line 1, column 5: this is never closed"),
             ("{a: 1}}", "line 1, column 7"),
-            ("{a: 1e999}", "line 1, column 5: this is no number, or too large"),
+            ("{a: 1e999}", "line 1, column 5: this is not a number, or it is too large"),
             ("", "the file is empty"),
             ("// only words", "the file is empty"),
             ("[1, 2]", "one object"),

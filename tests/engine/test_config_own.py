@@ -102,6 +102,7 @@ def test_a_named_file_must_exist_and_wins_over_the_usual_one(world: World) -> No
     [
         ("[query]\nmin_scor = 0.1", "query.min_score"),
         ("min_score = 0.1", "query.min_score"),
+        ("[query]\ntext_weight = 0.4", "query.bm25_weight"),
         ('themes = "x"', "theme"),
         ("[chunks]\ntokens = 5", "chunking.tokens"),
         ('[provider]\nkey = "x"', "provider.api_key"),

@@ -254,7 +254,7 @@ class TestFragment:
             "half_life_days": 10,
         }
         world.openclaw(fragment(knobs))
-        assert dict(world.load().query.overrides) == {**knobs, "text_weight": 0.75}
+        assert dict(world.load().query.overrides) == {**knobs, "bm25_weight": 0.75}
 
     @given(
         st.dictionaries(
@@ -268,7 +268,7 @@ class TestFragment:
         assert isinstance(json5.loads(body), dict) if body else True
         commented = sum(1 for line in text.splitlines() if line.startswith("// ") and " = " in line)
         leaves = sum(1 for line in body.splitlines() if line.endswith(",") and ": " in line)
-        extra = ("vector_weight" in knobs) != ("text_weight" in knobs)
+        extra = ("vector_weight" in knobs) != ("bm25_weight" in knobs)
         assert len(knobs) <= commented + leaves <= len(knobs) + extra
 
 

@@ -110,9 +110,9 @@ def test_the_map_of_shards_chooses_the_server(tmp_path: Path) -> None:
         (["0-479"], "1 entries of store.shards for 2 servers"),
         (["0-239", "239-479"], "shard 239 has two servers"),
         (["0-239", "241-479"], "shard 240 has no server"),
-        (["0-239", "240-480"], "'240-480' is no range of shards"),
-        (["0-239", "479-240"], "'479-240' is no range of shards"),
-        (["0-239", "all"], "'all' is no range of shards"),
+        (["0-239", "240-480"], "'240-480' is not a range of shards"),
+        (["0-239", "479-240"], "'479-240' is not a range of shards"),
+        (["0-239", "all"], "'all' is not a range of shards"),
     ],
 )
 def test_a_map_that_does_not_fit_is_refused(tmp_path: Path, shards: list[str], message: str) -> None:
@@ -125,7 +125,7 @@ def test_a_map_that_does_not_fit_is_refused(tmp_path: Path, shards: list[str], m
     [
         ({"OPENCLAW_MEM_STORE": "oracle"}, "allowed: sqlite, postgres"),
         ({"OPENCLAW_MEM_STORE_SERVERS": ""}, "names no server"),
-        ({"OPENCLAW_MEM_STORE_SERVERS": "host=db password=hush"}, "server 1 is no address"),
+        ({"OPENCLAW_MEM_STORE_SERVERS": "host=db password=hush"}, "server 1 is not an address"),
         ({"OPENCLAW_MEM_STORE_AGENT": ""}, "does not name the agent"),
     ],
 )
@@ -141,7 +141,7 @@ def test_what_is_missing_is_said_without_secrets(
 def test_a_password_with_a_raw_sign_is_refused_and_not_shown(tmp_path: Path, raw: str) -> None:
     """The driver may accept it, but what follows the sign would be shown as the host."""
     address = f"postgresql://mem:a{raw}hush@db/memory"
-    with pytest.raises(ConfigError, match=r"server 1 is no address.*%40") as caught:
+    with pytest.raises(ConfigError, match=r"server 1 is not an address.*%40") as caught:
         loaded(tmp_path, **(VARIABLES | {"OPENCLAW_MEM_STORE_SERVERS": address}))
     assert "hush" not in str(caught.value)
 

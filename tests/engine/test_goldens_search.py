@@ -57,7 +57,7 @@ def knobs_for(options: dict[str, Any]) -> Knobs:
         "max_results": query.get("maxResults"),
         "min_score": query.get("minScore"),
         "vector_weight": hybrid.get("vectorWeight"),
-        "text_weight": hybrid.get("textWeight"),
+        "bm25_weight": hybrid.get("textWeight"),
         "candidate_multiplier": hybrid.get("candidateMultiplier"),
         "mmr": hybrid.get("mmr", {}).get("enabled"),
         "mmr_lambda": hybrid.get("mmr", {}).get("lambda"),

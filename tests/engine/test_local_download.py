@@ -170,7 +170,7 @@ def test_a_server_that_lies_about_the_length(tmp_path: Path, lie: int, chunked: 
 
 def test_something_else_than_a_model_is_deleted(tmp_path: Path) -> None:
     page = b"<html>Please log in</html>"
-    with running_hub(page, sha256="") as hub, pytest.raises(DownloadFailed, match="no GGUF file"):
+    with running_hub(page, sha256="") as hub, pytest.raises(DownloadFailed, match="not a GGUF file"):
         fetch(hub, tmp_path)
     assert names(tmp_path) == []
 

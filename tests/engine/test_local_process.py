@@ -298,7 +298,7 @@ def test_what_is_missing_is_said_without_starting_anything(
     assert "There is no model file" in why(str(tmp_path / "none.gguf"), **child)
     assert "is not the address of a model" in why("hf:nonsense", **child)
     (tmp_path / "bad.gguf").write_bytes(b"<html>")
-    assert "no usable GGUF model: it begins with b'<htm'" in why(str(tmp_path / "bad.gguf"), **child)
+    assert "not a usable GGUF model: it begins with b'<htm'" in why(str(tmp_path / "bad.gguf"), **child)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "uv tool install" in why(str(tiny))
 

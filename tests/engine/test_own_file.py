@@ -25,7 +25,7 @@ OURS = '# mine\r\ntheme = "claw-dark" # keep\r\n\r\n[query]\r\n# why\r\nmin_scor
         (OURS, {}, "documented", {"vector_weight": 0.55, "min_score": 0.35, "decay": True}),
         (OURS, {}, "workbench", {"half_life_days": 90}),
         ("", {"query": {"minScore": 0.6, "maxResults": 9}}, "documented", {"min_score": 0.35}),
-        ('[query]\nprofile = "workbench"\ntext_weight = 0.4\n', {}, "documented", {}),
+        ('[query]\nprofile = "workbench"\nbm25_weight = 0.4\n', {}, "documented", {}),
     ],
 )
 def test_knobs_hold_after_they_are_written(

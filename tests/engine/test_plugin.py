@@ -195,7 +195,7 @@ def test_the_help_names_every_tool_and_category() -> None:
     by_name = {command.name: command for command in COMMANDS}
     stored = next(one for one in by_name["memories"].commands if one.name == "store")
     for command, argument, names in ((by_name["tool"], "name", TOOLS), (stored, "--category", CATEGORIES)):
-        (said,) = (how["help"] for (name,), how in command.options if name == argument)
+        (said,) = (how["help"] for (name,), how, _title in command.options if name == argument)
         assert said.removesuffix(" (default)") == ", ".join(names)
 
 

@@ -222,5 +222,5 @@ def test_error_answers(body: str, said: tuple[str, str]) -> None:
 
 
 def test_unknown_providers_are_named() -> None:
-    with pytest.raises(ConfigError, match="'static' is no remote"):
+    with pytest.raises(ConfigError, match="'static' is not a remote"):
         wire_of("static")

@@ -267,7 +267,7 @@ def window_candidate(chunk_id: str, text: str) -> Candidate:
 def test_bm25_as_a_ratio() -> None:
     """QMD's own score of ``search``."""
     pool = pool_of_lists(a_list("bm25", "lexical", [("a", 6.0), ("b", 1.0)]))
-    knobs = SHIPPED.set({"mode": "bm25", "fusion": "weighted", "text_score": "ratio", "rerank": "off"})
+    knobs = SHIPPED.set({"mode": "bm25", "fusion": "weighted", "bm25_score": "ratio", "rerank": "off"})
     rows = rank(pool, knobs).returned
     assert [row.final for row in rows] == pytest.approx([6 / 7, 0.5])
     assert "[6 / (1 + 6)]" in arithmetic(rows[0], rank(pool, knobs))

@@ -102,12 +102,12 @@ def check_weighted(pool: Pool, row: Row, operand: Operand, knobs: Knobs, given: 
         assert operand.value == pytest.approx(mixed, abs=1e-12)
         return
     assert given["bm25"] == known
-    if knobs.text_score == "max":
+    if knobs.bm25_score == "max":
         mixed = given["bm25"] + given["line_share"] * given["line"]
         assert operand.value == pytest.approx(mixed / given["max"] if given["max"] else 0.0, abs=1e-12)
         assert given["line"] == (signal.line or 0.0)
     else:
-        expected = 1.0 if knobs.text_score == "one" else 1 / (1 + given["rank"])
+        expected = 1.0 if knobs.bm25_score == "one" else 1 / (1 + given["rank"])
         assert operand.value == expected
 
 

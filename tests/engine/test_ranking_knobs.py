@@ -76,6 +76,8 @@ def test_a_zero_that_is_no_number_has_a_name() -> None:
 def test_an_unknown_knob_is_answered_with_the_nearest_name() -> None:
     with pytest.raises(UsageError, match=r"no knob 'min_skore'.*Did you mean min_score"):
         Knobs().set({"min-skore": 1})
+    with pytest.raises(UsageError, match=r"no knob 'text_weight'.*Did you mean bm25_weight\?"):
+        Knobs().set({"text_weight": 0.5})  # its name in an earlier version, and nearest to vector_weight
     with pytest.raises(UsageError, match=r"Did you mean profile"):
         spec("profil")
     with pytest.raises(UsageError, match=r"no profile 'workbnech'.*workbench"):
@@ -86,14 +88,14 @@ def test_an_unknown_knob_is_answered_with_the_nearest_name() -> None:
 
 
 def test_one_weight_alone_makes_the_other_its_complement() -> None:
-    assert Knobs().set({"vector_weight": 0.6}).text_weight == 0.4
-    assert Knobs().set({"text_weight": "0.1"}).vector_weight == 0.9
-    both = Knobs().set({"vector_weight": 0.5, "text_weight": 0.25})
+    assert Knobs().set({"vector_weight": 0.6}).bm25_weight == 0.4
+    assert Knobs().set({"bm25_weight": "0.1"}).vector_weight == 0.9
+    both = Knobs().set({"vector_weight": 0.5, "bm25_weight": 0.25})
     assert both.weights == pytest.approx((2 / 3, 1 / 3))
-    assert Knobs(vector_weight=0, text_weight=0).weights == (0.7, 0.3)
+    assert Knobs(vector_weight=0, bm25_weight=0).weights == (0.7, 0.3)
     moved = Knobs().set({"vector_weight": 0.6, "decay": True})
     assert moved.changed_names(Knobs()) == ("vector_weight", "decay"), "one change moves the pair"
-    assert both.changed_names(Knobs()) == ("vector_weight", "text_weight")
+    assert both.changed_names(Knobs()) == ("vector_weight", "bm25_weight")
 
 
 def test_a_profile_is_applied_before_the_knobs_beside_it() -> None:
@@ -131,10 +133,10 @@ def test_only_what_changes_the_legs_or_signals_needs_a_new_retrieval() -> None:
         moved = item.nudge(value, 1)
         if moved == value:
             moved = item.nudge(value, -1)
-        other = base.set({name: moved, "vector_weight": 0.7, "text_weight": 0.3} | {name: moved})
+        other = base.set({name: moved, "vector_weight": 0.7, "bm25_weight": 0.3} | {name: moved})
         assert other.retrieval_key == base.retrieval_key or not item.free, name
     for name, value in (
-        ("line_text", 0.5),
+        ("line_bm25", 0.5),
         ("fill_missing", True),
         ("snippet", "packed"),
         ("snippet_chars", 99),

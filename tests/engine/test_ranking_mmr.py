@@ -87,11 +87,11 @@ def merged(merge: dict[str, Any], case: dict[str, Any]) -> Trace:
     assert pool.now == case["nowMs"] / 1000
     mmr, decay = case.get("mmr", {}), case.get("temporalDecay", {})
     settings = {
-        "text_score": "max",
+        "bm25_score": "max",
         "min_score": 0,
         "max_results": 10,
         "vector_weight": case["vectorWeight"],
-        "text_weight": case["textWeight"],
+        "bm25_weight": case["textWeight"],
         "mmr": mmr.get("enabled", False),
         "mmr_lambda": mmr.get("lambda", 0.7),
         "decay": decay.get("enabled", False),
@@ -186,7 +186,7 @@ def test_a_displaced_hit_names_its_rival() -> None:
         "c": Candidate("c", "memory/c.md", 1, 1, "sourdough rye", "memory"),
     }
     pool = pool_of([("a", 0.9), ("b", 0.88), ("c", 0.7)], [], known)
-    knobs = Knobs(vector_weight=1.0, text_weight=0.0, min_score=0.0, max_results=2, mmr=True, mmr_lambda=0.5)
+    knobs = Knobs(vector_weight=1.0, bm25_weight=0.0, min_score=0.0, max_results=2, mmr=True, mmr_lambda=0.5)
     trace = rank(pool, knobs)
     assert [row.chunk_id for row in trace.returned] == ["a", "c"]
     dropped = trace.row("b")

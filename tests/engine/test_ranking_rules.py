@@ -89,7 +89,7 @@ def test_bm25_hits_keep_their_differences() -> None:
     pool = pool_of(None, [("a", 7.0), ("b", 3.5), ("c", 0.0)])
     by_rank = {r.chunk_id: r.final for r in rank(pool, DOCUMENTED).returned}
     assert by_rank == {"a": 1 / 2, "b": 1 / 3, "c": 1 / 4}
-    by_share = {r.chunk_id: r.final for r in rank(pool, DOCUMENTED.set({"text_score": "max"})).returned}
+    by_share = {r.chunk_id: r.final for r in rank(pool, DOCUMENTED.set({"bm25_score": "max"})).returned}
     assert by_share == {"a": 1.0, "b": 0.5, "c": 0.0}
 
 
@@ -208,7 +208,7 @@ def test_an_absence_differs_from_a_rank_beyond_the_cut() -> None:
 
 def test_equal_scores_keep_vector_order_then_keyword_order() -> None:
     pool = pool_of([("z", 0.5), ("a", 0.5)], [("m", 1.0)])
-    knobs = DOCUMENTED.set({"vector_weight": 0.5, "text_weight": 0.5, "min_score": 0})
+    knobs = DOCUMENTED.set({"vector_weight": 0.5, "bm25_weight": 0.5, "min_score": 0})
     assert returned(rank(pool, knobs)) == ["z", "a", "m"]
 
 
@@ -220,7 +220,7 @@ def test_a_line_share_without_a_line_vector_changes_nothing() -> None:
 
 def test_fill_missing_scores_a_hit_of_one_list_on_the_other() -> None:
     pool = pool_of([("a", 0.5)], [("b", 4.0)], signals={"b": Signals(cosine=0.4), "a": Signals(bm25=1.0)})
-    base = DOCUMENTED.set({"text_score": "max", "min_score": 0})
+    base = DOCUMENTED.set({"bm25_score": "max", "min_score": 0})
     plain = {r.chunk_id: r.final for r in rank(pool, base).rows}
     assert plain == {"a": pytest.approx(0.35), "b": pytest.approx(0.3)}
     filled = {r.chunk_id: r.final for r in rank(pool, base.set({"fill_missing": "on"})).rows}
@@ -230,7 +230,7 @@ def test_fill_missing_scores_a_hit_of_one_list_on_the_other() -> None:
 def test_fill_missing_takes_the_list_s_own_row_from_beyond_the_limit() -> None:
     pool = pool_of([("a", 0.9), ("b", 0.5)], [("b", 4.0), ("a", 1.0)])
     only_first = {"max_results": 1, "candidate_multiplier": 1, "pool_results": 1}
-    base = DOCUMENTED.set({"text_score": "max", "min_score": 0, **only_first})
+    base = DOCUMENTED.set({"bm25_score": "max", "min_score": 0, **only_first})
     assert [r.final for r in rank(pool, base).rows] == pytest.approx([0.63, 0.3])
     filled = rank(pool, base.set({"fill_missing": "on"}))
     assert [r.final for r in filled.rows] == pytest.approx([0.63 + 0.3 / 4, 0.3 + 0.35])

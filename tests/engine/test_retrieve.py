@@ -230,10 +230,10 @@ def test_an_index_that_was_never_filled_answers_with_nothing_and_says_so(tmp_pat
 def test_equal_retrieval_keys_mean_that_a_pool_can_be_shared(memory: Memory, data: st.DataObject) -> None:
     """Ranking another profile's pool anew must give what searching for it would give."""
     changes = {
-        "line_text": st.sampled_from([0, 0.25]),
+        "line_bm25": st.sampled_from([0, 0.25]),
         "line_vector": st.sampled_from([0, 0.5]),
         "fill_missing": st.booleans(),
-        "text_score": st.sampled_from(["rank", "max"]),
+        "bm25_score": st.sampled_from(["rank", "max"]),
         "max_results": st.integers(1, 8),
     }
     drawn = st.fixed_dictionaries({}, optional=changes)

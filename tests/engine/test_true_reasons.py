@@ -132,7 +132,7 @@ def _is_below(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
 
 def _ceiling(oracle: Oracle, row: Row, found: re.Match[str]) -> bool:
     text_only = row.ranks.get("vector", 999) > oracle.knobs.candidates
-    weight = oracle.knobs.weights[1] * (0.5 if oracle.knobs.text_score == "rank" else 1.0)
+    weight = oracle.knobs.weights[1] * (0.5 if oracle.knobs.bm25_score == "rank" else 1.0)
     return text_only and float(found[1]) == pytest.approx(weight) and weight < oracle.knobs.min_score
 
 

@@ -258,7 +258,7 @@ def test_a_system_without_watches_left(tmp_path: Path, kind: str, limit: int) ->
     )
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["watching", "sync", "note", "sync", "stopped"], done.stderr
-    assert "The system does not tell of changes: " in lines[2]
+    assert "The system does not report changes: " in lines[2]
     assert "memory/new.md" in lines[3]
 
 

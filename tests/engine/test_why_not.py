@@ -162,7 +162,7 @@ def true_stage(trace: Trace, asked: WhyNot, ranks: Iterable[tuple[Any, int]], *,
 
 def smaller(knobs: Knobs, change: Mapping[str, KnobValue]) -> Iterator[dict[str, KnobValue]]:
     """The same change with one number a step nearer to what it is. The weight of the other list follows."""
-    change = {name: value for name, value in change.items() if name != "text_weight"}
+    change = {name: value for name, value in change.items() if name != "bm25_weight"}
     for name, value in change.items():
         spec = KNOBS[name]
         if spec.kind not in ("int", "float"):
@@ -183,7 +183,7 @@ def size(
     then = knobs.set(found.set)
     fewer = then.candidates < knobs.candidates
     fewer |= (then.candidate_limit or 10_000) < (knobs.candidate_limit or 10_000)
-    change = {name: value for name, value in found.set.items() if name != "text_weight"}
+    change = {name: value for name, value in found.set.items() if name != "bm25_weight"}
     parts = []
     for name, value in change.items():
         spec = KNOBS[name]
@@ -273,9 +273,9 @@ def others_tried(
     """Any values of any knob, by brute force: what brings one of ``chunks`` in is a knob that is named."""
     draw, named = random.Random(seed), {name for change in found.changes for name in change.set}
     singles = not found.changes or any(
-        len(change.set.keys() - {"text_weight"}) == 1 for change in found.changes
+        len(change.set.keys() - {"bm25_weight"}) == 1 for change in found.changes
     )
-    names = [name for name in KNOBS if name not in ("text_weight", "vector_space", *without)]
+    names = [name for name in KNOBS if name not in ("bm25_weight", "vector_space", *without)]
     before = memory.search(found.query, knobs).trace
     for name in draw.sample(names, 3):
         (value,) = draw.sample(few_values(knobs, name), 1)
@@ -308,7 +308,7 @@ def check(memory: Memory, seed: int) -> WhyNot:
     assert in_order(knobs, found)
     asked = [(best or line, change) for best, part in parts_of(found) for change in part]
     for own, change in asked:
-        assert ("vector_weight" in change.set) == ("text_weight" in change.set), "one alone is another share"
+        assert ("vector_weight" in change.set) == ("bm25_weight" in change.set), "one alone is another share"
         answer = memory.search(query, knobs.set(change.set))
         assert meets(memory, answer.trace, found, own, chunks), change
         numbers = [n for n, r in enumerate(answer.trace.results, 1) if chunks & {*r.chunk_ids}]
@@ -356,7 +356,9 @@ def test_a_rank_beyond_the_pool_is_exact(large: Memory) -> None:
     assert f"BM25 ranks it {bm25['rank']} of {bm25['matched']} keyword matches" in found.steps[-3].text
     (note,) = (note for note in found.notes if note.code == "no-change")
     # No knob brings it into the pool, so there is nothing to pair.
-    assert re.fullmatch(r"No change returns it with .+ whole: \d+ were tried, alone \(.+\)\.", note.text)
+    assert re.fullmatch(
+        r"No change returns it with .+ whole\. Tried: \d+ changes of one knob \(.+\)\.", note.text
+    )
     assert "(max results up to 20, up to 80 rows of each list)" in note.text
     named = found.to_dict()["tried"].removeprefix("values of ").split(", ")
     assert not found.changes

@@ -83,7 +83,7 @@ def test_a_change_of_the_step_that_drops_it_comes_before_one_with_a_better_rank(
     lists = (vector_list([("a", 0.6), ("b", 0.45), ("c", 0.25)]), bm25_list([("c", 3.0)]))
     changes = [(change.set, change.rank, change.lost) for change in searched(lists)[0].changes()]
     assert changes[0] == ({"min_score": 0.31}, 3, ())
-    assert ({"vector_weight": 0.8, "text_weight": 0.2}, 2, ()) in changes
+    assert ({"vector_weight": 0.8, "bm25_weight": 0.2}, 2, ()) in changes
 
 
 def test_a_minimum_is_lowered_to_the_score_in_hundredths() -> None:
@@ -111,7 +111,7 @@ def test_what_the_agent_can_be_configured_with_is_named_first_and_is_looked_for_
     paired = changes("min_score", "max_results")
     assert paired[0].set.keys() == {"min_score", "max_results"} and not paired[0].only_here
     assert paired[1:] and all(
-        change.only_here and len(change.set.keys() - {"text_weight"}) == 1 for change in paired[1:]
+        change.only_here and len(change.set.keys() - {"bm25_weight"}) == 1 for change in paired[1:]
     )
 
 
@@ -204,10 +204,7 @@ def test_a_pair_of_what_brings_the_chunk_in_and_what_shows_the_line_is_found() -
     pairs = [{*change.set} for change in search.changes()]
     assert {"min_score", "snippet_chars"} in pairs
     how, of_what = search.tried
-    assert (
-        how.endswith(" were tried, alone and in some pairs (max results up to 20)")
-        and "; pairs of " in of_what
-    )
+    assert how.endswith(" changes of one or two knobs (max results up to 20)") and "; pairs of " in of_what
 
 
 # -- by trying everything -----------------------------------------------------------------------------------
@@ -240,7 +237,7 @@ def test_no_knob_that_helps_is_missed(pool: Pool, knobs: Knobs, data: st.DataObj
     for change in Search(state, {chunk_id}, line, stage, OnePool(pool), lambda: None).singles():
         found |= change.set
     for name in KNOBS:
-        if name in ("text_weight", "vector_space"):  # the complement of the other weight; there is one space
+        if name in ("bm25_weight", "vector_space"):  # the complement of the other weight; there is one space
             continue
         ways = values_of(knobs, name)
         helping = [[at for at, value in enumerate(way) if helps(name, value)] for way in ways]
@@ -353,7 +350,7 @@ def test_a_chunk_is_returned_by_a_change_though_its_best_line_is_still_cut(tmp_p
         assert f"its best line ({len(lines)}) is still cut" in alone.effect
         shows = [change for change in found.changes if change.best_line_cut is None]
         assert shows and found.changes.index(alone) < found.changes.index(shows[0])
-        assert all(len(change.set.keys() - {"text_weight"}) == 2 for change in shows)
+        assert all(len(change.set.keys() - {"bm25_weight"}) == 2 for change in shows)
 
 
 def test_results_are_compared_as_they_are_returned(overlapping: Memory) -> None:

@@ -92,7 +92,7 @@ def test_recorded_answers(recorded: Path, case: dict[str, Any], extra: list[str]
         ("memory/link.md", "link", "is a link; links are not followed"),
         ("memory/dir.md", "not-regular", "is a folder, not a plain file"),
         ("memory/data.txt", "not-markdown", "only files that end in .md (lower case) are memory"),
-        ("memory/.git/x.md", "not-memory", "this path is in .git, which is no memory folder"),
+        ("memory/.git/x.md", "not-memory", "this path is in .git, which is not a memory folder"),
         ("README.md", "not-memory", "this path is not memory: only MEMORY.md"),
         ("memory", "not-memory", "this path is not memory: only MEMORY.md"),
         (".", "not-memory", "this path is not memory: only MEMORY.md"),

@@ -44,8 +44,8 @@ def fused(pool: Pool, knobs: Knobs) -> dict[str, float]:
             values[kind] = _text_scores(scores, ranks[kind], depth, pool, knobs)
         else:
             values[kind] = _vector_scores(scores, pool, knobs)
-    total = knobs.vector_weight + knobs.text_weight
-    weights = {"vector": knobs.vector_weight / total, "lexical": knobs.text_weight / total} if total else {}
+    total = knobs.vector_weight + knobs.bm25_weight
+    weights = {"vector": knobs.vector_weight / total, "lexical": knobs.bm25_weight / total} if total else {}
     weights = weights or {"vector": 0.7, "lexical": 0.3}
     if len(lists) == 1:
         weights = {"vector": 1.0, "lexical": 1.0}
@@ -72,12 +72,12 @@ def _text_scores(
     scores: Mapping[str, float], ranks: Mapping[str, int], depth: int, pool: Pool, knobs: Knobs
 ) -> dict[str, float]:
     inside = [i for i in scores if ranks.get(i, 999) <= depth]
-    if knobs.text_score == "one":
+    if knobs.bm25_score == "one":
         return dict.fromkeys(inside, 1.0)
-    if knobs.text_score == "rank":
+    if knobs.bm25_score == "rank":
         return {i: 1 / (1 + ranks[i]) for i in inside}
     line = {i: _signal(pool, "lexical", i).line or 0.0 for i in scores}
-    mixed = {i: s + knobs.line_text * line[i] for i, s in scores.items()}
+    mixed = {i: s + knobs.line_bm25 * line[i] for i, s in scores.items()}
     top = max(mixed.values(), default=0.0)
     return {i: m / top if top else 0.0 for i, m in mixed.items()}
 

@@ -54,14 +54,14 @@ def test_what_the_baseline_has_more_is_said_behind_the_count() -> None:
 
 def test_knobs_without_effect_are_no_difference() -> None:
     on = Knobs().set({"mmr": True, "mmr_lambda": 0.5})
-    assert knobs.changed_words(Knobs(), on) == "mmr on, mmr lambda .50"
-    assert knobs.changed_words(on, Knobs()) == "mmr off"
+    assert knobs.changed_words(Knobs(), on) == "MMR on, MMR lambda .50"
+    assert knobs.changed_words(on, Knobs()) == "MMR off"
 
 
 def test_funnel_counts_each_stage() -> None:
     drawn = spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), 170))
     assert drawn.split(" → ")[:2] == [" vector 3 + BM25 2", "pool 3"]
-    differs = " baseline decay off, mmr off, min score .35 "
+    differs = " baseline decay off, MMR off, min score .35 "
     for width in (100, 120, 170):  # other parts are left out before the difference
         assert spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), width)).endswith(differs)
     assert spans.text_of(funnel.funnel(world.view(EVERYTHING, Knobs()), 80)).endswith(" baseline default ")
@@ -97,7 +97,7 @@ def test_funnel_is_compact_where_it_must_be() -> None:
 def test_strip_marks_what_differs() -> None:
     line = funnel.strip(EVERYTHING, Knobs(), 120)
     strong = [span.text for span in line if "strong" in span.role]
-    assert strong == ["decay 30 d", "mmr on", "min score .30"]
+    assert strong == ["decay 30 d", "MMR on", "min score .30"]
     hidden = spans.text_of(funnel.strip(Knobs().set({"decay": True, "snippet_chars": 60}), Knobs(), 120))
     assert "2 changes, 1 not shown" in hidden and "BM25 .30" in hidden
     moved = Knobs().set({"vector_weight": 0.5})

@@ -191,7 +191,7 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         await press(pilot, "escape")
         view = screen.search.view
         assert view.query == "router cellar" == screen.query_line.value and view.answers
-        assert set(view.changed_knobs()) == {"decay", "vector_weight", "text_weight"}
+        assert set(view.changed_knobs()) == {"decay", "vector_weight", "bm25_weight"}
         assert view.baseline is not None and view.baseline.name == "pinned knobs"
         assert (
             "continued: the query · 2 knobs changed · baseline pinned knobs, without its results"

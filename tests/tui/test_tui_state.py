@@ -146,8 +146,8 @@ def test_opening_brings_the_configured_knobs_unless_the_user_was_faster() -> Non
 
 def test_weights_stay_complements() -> None:
     knobs = state.nudged(Knobs(), "vector_weight", 1, large=True)
-    assert (knobs.vector_weight, knobs.text_weight) == (0.9, 0.1)
-    assert state.reset(knobs, Knobs(), "text_weight") == Knobs()
+    assert (knobs.vector_weight, knobs.bm25_weight) == (0.9, 0.1)
+    assert state.reset(knobs, Knobs(), "bm25_weight") == Knobs()
 
 
 def test_a_profile_sets_everything_and_resets_everything() -> None:

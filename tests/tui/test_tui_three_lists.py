@@ -19,7 +19,7 @@ from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.render import spans
 from openclaw_mem_tui.render.terms import Marker
 
-SETTINGS = [{}, {"fusion": "rrf"}, {"text_score": "max", "decay": True, "mmr": True}]
+SETTINGS = [{}, {"fusion": "rrf"}, {"bm25_score": "max", "decay": True, "mmr": True}]
 
 
 def three_lists() -> Pool:
@@ -145,4 +145,4 @@ def test_rank_fusion_and_reranking_are_drawn_from_the_trace() -> None:
     assert "bonus changed no rank → 1/rank" in " ".join(spans.text_of(funnel.funnel(view, 160)).split())
     assert ("rerank", "score of the reranker, blended with the fused one") in legend.legend(trace)
     strip = spans.text_of(funnel.strip(view.knobs, view.defaults, 160))
-    assert "rrf k 60, 1/rank │ rerank 40" in strip and "20 per list" in strip
+    assert "RRF k 60, 1/rank │ rerank 40" in strip and "20 per list" in strip

@@ -201,7 +201,7 @@ async def test_a_message_that_is_cut_says_so_and_a_key_opens_it(tmp_path: Path) 
             assert not notes.text or notes.text.rstrip().endswith("… ! all")
             opened = "".join(app.screen.query_one(HelpText).text.split())
             assert opened.startswith("!conscreen3:")
-            assert f"{path}/main.sqlitecannotbeused.cnameswhy." in opened
+            assert f"{path}/main.sqlitecannotbeused.conscreen3nameswhy." in opened
         await press(pilot, "escape")
         assert not isinstance(app.screen, TextScreen)
 

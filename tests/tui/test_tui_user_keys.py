@@ -57,7 +57,7 @@ async def test_keys_of_the_user_work_and_are_named(tmp_path: Path) -> None:
         ({"baseline": ""}, 'baseline has no key. Write for example baseline = "f5". It keeps b.'),
         ({"baseline": "ctrl+q"}, "ctrl+q has a fixed meaning"),
         ({"quit": "ctrl+c"}, "ctrl+c has a fixed meaning"),
-        ({"baseline": "pagedwn"}, "'pagedwn' is no key"),
+        ({"baseline": "pagedwn"}, "'pagedwn' is not a key"),
         ({"baseline": "shift+x"}, "Write X"),
     ],
 )
@@ -103,8 +103,12 @@ def test_keys_of_every_kind_are_taken_and_the_way_back_has_the_key_of_the_way_in
 
 def test_messages_name_the_keys_of_the_user() -> None:
     take_keys({"rebuild": "f9", "repair": "f8", "show_index": "f3"})
-    assert fmt.message("Run `openclaw-mem index --force`.").startswith("f9 on screen f3: ")
-    assert fmt.message("The index is damaged: `openclaw-mem index --force`.").startswith("f8: ")
+    assert fmt.message("Run `openclaw-mem index --force`.") == "Press f9 on screen f3."
+    assert fmt.message("The index is damaged: `openclaw-mem index --force`.") == "The index is damaged: f8."
+    long = f"The index is damaged ({'malformed ' * 9}): run `openclaw-mem index --force`."
+    assert fmt.message(long).startswith("f8: The index is damaged (malf"), (
+        "a cut of the line does not hide it"
+    )
     said = fmt.message_here(
         "Run `openclaw-mem index --force`: `openclaw-mem index --force` builds it; run it."
     )
@@ -118,8 +122,11 @@ def test_what_repairs_a_damaged_index_is_said_with_the_keys_of_the_user() -> Non
     assert in_full(DAMAGED) == "the index is damaged: f8 repairs it"
     with bindings.typing(True):
         assert in_full(DAMAGED) == "the index is damaged: esc f8 repairs it"
-        assert fmt.message("The index is damaged: `openclaw-mem index --force`.").startswith("esc f8: ")
-        assert fmt.message("Run `openclaw-mem index`.").startswith("esc f3 ")
+        assert (
+            fmt.message("The index is damaged: `openclaw-mem index --force`.")
+            == "The index is damaged: esc f8."
+        )
+        assert fmt.message("Run `openclaw-mem index`.").startswith("Press esc f3 ")
     assert in_full("another message") == "another message"
 
 

@@ -24,7 +24,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Input
 
-from openclaw_mem_engine.api import OpenClawMemError
+from openclaw_mem_engine.api import OpenClawMemError, knob_words
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
 from openclaw_mem_tui import ending
 from openclaw_mem_tui.bindings import offered, unused
@@ -215,7 +215,7 @@ class Workbench(App[int]):
             if screen.check_action(action.id, ())
         }
         for name in KNOB_NAMES if where == SCREENS[0].name else ():
-            title = f"Knob {name.replace('_', ' ')}: {meaning(name)}"
+            title = f"Knob {knob_words(name)}: {meaning(name)}"
             found[Choice(title, title, section="Knobs")] = f"screen.knob('{name}')"
         return found | {Choice("Theme", "Theme", section="More"): "app.change_theme"}
 
@@ -295,7 +295,7 @@ class Workbench(App[int]):
             with self.suspend():  # the terminal is as it was before the shell takes it
                 os.kill(0, signal.SIGTSTP)
         elif isinstance(self.screen, WorkbenchScreen):
-            self.screen.tell("not suspended: no shell is there to resume it; ctrl+q quits")
+            self.screen.tell("not suspended: no shell could resume it; ctrl+q quits")
 
     def action_change_theme(self) -> None:
         from openclaw_mem_tui.widgets.dialogs import PickScreen

@@ -132,7 +132,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         ),
         Action("much_more", "shift+right,L", "a large step up", "knobs", label=""),
         Action("reset_knob", "u,backspace", "reset the selected knob", "knobs", "reset", 5, label="u"),
-        Action("reset_all", "U", "reset all knobs, when no fault is simulated"),
+        Action("reset_all", "U", "reset all knobs (not while a fault is simulated)"),
         Action("apply_knobs", "A", "write the knobs to config.toml after showing the diff, or undo that"),
     ),
     "Providers": (

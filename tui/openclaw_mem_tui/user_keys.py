@@ -72,7 +72,7 @@ def _refusal(key: str, name: str) -> str:  # why it can never work, or ""
     known = {*KEY_NAME_REPLACEMENTS.values(), *(one.value for one in Keys)}
     if len(base) == 1 or base in known or key_to_character(base):
         return ""
-    return f"{key[:80]!r} is no key. Write a sign, or a name such as f5, pagedown or ctrl+g"
+    return f"{key[:80]!r} is not a key. Write a sign, or a name such as f5, pagedown or ctrl+g"
 
 
 def _clash(made: tuple[Action, ...]) -> tuple[str, str, str, str] | None:

@@ -23,7 +23,7 @@ _TEXT = r"""
   --query Q  the query as an option; one that begins with - is written --query=-x
   --set KNOB=VALUE...  change one knob of the ranking, for example decay=on (`openclaw-mem config show
       query` lists them)
-  --no-sync  read the index alone: no sync, and no look at the files
+  --no-sync  search the index as it is: no sync, and files are not compared with it
   --exit-status  exit with 1 if nothing relevant was found, as grep does
   --session-key KEY  session key of the search, for memory.qmd.scope, such as agent:main:telegram:group:1
       (default: a direct chat)
@@ -37,20 +37,20 @@ _TEXT = r"""
   --session ID !  a session's id or key, or a unique start of the id or end of the key, such as main
 
 @ranking
+  = ranking
   --profile P      ranking; configured knobs keep their values (default: documented): documented,
       openclaw-2026.2, workbench, qmd-documented, qmd-2.8
   --max-results N  how many results, 1 to 200 (default: as configured, else 6)
   --min-score X    drop scores below X, 0 to 1 (default: as configured, else that of the profile)
   --set
-  --no-sync
 
 == start here
 
-demo: try it: bundled notes with lessons, no network, no settings
+demo: open the workbench on bundled notes with lessons, to try it
   $ demo
   $ search vpn --workspace "$(openclaw-mem demo --print-workspace)"
   $ demo --fault embeddings-401
-  On a terminal it opens the workbench; otherwise it prints every lesson.
+  It needs no network and no settings. Without a terminal it prints every lesson.
   --print-workspace  write the demo workspace and print only its path
   --reset            write the demo anew: edits of its notes are lost, notes that were added stay
   --query TEXT       search for this instead of running the lessons
@@ -63,7 +63,7 @@ tui: open the workbench: search as you type, see every score
   Type a query and press enter. Then `w` asks why a passage is not returned, `p` changes the ranking, `b`
   pins a baseline to compare with, `?` explains the screen, and `q` quits.
   words:QUERY*  the first query
-  --theme T     claw-dark (default), claw-light, claw-contrast, or yours
+  --theme T     claw-dark (default), claw-light, claw-contrast, or one of yours
   --session-key
   --fault
 
@@ -75,13 +75,15 @@ search: search the notes, best results first
   $ search backup --set decay=on --set half_life_days=90 --json
   words:QUERY*  the query
   --query
-  @ranking
-  --explain     also every stage, each part of the scores, and the first dropped chunks (--json: all)
+  --no-sync
   --session-key
-  --exit-status
+  @ranking
+  = output
+  --explain     also every stage, each part of the scores, and the first dropped chunks (--json: all)
   --format {table,json,csv,md,files,lines}  table (default), json, csv, md, files (only paths) or lines
       (path:line, score and best line of each result, separated by tabs)
   -0, --null    with files or lines: records end in NUL, and paths are not escaped
+  --exit-status
 
 why-not (why_not:run): show why a passage is not returned, and what returns it
   $ why-not "vpn certificate" memory/2026-02-20.md:12
@@ -92,8 +94,9 @@ why-not (why_not:run): show why a passage is not returned, and what returns it
   query:QUERY           what is searched
   location:PATH[:LINE]  a line, a chunk as search prints it, or a note: MEMORY.md:3, MEMORY.md:1-25,
       MEMORY.md
-  @ranking
+  --no-sync
   --session-key
+  @ranking
 
 get: print a note, or some lines of it
   $ get memory/2026-02-20.md:12 --lines 5
@@ -133,10 +136,11 @@ index: sync the index with the notes on disk
   $ index --workspace ~/.openclaw/workspace
   $ index --dry-run --provider openai
   Only what changed is read again. You can stop it at any time: finished work is kept.
-  --force            rebuild it (searches keep using the old index meanwhile)
+  --force            rebuild the index; searches keep using the old one meanwhile
   --verify           read every file and compare it, also files with the same time and size
   --prune            remove the notes of an emptied workspace from the index
   --dry-run          only show what would be embedded, where its text would be sent, and the cost
+  = many agents
   --agents FILE|all  sync many agents: all in the configuration, or those in a file: on each line an id
       and, if no configuration has it, a workspace
   --jobs N           with --agents: how many at a time (default: 4)
@@ -148,7 +152,7 @@ watch: keep the index up to date until Ctrl-C
   sync.watch is off, and every sync.interval_minutes. The end of a conversation is indexed after
   sync.session_quiet_s without a message.
 
-doctor: check the index; --fix repairs it
+doctor: check the index for damage and problems; --fix repairs it
   $ doctor
   $ doctor --fix
   $ doctor --deep --json
@@ -229,7 +233,7 @@ prompt: show what a system prompt gets from memory, with tokens
   It prints the text, the files with the line at which they are cut, missing files, and the logs of today
   and yesterday. With --query it also shows what a search saves compared with whole files.
   --session-type {main,group,subagent,cron} =main  whose prompt (default: main, a direct chat)
-  --citations {auto,on,off}  default: as configured
+  --citations {auto,on,off}  whether results name their source (default: as configured)
   --query Q                  search this, and compare with reading whole files
 
 timeline: show when memory was written and read, and missed flushes

@@ -2,6 +2,7 @@
 
 BACKEND_COMMANDS = r"""
 @qmd-formats
+  = output
   --format {cli,json,csv,md,xml,files}  cli (default), json, csv, md, xml, or files: one line each
   --csv    the same as --format csv
   --md     the same as --format md
@@ -9,25 +10,28 @@ BACKEND_COMMANDS = r"""
   --files  the same as --format files
 
 @qmd-lines
+  = output
   -l, --lines N      how many lines (default: all)
   --no-line-numbers  only the text
 
 @qmd-search
   words:QUERY*              the query
   --query
+  -c, --collection NAME...  search this collection only
+  --no-sync
+  --session-key KEY         session key, for memory.qmd.scope (default: a direct chat)
+  = ranking
+  --profile P               ranking: qmd-documented (default), qmd-2.8
   -n N                      how many documents, 200 at most (default: 5; 20 for json and files)
   --all                     all of them, 200 at most
   --min-score X             drop results below this score (default: 0; vsearch: 0.3)
-  -c, --collection NAME...  search this collection only
+  --no-rerank               do not use the reranker
+  --set
+  = output
   --full                    the whole document instead of a snippet
   --line-numbers            number the lines
   --explain                 also how each score was made
-  --no-rerank               do not use the reranker
-  --profile P               ranking: qmd-documented (default), qmd-2.8
-  --set
-  --session-key KEY         session key, for memory.qmd.scope (default: a direct chat)
   --exit-status
-  --no-sync
   @qmd-formats
 
 @collection

@@ -14,6 +14,7 @@
       start:--from N =1 !  the attribute where it is not the option's name; a default; required
       --no-sync
       @ranking
+      = output       a title in the help of the command, over the options that follow
 
 ``@ranking`` alone stands for all options of that block, ``--no-sync`` alone for the one of ``@shared``. A
 text goes on in lines indented by six blanks. ``files (status:run_files): ...`` names what runs a command,
@@ -29,8 +30,14 @@ from openclaw_mem_engine.named_tuple import NamedTuple
 
 #: Before lines that go on with the text of an option or a command.
 _FURTHER = " " * 6
-#: One argument as ``ArgumentParser.add_argument`` takes it.
-Option = tuple[tuple[str, ...], dict[str, Any]]
+
+
+class Option(NamedTuple):
+    """One argument as ``ArgumentParser.add_argument`` takes it, and its title in the help of its command."""
+
+    names: tuple[str, ...]
+    how: dict[str, Any]
+    title: str
 
 
 class Command(NamedTuple):
@@ -59,16 +66,19 @@ def read(text: str) -> tuple[dict[str, list[Command]], dict[str, list[Option]]]:
             places[""] = sections[head[3:]] = []
             continue
         examples, details, options = [], [], []
+        title = ""
         for line in map(str.strip, lines):
             spec, _, help = line.partition("  ")
             if line.startswith("$ "):
                 examples.append(line[2:])
+            elif line.startswith("= "):
+                title = line[2:]
             elif line.startswith("@"):
                 options += groups[line[1:]]
             elif help:
-                options.append(_option(spec, help.strip()))
+                options.append(_option(spec, help.strip(), title))
             elif line.startswith("--") and " " not in line:
-                options += (one for one in groups["shared"] if one[0][0] == line)
+                options += (one._replace(title=title) for one in groups["shared"] if one.names[0] == line)
             else:
                 details.append(line)
         if head.startswith("@"):
@@ -86,7 +96,7 @@ def read(text: str) -> tuple[dict[str, list[Command]], dict[str, list[Option]]]:
     return sections, groups
 
 
-def _option(spec: str, help: str) -> Option:
+def _option(spec: str, help: str, title: str) -> Option:
     dest, colon, rest = spec.partition(":")
     words = (rest if colon else spec).replace(", ", ",").split()
     names = tuple(words.pop(0).split(",")) if words[0].startswith("-") else ()
@@ -111,4 +121,4 @@ def _option(spec: str, help: str) -> Option:
             how["metavar"] = word
     if not words:
         how["action"] = "store_true"
-    return names or (dest,), how
+    return Option(names or (dest,), how, title)

@@ -190,7 +190,7 @@ def run_cache(arguments: Namespace) -> int:
             f"{counted(removed, 'embedding')} removed; {entries:,} remain, {live:,} of them needed by chunks."
         ]
         if spared:
-            lines.append(f"That is {spared:,} more than {most:,}: what a chunk needs is spared.")
+            lines.append(f"That is {spared:,} more than {most:,}: what chunks need is kept.")
     else:
         data |= {"entries": entries, "live": live, "bytes": sum(size.bytes for size in sizes)}
         data |= {"maxEntries": kept, "spaces": [_cache_dict(size) for size in sizes]}

@@ -98,7 +98,7 @@ def report_lines(report: SyncReport, *, chunks: bool = True) -> list[str]:
     if report.verified:
         lines.append(f"  {counted(report.verified, 'file')} read and compared")
     if report.beside:
-        lines.append(f"  {counted(report.beside, 'text')} embedded for vectors besides the primary's")
+        lines.append(f"  {counted(report.beside, 'text')} embedded for other models (provider.also)")
     # Failures are printed on stderr.
     others = [note for note in report.notes if note not in report.incomplete]
     lines += [f"  {note.level}: {one_line(note.text)}" for note in others]

@@ -73,7 +73,7 @@ def store(arguments: Namespace) -> int:
         found, is_new = memories.store(" ".join(arguments.words), arguments.category, importance)
     if is_new and (warning := credential_warning(found.text)):
         say(warning)
-    said = "stored as" if is_new else "not stored, the same is there as"
+    said = "stored as" if is_new else "not stored: the same memory is stored as"
     data = found.to_dict() | {"action": "created" if is_new else "duplicate"}
     return printed(arguments, data, [f"{said} {found.id}: {one_line(found.text)}"])
 
@@ -113,7 +113,7 @@ def capture(arguments: Namespace) -> int:
             | ({"existingId": item.duplicate_of} if item.duplicate_of else {})
         )
         done = f", stored as {item.stored[:_ID]}" if item.stored else ""
-        done += f", the same is there as {item.duplicate_of[:_ID]}" if item.duplicate_of else ""
+        done += f", already stored as {item.duplicate_of[:_ID]}" if item.duplicate_of else ""
         where = f" of line {at}" if at else ""
         lines.append(f"{'captured' if taken else 'refused '}  the text{where} {rule}{done}")
         lines.append(crop(f"          {one_line(text)}", width()) if at else f"          {one_line(text)}")

@@ -34,7 +34,7 @@ exit codes: 0 done (also when nothing is relevant), 1 unexpected, 2 wrong usage,
   130 stopped; `search --exit-status`: 1 also for no or only weak results
 """
 #: The common options by their attribute.
-_COMMON = {name[2:]: name for (name, *_), _how in COMMON}
+_COMMON = {name[2:]: name for (name, *_), *_how in COMMON}
 #: Those that a command takes, of commands that do not take all.
 _TAKEN = {"demo": {"json"}, "tui": _COMMON.keys() - {"json"}}
 #: What argparse says, and how we say it.
@@ -91,10 +91,11 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         return wrap(" ".join(text.split()), width, break_on_hyphens=False)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        """A description is one paragraph; the examples below the options keep their lines."""
+        """A description is filled paragraph by paragraph; the examples below the options keep their lines."""
         if "\n  " in text:
             return super()._fill_text(text, width, indent)
-        return "\n".join(indent + line for line in self._split_lines(text, width - len(indent)))
+        paragraphs = (self._split_lines(one, width - len(indent)) for one in text.split("\n\n"))
+        return "\n\n".join("\n".join(indent + line for line in lines) for lines in paragraphs)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -138,6 +139,11 @@ class _Parser(argparse.ArgumentParser):
         if unknown and more:
             setattr(found, more, [*getattr(found, more), *unknown[:end], *unknown[end + 1 :]])
         return found, []
+
+    def format_help(self) -> str:
+        """As argparse, but the first line says what the command does."""
+        usage, about, *rest = super().format_help().split("\n\n")
+        return "\n\n".join((about, usage, *rest))
 
     def _names_none(self, args: Sequence[str]) -> bool:
         """Whether there are only options, of the default command, and none asks for help."""
@@ -201,7 +207,7 @@ class _Parser(argparse.ArgumentParser):
 
     def add_common(self, group: argparse._ArgumentGroup, **how: Any) -> None:
         """Add the options that are allowed before and after the command."""
-        for names, own in COMMON:
+        for names, own, _title in COMMON:
             group.add_argument(*names, **(own | how))
 
 
@@ -257,7 +263,7 @@ def _add_commands(
         own = commands.add_parser(
             command.name,
             help=command.summary,
-            description=f"{command.summary[0].upper()}{command.summary[1:]}. {command.details}",
+            description=f"{command.summary[0].upper()}{command.summary[1:]}.\n\n{command.details}".rstrip(),
             epilog=f"examples:\n  openclaw-mem {command.example}\n",
             **shape,
         )
@@ -266,8 +272,11 @@ def _add_commands(
         if command.name == default:
             parser.default = default, own
         own.example = f"openclaw-mem {command.example}".partition("\n")[0]
-        for names, how in command.options:
-            own.add_argument(*names, **how)
+        own._positionals.title = "arguments"
+        titles = dict.fromkeys(option.title for option in command.options if option.title)
+        groups = {"": own, **{title: own.add_argument_group(title) for title in titles}}
+        for names, how, title in command.options:
+            groups[title].add_argument(*names, **how)
         if command.commands:
             _add_commands(own, {"commands": command.commands}, "action", shape, argv, command.default)
         else:

@@ -32,7 +32,7 @@ _FEW, _MANY = 5, 20
 _ALONE: Final = {
     "rerank": "off",
     "fusion": "weighted",
-    "text_score": "ratio",
+    "bm25_score": "ratio",
     "vector_score": "cosine",
     "bonus_first": 0,
     "bonus_next": 0,

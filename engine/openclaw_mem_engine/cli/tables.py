@@ -183,13 +183,12 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
 
 def _profile(answer: Answer) -> str:
     """The profile's name and what was changed of it."""
+    from openclaw_mem_engine.ranking.knob_spec import knob_words
     from openclaw_mem_engine.ranking.profiles import profile
 
     knobs = answer.trace.knobs
     changes = knobs.changes_from(profile(knobs.profile))
-    listed = ", ".join(
-        f"{name.replace('_', ' ')} {knob_text(name, value)}" for name, value in changes.items()
-    )
+    listed = ", ".join(f"{knob_words(name)} {knob_text(name, value)}" for name, value in changes.items())
     return f"{knobs.profile} with {listed}" if listed else knobs.profile
 
 

@@ -86,7 +86,7 @@ def _report_words(report: SyncReport, event: FollowEvent) -> str:
     if report.embedded or report.cache_hits:
         parts.append(f"{counted(report.embedded, 'text')} embedded, {report.cache_hits:,} from the cache")
     if report.beside:
-        parts.append(f"{counted(report.beside, 'text')} embedded beside")
+        parts.append(f"{counted(report.beside, 'text')} embedded for other models")
     parts.append(f"{counted(report.files, 'file')}, {counted(report.chunks, 'chunk')}")
     if left_out := sum(not skipped.by_rule for skipped in report.skipped):
         parts.append(f"{left_out:,} excluded")

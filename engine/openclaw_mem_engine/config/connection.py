@@ -256,7 +256,7 @@ class ProviderResolver:
         for entry in also:
             if name_of(entry) == chosen and model_of(entry) in ("", own_model):
                 where = self.chosen.origins["provider.also"].where
-                text = f"{where}: {entry} is ignored, for it is the chosen embedder itself."
+                text = f"{where}: {entry} is ignored, because it is the chosen embedder."
                 self.chosen.note("also-ignored", text, "info")
             else:
                 kept.append(entry)

@@ -10,6 +10,7 @@ from typing import Any
 
 from openclaw_mem_engine.config.groups import OPENCLAW_KEYS
 from openclaw_mem_engine.config.secret import printable
+from openclaw_mem_engine.errors import RENAMED
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.named_tuple import NamedTuple
 
@@ -93,6 +94,9 @@ def notes_of(file: Path | None, ignored: Sequence[IgnoredKey]) -> Iterator[Note]
 def nearest(key: str, known: Sequence[str], cutoff: float = 0.65) -> str | None:
     """The known key that was probably meant, if any."""
     from difflib import get_close_matches  # only for those who have such a key
+
+    group, dot, name = key.rpartition(".")
+    key = f"{group}{dot}{RENAMED.get(name, name)}"
 
     # The last part alone finds a name in the wrong table: "min_score" for "query.min_score".
     for form, limit in ((str, cutoff), (_last_part, _LEAF_CUTOFF)):

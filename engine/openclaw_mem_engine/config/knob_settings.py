@@ -13,7 +13,7 @@ _SWITCH, _POSITIVE, _UNIT = Rule("switch"), Rule("int", 1), Rule("number", 0, 1)
 _OPENCLAW: Mapping[str, tuple[str, Rule, object]] = {
     "candidate_multiplier": ("query.hybrid.candidateMultiplier", _POSITIVE, 4),
     "vector_weight": ("query.hybrid.vectorWeight", _UNIT, 0.7),
-    "text_weight": ("query.hybrid.textWeight", _UNIT, 0.3),
+    "bm25_weight": ("query.hybrid.textWeight", _UNIT, 0.3),
     "decay": ("query.hybrid.temporalDecay.enabled", _SWITCH, False),
     "half_life_days": ("query.hybrid.temporalDecay.halfLifeDays", _POSITIVE, 30),
     "mmr": ("query.hybrid.mmr.enabled", _SWITCH, False),

@@ -62,8 +62,8 @@ def knobs_as_settings(settings: Settings, knobs: Knobs) -> dict[str, KnobValue]:
         base = own_knobs(settings, knobs.profile)
         made["profile"] = knobs.profile
     made |= knobs.changes_from(base)
-    if "vector_weight" in made or "text_weight" in made:  # one alone would change the other too
-        made |= {"vector_weight": knobs.vector_weight, "text_weight": knobs.text_weight}
+    if "vector_weight" in made or "bm25_weight" in made:  # one alone would change the other too
+        made |= {"vector_weight": knobs.vector_weight, "bm25_weight": knobs.bm25_weight}
     return {f"query.{name}": value for name, value in made.items()}
 
 
@@ -71,7 +71,7 @@ def knob_origins(settings: Settings, knobs: Knobs) -> dict[str, Origin]:
     """Where each value of the configured ``knobs`` comes from, by key."""
     given = _ours(settings) if _qmd_ranks(settings) else settings.query.overrides
     usual = profile(knobs.profile).to_dict()
-    weights = {"vector_weight": "text_weight", "text_weight": "vector_weight"}
+    weights = {"vector_weight": "bm25_weight", "bm25_weight": "vector_weight"}
     found: dict[str, Origin] = {}
     for name, value in knobs.to_dict().items():
         key = f"query.{name}"

@@ -21,7 +21,7 @@ T = TypeVar("T")
 _WITH_PLACEHOLDERS = ("openclaw", "toml")
 # As OpenClaw has it: upper-case names only, and ``$${NAME}`` is the literal text ``${NAME}``.
 _PLACEHOLDER = re.compile(r"(\$?)\$\{([A-Z_][A-Z0-9_]*)\}")
-_WEIGHTS = ("query.vector_weight", "query.text_weight")
+_WEIGHTS = ("query.vector_weight", "query.bm25_weight")
 
 
 class Entry(NamedTuple):

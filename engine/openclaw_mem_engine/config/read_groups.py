@@ -255,7 +255,7 @@ def _server_numbers(shards: Sequence[str], servers: int, where: str) -> list[int
             first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, SHARDS)
             if not first <= last < SHARDS:
                 raise ConfigError(
-                    f"{where}: {shown(part)} is no range of shards; allowed: 0 to {SHARDS - 1}."
+                    f"{where}: {shown(part)} is not a range of shards; allowed: 0 to {SHARDS - 1}."
                 )
             for shard in range(first, last + 1):
                 if found[shard] is not None:

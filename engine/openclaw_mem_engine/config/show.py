@@ -156,7 +156,7 @@ def _text(value: object) -> str:
 
 def _with_both_weights(overrides: Mapping[str, object]) -> dict[str, object]:
     knobs = dict(overrides)
-    for one, other in (("vector_weight", "text_weight"), ("text_weight", "vector_weight")):
+    for one, other in (("vector_weight", "bm25_weight"), ("bm25_weight", "vector_weight")):
         weight = knobs.get(one)
         if isinstance(weight, (int, float)) and other not in knobs:
             knobs[other] = round(1.0 - weight, 10)

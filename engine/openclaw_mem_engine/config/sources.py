@@ -266,7 +266,7 @@ def _parsed_json5(text: str, path: Path) -> Any:
     if "No JSON data" in message:
         raise ConfigError(f"{path} is not valid JSON5: the file is empty.")
     if "NumericLiteral" in message:
-        what = "this is no number, or too large"
+        what = "this is not a number, or it is too large"
     elif "Unclosed" in message:
         what = "this is never closed"
     elif isinstance(found, str):

@@ -94,8 +94,8 @@ def check_address(server: Secret, which: str) -> None:
     """Raises ConfigError, with ``which`` and without the text, unless it is an address as a URL."""
     if not re.fullmatch(_ADDRESS, server.reveal()):
         raise ConfigError(
-            f"{which} is no address: write postgresql://user:password@host/database, with special characters "
-            "of the password as %40 and the like."
+            f"{which} is not an address: write postgresql://user:password@host/database, with special "
+            "characters of the password as %40 and the like."
         )
 
 

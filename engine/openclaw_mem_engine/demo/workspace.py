@@ -148,8 +148,7 @@ def _previous(target: Path) -> dict[str, str]:
     if not manifest.exists():
         if any(name != LOCK and not name.startswith(MANIFEST) for name in names):
             raise WorkspaceError(
-                f"{target} is not empty and holds no demo ({MANIFEST} is missing): "
-                "choose another folder, so that nothing of yours is touched."
+                f"{target} is not empty and holds no demo ({MANIFEST} is missing): choose another folder."
             )
         return {}
     try:

@@ -132,7 +132,7 @@ def _check_lock(settings: Settings, out: Outcome) -> None:
     path = SyncLock(settings.index_path).path
     with suppress(OSError):  # it is made when it is needed
         if not stat.S_ISREG(mode := path.lstat().st_mode):
-            text = f"The path of the lock of the index is {kind_of(mode)}, so that no sync can start: {path}."
+            text = f"The path of the lock of the index is {kind_of(mode)}, so no sync can start: {path}."
             aside = path.with_name(f"{path.name}.aside")
             out.add("lock-blocked", "error", text, repair=f"mv -- {files.quoted([path, aside])}")
 

@@ -88,7 +88,7 @@ def decide(
         if (access := workspace_access(session, settings)) != "rw":
             return "read-only", f"the agent may not write its workspace (workspaceAccess {access})."
         if force:
-            return "forced", "asked for with --force, whatever the tokens and earlier flushes say."
+            return "forced", "--force was given: tokens and earlier flushes do not count."
         if limit.line <= 0:
             return "no-threshold", f"the window is too small for a threshold: {limit.formula}."
         if not tokens:

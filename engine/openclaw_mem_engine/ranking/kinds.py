@@ -209,16 +209,16 @@ def _surely_held(word: str, source: CandidateList, candidate: Candidate) -> bool
 def _text_values(lst: RankedList, scored: Callable[[], TrueScores], knobs: Knobs) -> Values:
     """With ``max`` every member with a bm25 counts, else only rows inside the cut."""
     inside = lst.source.rows[: lst.cut]
-    if knobs.text_score == "ratio":
+    if knobs.bm25_score == "ratio":
         ratios = {row.chunk_id: row.raw / (1.0 + row.raw) for row in inside}
         return Values(ratios, lambda i: {"bm25": lst.raw[i]}, "BM25 / (1 + BM25)")
-    if knobs.text_score != "max":
-        one = knobs.text_score == "one"
+    if knobs.bm25_score != "max":
+        one = knobs.bm25_score == "one"
         values = {row.chunk_id: 1.0 if one else 1.0 / (1.0 + rank) for rank, row in enumerate(inside, 1)}
         formula = "1 for every keyword match" if one else "1 / (1 + rank)"
         return Values(values, lambda i: {"rank": lst.ranks[i], "bm25": lst.raw[i]}, formula)
     true = scored()
-    share = _share_used(knobs.line_text, true)
+    share = _share_used(knobs.line_bm25, true)
     mixed = {chunk_id: (bm25 + share * (line or 0.0), bm25, line or 0.0) for chunk_id, bm25, line in true}
     top = max([total for total, *_ in mixed.values()], default=0.0)
 
@@ -297,9 +297,9 @@ KINDS: Mapping[Kind, ListKind] = {
         ),
         line_share=0.6,
         weight=lambda knobs: knobs.weights[1],
-        ceiling=lambda knobs: 0.5 if knobs.text_score == "rank" else 1.0,  # 1 / (1 + rank) begins at 0.5
+        ceiling=lambda knobs: 0.5 if knobs.bm25_score == "rank" else 1.0,  # 1 / (1 + rank) begins at 0.5
         values=_text_values,
-        reads=("text_score", "line_text", "fill_missing"),
+        reads=("bm25_score", "line_bm25", "fill_missing"),
     ),
     "external": ListKind(
         name="qmd",

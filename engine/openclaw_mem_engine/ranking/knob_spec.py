@@ -16,6 +16,7 @@ _T = TypeVar("_T", bound=KnobValue)
 #: Key of the :class:`KnobSpec` in the metadata of a field of ``Knobs``.
 SPEC = "knob"
 
+_ACRONYMS = {word.lower(): word for word in ("BM25", "MMR", "RRF")}
 _SWITCH = dict.fromkeys(("on", "true", "yes", "1"), True) | dict.fromkeys(("off", "false", "no", "0"), False)
 
 
@@ -96,6 +97,11 @@ class KnobSpec:
         step = self.leap if large else self.step
         moved = min(self.high, max(self.low, float(value) + direction * step))
         return int(moved) if self.kind == "int" else round(float(moved), 6)
+
+
+def knob_words(name: str) -> str:
+    """The name of a knob as texts write it: ``BM25 weight``."""
+    return " ".join(_ACRONYMS.get(word, word) for word in name.split("_"))
 
 
 def value_text(value: KnobValue) -> str:

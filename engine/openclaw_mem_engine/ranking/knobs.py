@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import UsageError, did_you_mean
-from openclaw_mem_engine.ranking.knob_spec import SPEC, knob, value_text
+from openclaw_mem_engine.ranking.knob_spec import SPEC, knob, knob_words, value_text
 from openclaw_mem_engine.ranking.knob_spec import KnobSpec as KnobSpec
 from openclaw_mem_engine.ranking.knob_spec import KnobValue as KnobValue
 from openclaw_mem_engine.ranking.knob_spec import parse_settings as parse_settings
@@ -62,7 +62,7 @@ class Knobs:
         means=("weighted sum", "reciprocal rank fusion (RRF)", "1 / rank after RRF"),
     )
     vector_weight: float = knob(0.7, "share of the vector score in weighted fusion", needs=_SHARES)
-    text_weight: float = knob(0.3, "share of the BM25 score in weighted fusion", needs=_SHARES)
+    bm25_weight: float = knob(0.3, "share of the BM25 score in weighted fusion", needs=_SHARES)
     rrf_k: int = knob(
         60, "rank constant of RRF: 1 / (k + rank)", low=1, high=1000, step=5, leap=20, needs=_BY_RANK
     )
@@ -119,7 +119,7 @@ class Knobs:
     list_rows: int = knob(
         0, "candidates of a list; auto: by max results", high=OVERFETCH, step=5, leap=20, zero="auto"
     )
-    text_score: Literal["rank", "one", "max", "ratio"] = knob(
+    bm25_score: Literal["rank", "one", "max", "ratio"] = knob(
         "rank",
         "value of a keyword match",
         means=("1 / (1 + rank)", "1", "BM25 / the best BM25", "BM25 / (1 + BM25)"),
@@ -147,8 +147,8 @@ class Knobs:
     name_weight: float = knob(
         0.0, "weight of words in the path", high=10, step=0.5, needs=("lexical_index=stemmed",), free=False
     )
-    line_text: float = knob(
-        0.0, "how much the best line's BM25 adds", needs=("fusion=weighted", "text_score=max"), free=False
+    line_bm25: float = knob(
+        0.0, "how much the best line's BM25 adds", needs=("fusion=weighted", "bm25_score=max"), free=False
     )
     line_vector: float = knob(0.0, "share of the best line's cosine", needs=("fusion=weighted",), free=False)
     fill_missing: bool = knob(False, "score the chunks of one list by the other, too", free=False)
@@ -195,7 +195,7 @@ class Knobs:
     @property
     def scores_all_lines(self) -> bool:
         """Whether the lines of every candidate need scores; else only of those that a snippet cuts."""
-        return self.line_text > 0 or self.line_vector > 0 or self.snippet == "packed"
+        return self.line_bm25 > 0 or self.line_vector > 0 or self.snippet == "packed"
 
     @property
     def signal_depth(self) -> int:
@@ -216,10 +216,10 @@ class Knobs:
     @property
     def weights(self) -> tuple[float, float]:
         """(vector, text), each divided by their sum; a sum of 0 means the documented 0.7 and 0.3."""
-        total = self.vector_weight + self.text_weight
+        total = self.vector_weight + self.bm25_weight
         if total <= 0:
             return 0.7, 0.3
-        return self.vector_weight / total, self.text_weight / total
+        return self.vector_weight / total, self.bm25_weight / total
 
     @property
     def retrieval_key(self) -> tuple[object, ...]:
@@ -259,7 +259,7 @@ class Knobs:
         for need in spec(name).needs:
             other, _, values = need.partition("=")
             if value_text(getattr(self, other)) not in values.split("|"):
-                return f"needs {other} {values}".replace("_", " ").replace("|", " or ")
+                return f"needs {knob_words(other)} {values.replace('|', ' or ')}"
         return ""
 
     def set(self, settings: Mapping[str, Any]) -> Knobs:
@@ -269,10 +269,10 @@ class Knobs:
         knob, value and allowed range."""
         settings = {name.replace("-", "_"): value for name, value in settings.items()}
         changes: dict[str, Any] = {name: spec(name).parse(value) for name, value in settings.items()}
-        if "vector_weight" in changes and "text_weight" not in changes:
-            changes["text_weight"] = round(1.0 - float(changes["vector_weight"]), 10)
-        elif "text_weight" in changes and "vector_weight" not in changes:
-            changes["vector_weight"] = round(1.0 - float(changes["text_weight"]), 10)
+        if "vector_weight" in changes and "bm25_weight" not in changes:
+            changes["bm25_weight"] = round(1.0 - float(changes["vector_weight"]), 10)
+        elif "bm25_weight" in changes and "vector_weight" not in changes:
+            changes["vector_weight"] = round(1.0 - float(changes["bm25_weight"]), 10)
         return Knobs(**{**self.to_dict(), **changes})
 
     def to_dict(self) -> dict[str, KnobValue]:
@@ -287,10 +287,10 @@ class Knobs:
         """The names in ``changes_from``, one for each change that a user made: of two weights of which
         ``set`` made one the complement of the other, the vector weight alone."""
         names = self.changes_from(other)
-        if {"vector_weight", "text_weight"} <= names.keys() and self.set(
+        if {"vector_weight", "bm25_weight"} <= names.keys() and self.set(
             {"vector_weight": self.vector_weight}
         ) == self:
-            del names["text_weight"]
+            del names["bm25_weight"]
         return tuple(names)
 
 

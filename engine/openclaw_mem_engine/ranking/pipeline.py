@@ -39,8 +39,8 @@ _LISTS |= {"common_words"}
 _DEPTH = frozenset({"max_results", "snippet"})
 READS: Mapping[str, frozenset[str]] = {
     "candidates": _LISTS | _POOL_SIZE,
-    "fusion": frozenset({"fusion", "vector_weight", "text_weight", "rrf_k", "text_score", "vector_score"})
-    | {"line_text", "line_vector", "fill_missing", "original_weight"},
+    "fusion": frozenset({"fusion", "vector_weight", "bm25_weight", "rrf_k", "bm25_score", "vector_score"})
+    | {"line_bm25", "line_vector", "fill_missing", "original_weight"},
     "bonus": frozenset({"fusion", "bonus_first", "bonus_next"}),
     "limit": frozenset({"candidate_limit"}),
     "position": frozenset({"fusion"}),
@@ -103,7 +103,7 @@ def _reads_signals(stage: str, state: RankingState) -> bool:
     if stage == "snippet" and knobs.snippet != "packed":
         # Which chunks are returned is decided, and the start of one is the same whichever line is its best.
         return wanted is not None and (wanted.line is None or knobs.snippet != "head")
-    lines = knobs.line_text > 0 or knobs.line_vector > 0
+    lines = knobs.line_bm25 > 0 or knobs.line_vector > 0
     return stage == "snippet" or (
         stage == "fusion" and knobs.fusion == "weighted" and (knobs.fill_missing or lines)
     )

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 _UNKNOWN = Note(
     "external-unknown",
-    "Changes that would return it are unknown: the external qmd gives its results, not the ranks and scores "
-    "of what it leaves out. Without memory.qmd.command, QMD in this process searches, and says it.",
+    "Changes that would return it are unknown: the external qmd reports its results only, without ranks and "
+    "scores of other documents. Without memory.qmd.command the built-in QMD searches and reports them.",
 )
 
 

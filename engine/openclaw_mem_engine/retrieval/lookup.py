@@ -193,7 +193,9 @@ class Lookup(ABC, Generic[F, C]):
         if not changes:
             settings, self._tried = search.tried
             whole = f"line {self._line}" if self._line else "its best line"
-            self._notes.insert(0, Note(NO_CHANGE, f"No change returns it with {whole} whole: {settings}."))
+            self._notes.insert(
+                0, Note(NO_CHANGE, f"No change returns it with {whole} whole. Tried: {settings}.")
+            )
         return changes, texts
 
     @abstractmethod

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _ALL = 10**9
 _UNASKED = Note(
     "expansion-not-asked",
-    "What settings that expand the query would find is unknown: only a search requests variants.",
+    "The effect of settings that expand the query is unknown: only a search requests variants.",
 )
 
 

@@ -145,7 +145,7 @@ class Follower:
         elif (failure := self._watch.failure) and failure != self._unwatched:
             self._unwatched = failure
             pauses = f"{LEAST_PAUSE_S:.0f} to {MOST_PAUSE_S:.0f} s"
-            text = f"The system does not tell of changes: {failure}. All files are compared every {pauses}."
+            text = f"The system does not report changes: {failure}. All files are compared every {pauses}."
             self._note(Note("watch-polling", text, "warning"))
 
     def _sync(self, reason: Reason) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from openclaw_mem_engine.model import Note, as_json
+from openclaw_mem_engine.ranking.knob_spec import knob_words
 from openclaw_mem_engine.ranking.knobs import KNOBS, KnobValue
 from openclaw_mem_engine.sanitize import counted
 
@@ -98,7 +99,7 @@ class Change:
     @property
     def says(self) -> str:
         """What its knobs do."""
-        said = {name.replace("_", " "): KNOBS[name].says(value) for name, value in self.set.items()}
+        said = {knob_words(name): KNOBS[name].says(value) for name, value in self.set.items()}
         return "; ".join(f"{name}: {text}" if said.keys() - {name} else text for name, text in said.items())
 
     @property

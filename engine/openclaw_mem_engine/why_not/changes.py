@@ -15,7 +15,7 @@ from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue
 from openclaw_mem_engine.ranking.pipeline import READS, ranked
 from openclaw_mem_engine.ranking.profiles import PROFILES
 from openclaw_mem_engine.ranking.state import RankingState
-from openclaw_mem_engine.sanitize import figure
+from openclaw_mem_engine.sanitize import counted, figure
 from openclaw_mem_engine.why_not import Change
 from openclaw_mem_engine.why_not.means import means
 from openclaw_mem_engine.why_not.others import others
@@ -26,9 +26,9 @@ from openclaw_mem_engine.why_not.walk import fate_of
 #: Pairs that are named when no single knob helps.
 _PAIRS = 2
 #: Each is the complement of the other, and one of the two is tried.
-_MIRRORED = "text_weight"
+_MIRRORED = "bm25_weight"
 _SPACE = "vector_space"
-_LINE_SHARES = ("line_text", "line_vector")
+_LINE_SHARES = ("line_bm25", "line_vector")
 #: A number alone with at most so many values in a direction is tried value by value.
 _FEW = 20
 #: The steps of the walk that another stage of the ranking decides.
@@ -155,10 +155,8 @@ class Search(Tries):
         if self._stage == "candidates":
             limits.append(f"up to {max(MOST_ROWS, self._knobs.candidates)} rows of each list")
         most = f" ({', '.join(limits)})" if limits else ""
-        were = "was" if len(self._tried) == 1 else "were"
-        made = f"{len(self._tried):,} {were} tried"
-        how = f"{made}, alone{' and in some pairs' if paired else ''}"
-        return how + most, f"values of {knobs}{pairs}"
+        of = "one or two knobs" if paired else "one knob"
+        return f"{counted(len(self._tried), 'change')} of {of}{most}", f"values of {knobs}{pairs}"
 
     def _names(self) -> Iterator[str]:
         """The knobs that can have an effect: those that the stages up to the one that keeps the passage out
@@ -319,7 +317,7 @@ class Search(Tries):
         how = "" if self._rescued else means(after.trace(), self._wanted, rank_now)
         only_here = self._only_here(settings)
         # One weight alone means another share in openclaw.json than here.
-        both = {_MIRRORED: knobs.text_weight} if "vector_weight" in settings else {}
+        both = {_MIRRORED: knobs.bm25_weight} if "vector_weight" in settings else {}
         score = self._score_then(after)
         cut = None if fate_of(after, self._wanted, self.best_line).shown else self.best_line
         rest = others(self._before, after, self._wanted)._asdict() | {"chunk": self._chunk_of(fate, after)}

@@ -189,7 +189,7 @@ def locate_note(workspace: Workspace, asked: str, extras: Sequence[ExtraPath]) -
             return allowed
     if ignored:
         raise NoteRefused(
-            "not-memory", asked, f"this path is in {printable(ignored)}, which is no memory folder"
+            "not-memory", asked, f"this path is in {printable(ignored)}, which is not a memory folder"
         )
     if workspace.inside(spellings[0]) is None and workspace.inside(spellings[1]) is None:
         raise NoteRefused("outside", asked, "this path is outside of the workspace and of the extra paths")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 import time
 import unicodedata
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
@@ -28,7 +28,6 @@ POINTER = ("  ", "accent"), ("▌ ", "accent")
 _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 # Combining marks in a row that are still writing; more is a drawing over the neighbouring rows.
 _MARKS_IN_A_ROW = 3
-
 
 # On a screen of cells: tabs become blanks; joiners and the emoji variation selectors only make widths
 # uncertain, and without them the same signs are drawn.
@@ -50,6 +49,8 @@ def inert(text: str, limit: int = LINE_LIMIT) -> str:
     return f"{text} … {cut:,} more characters" if cut > 0 else text
 
 
+#: What begins after so many characters of a message, a line may not show.
+_IN_SIGHT = 48
 #: Actions of the index screen that do what a command does.
 COMMAND_ACTIONS = {
     INDEX: "sync_now",
@@ -67,20 +68,19 @@ def _actions(text: str) -> dict[str, str]:
 
 
 def message(text: str, limit: int = LINE_LIMIT) -> str:
-    """A message of the engine, inert, with keys instead of the commands that they do: first where, so that no
-    cut of a line hides it."""
-    names = [name for command, name in _actions(text).items() if f"`{command}`" in text]
-    keys = dict.fromkeys(reach(name, "index") for name in names)
-    first = f"{' or '.join(keys)}: " if keys else ""
-    return inert(first, limit) + message_here(text, limit)
+    """A message of the engine, inert, with keys instead of the commands that they do. Keys that it names late
+    are also its first words, so that no cut of a line hides them."""
+    late = [name for command, name in _actions(text).items() if text.find(f"`{command}`") > _IN_SIGHT]
+    keys = inert(" or ".join(dict.fromkeys(reach(name, "index") for name in late)))
+    return f"{keys and f'{keys}: '}{message_here(text, limit, partial(reach, screen='index'))}"
 
 
-def message_here(text: str, limit: int = LINE_LIMIT) -> str:
+def message_here(text: str, limit: int = LINE_LIMIT, named: Callable[[str], str] = key) -> str:
     """A message on the index screen: its keys instead of the commands that they do, and the other commands
     with the options that chose this index."""
     for command, name in _actions(text).items():
         for run, press in (("Run ", "Press "), ("run ", "press "), ("", "")):
-            text = text.replace(f"{run}`{command}`", f"{press}{key(name)}")
+            text = text.replace(f"{run}`{command}`", f"{press}{named(name)}")
     return numbers(inert(advice(text), limit))
 
 

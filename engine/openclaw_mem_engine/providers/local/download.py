@@ -148,7 +148,7 @@ def _check(part: _Part, remote: _RemoteFile, progress: Progress | None, cancel: 
     """Raises DownloadFailed, and deletes the part, when the content is not what was announced."""
     with part.path.open("rb") as file:
         if file.read(4) != b"GGUF":
-            raise part.refused(f"{remote.uri} is no GGUF file; it was deleted. Check the address.")
+            raise part.refused(f"{remote.uri} is not a GGUF file; it was deleted. Check the address.")
         os.fsync(file.fileno())
     if remote.sha256 and _sha256(part.path, progress, cancel) != remote.sha256:
         raise part.refused(
@@ -267,7 +267,7 @@ def _ask(client: httpx2.Client, url: str, uri: str) -> _RemoteFile:
                 raise _refused(response, url, uri)
         if size:
             return _RemoteFile(url, uri, size, sha256)
-    raise DownloadFailed(f"{_host_of(url)} does not tell the size of {uri}; it was not downloaded.")
+    raise DownloadFailed(f"{_host_of(url)} does not report the size of {uri}; it was not downloaded.")
 
 
 def _facts(response: httpx2.Response) -> tuple[int, str]:

@@ -203,7 +203,7 @@ class ModelFile:
             why = str(exc)
         if why:
             raise NotConfigured(
-                f"{self.path} is no usable GGUF model: {why}. Fetch it again "
+                f"{self.path} is not a usable GGUF model: {why}. Fetch it again "
                 "(openclaw-mem model download), or correct the path."
             )
         return mark

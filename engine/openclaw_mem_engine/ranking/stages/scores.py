@@ -278,7 +278,7 @@ def _why_no_cut(state: RankingState) -> str | None:
     most 2/61, and a single text score says only "first"."""
     if state.knobs.fusion == "position":
         return None  # QMD compares its minimum with 1 / rank, blended with the rerank score
-    if state.knobs.text_score == "ratio" and state.knobs.fusion == "weighted":
+    if state.knobs.bm25_score == "ratio" and state.knobs.fusion == "weighted":
         return None  # made of bm25 itself
     if state.knobs.fusion == "rrf":
         return "RRF scores come from ranks, not relevance: min score does not apply"

@@ -67,7 +67,7 @@ class Address(NamedTuple):
             parts = psycopg.conninfo.conninfo_to_dict(server.reveal())
         except psycopg.Error:
             raise ConfigError(
-                f"{setting} holds something that is no address of a PostgreSQL server: write "
+                f"{setting} holds something that is not an address of a PostgreSQL server: write "
                 "postgresql://user:password@host:5432/database."
             ) from None
         return Address(server_name(server), str(parts.get("password", "")))

@@ -45,7 +45,7 @@ class ForeignDatabase:
             version = self._opened().pragma("user_version")
         if missing:
             raise IndexUnavailable(
-                f"{path} is no index of QMD: it has no table {', '.join(sorted(missing))}."
+                f"{path} is not an index of QMD: it has no table {', '.join(sorted(missing))}."
             )
         if version > SCHEMA_VERSION:
             raise IndexUnavailable(

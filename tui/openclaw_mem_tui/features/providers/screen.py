@@ -36,7 +36,7 @@ READING: Reading = (
     ("primary", "whose vectors are searched"),
     ("fallback", "used when the primary fails"),
     ("also", "its vectors are kept too, for comparison"),
-    ("BM25", "keyword search, with vectors or alone"),
+    ("BM25", "search by words, with or without vectors"),
     ("backend", "the external qmd, with its own vectors"),
 )
 

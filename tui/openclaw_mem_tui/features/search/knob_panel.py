@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from textual.message import Message
 
-from openclaw_mem_engine.api import Knobs
+from openclaw_mem_engine.api import Knobs, knob_words
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.search.render.knobs import meaning, panel_row
@@ -96,7 +96,7 @@ class KnobPanel(Table[str]):
 
 def _names(name: str) -> str:
     """As it is shown, and as it is written in settings."""
-    return f"{name.replace('_', ' ')} {name}"
+    return f"{knob_words(name)} {name}"
 
 
 def _words(name: str) -> str:

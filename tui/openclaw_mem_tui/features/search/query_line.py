@@ -21,7 +21,7 @@ from openclaw_mem_tui.widgets.line_view import Pane
 class QueryLine(Input):
     """Search as you type. Arrow up asks the previous query, arrow down and enter go to the hits."""
 
-    HELP = "Type to search. Every word counts; there are no operators."
+    HELP = "Type a question or some words. There are no operators."
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("up", "screen.previous_query", "previous query", show=False),
         # The app itself handles these, so that keys of the list may be typed right behind them. Enter is

@@ -77,8 +77,8 @@ NOTHING = Remembered()
 def changes(view: View, knobs: Knobs) -> dict[str, Any]:
     """What differs from the configured knobs, in a form that ``changed`` takes."""
     made: dict[str, Any] = dict(knobs.changes_from(of_profile(view, knobs.profile)))
-    if made.keys() & {"vector_weight", "text_weight"}:
-        made |= {"vector_weight": knobs.vector_weight, "text_weight": knobs.text_weight}
+    if made.keys() & {"vector_weight", "bm25_weight"}:
+        made |= {"vector_weight": knobs.vector_weight, "bm25_weight": knobs.bm25_weight}
     return made if knobs.profile == view.defaults.profile else {PROFILE: knobs.profile, **made}
 
 

@@ -344,6 +344,6 @@ def reset(knobs: Knobs, defaults: Knobs, name: str) -> Knobs:
     """One knob as configured; ``profile`` resets all."""
     if name == PROFILE:
         return defaults
-    if name in ("vector_weight", "text_weight"):
-        return replace(knobs, vector_weight=defaults.vector_weight, text_weight=defaults.text_weight)
+    if name in ("vector_weight", "bm25_weight"):
+        return replace(knobs, vector_weight=defaults.vector_weight, bm25_weight=defaults.bm25_weight)
     return replace(knobs, **{name: getattr(defaults, name)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclaw_mem_engine.api import Change, Knobs, Step, WhyNot
+from openclaw_mem_engine.api import Change, Knobs, Step, WhyNot, knob_words
 from openclaw_mem_tui.features.search.render.knobs import value_text
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, balanced, line, width, wrapped
@@ -98,7 +98,7 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
 def setting(change: Change, knobs: Knobs) -> str:
     """``half life days: 30 → 338``; of several knobs joined."""
     parts = [
-        f"{name.replace('_', ' ')}: {value_text(name, getattr(knobs, name))} → {value_text(name, value)}"
+        f"{knob_words(name)}: {value_text(name, getattr(knobs, name))} → {value_text(name, value)}"
         for name, value in change.set.items()
     ]
     return ", ".join(parts)

@@ -40,10 +40,10 @@ from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
 READING: Reading = (
     ("✓ ✗", "a step that the passage passed; the step that drops it"),
     ("*", "below min score, and kept by keyword rescue"),
-    ("rank", "rank of the passage with that change alone"),
+    ("rank", "rank of the passage after this change, and no other"),
     ("adds", "other results that the change also returns"),
     ("removes", "results that the change no longer returns"),
-    ("works by", "what returns it though its own score does not"),
+    ("works by", "the rule that returns it, where its own score does not"),
     (ONLY_HERE_MEANS[0], "OpenClaw has no such setting: only openclaw-mem ranks so"),
     ("note", "a change of the text, not of a knob"),
 )

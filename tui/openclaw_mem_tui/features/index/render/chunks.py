@@ -110,7 +110,7 @@ def facts(
     if chosen + 1 < len(pieces) and (after := pieces[chosen + 1].overlap):
         repeats.append(f"chunk {chosen + 2} repeats {after} of these")
     how = f" (overlap {anatomy.chunk_overlap}, in whole lines)" * (bool(repeats) and not piece.partial)
-    details.say("repeats", "; ".join(repeats) or "nothing; nor is it repeated", (how, "dim"))
+    details.say("repeats", "; ".join(repeats) or "nothing; no chunk repeats it", (how, "dim"))
     if anatomy.source != "sessions":
         above: Heads = []
         for head in (one for one in heads if one[0] <= piece.first):

@@ -166,17 +166,17 @@ def strip(
         shown.append(part(f"{knobs.mode} only", "mode"))
     elif knobs.fusion != "weighted":
         last = ", 1/rank" if knobs.fusion == "position" else ""
-        shown.append(part(f"rrf k {knobs.rrf_k}{last}", "fusion", "rrf_k"))
+        shown.append(part(f"RRF k {knobs.rrf_k}{last}", "fusion", "rrf_k"))
     elif trace is None or len({lst.source.kind for lst in trace.lists}) != 1:
         vector, text = knobs.weights
         weights = f"vector {fmt.score(vector, 2)} BM25 {fmt.score(text, 2)}"
-        shown.append(part(weights, "vector_weight", "text_weight", "fusion"))
+        shown.append(part(weights, "vector_weight", "bm25_weight", "fusion"))
     reranked = trace is None or any(stage.constants.get("reranked") for stage in trace.stages)
     if knobs.rerank and (reranked or knobs.rerank != defaults.rerank):
         shown.append(part(f"rerank {knobs.rerank_top}", "rerank", "rerank_top", "blend"))
     decay = f"decay {knobs.half_life_days:g} d" if knobs.decay else "decay off"
     shown.append(part(decay, "decay", *(["half_life_days"] if knobs.decay else [])))
-    shown.append(part(f"mmr {'on' if knobs.mmr else 'off'}", "mmr"))
+    shown.append(part(f"MMR {'on' if knobs.mmr else 'off'}", "mmr"))
     if knobs.mmr:
         shown.append(part(f"λ {fmt.score(knobs.mmr_lambda, 2)}", "mmr_lambda"))
     cuts = trace is None or trace.cut is not None or not trace.of_kind("cut")

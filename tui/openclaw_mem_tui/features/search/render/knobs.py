@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from openclaw_mem_engine.api import KNOBS, SELECTABLE, Knobs, KnobSpec, KnobValue, profile
+from openclaw_mem_engine.api import KNOBS, SELECTABLE, Knobs, KnobSpec, KnobValue, knob_words, profile
 from openclaw_mem_tui.features.search.state import PROFILE
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, width, wrapped
@@ -27,7 +27,7 @@ def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int
     changed = value != default
     plain = "faint" if idle else ""
     parts = [Span(*fmt.POINTER[selected])]
-    parts.append(Span(fmt.left(name.replace("_", " "), _NAME), plain or ("strong" if changed else "")))
+    parts.append(Span(fmt.left(knob_words(name), _NAME), plain or ("strong" if changed else "")))
     number = name != PROFILE and _has_scale(KNOBS[name])
     track = _TRACK if cells >= _ROOMY else min(_TRACK, cells - 2 - _NAME - _NUMBER - 1 - _WAS) * number
     wide = max(_VALUE, cells - 2 - _NAME - 1) if name == PROFILE and not changed else _VALUE
@@ -58,7 +58,7 @@ def changed_words(before: Knobs, after: Knobs) -> str:
     names = tuple(name for name in names if not idle(name, after)) or names
     if len(names) > _NAMED:
         return f"profile {after.profile}" if after.profile != before.profile else f"{len(names)} knobs"
-    return ", ".join(f"{name.replace('_', ' ')} {value_text(name, getattr(after, name))}" for name in names)
+    return ", ".join(f"{knob_words(name)} {value_text(name, getattr(after, name))}" for name in names)
 
 
 def value_text(name: str, value: KnobValue) -> str:
@@ -111,7 +111,7 @@ def hint(name: str, cells: int, knobs: Knobs, most: int = 0) -> list[Line]:
 
 
 def _hint(name: str, cells: int, knobs: Knobs) -> list[Line]:
-    title = (f"{name.replace('_', ' ')}: ", "accent")
+    title = (f"{knob_words(name)}: ", "accent")
     if name == PROFILE:
         own = changed_words(profile(knobs.profile), knobs)
         with_own = f"{knobs.profile} with {own} · " if own else ""
