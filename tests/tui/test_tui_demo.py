@@ -148,7 +148,14 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
         if size == LARGE:
             assert screen.waterfall.size.height == len(screen.waterfall.drawn) == 10
         seen = [screen.hits.render_line(y).text for y in range(screen.hits.size.height)]
-        assert sum(line.startswith("▌") for line in seen) == 1 and screen.hits.scroll_offset.y == 0
+        marked = [line for line in seen if line.startswith("▌")]
+        assert len(marked) == (2 if size == LARGE else 1) and screen.hits.scroll_offset.y == 0
+        answers = screen.waterfall.text.splitlines()[0] if size == SMALL else marked[1]
+        assert "bank box 418" in answers, "the first screen shows what the agent does not get"
+        assert size == SMALL or "▸ - Backup of the" in screen.preview.text, (
+            "and the pane beside it marks the same line"
+        )
+        assert "sent" not in seen[0] and "†" not in "".join(seen), "the first lesson is about decay alone"
         await press(pilot, "G")
         above = sum(stop <= screen.hits.scroll_offset.y for _, stop in screen.hits._spans)
         assert above > 1 and f"{above} rows above" in frame(screen.hits)
@@ -183,7 +190,7 @@ async def test_a_low_screen_shows_a_lesson_with_its_hits_their_scores_and_the_te
         assert size != SMALL or [line.split()[0] for line in pane[1:]] == ["vector", "BM25", "decay", "score"]
         keys = screen.query_one(KeyBar).text
         assert "space swap   ] next lesson" in keys and len(keys) <= size[0]
-        assert ("one percent of its score" in screen.lesson.text) == (size == SMALL)
+        assert ("Without decay it is first." in screen.lesson.text) == (size == SMALL)
         await press(pilot, "T")
         picks = pilot.app.screen.query_one(Choices).text
         assert "11  An exact error string: BM25 · E" in picks, "a title whole, its query cut"
@@ -191,13 +198,20 @@ async def test_a_low_screen_shows_a_lesson_with_its_hits_their_scores_and_the_te
 
         await press(pilot, "g")
         row, pane_text = screen.hits.selected, screen.waterfall.text
-        assert row is not None and row.shown.best_line is not None and row.shown.truncated
+        assert row is not None and row.returned
         assert "#1 at" in frame(screen.waterfall)
         await press(pilot, "tab")
         (best,) = (line for line in screen.preview.text.splitlines() if "▸" in line)
         assert pane_text.splitlines()[0].split("▸ ")[1][:20] in best, "the line that answers best"
         await press(pilot, "G", "slash", "ctrl+u", *"heron", "enter")
         assert screen.hits.cursor == screen.hits.scroll_offset.y == 0, "an answer begins with hit 1"
+
+
+async def test_a_lower_screen_has_one_line_for_each_row_at_once(tmp_path: Path) -> None:
+    async with running(tmp_path, SMALL, demo=world.make.demo_guide()) as (pilot, screen):
+        await press(pilot, "0", "escape", "T", "enter")  # from a page that gives the list more lines
+        seen = [screen.hits.render_line(y).text for y in range(screen.hits.size.height)]
+        assert [line.split()[0] for line in seen[1:7]] == [*"123456"]
 
 
 async def test_the_stages_of_packed_lines_end_with_the_results(tmp_path: Path) -> None:
@@ -269,7 +283,7 @@ async def test_the_selected_row_is_in_sight_when_rows_come_back(tmp_path: Path) 
         assert hits.cursor == len(hits.rows) - 1 and in_sight()
 
 
-@pytest.mark.parametrize("lesson", [4, 1])
+@pytest.mark.parametrize("lesson", [4, 3, 1])
 async def test_a_waterfall_that_is_cut_says_how_many_rows_it_shows(tmp_path: Path, lesson: int) -> None:
     async with running(tmp_path, size=SMALL, demo=world.make.demo_guide()) as (pilot, screen):
         await press(pilot, *["right_square_bracket"] * (lesson - 1))
