@@ -68,8 +68,8 @@ async def test_what_the_start_has_to_say_is_read_first(tmp_path: Path) -> None:
         assert "It is kept." in lab(app).status_line.text
 
 
-@pytest.mark.parametrize(("keys", "query"), [("heron", "heron"), ("/heron", "heron"), ("/", ""), ("", "")])
-async def test_what_is_typed_while_the_demo_opens_is_the_query(tmp_path: Path, keys: str, query: str) -> None:
+@pytest.mark.parametrize(("keys", "query"), [("/heron", "heron"), ("/", ""), ("", ""), ("j", ""), ("2", "")])
+async def test_keys_work_while_the_demo_opens(tmp_path: Path, keys: str, query: str) -> None:
     may_open, factory = threading.Event(), world.make.demo_memory(tmp_path)
 
     def opens(faults: frozenset[str]) -> Memory:
@@ -78,14 +78,15 @@ async def test_what_is_typed_while_the_demo_opens_is_the_query(tmp_path: Path, k
 
     app = Workbench(opens, demo=world.make.demo_guide())
     async with app.run_test(size=SMALL) as pilot:
-        assert "You can type already" in lab(app).hits.text
+        assert lab(app).hits.text.split("\n") == ["", "  Opening the index."]
         await pilot.press(*("slash" if key == "/" else key for key in keys))
         may_open.set()
         await settled(pilot)
         screen, lesson = lab(app), world.make.demo_guide()[0].query
         assert screen.query_line.value == screen.search.view.query == (query or lesson)
         assert (screen.search.lesson_at is None) == bool(query)
-        assert screen.focused is (screen.query_line if keys else screen.hits)
+        assert screen.focused is (screen.query_line if keys[:1] == "/" else screen.hits)
+        assert (app.screen is screen) == (keys != "2")
         if keys == "/":
             await press(pilot, *"heron")
             assert screen.search.view.query == "heron", "it replaces the query of the lesson"
