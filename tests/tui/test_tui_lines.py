@@ -372,6 +372,16 @@ def test_a_lesson_that_does_not_fit_ends_with_an_ellipsis() -> None:
     assert cut
 
 
+def test_what_keyword_rescue_would_add_is_said_where_little_is_returned() -> None:
+    matches = {"vector": ((0, 0.9), (1, 0.8), (2, 0.1)), "bm25": ((0, 7.0), (1, 6.0), (2, 5.0))}
+    for least, results in ((0.5, 2), (0.7, 1)):
+        view = world.view(Knobs().set({"min_score": least}), **matches)
+        assert view.trace is not None and len(view.trace.results) == results
+        said = f"keyword rescue = fill would return {3 - results} more"
+        assert (said in texts(above.numbers(view, 140))) == (results == 1)
+        assert said in texts(above.in_full(view, 140))
+
+
 def test_the_lines_above_the_hits_are_beside_labels_where_there_is_room() -> None:
     view = world.view(EVERYTHING, Knobs())
     drawn = [*above.above(view, 120), *above.numbers(view, 120), funnel.strip(EVERYTHING, Knobs(), 120)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -375,6 +376,9 @@ def test_the_lines_are_those_of_all_readable_notes(tmp_path: Path) -> None:
             in lines
         )
         assert {line.passage.path for line in lines} >= set(memory.paths())
+        paths = [line.passage.path for line in lines]
+        days = [path for path in dict.fromkeys(paths) if re.fullmatch(r"memory/[-0-9]+\.md", path)]
+        assert days == sorted(days, reverse=True) and paths[0] == days[0], "the newest day first"
         assert all(any(c.isalnum() for c in line.text) for line in lines)
 
 
