@@ -373,9 +373,9 @@ def test_a_lesson_that_does_not_fit_ends_with_an_ellipsis() -> None:
 
 
 def test_what_keyword_rescue_would_add_is_said_where_little_is_returned() -> None:
-    matches = {"vector": ((0, 0.9), (1, 0.8), (2, 0.1)), "bm25": ((0, 7.0), (1, 6.0), (2, 5.0))}
+    vector, bm25 = ((0, 0.9), (1, 0.8), (2, 0.1)), ((0, 7.0), (1, 6.0), (2, 5.0))
     for least, results in ((0.5, 2), (0.7, 1)):
-        view = world.view(Knobs().set({"min_score": least}), **matches)
+        view = world.view(Knobs().set({"min_score": least}), vector=vector, bm25=bm25)
         assert view.trace is not None and len(view.trace.results) == results
         said = f"keyword rescue = fill would return {3 - results} more"
         assert (said in texts(above.numbers(view, 140))) == (results == 1)
