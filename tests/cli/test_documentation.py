@@ -270,7 +270,7 @@ def test_the_story_of_the_readme_is_true(environ: dict[str, str], capsys: pytest
     days = date.today() - date.fromisoformat(Path(log).stem)
     assert 200 < days.days < 240
     text = Path(environ["HOME"], ".openclaw", "workspace", log).read_text("utf-8")
-    assert "backup copy of the signing key" in text
+    assert "Backup of the firmware signing key" in text
     assert run(["why-not", query, log, "--set", "decay=on", "--set", "min_score=0"]) == 0
     said = capsys.readouterr().out
     assert "vector ranks it 1 of" in said and "BM25 ranks it 1 of" in said and "rank 1 before decay." in said
@@ -279,7 +279,9 @@ def test_the_story_of_the_readme_is_true(environ: dict[str, str], capsys: pytest
     old.rename(old.with_name("signing-key.md"))
     assert run(["search", query, "--set", "decay=on", "--set", "min_score=0", "--json"]) == 0
     first = json.loads(capsys.readouterr().out)["results"][0]
-    assert first["path"] == "memory/signing-key.md" and "backup copy of the signing key" in first["snippet"]
+    assert (
+        first["path"] == "memory/signing-key.md" and "Backup of the firmware signing key" in first["snippet"]
+    )
 
 
 def test_the_answer_that_is_read_line_by_line_is_a_real_one(

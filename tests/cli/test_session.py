@@ -144,8 +144,8 @@ def test_what_a_killed_session_was_about_is_there_in_the_next(world: World) -> N
             )
         )
     with start(world) as again:  # the block before ends with SIGKILL
-        # Typed before the first frame, and so with a line feed for enter: text, on whatever screen that was.
-        again.press("cellar xa\n", "3")
+        # Typed before the first frame, and so with a line feed for enter.
+        again.press("/cellar xa\n", "3")
         again.shows("last checked")
         again.press("1")
         again.shows("cellar xa")

@@ -69,9 +69,10 @@ def test_lesson_exact_id(demo: Memory) -> None:
 
 
 def test_lesson_decay(demo: Memory) -> None:
-    decayed, plain = both_runs(demo, SUGGESTED["Decay buries an old truth"])
+    decayed, plain = both_runs(demo, SUGGESTED["Decay hides an old note"])
     assert paths(plain)[0] == "2025-08-19.md"
     assert "2025-08-19.md" not in paths(decayed)
+    assert not any(row.shortened for answer in (decayed, plain) for row in answer.trace.returned)
 
 
 def test_lesson_mmr(demo: Memory) -> None:
@@ -108,8 +109,11 @@ def test_lesson_cut(demo: Memory) -> None:
     cut, uncut = both_runs(demo, lesson)
     assert paths(cut) == ["runbooks/restore-drill.md", "2025-09-05.md"]
     assert "number one" in cut.hits[1].text
-    assert len(uncut.hits) == 7 and lesson.quote in uncut.hits[6].text
-    assert "Restore drill number three" in uncut.hits[6].text
+    third = uncut.hits[2]
+    assert lesson.quote in third.text and "Restore drill number three" in third.text
+    answers = third.start_line + third.text[: third.text.index(lesson.quote)].count("\n")
+    shown = uncut.trace.returned[2].shown
+    assert (shown.best_line, shown.truncated) == (answers, False), "the cursor is on what the lesson is about"
 
 
 def test_lesson_rrf(demo: Memory) -> None:

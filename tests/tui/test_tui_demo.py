@@ -68,8 +68,8 @@ async def test_what_the_start_has_to_say_is_read_first(tmp_path: Path) -> None:
         assert "It is kept." in lab(app).status_line.text
 
 
-@pytest.mark.parametrize(("keys", "query"), [("heron", "heron"), ("/heron", "heron"), ("/", ""), ("", "")])
-async def test_what_is_typed_while_the_demo_opens_is_the_query(tmp_path: Path, keys: str, query: str) -> None:
+@pytest.mark.parametrize(("keys", "query"), [("/heron", "heron"), ("/", ""), ("", ""), ("j", ""), ("2", "")])
+async def test_keys_work_while_the_demo_opens(tmp_path: Path, keys: str, query: str) -> None:
     may_open, factory = threading.Event(), world.make.demo_memory(tmp_path)
 
     def opens(faults: frozenset[str]) -> Memory:
@@ -78,14 +78,15 @@ async def test_what_is_typed_while_the_demo_opens_is_the_query(tmp_path: Path, k
 
     app = Workbench(opens, demo=world.make.demo_guide())
     async with app.run_test(size=SMALL) as pilot:
-        assert "You can type already" in lab(app).hits.text
+        assert lab(app).hits.text.split("\n") == ["", "  Opening the index."]
         await pilot.press(*("slash" if key == "/" else key for key in keys))
         may_open.set()
         await settled(pilot)
         screen, lesson = lab(app), world.make.demo_guide()[0].query
         assert screen.query_line.value == screen.search.view.query == (query or lesson)
         assert (screen.search.lesson_at is None) == bool(query)
-        assert screen.focused is (screen.query_line if keys else screen.hits)
+        assert screen.focused is (screen.query_line if keys[:1] == "/" else screen.hits)
+        assert (app.screen is screen) == (keys != "2")
         if keys == "/":
             await press(pilot, *"heron")
             assert screen.search.view.query == "heron", "it replaces the query of the lesson"
@@ -148,7 +149,14 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
         if size == LARGE:
             assert screen.waterfall.size.height == len(screen.waterfall.drawn) == 10
         seen = [screen.hits.render_line(y).text for y in range(screen.hits.size.height)]
-        assert sum(line.startswith("▌") for line in seen) == 1 and screen.hits.scroll_offset.y == 0
+        marked = [line for line in seen if line.startswith("▌")]
+        assert len(marked) == (2 if size == LARGE else 1) and screen.hits.scroll_offset.y == 0
+        answers = screen.waterfall.text.splitlines()[0] if size == SMALL else marked[1]
+        assert "bank box 418" in answers, "the first screen shows what the agent does not get"
+        assert size == SMALL or "▸ - Backup of the" in screen.preview.text, (
+            "and the pane beside it marks the same line"
+        )
+        assert "sent" not in seen[0] and "†" not in "".join(seen), "the first lesson is about decay alone"
         await press(pilot, "G")
         above = sum(stop <= screen.hits.scroll_offset.y for _, stop in screen.hits._spans)
         assert above > 1 and f"{above} rows above" in frame(screen.hits)
@@ -183,7 +191,7 @@ async def test_a_low_screen_shows_a_lesson_with_its_hits_their_scores_and_the_te
         assert size != SMALL or [line.split()[0] for line in pane[1:]] == ["vector", "BM25", "decay", "score"]
         keys = screen.query_one(KeyBar).text
         assert "space swap   ] next lesson" in keys and len(keys) <= size[0]
-        assert ("one percent of its score" in screen.lesson.text) == (size == SMALL)
+        assert ("Without decay it is first." in screen.lesson.text) == (size == SMALL)
         await press(pilot, "T")
         picks = pilot.app.screen.query_one(Choices).text
         assert "11  An exact error string: BM25 · E" in picks, "a title whole, its query cut"
@@ -191,13 +199,20 @@ async def test_a_low_screen_shows_a_lesson_with_its_hits_their_scores_and_the_te
 
         await press(pilot, "g")
         row, pane_text = screen.hits.selected, screen.waterfall.text
-        assert row is not None and row.shown.best_line is not None and row.shown.truncated
+        assert row is not None and row.returned
         assert "#1 at" in frame(screen.waterfall)
         await press(pilot, "tab")
         (best,) = (line for line in screen.preview.text.splitlines() if "▸" in line)
         assert pane_text.splitlines()[0].split("▸ ")[1][:20] in best, "the line that answers best"
         await press(pilot, "G", "slash", "ctrl+u", *"heron", "enter")
         assert screen.hits.cursor == screen.hits.scroll_offset.y == 0, "an answer begins with hit 1"
+
+
+async def test_a_lower_screen_has_one_line_for_each_row_at_once(tmp_path: Path) -> None:
+    async with running(tmp_path, SMALL, demo=world.make.demo_guide()) as (pilot, screen):
+        await press(pilot, "0", "escape", "T", "enter")  # from a page that gives the list more lines
+        seen = [screen.hits.render_line(y).text for y in range(screen.hits.size.height)]
+        assert [line.split()[0] for line in seen[1:7]] == [*"123456"]
 
 
 async def test_the_stages_of_packed_lines_end_with_the_results(tmp_path: Path) -> None:
@@ -269,7 +284,7 @@ async def test_the_selected_row_is_in_sight_when_rows_come_back(tmp_path: Path) 
         assert hits.cursor == len(hits.rows) - 1 and in_sight()
 
 
-@pytest.mark.parametrize("lesson", [4, 1])
+@pytest.mark.parametrize("lesson", [4, 3, 1])
 async def test_a_waterfall_that_is_cut_says_how_many_rows_it_shows(tmp_path: Path, lesson: int) -> None:
     async with running(tmp_path, size=SMALL, demo=world.make.demo_guide()) as (pilot, screen):
         await press(pilot, *["right_square_bracket"] * (lesson - 1))

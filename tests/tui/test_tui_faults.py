@@ -286,6 +286,18 @@ async def test_without_a_query_the_first_lesson_is_asked(tmp_path: Path) -> None
         assert lab(app).search.view.pool_faults == {"zero-vector"}
 
 
+async def test_a_fault_is_named_until_its_banner_is_clicked(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL, faults=frozenset({"embeddings-401"}))
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "0", "escape")
+        top = lab(app).query_one(Top)
+        assert lab(app).search.view.trace is None and top.text.rstrip().endswith(" · BM25 only")
+        await pilot.click(Banner, offset=(first_line(app).index("reset all"), 0))
+        await settled(pilot)
+        assert not lab(app).search.view.shown_faults and "BM25 only" not in top.text
+
+
 async def test_without_any_query_the_fault_waits_for_one(tmp_path: Path) -> None:
     app = world.workbench(tmp_path)
     async with app.run_test(size=LARGE) as pilot:

@@ -124,7 +124,7 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
         assert screen.hits.cursor == len(screen.hits.rows) - 1
         await press(pilot, "home")
         assert screen.waterfall.text == first
-        assert screen.waterfall.size.height == 8 and screen.preview.size.height == lines == 14
+        assert screen.waterfall.size.height == 8 and screen.preview.size.height == lines == 15
         await press(pilot, "p", "p")
         assert screen.preview.size.height == lines, "as before the knobs"
 

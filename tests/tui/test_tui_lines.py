@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import lab_world as world
 import pytest
@@ -66,18 +67,24 @@ def test_parts_of_one_line_are_told_apart_by_how_they_begin(width: int) -> None:
     assert sum("memory/long.md:10-11  " in row for row in rows) == 1, "which no other chunk has"
 
 
+def shortened(knobs: Knobs, **options: Any) -> state.View:
+    """A view of results that are not sent whole."""
+    few = {"snippet_chars": 40}
+    return world.view(knobs.set(few), Knobs().set(few), texts=("the router\n" * 9,) * 3, **options)
+
+
 def test_columns_join_with_the_stages_that_ran() -> None:
     assert "decay" not in row_texts(world.view(), 100)[0]
     titles = row_texts(world.view(EVERYTHING, Knobs()), 100)[0]
-    assert titles.split()[-8:] == ["vector", "BM25", "fused", "decay", "mmr", "↓", "sent", "score"]
+    assert titles.split()[-7:] == ["vector", "BM25", "fused", "decay", "mmr", "↓", "score"]
+    titles = row_texts(shortened(EVERYTHING), 100)[0]
+    assert titles.split()[-3:] == ["↓", "sent", "score"], "where a result is not sent whole"
     ranks = row_texts(world.view(EVERYTHING, Knobs()), 100, "ranks")[0]
     assert "mmr" not in ranks, "the final rank is that of MMR"
 
 
 def test_a_list_beside_panes_at_120_has_the_columns_of_one_alone_at_80() -> None:
-    view = world.view(
-        Knobs().set({"decay": True}), Knobs(), paths=("memory/runbooks/firmware-releas.md",) * 3
-    )
+    view = shortened(Knobs().set({"decay": True}), paths=("memory/runbooks/firmware-releas.md",) * 3)
     for mode in COLUMNS:
         beside, alone = (hits.layout(view, mode, cells).numbers for cells in (70, 79))
         last = ["score"] * (mode != "ranks")
@@ -85,7 +92,7 @@ def test_a_list_beside_panes_at_120_has_the_columns_of_one_alone_at_80() -> None
 
 
 def test_columns_are_shed_in_order() -> None:
-    view = world.view(EVERYTHING, Knobs())
+    view = shortened(EVERYTHING)
     shed: list[str] = []
     for width in range(110, 20, -1):
         title = row_texts(view, width)[0]
@@ -143,10 +150,10 @@ def test_a_column_without_any_value_gives_its_room_to_cropped_locations() -> Non
 
 def test_ranks_and_contributions() -> None:
     ranks = row_texts(world.view(), 70, "ranks")
-    assert ranks[0].split()[-3:] == ["vector", "BM25", "sent"], "the last rank is in the first column"
-    assert ranks[1].split()[-3:] == ["1", "2", "1/1"]
+    assert ranks[0].split()[-2:] == ["vector", "BM25"], "the last rank is in the first column"
+    assert ranks[1].split()[-2:] == ["1", "2"]
     parts = row_texts(world.view(), 70, "contributions")
-    assert parts[1].split()[-4:] == ["+.567", "+.100", "1/1", ".667"]
+    assert parts[1].split()[-3:] == ["+.567", "+.100", ".667"]
 
 
 def test_a_rescued_hit_is_marked() -> None:
@@ -179,7 +186,7 @@ def test_a_path_is_whole_where_there_is_room_or_says_that_it_is_not() -> None:
         texts=("a\nb",) * 3, paths=("MEMORY.md", "memory/short.md", "memory/in/a/folder/long.md")
     )
     for width, longest in (
-        (58, " …/in/a/folder/long.md:10-11 "),
+        (52, " …/in/a/folder/long.md:10-11 "),
         (110, " memory/in/a/folder/long.md:10-11 "),
     ):
         rows = "\n".join(row_texts(view, width))
@@ -194,7 +201,7 @@ def test_a_list_that_added_nothing_has_no_score_but_a_rank() -> None:
     assert rows["c0"].split()[-3] == "·" and ".720" not in rows["c0"]
     assert rows["c2"].split()[-3:] == ["·", "·", "·"], "no rank among scores"
     ranks = dict(zip((r.chunk_id for r in view.trace.rows), row_texts(view, 70, "ranks")[1:], strict=True))
-    assert ranks["c1"].split()[-2] == "2" and ranks["c2"].split()[-2:] == ["3", "·"]
+    assert ranks["c1"].split()[-1] == "2" and ranks["c2"].split()[-2:] == ["3", "·"]
     assert "rank 2 of 2 keyword matches, past the first 1" in texts(waterfall(view, view.trace.rows[0], 60))
     titles = [(group.title, len(group.rows)) for group in groups.groups(view, True)]
     assert titles[-1] == ("outside the pool", 1)
@@ -363,6 +370,16 @@ def test_a_lesson_that_does_not_fit_ends_with_an_ellipsis() -> None:
             assert len(drawn) <= 3 or cells < 78, "two lines of text"
             cut += not whole
     assert cut
+
+
+def test_what_keyword_rescue_would_add_is_said_where_little_is_returned() -> None:
+    vector, bm25 = ((0, 0.9), (1, 0.8), (2, 0.1)), ((0, 7.0), (1, 6.0), (2, 5.0))
+    for least, results in ((0.5, 2), (0.7, 1)):
+        view = world.view(Knobs().set({"min_score": least}), vector=vector, bm25=bm25)
+        assert view.trace is not None and len(view.trace.results) == results
+        said = f"keyword rescue = fill would return {3 - results} more"
+        assert (said in texts(above.numbers(view, 140))) == (results == 1)
+        assert said in texts(above.in_full(view, 140))
 
 
 def test_the_lines_above_the_hits_are_beside_labels_where_there_is_room() -> None:

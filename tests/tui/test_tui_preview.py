@@ -41,7 +41,7 @@ def snippet_of(view: state.View, citations: Citations = "off", cells: int = 60) 
 
 def test_snippet_has_real_line_numbers_marks_and_its_footer() -> None:
     made = snippet_of(world.view(texts=("\n\nfirst router line\nsecond",), vector=((0, 0.9),), bm25=()), "on")
-    assert texts(made).splitlines()[0].split() == ["12", "first", "router", "line"]
+    assert texts(made).splitlines()[0].split() == ["12", "▸", "first", "router", "line"]
     assert [span.text for line in made for span in line if "match" in span.role] == ["router"]
     assert "Source: memory/note-0.md#L10-L13" in texts(made) and "not sent" not in texts(made)
     note, source = re.findall(r"(\d+) characters sent, plus (\d+) for the source line", texts(made))[0]
@@ -168,7 +168,7 @@ def test_lines_that_another_result_shows_are_not_said_to_be_lost() -> None:
 
 def test_a_chunk_that_is_not_returned_is_drawn_as_such() -> None:
     made = texts(snippet_of(world.view(Knobs().set({"min_score": 1.0, "keyword_rescue": "off"}))))
-    assert "not sent" not in made and made.split()[:2] == ["10", "┊"], "the frame says that nothing is sent"
+    assert "not sent" not in made and made.split()[:2] == ["10", "▸"], "the frame says that nothing is sent"
 
 
 def test_excerpt_tells_chunk_from_context() -> None:

@@ -119,11 +119,8 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         assert "+ decay = false" in asked(pilot), "modified since: what is left is to write the values"
         await press(pilot, "escape", "Z")
         ours.write_text(ours.read_text().removesuffix("# since\n"), "utf-8")
-        await press(pilot, "b")
     async with running(tmp_path, initial_query="router") as (pilot, screen):
         assert screen.search.view.knobs == knobs
-        pin = screen.search.view.pin
-        assert pin is not None and pin.knobs == knobs, "as configured, not as in the profile"
         await press(pilot, "A")
         assert "- decay = true" in asked(pilot)
         await press(pilot, "enter")
@@ -181,8 +178,8 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
     assert kept["theme"] == "claw-light" and kept["query"] == "router cellar"
 
     async with running(tmp_path) as (pilot, screen):
-        assert pilot.app.focused is screen.query_line and pilot.app.theme == "claw-light"
-        await press(pilot, "/")
+        assert pilot.app.focused is screen.hits and pilot.app.theme == "claw-light", "where keys are keys"
+        await press(pilot, "/", "/")
         assert screen.query_line.value == "router cellar", (
             "the key of the line, not the text that replaces it"
         )
@@ -192,10 +189,12 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         view = screen.search.view
         assert view.query == "router cellar" == screen.query_line.value and view.answers
         assert set(view.changed_knobs()) == {"decay", "vector_weight", "bm25_weight"}
-        assert view.baseline is not None and view.baseline.name == "pinned knobs"
+        assert view.baseline is not None and view.baseline.name == "default", (
+            "a pinned run ends with its session"
+        )
         assert (
-            "continued: the query · 2 knobs changed · baseline pinned knobs, without its results"
-            " (esc 0 starts over)" in screen.search.continued
+            "continued: the query · 2 knobs changed (/ asks another, 0 starts over)"
+            in screen.search.continued
         )
         assert screen.search.history.queries[-1] == "router cellar"
         await press(pilot, "0")
@@ -227,37 +226,26 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
     assert isinstance(app, Workbench) and f"This session is not remembered: {memo.path}" in app.unsaved
 
 
-def test_two_sessions_of_one_workspace_keep_the_queries_and_pins_of_both(tmp_path: Path) -> None:
-    empty = {
-        "queries": ["old", "older"],
-        "baseline": None,
-        "baseline_name": "pinned",
-        "theme": "",
-        "query": "",
-    }
+def test_two_sessions_of_one_workspace_keep_the_queries_and_themes_of_both(tmp_path: Path) -> None:
+    empty = {"queries": ["old", "older"], "theme": "", "usual_theme": "dark", "query": ""}
     one, other = (WorkbenchState(tmp_path / "data", "main", tmp_path) for _ in range(2))
     one.write(empty, {})
-    pinned = {
-        **empty,
-        "queries": ["old", "older", "vpn"],
-        "baseline": {"decay": True},
-        "baseline_name": "edit",
-    }
-    one.write(pinned, empty)
+    chosen = {**empty, "queries": ["old", "older", "vpn"], "theme": "red", "usual_theme": "light"}
+    one.write(chosen, empty)
     other.write({**empty, "queries": ["older", "nas", "old"], "query": "old"}, empty)
     kept, trouble = other.read()
     assert not trouble and kept["queries"] == ["older", "vpn", "nas", "old"], "asked again: the last"
-    assert (kept["baseline"], kept["baseline_name"], kept["query"]) == ({"decay": True}, "edit", "old")
-    other.write({**empty, "baseline": {"mmr": True}}, empty)
-    assert other.read()[0]["baseline_name"] == "pinned", "a pin is replaced with its name"
-    one.write({**pinned, "queries": [f"q{n}" for n in range(200)]}, pinned)
+    assert (kept["theme"], kept["usual_theme"], kept["query"]) == ("red", "light", "old")
+    other.write({**empty, "theme": "blue"}, empty)
+    assert other.read()[0]["usual_theme"] == "dark", "a theme is replaced with what was configured"
+    one.write({**chosen, "queries": [f"q{n}" for n in range(200)]}, chosen)
     kept = one.read()[0]
-    assert len(kept["queries"]) == 200 and kept["queries"][-1] == "q199" and kept["baseline"] == {"mmr": True}
+    assert len(kept["queries"]) == 200 and kept["queries"][-1] == "q199" and kept["theme"] == "blue"
     long = {**kept, "queries": [f"{n} {'🎉' * 2_000}" for n in range(200)]}
     one.write(long, kept)
     shown, trouble = one.read()
     assert not trouble and shown["queries"] == long["queries"][-len(shown["queries"]) :], "the latest ones"
-    assert shown["queries"] and shown["baseline"] == {"mmr": True}
+    assert shown["queries"] and shown["theme"] == "blue"
     with pytest.raises(OSError, match="File too large"):
         one.write({**long, "query": "🎉" * 100_000}, long)
     assert one.read() == (shown, "") and len(list(one.path.parent.glob(f"{one.path.stem}*"))) == 1
@@ -336,8 +324,7 @@ async def test_the_run_before_an_edit_is_the_baseline(
     async with running(tmp_path) as (pilot, screen):
         assert "baseline" not in screen.search.continued, "a run is not remembered, and its knobs are these"
         assert screen.search.view.baseline_name == "default"
-        assert pilot.app.focused is screen.query_line, "as on the first start"
-        await press(pilot, *"postgres")
+        await press(pilot, "/", *"postgres")
         assert screen.search.view.query == "postgres" == screen.query_line.value, "instead of the last query"
 
 

@@ -130,13 +130,13 @@ def test_rank_fusion_and_reranking_are_drawn_from_the_trace() -> None:
     assert trace is not None
     plan = hits.layout(view, "scores", 160)
     titles = spans.text_of(hits.header(plan)).split()
-    assert titles[-7:] == ["BM25", "exp", "fused", "bonus", "rerank", "sent", "score"]
+    assert titles[-6:] == ["BM25", "exp", "fused", "bonus", "rerank", "score"]
     marker = Marker.of(pool)
     scored, other = trace.row("c2"), trace.row("c1")
     assert scored is not None and other is not None
     cells = spans.text_of(hits.hit(view, scored, plan, marker, False)).split()
-    assert cells[-3] == ".900" and cells[-1] == f"{scored.final:.4f}".removeprefix("0")
-    assert spans.text_of(hits.hit(view, other, plan, marker, False)).split()[-3] == "·"
+    assert cells[-2] == ".900" and cells[-1] == f"{scored.final:.4f}".removeprefix("0")
+    assert spans.text_of(hits.hit(view, other, plan, marker, False)).split()[-2] == "·"
     changes = hits.layout(view, "contributions", 160)
     assert "+.0500" in spans.text_of(hits.hit(view, scored, changes, marker, False))
     pane = " ".join(text_of(waterfall(view, scored, 100)).split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,7 @@ async def test_a_change_in_a_lesson_is_compared_with_the_run_before_it(tmp_path:
             "the run before a change is the baseline as long as the change is there"
         )
         await press(pilot, "z")
-        assert "now: half life days 130" in search.lesson.text, "which run is shown; the key is at the bottom"
+        assert "now: half life days 135" in search.lesson.text, "which run is shown; the key is at the bottom"
 
 
 async def test_a_returned_row_needs_no_change(tmp_path: Path) -> None:
@@ -220,7 +221,7 @@ async def test_changes_that_do_not_fit_are_reached_with_both_keys(tmp_path: Path
         assert last not in seen(screen.changes)
         await press(pilot, *"JJJJJJJJ")
         assert last in seen(screen.changes)
-        await pilot.resize_terminal(80, 60)
+        await pilot.resize_terminal(80, 70)
         await settled(pilot)
         assert screen.query_one("#passage", Pane).display and "down" not in frame(screen.changes)
 
@@ -375,6 +376,9 @@ def test_the_lines_are_those_of_all_readable_notes(tmp_path: Path) -> None:
             in lines
         )
         assert {line.passage.path for line in lines} >= set(memory.paths())
+        paths = [line.passage.path for line in lines]
+        days = [path for path in dict.fromkeys(paths) if re.fullmatch(r"memory/[-0-9]+\.md", path)]
+        assert days == sorted(days, reverse=True) and paths[0] == days[0], "the newest day first"
         assert all(any(c.isalnum() for c in line.text) for line in lines)
 
 
@@ -453,7 +457,7 @@ async def test_a_screen_that_is_closed_draws_nothing_for_late_events(
 
 async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) -> None:
     async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, search):
-        assert "sent: lines sent / all lines" in frame(search.hits)
+        assert "sent: lines sent / all lines" not in frame(search.hits), "each is sent whole"
         search.tune(search.search.view.knobs.set({"snippet_chars": 60}))
         assert "1 change · U reset all" in frame(search.hits), "which is worth more there than the legend"
         await press(pilot, "W", *"restore-drill.md:12", "enter")

@@ -19,9 +19,10 @@ from openclaw_mem_tui.widgets.help import HelpScreen
 HEAD = """# Keys of the workbench
 
 This page lists every key. The bottom line of a screen shows the keys that are used most. `?` shows all of
-them, and `:` runs an action by its name. Digits open screens: counts as in vi (`3j`) do not exist.
-*Where* names screens, or a part of a screen (*lists*, *knobs*). The ids are for
-[changing keys](configuration.md#keys)."""
+them, and `:` runs an action by its name. Where there are results, letters are keys, also at the start: `/`
+goes to the query line, `esc` leaves it. Only the start page, which has no results, begins in the query line.
+Digits open screens: counts as in vi (`3j`) do not exist. *Where* names screens, or a part of a screen
+(*lists*, *knobs*). The ids are for [changing keys](configuration.md#keys)."""
 
 FIXED = """## Fixed keys
 

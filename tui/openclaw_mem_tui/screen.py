@@ -133,9 +133,7 @@ class WorkbenchScreen(Screen[None]):
         header = self.search.sync.header
         if self.OF_CONFIGURED and header.backend:
             header = replace(header, backend=self.search.service.configured_backend)
-        pool = self.search.view.pool
-        if pool is not None and pool.fallback is not None:  # what is configured did not answer
-            header = replace(header, provider=pool.fallback.instead)
+        header = replace(header, provider=self.search.sync.instead or header.provider)
         self.query_one(Banner).show(self.search.view.shown_faults)
         self.query_one(Top).show_tabs(header, tab_of(self), self.TITLE or "")
         self.draw_body()

@@ -67,6 +67,8 @@ class SyncController(Presenter[Activity]):
         super().__init__(service, Activity())
         service.on_damage = self.take_damage
         self.header = Header(demo=demo)
+        #: What answered last instead of the configured provider; empty where that did.
+        self.instead = ""
         self._refresh = refresh
         self._progress: tuple[int, int, str] = (0, 0, "")
         self._began = 0.0  # when the progress of files began, on the monotonic clock
@@ -122,6 +124,7 @@ class SyncController(Presenter[Activity]):
     def take_answer(self, pool: Pool) -> Pool:
         """An answer of the configured index, with the damage that is known. That of another backend has no
         state here."""
+        self.instead = pool.fallback.instead if pool.fallback is not None else ""
         if self.service.backend != self.service.configured_backend:
             return pool
         if api.says_damage(pool.notes):

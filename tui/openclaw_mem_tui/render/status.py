@@ -114,12 +114,12 @@ def fault_banner(faults: frozenset[str], cells: int) -> Line:
         return ()
     names = [*(name for name in api.FAULTS if name in faults), *sorted(faults - api.FAULTS.keys())]
     head = f" ✗ SIMULATED FAULT{'S' * (len(names) > 1)}: "
-    for end in (f"{key('clear_faults')} reset all ", ""):
+    for end in (f" · {key('clear_faults')} reset all ", ""):
         for count in range(len(names), 0, -1):
             more = f" +{len(names) - count}" if count < len(names) else ""
             text = head + ", ".join(names[:count]) + more
-            if fmt.width_of(text) + 3 + fmt.width_of(end) <= cells:
-                return fit((Span(text + (f" · {end}" if end else "")),), cells)
+            if fmt.width_of(text) + fmt.width_of(end or "   ") <= cells:
+                return fit((Span(text), Span(end, "", "do('clear_faults')")), cells)
     return fit((Span(head + ", ".join(names)),), cells)
 
 

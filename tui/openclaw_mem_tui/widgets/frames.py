@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textual.content import Content
 from textual.widget import Widget
 
 from openclaw_mem_tui.bindings import key
@@ -48,11 +49,19 @@ class Frames:
         self._given[widget] = title, subtitle
         texts = title, instead or subtitle
         if one_edge:
-            texts = f" {join(texts)} ", ""
+            room = widget.outer_size.width - 4  # corners and blanks
+            texts = f" {join((_cropped(title, texts[1], room), texts[1]))} ", ""
         for name, text, was in zip(_EDGES, texts, self._shown.get(widget, ("", "")), strict=True):
             if text != was:
                 set_frame(widget, name, text)
         self._shown[widget] = texts
+
+
+def _cropped(title: str, beside: str, room: int) -> str:
+    """A title as far as there is room for it beside another text, which may have keys."""
+    whole = Content.from_markup(title)
+    left = room - Content.from_markup(beside).cell_length - 3 * bool(beside)
+    return title if room < 0 or whole.cell_length <= left else whole.truncate(left, ellipsis=True).markup
 
 
 def more(pane: Pane, keys: bool) -> str:

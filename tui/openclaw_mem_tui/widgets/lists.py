@@ -210,7 +210,6 @@ class Table(CursorList, Generic[T]):
     _row: Callable[[T, int, bool], Line]
     _words: Callable[[T], str] | None = None
     head: Callable[[int], Line] | None = None
-    _early = 0
     #: What an item is known by when all are read anew; whether a cursor on the first row stays there then.
     known_by: Callable[[T], object] = staticmethod(lambda item: item)
     stays_first = False
@@ -234,15 +233,10 @@ class Table(CursorList, Generic[T]):
         before, follows = self.cursor, items is not self._all and (self.cursor > 0 or not self.stays_first)
         if items is not self._all or not items:
             self._texts = {}
-        self._all, self._words, early = items, words, self._early if items else 0
-        self.cursor, self._early = self.cursor + early, self._early - early
+        self._all, self._words = items, words
         self.rearrange(stay=not (self.wanted or follows))
         if self.cursor != before:
             self.call_after_refresh(self.follow)
-
-    def action_go(self, step: int) -> None:
-        super().action_go(step)
-        self._early = 0 if self._all else max(0, self._early + step)  # over rows that are still read
 
     def rearrange(self, *, stay: bool = False) -> None:
         chosen = self.selected

@@ -123,7 +123,8 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         super().draw_keys()
         bar = self.query_one(KeyBar)
         bar.rename("providers" if self.at is self.faults else "faults", "next_list")
-        bar.rename("" if self.search.view.query.strip() else "lab", "compare")
+        view = self.search.view
+        bar.rename("" if view.faults and view.query.strip() else "lab", "compare")
 
     def draw_selected(self) -> None:
         group, state = self.selected, self.presenter.state

@@ -22,13 +22,12 @@ EDITED, PINNED = "before the edit", "pinned"
 class Pin:
     """A run to compare with. For its own query the pinned trace is kept as it was, so that an edited note
     shows its effect; for any other query the pinned knobs rank that query, with the ``backend`` that answered
-    then. The pin of an earlier session has no trace, and no query. ``name`` says what it is. That of a change
-    is the run on its other side: it lasts while the knobs differ that were ``made`` of its own; then the pin
-    ``under`` it is there again."""
+    then. ``name`` says what it is. That of a change is the run on its other side: it lasts while the knobs
+    differ that were ``made`` of its own; then the pin ``under`` it is there again."""
 
     query: str
     knobs: Knobs
-    trace: Trace | None
+    trace: Trace
     pool: Pool | None = None
     backend: str = ""
     name: str = PINNED

@@ -180,8 +180,8 @@ class HitList(CursorList):
         self._row_of = {line: row for row, span in enumerate(spans) for line in range(*span)}
 
     def _lines_of(self, group: groups.Group) -> int:
-        """What is returned shows its best line below it, where there is no column for that."""
-        return 2 if self._two and not group.title else 1
+        """What a run returned shows its best line below it, where there is no column for that."""
+        return 2 if self._two and group.lines else 1
 
     @property
     def _is_low(self) -> bool:
@@ -260,8 +260,7 @@ class HitList(CursorList):
         return lines
 
     def on_resize(self, event: events.Resize) -> None:
-        if self._is_start:
-            self.changed()  # the keys that it names depend on the room
+        self.changed()  # the room decides about the keys of the start page, and about second lines
         if self.cursor < len(self._spans) and self._spans[self.cursor][1] <= self.size.height - self.fixed:
             self.scroll_home(animate=False)  # the first rows too are seen then
         super().on_resize(event)

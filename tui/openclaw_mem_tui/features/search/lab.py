@@ -41,7 +41,6 @@ class Lab(WorkbenchScreen):
         self.hint, self.verdict = Pane(id="hint"), Pane(id="verdict")
         self.lesson, self.strip, self.funnel = Pane(id="lesson"), Pane(id="strip"), Pane(id="funnel")
         self.notes = Brief(4, id="notes")
-        self._looks = bool(initial_query)  # at hits, before typing
         self._initial_query = initial_query or search.remembered.query
         self._clock: Timer | None = None
         self._stale_timer: Timer | None = None
@@ -58,8 +57,6 @@ class Lab(WorkbenchScreen):
         self.preview.citations = self.preview.citations or self.search.service.settings.citations
         if self.search.guide is not None and not (self._initial_query or self.query_line.value):
             self.load_lesson(0)
-            if not self.query_line.called:
-                self.set_focus(self.hits)
         elif self.search.view.query.strip() or self.search.view.faults:
             self.search_soon(0.0)
         await self.search.sync.start()

@@ -312,6 +312,7 @@ class SearchPresenter(Presenter[View]):
         """Simulate these faults; they take effect with the next search. ``by_step``: as for ``tune``."""
         if faults != self.view.faults and not by_step:
             self.steps.made(self.view.tried)
+        self.sync.instead = ""
         self.sync.update(said="", noted="", trouble="")
         self._show(state.with_faults(self.view, faults))
 

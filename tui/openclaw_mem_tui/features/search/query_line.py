@@ -42,8 +42,6 @@ class QueryLine(Input):
             placeholder="search the memory", id="query", compact=True, select_on_focus=False, max_length=2_000
         )
         self.cursor_blink = False
-        #: Whether its key was pressed while it was empty.
-        self.called = False
 
     def beside_key(self) -> Horizontal:
         """Where it has no frame with its name, its key is before it."""
@@ -67,7 +65,6 @@ class QueryLine(Input):
         """The start page names the key that goes to this line: no text where the line is empty, or holds a
         query that what is typed replaces."""
         if event.character == key("focus_query") and self.value in ("", self.selected_text):
-            self.called = True
             event.prevent_default()
             event.stop()
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.api import Knobs, UsageError
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import key
-from openclaw_mem_tui.features.search.baseline import AFTER, BEFORE, EDITED, Pin
 from openclaw_mem_tui.features.search.state import PROFILE, View, of_profile
 from openclaw_mem_tui.render import format as fmt
 
@@ -22,17 +21,15 @@ _LONGEST = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """``knobs`` and ``baseline`` are those that differ from the configuration, by name, with their profile
-    (None: as configured, a baseline that is not pinned); ``baseline_name`` says what that is. ``recent`` are
-    the titles of actions picked in the palette. ``theme`` was chosen where ``usual_theme`` was configured.
-    ``trouble`` says why nothing could be read."""
+    """``knobs`` are those that differ from the configuration, by name, with their profile (None: as
+    configured). A baseline is a run, and ends with its session. ``recent`` are the titles of actions picked
+    in the palette. ``theme`` was chosen where ``usual_theme`` was configured. ``trouble`` says why nothing
+    could be read."""
 
     queries: tuple[str, ...] = ()
     recent: tuple[str, ...] = ()
     query: str = ""
     knobs: Mapping[str, Any] | None = None
-    baseline: Mapping[str, Any] | None = None
-    baseline_name: str = "pinned"
     theme: str = ""
     usual_theme: str = ""
     trouble: str = ""
@@ -59,8 +56,6 @@ class Remembered:
             texts("recent"),
             text("query"),
             table("knobs"),
-            table("baseline"),
-            text("baseline_name") or "pinned",
             text("theme"),
             text("usual_theme"),
             trouble,
@@ -92,22 +87,15 @@ def changed(view: View, saved: Mapping[str, Any] | None) -> Knobs:
 
 
 def continued(view: View, remembered: Remembered) -> tuple[View, str]:
-    """The view with the knobs and the baseline of the last session, and a sentence that says what continues;
-    "" when nothing does. A session begins in the lab: on another screen a query that is typed at once would
-    be keys."""
+    """The view with the knobs of the last session, and a sentence that says what continues; "" when nothing
+    does."""
     knobs = changed(view, remembered.knobs) if view.knobs == view.defaults else view.knobs
     said = ["the query"] if view.query and view.query == remembered.query else []
     if many := len(knobs.changed_names(view.defaults)):
         said.append(f"{fmt.count(many, 'knob')} changed")
-    pin = view.last_pin
-    if remembered.baseline is not None and pin is None:
-        name = remembered.baseline_name
-        made = knobs if name in (BEFORE, AFTER) else None
-        pin = Pin("", changed(view, remembered.baseline), None, None, view.backend, name, made)
-        said.append(f"baseline {fmt.inert(pin.knobs_name)}, without its results")
-    again = f"{key('cancel')} {key('start_anew')} starts over"
+    again = f"{key('focus_query')} asks another, {key('start_anew')} starts over"
     shown = [f"continued: {fmt.join(said)} ({again})"] if said else []
-    return replace(view, knobs=knobs, last_pin=pin), fmt.join((*shown, remembered.trouble))
+    return replace(view, knobs=knobs), fmt.join((*shown, remembered.trouble))
 
 
 def start_anew(search: SearchPresenter) -> None:
@@ -126,13 +114,8 @@ def to_remember(search: SearchPresenter) -> Remembered:
     # A copy: what is half typed when this is saved does not stay in the history of the session.
     history = replace(search.history, queries=list(search.history.queries))
     history.add(view.query)
-    # Until the index is open, knobs and baseline are those of the last session.
+    # Until the index is open, the knobs are those of the last session.
     kept = replace(search.remembered, queries=tuple(history.queries), query=view.query)
     if not search.service.is_open or view.backend != search.service.configured_backend:
         return kept
-    # Of a run only the knobs are kept, which say nothing of an edit.
-    pin = view.pin
-    pin = pin if pin is not None and pin.backend == view.backend and pin.name != EDITED else None
-    baseline = None if pin is None else changes(view, pin.knobs)
-    kept = replace(kept, baseline=baseline, baseline_name=pin.name if pin is not None else "pinned")
     return replace(kept, knobs=changes(view, view.knobs) or None)

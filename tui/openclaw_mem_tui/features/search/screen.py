@@ -51,8 +51,10 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
         if self._initial_query:
             self.query_line.put(self._initial_query)
             self.search.ask(self._initial_query)
-        # At once: keys that were typed before wait for it (``Workbench.on_mount``).
-        self.set_focus(self.hits if self._looks else self.query_line)
+        # Letters are keys where there are results, and a query on the start page alone. At once: keys that
+        # were typed before wait for it (``Workbench.on_mount``).
+        results = self._initial_query or self.search.guide is not None
+        self.set_focus(self.hits if results else self.query_line)
         # Loading the engine would take half of the time to the first frame, which says that it is loaded.
         self.call_after_refresh(self.run_in, self._start, "start")
 

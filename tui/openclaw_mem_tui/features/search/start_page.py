@@ -193,7 +193,7 @@ def landing(
         opens = (reach("show_index"), "key")
         doctor = line("  ", (fmt.inert(page.doctor), "warn"), " ", opens, (" shows it", "dim"))
         foot += [(), *wrapped(doctor, cells, 2)]
-    if not (view.error or view.query.strip() or activity.phase == "failed"):
+    if is_blank(search) and not (view.error or activity.phase == "failed"):
         keys = _keys(search.guide is not None, activity.files, cells)
         used = len(head) + len(items) + len(foot)
         foot += next((lines for lines in keys if used + len(lines) <= room), [(), _in_short()])
@@ -217,11 +217,11 @@ def what(view: View, activity: Activity, workspace: str) -> list[Line]:
         said = "Building the index; then this query is answered." if builds else "Searching…"
         return [(), line("  ", (said, "dim"))]
     if activity.phase == "opening":
-        text = "Opening the index. You can type already."
+        text = "Opening the index."
     elif activity.phase == "syncing" and not activity.files:
-        text = "Reading the notes. You can type already."
+        text = "Reading the notes."
     elif activity.freshness is None:
-        text = "Reading the index. You can type already."
+        text = "Reading the index."
     elif not activity.files:
         text, more = f"There is no note to search yet in {fmt.inert(workspace)}.", _EMPTY
     elif activity.damage is not None:

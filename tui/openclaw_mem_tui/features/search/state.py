@@ -274,6 +274,7 @@ def swapped(view: View) -> View:
         return replace(view, against=view.knobs)
     if pin is not None and pin.under is not None and (pin.name, pin.under.knobs) == (AFTER, view.knobs):
         return replace(view, last_pin=pin.under)
+    assert view.trace is not None
     now = Pin(view.query, view.knobs, view.trace, view.pool, view.backend)
     if pin is not None and pin.name == BEFORE:
         now = replace(now, name=AFTER, made=pin.knobs, under=pin)
@@ -290,7 +291,7 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
         if (by := view.other_pool) is None:
             return replace(view, baseline=None)
         against = _ranked(view, by, view.knobs)
-    elif view.pin is not None and view.pin.trace is not None and view.pin.query == view.query:
+    elif view.pin is not None and view.pin.query == view.query:
         against, by = view.pin.trace, view.pin.pool
     elif not view.other_backend and not knobs.changes_from(view.knobs):
         against = trace

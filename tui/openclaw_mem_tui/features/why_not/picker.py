@@ -32,16 +32,22 @@ class MemoryLine(NamedTuple):
 
 
 def lines_of(memory: Memory) -> list[MemoryLine]:
-    """Every line of every file that is memory, indexed or not, that can be read. Blocks on the disk."""
+    """Every line of every file that is memory, indexed or not, that can be read: of daily notes first, the
+    newest before the others. Blocks on the disk."""
     paths = set(memory.paths())
     if memory.capabilities.files:
         paths.update(file.path for file in memory.overview().files)
     return [
         MemoryLine(Expected(path, number), text.strip(), f"{path}:{number} {text}".lower())
-        for path in sorted(paths)
+        for path in sorted(sorted(paths), key=_day, reverse=True)
         for number, text in _read(memory, path)
         if any(char.isalnum() for char in text)
     ]
+
+
+def _day(path: str) -> str:
+    found = re.search(r"\d{4}-\d\d-\d\d", path)
+    return found[0] if found is not None else ""
 
 
 def _read(memory: Memory, path: str) -> Sequence[tuple[int, str]]:

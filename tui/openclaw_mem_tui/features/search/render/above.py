@@ -66,11 +66,11 @@ def _lost(view: View) -> str:
 
 def numbers(view: View, cells: int, most: int = 2, baseline: bool = True) -> list[Line]:
     """How many chunks each stage let through, with the ``baseline``, and in ``most`` lines what another
-    setting would add."""
+    setting would add to an answer of at most one result."""
     if view.trace is None:
         return []
     stages = _beside("stages", cells, lambda room: [funnel(view, room, baseline)])
-    return [*stages, *_rescue(view.trace, cells, most)]
+    return [*stages, *(_rescue(view.trace, cells, most) if len(view.trace.results) < 2 else ())]
 
 
 def _rescue(trace: Trace, cells: int, most: int) -> list[Line]:

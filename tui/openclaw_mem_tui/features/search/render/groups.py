@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 
 class Group(NamedTuple):
-    """Rows below one rule. The first group, what is returned, has no title and no rule."""
+    """Rows below one rule. The first group, what is returned, has no title and no rule. The rows that one of
+    the two runs returned are read most: with ``lines``, the best line of each is shown too."""
 
     title: str
     rows: Sequence[Row]
     of: int = 0  # how many there are, where a filter shows some of them
     reasons: Sequence[str] = ()  # how many of them what dropped, in full and shorter
     hidden: int = 0  # rows that are not shown: the rule alone says so
+    lines: bool = False
 
 
 def groups(view: View, dropped: bool) -> list[Group]:
@@ -33,13 +35,13 @@ def groups(view: View, dropped: bool) -> list[Group]:
     trace = view.trace
     if trace is None:
         return []
-    first = Group("", trace.returned)
+    first = Group("", trace.returned, lines=True)
     left = lost(view)
     gone = {row.chunk_id for row in left}
     run = "the run without faults" if view.pool_faults else view.other_backend or "the baseline"
     title = f"returned only by {run}{', in its order' if left[1:] else ''}"
     reasons = _reasons((row.outcome.drop for row in left), trace)
-    others = [Group(title, left, reasons=reasons)]
+    others = [Group(title, left, reasons=reasons, lines=True)]
     stages: dict[str, dict[str, Drop]] = {}
     for chunk_id, drop in trace.dropped_by.items():
         if chunk_id not in gone:

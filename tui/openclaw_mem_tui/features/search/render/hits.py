@@ -123,7 +123,7 @@ def _numbers(trace: Trace, mode: Columns) -> list[Column]:
     if mode != "ranks":  # those of this order are in the first column
         columns.extend(Column(stage.name, f"{stage.label} ↓", "order") for stage in trace.of_kind("order"))
     wide = max([5, *(len(shown(row)) for row in trace.returned)])
-    snippets = trace.of_kind("snippet") if trace.returned else ()
+    snippets = trace.of_kind("snippet") if any(row.shortened for row in trace.returned) else ()
     columns.extend(Column(stage.name, stage.label, "snippet", width=wide) for stage in snippets)
     return columns if mode == "ranks" else [*columns, Column("final", "score", "final")]
 

@@ -31,7 +31,7 @@ def head(trace: Trace, row: Row, cells: int) -> tuple[Line, bool]:
 def on_frame(trace: Trace, row: Row) -> str:
     """The outcome alone, with what dropped the row."""
     why = (dropped_by(row.outcome.stage or "", trace), "bad")
-    short = _outcome(trace, row) if row.returned else line(("not returned: ", "dim"), why)
+    short = _outcome(trace, row) if row.returned else line(("out: ", "dim"), why)
     return text_of(_past_the_last(trace, row) or short)
 
 

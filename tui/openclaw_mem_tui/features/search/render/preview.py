@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from openclaw_mem_engine import api
 from openclaw_mem_tui.bindings import reach
 from openclaw_mem_tui.features.search.render.hits import best as best_of
-from openclaw_mem_tui.features.search.render.hits import scored_line
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, hanging, line, wrapped
@@ -31,7 +30,8 @@ def snippet(view: View, row: Row, presented: str, marker: Marker, cells: int) ->
     made: list[Line] = []
     candidate, result = view.candidate(row.chunk_id), view.result(row.chunk_id)
     assert candidate is not None
-    best, chunk = scored_line(view, row), range(candidate.start_line, candidate.end_line + 1)
+    found, chunk = best_of(view, row, marker), range(candidate.start_line, candidate.end_line + 1)
+    best = found.number if found is not None else None
     last = max(candidate.end_line, result.end_line if result is not None else 0)
     if result is not None:
         # With citations the text is trimmed and has a footer.
@@ -59,7 +59,7 @@ def snippet(view: View, row: Row, presented: str, marker: Marker, cells: int) ->
     ]
     if not result and not anywhere:
         made = _numbered(hidden, last, marker, cells)  # the frame says that nothing of it is sent
-    elif any(found.text for found in hidden):
+    elif any(rest.text for rest in hidden):
         made += wrapped(line((_unsent(candidate, anywhere, result), "warn")), cells - 1, 3)
         made += _numbered(hidden, last, marker, cells)
     return made
