@@ -50,6 +50,14 @@ def test_waterfall_states_operands_and_final() -> None:
     assert scaled is not None
     rel, score, low, high, again = map(float, scaled.groups())
     assert low == again and round((score - low) / (high - low), 3) == rel == relevance
+    narrow = [spans.text_of(line) for line in waterfall(view, row, 45)]
+    at = next(at for at, line in enumerate(narrow) if " rel " in line and " = (" in line)
+    assert (
+        narrow[at].endswith(")")
+        and narrow[at + 1].lstrip().startswith("/ (")
+        and narrow[at + 1].endswith(")")
+    )
+    assert narrow[at].index("=") == narrow[at + 1].index("/"), "cut before an operator, which is below the ="
 
 
 def test_waterfall_says_how_a_scaled_value_is_computed() -> None:

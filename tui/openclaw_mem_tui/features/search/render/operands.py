@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Line, Span, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Knobs, Operand
@@ -25,6 +27,20 @@ def computed(operand: Operand, knobs: Knobs) -> str:
     empty where it is the raw score."""
     made = "" if "rank" in operand.inputs else api.made_of(operand.inputs, knobs)
     return made and f"{fmt.score(operand.value)} = {fmt.numbers(made)}"
+
+
+def formula(label: Span, text: str, cells: int) -> list[Line]:
+    """A formula beside its label in as many lines as needed. They are cut before an operator that is in no
+    brackets, and go on below the sign of equality."""
+    kept = _TOGETHER.sub(lambda found: found[0].replace(" ", _KEPT), text)
+    indent = fmt.width_of(label.text + text[: max(0, text.find("= "))])
+    rows = wrapped((label, Span(kept, "faint")), cells, indent)
+    return [tuple(span._replace(text=span.text.replace(_KEPT, " ")) for span in row) for row in rows]
+
+
+#: What is in brackets, and an operator with its right side; a blank at which no line is cut.
+_TOGETHER = re.compile(r"\([^()]*\)|(?<= )[=+−×/] |(?<=rel|sim) ")
+_KEPT = "\u00a0"
 
 
 def later_detail(operand: Operand, digits: int) -> str:

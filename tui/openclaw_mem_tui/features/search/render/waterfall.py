@@ -82,13 +82,14 @@ def waterfall(
         return []
     digits = api.final_digits(row, trace.knobs)
     detail = max(4, min(_DETAIL, cells - 20)) if cells < 60 else _DETAIL + 8
-    axis = _Axis(view, cells - _LABEL - detail - _VALUE - 2)
+    first = max([_LABEL, *(fmt.width_of(short_label(lst.label)) + 1 for lst in trace.lists)])
+    axis = _Axis(view, cells - first - detail - _VALUE - 2)
 
     def step(label: str, text: str, bar: Line, value: str, role: str = "") -> Line:
-        # A long label takes the room of its text, and is shorter where the text needs that.
-        room = detail + _LABEL
-        label = label if fmt.width_of(label) + 1 + fmt.width_of(text) <= room else short_label(label)
-        wide = min(max(_LABEL, fmt.width_of(label) + 1), room)
+        # A long label takes the room of its text.
+        room = detail + first
+        label = short_label(label)
+        wide = min(max(first, fmt.width_of(label) + 1), room)
         return (
             Span(fmt.left(label, wide), "strong" if role == "strong" else "dim"),
             Span(fmt.left(text, room - wide) + " ", role if role == "faint" else ""),
@@ -122,7 +123,7 @@ def waterfall(
     if titled:
         by_rank = any("k" in operand.inputs for operand in row.operands)
         added = "weight ÷ (k + rank)" if by_rank else "rank, score × weight"
-        made.append(spread(line((f"{'list':<{_LABEL}}{added}", "faint")), line(("adds", "faint")), cells))
+        made.append(spread(line((f"{'list':<{first}}{added}", "faint")), line(("adds", "faint")), cells))
     total = 0.0
     fused = {lst.term: lst for lst in trace.lists}
     labels = {stage.name: stage.label for stage in trace.stages if stage.kind != "list"}
@@ -142,9 +143,7 @@ def waterfall(
                 made.append(step(lst.label, text, bar, fmt.signed(change, digits)))
                 made += said(note)
                 if how := operands.computed(operand, trace.knobs):
-                    below += wrapped(
-                        line((fmt.left(lst.label, _LABEL), "dim"), (how, "faint")), cells, _LABEL
-                    )
+                    below += operands.formula(Span(fmt.left(lst.label, _LABEL), "dim"), how, cells)
             else:
                 # As above, a line of text would part the bars, and push the final score out of a low pane.
                 (below if fmt.width_of(note) > detail else made).extend(absent(lst.label, note))
@@ -242,7 +241,7 @@ def _diversity(trace: Trace, row: Row, cells: int) -> list[Line]:
         made = [spread(line(label, summands), line(f"{equals.lstrip()}{value}"), cells)]
         made += [line((" " * (_LABEL - 1) + chosen, "dim"))] if chosen else []
     if scaled := fmt.numbers(api.relevance(row, trace)):
-        made += wrapped(line(" " * _LABEL, (scaled, "faint")), cells, _LABEL)
+        made += operands.formula(Span(" " * _LABEL), scaled, cells)
     if seen.nearest is not None and seen.similarity > 0 and row.outcome.stage != stage.name:
         nearest = fmt.location(fmt.inert(seen.nearest), cells - _LABEL - 8)
         made.append(line((" " * _LABEL + "nearest ", "dim"), (nearest, "dim")))
