@@ -179,6 +179,11 @@ async def test_every_size_shows_the_list_with_the_focus(tmp_path: Path) -> None:
                 assert size[0] < 200 or "…" not in table.text, "a wide screen shows the whole text"
                 await press(pilot, "j", "tab")
             assert screen.events.has_focus
+            events = screen.events.text
+            assert size != SMALL or "morning-status not run at 178,340 tokens" in events
+            assert size != (60, 20) or "▼ compaction 177,310 → 24,180 tokens" in events, (
+                "no room for sessions"
+            )
 
 
 async def test_a_mark_is_under_each_fall_of_the_curve(tmp_path: Path) -> None:

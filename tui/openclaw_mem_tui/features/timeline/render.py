@@ -34,7 +34,10 @@ _MARKS: dict[str, tuple[str, str, str]] = {
 #: highest is for what is above the flush threshold alone.
 _BARS = "▁▂▃▄▅▆"
 PAST = _BARS[-1]
-_KIND, _PEAK, _MISSED = 11, 6, 7
+_WHEN, _KIND, _PEAK, _MISSED = 11, 11, 6, 7
+#: Cells of a row of the events around its session, and those that what happened has before it; of a session.
+_BEFORE_WHAT, _WHAT = 6 + _WHEN + _KIND, 27
+_LEAST_NAME, _MOST_NAME = 8, 22
 #: A session's first and last day, and the blank after them.
 _DAYS = 19
 #: Before what happened, where the word for the event says so.
@@ -171,10 +174,10 @@ def moment_row(moment: Moment, cells: int, selected: bool, names: Mapping[str, s
     ``year`` the time is in the details."""
     mark, words, role = mark_of(moment)
     there = time.localtime(moment.at)
-    when = fmt.left(time.strftime("%m-%d %H:%M" if there.tm_year == year else "%Y-%m-%d", there), 11)
-    name, room = names.get(moment.session, "").rpartition(":")[2], _session_room(cells, names)
+    when = fmt.left(time.strftime("%m-%d %H:%M" if there.tm_year == year else "%Y-%m-%d", there), _WHEN)
+    name, room = _short(names.get(moment.session, "")), _session_room(cells, names)
     whose = f"{fmt.left(fmt.inert(name), room)} " if room else ""
-    rest = max(0, cells - 6 - len(when) - _KIND - fmt.width_of(whose))
+    rest = max(0, cells - _BEFORE_WHAT - fmt.width_of(whose))
     return line(
         fmt.POINTER[selected],
         (f"{when} ", "dim"),
@@ -186,8 +189,18 @@ def moment_row(moment: Moment, cells: int, selected: bool, names: Mapping[str, s
 
 
 def _session_room(cells: int, names: Mapping[str, str]) -> int:
-    """Cells for the session of an event; 0 without room, or where all are of one."""
-    return 0 if cells < 56 or len(names) < 2 else 8 if cells < 100 else 22
+    """Cells for the session of an event: as many as what happened leaves, up to the longest name; 0 where it
+    leaves too few, or all are of one."""
+    room = cells - _BEFORE_WHAT - _WHAT
+    if room < _LEAST_NAME or len(names) < 2:
+        return 0
+    longest = max(fmt.width_of(fmt.inert(_short(name))) for name in names.values())
+    return max(_LEAST_NAME, min(longest, _MOST_NAME, room))
+
+
+def _short(name: str) -> str:
+    """The last part of the name of a session: ``tobi`` of ``telegram:direct:tobi``."""
+    return name.rpartition(":")[2]
 
 
 def moment_head(cells: int, names: Mapping[str, str]) -> Line:
