@@ -359,7 +359,7 @@ async def test_remember_routes_shows_and_writes(tmp_path: Path) -> None:
         assert "memory/2026-03-20.md" in text
         await press(pilot, "tab", "enter")
         assert pilot.app.screen is screen and "NAS is heron" in (tmp_path / "ws/MEMORY.md").read_text()
-        assert "z on the curate screen" in shown(screen, "#status")
+        assert "; z undoes it" in shown(screen, "#status")
         await press(pilot, "M", *"nas is heron", "enter")
         assert "contains that already" in pilot.app.screen.query_one("#remembered").text  # type: ignore[attr-defined]
         await press(pilot, "escape", "z", "enter")

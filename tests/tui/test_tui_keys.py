@@ -412,6 +412,7 @@ def test_a_key_means_the_same_on_every_screen() -> None:
     shared = {
         "/": {"focus_query", "find"},
         "S": {"session", "this_session"},
+        "e": {"edit", "edit_proposal"},
         "esc": {"cancel", "leave"},
         "tab": {"next_list", "next_pane"},
         "v": {"columns", "order", "kinds", "which"},

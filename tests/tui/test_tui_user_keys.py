@@ -138,7 +138,7 @@ async def test_screens_name_the_keys_of_the_user(tmp_path: Path) -> None:
         await press(pilot, "A")
         assert "f6 c copies the knobs" in lab(app).status_line.text
         await press(pilot, "M", *"NAS is heron", "enter")
-        assert "f9 on the curate screen (f10) undoes it" in lab(app).status_line.text
+        assert "f9 on screen f10 undoes it" in lab(app).status_line.text
         await press(pilot, "3")
         assert "f7 shows them in the text" in app.screen.query_one("#detail", Pane).text
         await press(pilot, "4", "tab")

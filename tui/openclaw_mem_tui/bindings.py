@@ -47,7 +47,8 @@ _MATCHES = "next, previous match of a filter, or row"
 _NEXT_LIST = "next, previous list"
 _COMPARE = "compare in the lab: the last query against the baseline"
 _OTHER_LINE = "another line of the memory"
-_EDIT = "open the note in your editor, at the line (curate: the proposal)"
+_EDIT = "open the note in your editor, at the line"
+_PROPOSAL = "open the proposal, or the note, in your editor"
 _SUSPEND = "suspend the workbench; fg in the shell resumes it"
 _QUIT = "close what is open (a filter, a note, a panel), then quit"
 _PANE = "scroll the text or details"
@@ -109,7 +110,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
     "Note": (
         Action("get", "enter", "the lines around the chunk (memory_get)", footer="note", rank=3),
         Action("render", "m", "render the Markdown of the chunk", footer="render", rank=12),
-        Action("edit", "e", _EDIT, "search index chunks timeline curate why_not", "edit", 9),
+        Action("edit", "e", _EDIT, "search index chunks timeline why_not", "edit", 9),
         Action("copy_location", "y", "copy path:line", "search why_not chunks"),
         Action("copy_snippet", "Y", "copy the snippet as the agent receives it"),
         Action("citations", "t", "citations: auto, on, off"),
@@ -163,6 +164,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("open_note", "enter", "show the chunks of the note", "curate", "note", 7),
         Action("accept", "a", _ACCEPT, "curate", "accept", 1),
         Action("reject", "X", "reject: do not propose it again", "curate", "reject", 2),
+        Action("edit_proposal", "e", _PROPOSAL, "curate", "edit", 9, run="edit", twin="edit"),
         Action("undo_note", "z", _UNDO_NOTE, "curate", "undo", 4),
         Action("which", "v", "proposals shown: all, one kind, the rejected ones", "curate"),
         Action("measure", "E", "measure the effect on answers again", "curate", "effect", 11),

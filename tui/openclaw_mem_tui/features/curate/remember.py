@@ -10,11 +10,12 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from openclaw_mem_engine.api import OpenClawMemError
-from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.bindings import reach
 from openclaw_mem_tui.features.curate import render
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
 from openclaw_mem_tui.widgets.dialogs import PAGES, ScrolledDialog, hints
+from openclaw_mem_tui.widgets.edges import tab_of
 from openclaw_mem_tui.widgets.line_view import Pane
 
 if TYPE_CHECKING:
@@ -113,8 +114,8 @@ class RememberScreen(ScrolledDialog[str | None]):
             self._trouble, self._written = str(error), False
             self._show()
         else:
-            undoes = f"{key('undo_note')} on the curate screen ({key('show_curate')}) undoes it"
-            self.dismiss(f"written: {proposal.edit.summary()}; {undoes}")
+            undo = reach("undo_note", "" if tab_of(self) == "curate" else "curate")
+            self.dismiss(f"written: {proposal.edit.summary()}; {undo} undoes it")
 
     def _show(self) -> None:
         self._text.show(self._lines)

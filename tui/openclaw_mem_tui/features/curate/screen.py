@@ -131,11 +131,13 @@ class CurateScreen(ListScreen[CuratePresenter]):
     def idle_keys(self) -> frozenset[str]:
         candidate, idle = self._candidate(), set[str]()
         if candidate is None:
-            idle = {"accept", "reject", "measure"} | (set() if self._path() else {"edit", "open_note"})
+            idle = {"accept", "reject", "measure"} | (
+                set() if self._path() else {"edit_proposal", "open_note"}
+            )
         elif self.presenter.state.group == REJECTED:
-            idle = {"reject", "edit", "measure"}
+            idle = {"reject", "edit_proposal", "measure"}
         elif not candidate.edits:
-            idle = {"accept", "edit", "measure"}
+            idle = {"accept", "edit_proposal", "measure"}
         idle |= set() if self.presenter.undoes else {"undo_note"}
         return frozenset(idle)
 
