@@ -89,7 +89,7 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
     beside = cells >= _BESIDE and width(said) + fmt.width_of(effect) + 2 < cells
     made.append(line(*said, (f"  {effect}" * beside, "dim")))
     below = " ".join(filter(None, (effect * (not beside), f"({sentence(change.says)})")))
-    made += wrapped(line(mark, "  ", (below, "dim"), (how and f" · {how}", "warn")), cells - 1, 4)
+    made += balanced(line(mark, "  ", (below, "dim"), (how and f" · {how}", "warn")), cells - 1, 4)
     for text in _others(change) if selected else ():
         made += wrapped(line(mark, "  ", (text, "dim")), cells - 1, 4)
     return made

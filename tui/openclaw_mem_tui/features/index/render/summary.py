@@ -33,7 +33,7 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
     unsure = _unsure(state, activity)
     unknown = activity.damage is not None or bool(state.unreadable)
     if short:
-        end = line("  ", *(unsure or _in_short(state, overview)), " ")
+        end = line("  ", *(unsure or _in_short(state, overview, cells - 3)), " ")
         made = [spread((Span(" "), *_fitting(_held(overview, unknown), cells - width(end) - 1)), end, cells)]
         if overview.differences:
             made.append(spread((), _agrees(overview), cells))
@@ -160,18 +160,21 @@ def _warnings(state: IndexState) -> Line:
     return line((fmt.count(many, "warning"), "warn")) if many else ()
 
 
-def _in_short(state: IndexState, overview: Overview) -> Line:
-    """The state of the index in a few words."""
+def _in_short(state: IndexState, overview: Overview, cells: int) -> Line:
+    """The state of the index in a few words, the worst ones where there is no room for all."""
     freshness = overview.freshness.state
     waiting, out = overview.number(*FILES_WAITING), overview.number("refused", "excluded")
     role = "good" if freshness == "fresh" else "warn"
-    return worst_first(
+    parts = [
         _errors(state),
         _lacking(overview) or line((freshness, role)),
         line((f"{waiting:,} to sync ", "warn"), *_sync()) if waiting else (),
         line((f"{out:,} excluded", "warn")) if out else (),
         _warnings(state),
-    )
+    ]
+    while len(parts) > 1 and width(worst_first(*parts)) > cells:
+        del parts[-1]
+    return worst_first(*parts)
 
 
 def _state(state: IndexState, overview: Overview) -> Line:
