@@ -18,7 +18,7 @@ from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_tui.features.providers.render import fault_rows
 from openclaw_mem_tui.features.search import state
 from openclaw_mem_tui.features.search.lessons import lesson_lines
-from openclaw_mem_tui.features.search.render import above, funnel, groups, hits, knobs
+from openclaw_mem_tui.features.search.render import above, funnel, groups, hits, knobs, legend
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import COLUMNS
 from openclaw_mem_tui.render import format as fmt
@@ -159,6 +159,15 @@ def test_ranks_and_contributions() -> None:
 def test_a_rescued_hit_is_marked() -> None:
     view = world.view(bm25=((0, 7.0),), vector=((1, 0.2), (2, 0.1)))
     assert " 1 * " in row_texts(view, 80)[1]
+    assert view.trace is not None
+
+    def title(cells: int) -> str:
+        marks = legend.marks(view.trace)  # type: ignore[arg-type]
+        return spans.text_of(hits.header(hits.layout(view, "scores", cells), marks))
+
+    assert " chunk  * rescued " in title(80) and " chunk   " in title(40)
+    plain = world.view().trace
+    assert plain is not None and legend.marks(plain) == []
 
 
 def test_deltas_tell_new_and_out() -> None:
@@ -213,18 +222,21 @@ def test_a_list_that_added_nothing_has_no_score_but_a_rank() -> None:
 def test_changed_knobs_are_bold_and_show_their_default() -> None:
     panel = [knobs.panel_row(EVERYTHING, Knobs(), name, 45, False) for name in state.KNOB_NAMES]
     row = panel[state.KNOB_NAMES.index("min_score")]
-    assert ".30" in spans.text_of(row) and spans.text_of(row).rstrip().endswith("──●─── was .35")
+    assert ".30" in spans.text_of(row) and spans.text_of(row).rstrip().endswith(" was .35")
     assert any("strong" in span.role for span in row)
-    assert all("●" in spans.text_of(panel[state.KNOB_NAMES.index(n)]) for n in ("min_score", "mmr_lambda"))
-    assert "─" not in spans.text_of(panel[state.KNOB_NAMES.index("rrf_k")]), "a range too wide to show a step"
     for line in panel:
         assert spans.width(line) == 45
+        assert "─" not in spans.text_of(line), "no room for a scale on which each step is seen"
 
 
-def test_a_scale_has_the_configured_value_too() -> None:
-    low = Knobs().set({"min_score": 0.2})
-    row = spans.text_of(knobs.panel_row(low, Knobs(), "min_score", 80, True))
-    assert row.rstrip().endswith(" ──●─○─────── was .35")
+def test_a_scale_looks_different_for_each_step() -> None:
+    def row(name: str, value: float) -> str:
+        return spans.text_of(knobs.panel_row(Knobs().set({name: value}), Knobs(), name, 80, False))
+
+    assert row("min_score", 0.2).rstrip().endswith(" ━━╸───────── was .35")
+    drawn = {scale for step in range(21) for scale in re.findall("[━╸─]+", row("min_score", step / 20))}
+    assert len(drawn) == 21
+    assert "─" not in row("rrf_k", 60), "a range too wide to show a step"
 
 
 def test_a_knob_without_effect_says_what_it_needs() -> None:
@@ -414,7 +426,7 @@ def test_texts_that_give_way_stay_apart_from_what_is_beside_them() -> None:
     assert spans.text_of(spans.spread(start, end, 27)) == "embed 0.2 rank 0.5 ms fresh"
     picked = [Choice("a", "memory/that-is-far-too-long.md:12", "its detail"), Choice("b", "B", "x")]
     _, ((row,), *_) = choice_rows(picked * 5, "", 40, 1)
-    assert "tha…too-long.md:12  its detail" in spans.text_of(row), "the line of a path stays"
+    assert "that…is-far-too-long.md:12  its detail" in spans.text_of(row), "the line of a path stays"
     _, (rows, _) = choice_rows(picked, "", 30, 1)
     assert "".join(map(spans.text_of, rows)).split()[-2:] == ["its", "detail"], "of a few rows nothing is cut"
     group = groups.Group("returned only by another backend", [])

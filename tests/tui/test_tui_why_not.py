@@ -406,6 +406,9 @@ def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
     wide = change_lines(knobs, Change({"decay": True}, 3, how=how), 120, False)
     said = f"(older dated notes count less) · {fmt.numbers(how)}"
     assert [text_of(row).split("  ")[-1] for row in wide] == ["nothing else changes", said]
+    room = len("    " + said)
+    broken = change_lines(knobs, Change({"decay": True}, 3, how=how), room, False)
+    assert text_of(broken[-1]).split() == ["score", ".35"], "no number is alone in a line"
     rows = change_lines(knobs, Change({"decay": True}, 3, gained=("a.md:1",)), 80, False)
     assert text_of(rows[1]) == "    adds 1 other result (older dated notes count less)", "below"
     off = change_lines(Knobs().set({"decay": True}), Change({"decay": False}, 1), 120, False)
@@ -457,7 +460,7 @@ async def test_a_screen_that_is_closed_draws_nothing_for_late_events(
 
 async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) -> None:
     async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, search):
-        assert "sent: lines sent / all lines" not in frame(search.hits), "each is sent whole"
+        assert "sent: lines sent" not in frame(search.hits), "each is sent whole"
         search.tune(search.search.view.knobs.set({"snippet_chars": 60}))
         assert "1 change · U reset all" in frame(search.hits), "which is worth more there than the legend"
         await press(pilot, "W", *"restore-drill.md:12", "enter")

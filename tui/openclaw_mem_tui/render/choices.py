@@ -36,7 +36,9 @@ def choice_rows(
     if any(choice.section for choice in choices):
         return above, [_sectioned(choices, at, cells, at == cursor) for at in range(len(choices))]
     letters = 3 if any(choice.letter for choice in choices) else 0
-    wide = min(max(fmt.width_of(choice.title) for choice in choices) + 2, cells // 2)
+    most = max(fmt.width_of(choice.detail) for choice in choices)
+    wide = max(fmt.width_of(choice.title) for choice in choices) + 2
+    wide = min(wide, max(cells // 2, cells - 2 - letters - most))
     room, name = cells - 2 - letters - wide, wide - 2
 
     def drawn(choice: Choice, selected: bool) -> list[Line]:

@@ -99,19 +99,20 @@ class HitList(CursorList):
     @property
     def said(self) -> list[str]:
         """What the frame says before the key of the columns, as far as there is room: how many rows are above
-        those in sight, which knobs and baseline where no line above has them, and what the marks mean."""
+        those in sight, the knobs and the baseline where no line above has them, and what pairs of numbers
+        are."""
         if not self.drawn or self.view is None or self._plan is None:
             return []
         # Corners and blanks, the key with its text, and the title where there is one edge for both.
         room = self.outer_size.width - fmt.width_of(f"v columns: {self.mode}") - (13 if self._is_low else 6)
         many = bisect_right(self._spans, self.scroll_offset.y, key=lambda span: span[1])
-        above = [("", f"{fmt.count(many, 'row')} above")] if many else []
+        above = [f"{fmt.count(many, 'row')} above"] if many else []
         made = list[str]()
         if isinstance(self.screen, WorkbenchScreen) and self.screen.narrow:
             made, room = self._run_in_short(room)
-        for mark, text in (*above, *legend.marks(self.view.trace, self._plan.numbers)):
-            room -= fmt.width_of(mark + text) + 3
-            made += [f"[$warning]{mark}[/]{text}" if mark else text] * (room >= 0)
+        for text in (*above, *legend.pairs(self._plan.numbers)):
+            room -= fmt.width_of(text) + 3
+            made += [text] * (room >= 0)
         return made
 
     def _run_in_short(self, room: int) -> tuple[list[str], int]:
@@ -277,8 +278,8 @@ class HitList(CursorList):
         return int(self._plan is not None)
 
     def line_at(self, index: int) -> tuple[Line, Style]:
-        if self._plan is not None and index < 0:
-            return hits.header(self._plan), self.base_style
+        if index < 0 and (header := self._header()):
+            return header, self.base_style
         spans, base = super().line_at(index)
         at = self._row_of.get(index)
         if self._plan is None and any(index == first for first, _ in self._spans[self.cursor :][:1]):
@@ -294,6 +295,14 @@ class HitList(CursorList):
             spans = tuple(span._replace(role="faint") for span in spans)
         return spans, base
 
+    def _header(self) -> Line:
+        trace = self.view.trace if self.view is not None else None
+        return (
+            hits.header(self._plan, legend.marks(trace))
+            if self._plan is not None and trace is not None
+            else ()
+        )
+
     def _best_line(self, row: Row, plan: hits.Layout, selected: bool) -> Line:
         """The second line of a row: the best one of its chunk."""
         before = 2 + plan.rank + (5 if plan.delta else 0) + plan.marks
@@ -304,7 +313,7 @@ class HitList(CursorList):
     @property
     def text(self) -> str:
         body = [self.painted(index).text.rstrip() for index in range(len(self.drawn))]
-        return "\n".join([*([text_of(hits.header(self._plan)).rstrip()] if self._plan else []), *body])
+        return "\n".join([*([text_of(self._header()).rstrip()] if self._plan else []), *body])
 
 
 def _row(groups: Sequence[groups.Group], at: int) -> Row:

@@ -20,7 +20,7 @@ from openclaw_mem_tui.widgets.lists import Table
 class KnobPanel(Table[str]):
     """The names of all knobs; the selected one moves with left and right."""
 
-    HELP = "Every ranking knob. Values that differ from the configuration are bold; ○ is the configured one."
+    HELP = "Every ranking knob. Values that differ from the configuration are bold, with the configured one."
     BINDINGS = bindings("knobs")  # type: ignore[assignment]
 
     @dataclass

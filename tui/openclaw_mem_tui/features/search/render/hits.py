@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -138,12 +139,17 @@ def shown(row: Row) -> str:
     return "{}/{}".format(*row.sent)
 
 
-def header(plan: Layout) -> Line:
-    """Titles of the columns."""
+def header(plan: Layout, marks: Iterable[tuple[str, str]] = ()) -> Line:
+    """Titles of the columns; beside that of the chunks, what the ``marks`` before them mean, as far as there
+    is room."""
     parts = [Span(fmt.right("#", 2 + plan.rank), "dim")]
     if plan.delta:
         parts.append(Span(" move", "dim"))
-    parts.append(Span(" " * plan.marks + fmt.left("chunk", plan.path), "dim"))
+    chunk = line(("chunk", "dim"))
+    for sign, text in marks:
+        more = (*chunk, Span("  "), Span(sign, "warn"), Span(f" {text}", "dim"))
+        chunk = more if width(more) <= plan.path else chunk
+    parts += (Span(" " * plan.marks), *fit(chunk, plan.path))
     if plan.text:
         parts.append(Span("  " + fmt.left("best line", plan.text), "dim"))
     parts.extend(Span(" " + fmt.right(column.title, column.width), "dim") for column in plan.numbers)

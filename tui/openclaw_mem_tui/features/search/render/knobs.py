@@ -10,12 +10,12 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, width, wrapped
 
 _NAME = 21
-_VALUE, _NUMBER = 12, 6
+_VALUE = 12
+#: Cells of a scale, which shows halves of them. A range of more steps has none: values would look the same.
 _TRACK = 12
-#: Cells of " was .35" after a scale, and those from which values and scales have full width.
-_WAS, _ROOMY = 9, 2 + _NAME + _VALUE + 1 + _TRACK + 12
-#: A range of more steps has no scale: other values would stand at the same place of it.
 _STEPS = 2 * _TRACK
+#: From so many cells on there is room for scales, and behind them for what was configured.
+_ROOMY = 2 + _NAME + _VALUE + 1 + _TRACK + 12
 #: So many knobs are named that one step changes.
 _NAMED = 3
 
@@ -28,10 +28,7 @@ def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int
     plain = "faint" if idle else ""
     parts = [Span(*fmt.POINTER[selected])]
     parts.append(Span(fmt.left(knob_words(name), _NAME), plain or ("strong" if changed else "")))
-    number = name != PROFILE and _has_scale(KNOBS[name])
-    track = _TRACK if cells >= _ROOMY else min(_TRACK, cells - 2 - _NAME - _NUMBER - 1 - _WAS) * number
     wide = max(_VALUE, cells - 2 - _NAME - 1) if name == PROFILE and not changed else _VALUE
-    wide = _NUMBER if number and 4 <= track < _TRACK else wide
     shown = value_text(name, value)
     if selected:
         role = "strong accent" if changed else "strong"
@@ -39,8 +36,8 @@ def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int
         parts.append(Span(" " * max(0, wide - fmt.width_of(shown) - 2)))
     else:
         parts.append(Span(" " + fmt.left(shown, wide - 1), plain or ("strong accent" if changed else "")))
-    if track >= 4 and name != PROFILE:
-        parts.append(Span(" " + (_track(name, value, default, track) if number else " " * track), "dim"))
+    if cells >= _ROOMY and name != PROFILE:
+        parts += (Span(" "), *_scale(KNOBS[name], value, plain or "dim"))
     room = cells - width(parts) - 1
     if changed:
         was = value_text(name, default)
@@ -73,16 +70,13 @@ def value_text(name: str, value: KnobValue) -> str:
     return spec.meaning(value) or (f"{value:g}" if isinstance(value, float) else str(value))
 
 
-def _has_scale(spec: KnobSpec) -> bool:
-    return spec.kind in ("int", "float") and (spec.high - spec.low) / spec.step <= _STEPS
-
-
-def _track(name: str, value: KnobValue, default: KnobValue, cells: int) -> str:
-    """A small scale with the value on it, and the configured one where that is another."""
-    spec, made = KNOBS[name], ["─"] * cells
-    for number, sign in ((default, "○"), (value, "●")):
-        made[round((float(number) - spec.low) / (spec.high - spec.low) * (cells - 1))] = sign
-    return "".join(made)
+def _scale(spec: KnobSpec, value: KnobValue, role: str) -> Line:
+    """The part of the range that is below the value, and the rest of it."""
+    if spec.kind not in ("int", "float") or (spec.high - spec.low) / spec.step > _STEPS:
+        return (Span(" " * _TRACK),)
+    halves = round((float(value) - spec.low) / (spec.high - spec.low) * 2 * _TRACK)
+    below = "━" * (halves // 2) + "╸" * (halves % 2)
+    return line((below, role), ("─" * (_TRACK - len(below)), "faint"))
 
 
 def panel_row(knobs: Knobs, defaults: Knobs, name: str, cells: int, selected: bool) -> Line:

@@ -29,12 +29,15 @@ _MARKS = (
 )
 
 
-def marks(trace: Trace | None, columns: Sequence[Column]) -> list[tuple[str, str]]:
-    """The marks of the rows that are returned, each with what it means; and the column of two numbers."""
-    rows = trace.returned if trace is not None else ()
-    made = [("†", " best line cut")] if any(row.shown.truncated for row in rows) else []
-    made += [("*", " rescued")] if any(row.outcome.rescued for row in rows) else []
-    return made + [("", f"{c.title}: lines sent / all lines") for c in columns if c.kind == "snippet"]
+def marks(trace: Trace) -> list[tuple[str, str]]:
+    """The marks of the rows that are returned, each with what it means."""
+    made = [("†", "best line cut")] if any(row.shown.truncated for row in trace.returned) else []
+    return made + [("*", "rescued")] * any(row.outcome.rescued for row in trace.returned)
+
+
+def pairs(columns: Sequence[Column]) -> list[str]:
+    """What the columns of two numbers say."""
+    return [f"{c.title}: lines sent / lines of text" for c in columns if c.kind == "snippet"]
 
 
 def legend(trace: Trace | None) -> list[tuple[str, str]]:
