@@ -188,7 +188,13 @@ async def test_a_low_screen_shows_a_lesson_with_its_hits_their_scores_and_the_te
         assert not any("…" in line for line in seen[7:8]), "a key that has no room is not shown"
         pane = [screen.waterfall.render_line(y).text for y in range(screen.waterfall.size.height)]
         assert pane[0].startswith("▸ ") and "signing key" in pane[0]
-        assert size != SMALL or [line.split()[0] for line in pane[1:]] == ["vector", "BM25", "decay", "score"]
+        assert size != SMALL or [line.split()[0] for line in pane[1:]] == [
+            "vector",
+            "BM25",
+            "decay",
+            "score",
+            "in",
+        ]
         keys = screen.query_one(KeyBar).text
         assert "space swap   ] next lesson" in keys and len(keys) <= size[0]
         assert ("Without decay it is first." in screen.lesson.text) == (size == SMALL)
@@ -286,7 +292,7 @@ async def test_the_selected_row_is_in_sight_when_rows_come_back(tmp_path: Path) 
 
 @pytest.mark.parametrize("lesson", [4, 3, 1])
 async def test_a_waterfall_that_is_cut_says_how_many_rows_it_shows(tmp_path: Path, lesson: int) -> None:
-    async with running(tmp_path, size=SMALL, demo=world.make.demo_guide()) as (pilot, screen):
+    async with running(tmp_path, size=(80, 20), demo=world.make.demo_guide()) as (pilot, screen):
         await press(pilot, *["right_square_bracket"] * (lesson - 1))
         pane = screen.waterfall
         for key in ("", "down", "down", "down"):

