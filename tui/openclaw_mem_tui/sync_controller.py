@@ -237,6 +237,8 @@ class SyncController(Presenter[Activity]):
         if warnings:
             self.trouble(fmt.join([*warnings[:2], self.state.trouble], " "))
         self.update(noted=fmt.join(note.text for note in report.notes if note.level != "warning"))
+        if report.incomplete:
+            return Failed(fmt.join((outcome(report), report.shortfall), "; "))
         if job.force:
             return f"rebuilt with {fmt.count(report.files, 'file')} in {report.seconds:.1f} s"
         indexed = f"indexed in {report.seconds:.1f} s" if first and report.changed else ""
