@@ -19,6 +19,7 @@ from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
+from openclaw_mem_tui.render.reports import Done
 from openclaw_mem_tui.render.spans import Failed, Line, Reading
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import confirm, pick
@@ -220,13 +221,21 @@ class CurateScreen(ListScreen[CuratePresenter]):
                     if candidate.id == name:
                         self.candidates.point_at(candidate)
                 return
-            if edits := await self.presenter.propose_undo():
-                undo = partial(self.run_in, self._undo, "write")
-                confirm(self, "undo", partial(render.undoing, edits), "undo", undo)
+            await self._ask_undo()
 
         self.run_in(ask, "write")
 
+    def undo_edit(self) -> None:
+        """The last change of notes, whatever was rejected since."""
+        self.run_in(self._ask_undo, "write")
+
+    async def _ask_undo(self) -> None:
+        if edits := await self.presenter.propose_undo():
+            undo = partial(self.run_in, self._undo, "write")
+            confirm(self, "undo", partial(render.undoing, edits), "undo", undo)
+
     async def _undo(self) -> None:
+        self.search.sync.done = Done()  # the key that undoes it would be named
         if await self.presenter.undo():
             await self._changed()
 

@@ -320,7 +320,8 @@ def take_step(lab: Lab, word: Literal["undo", "redo"]) -> str:
     steps, before = lab.search.steps, lab.search.view.tried
     back = word == "undo"
     if (after := (steps.undo if back else steps.redo)(before)) is None:
-        return f"nothing to {word}"
+        notes = f": no knob or fault was changed; {key_of('undo_edit')} undoes a change of notes"
+        return f"nothing to {word}{notes * back}"
     if after.faults != before.faults:
         lab.switch_faults(after.faults, by_step=True)
         changed = f"simulated faults: {', '.join(sorted(after.faults)) or 'none'}"

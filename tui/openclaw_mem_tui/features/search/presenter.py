@@ -23,6 +23,7 @@ from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import DAMAGED
+from openclaw_mem_tui.render.reports import Done
 from openclaw_mem_tui.render.status import Activity
 from openclaw_mem_tui.service import NO_FAULTS, Service
 from openclaw_mem_tui.sync_controller import Job, SyncController
@@ -61,6 +62,7 @@ class SearchPresenter(Presenter[View]):
         self.remembered, self.continued, self._notice = remembered, "", notice
         self.guide = guide
         self.start_page = StartPage()
+        self.draft = ""  # of a text to remember
         #: The lesson that is shown; None when another query was asked since.
         self.lesson_at: int | None = None
         self._last_lesson = 0
@@ -167,7 +169,7 @@ class SearchPresenter(Presenter[View]):
         if self.view.shown_faults:
             self.say(_FAULT_BASELINE)
             return False
-        self.sync.done = ""
+        self.sync.done = Done()
         self._show(state.unpinned(self.view))
         self.say("the configured defaults are the baseline")
         return state.needs_baseline_pool(self.view)
