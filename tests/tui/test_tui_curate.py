@@ -27,7 +27,7 @@ from openclaw_mem_tui.features.curate.remember import RememberScreen
 from openclaw_mem_tui.features.curate.screen import CurateScreen
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.render.spans import Failed, line, text_of
-from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, confirm
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpText, confirm
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.help import HelpScreen
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
@@ -414,6 +414,17 @@ async def test_what_is_typed_stays_until_it_is_written_and_a_key_undoes_it_from_
         await press(pilot, "enter")
         assert note.read_text() == f"{MEMORY}- of the agent\n"
         assert lab(app).search.sync.done.then == ""
+
+
+async def test_an_undo_that_is_refused_is_said_in_full_before_the_selected_proposal(tmp_path: Path) -> None:
+    async with opened(of_notes(tmp_path, {"MEMORY.md": MEMORY})) as (pilot, _screen):
+        await press(pilot, "M", *"tea is green", "enter")
+        note = tmp_path / "ws/MEMORY.md"
+        note.write_text(note.read_text().replace("tea is green", "tea is black"))
+        await press(pilot, "D", "exclamation_mark")
+        text = " ".join(pilot.app.screen.query_one(HelpText).text.split())
+        assert text.startswith("! MEMORY.md was modified since edit 1, in the lines that it changed: undoing")
+        assert "tea is black" in note.read_text()
 
 
 async def test_a_long_change_of_remember_is_scrolled_like_that_of_a_proposal(tmp_path: Path) -> None:

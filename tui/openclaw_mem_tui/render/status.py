@@ -187,14 +187,16 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
 
 
 def messages(view: View, activity: Activity, cells: int, others: Sequence[str] = ()) -> list[Line]:
-    """Every message in full: errors, troubles, ``others``, notes, why a fallback answers, what was said."""
-    known = [(_FAILED, view.error), (_WARNING, activity.trouble)]
-    known += [(_WARNING, text) for text in (*activity.unused, *others)]
+    """Every message in full, the newest first: ``others``, what was said, errors, troubles, notes, why a
+    fallback answers."""
+    known = [(_WARNING, text) for text in others]
+    known += [(reported(activity.said, _INFO)[0], in_full(activity.said))]
+    known += [(_FAILED, view.error), *((_WARNING, text) for text in (activity.trouble, *activity.unused))]
     notes = view.trace.notes if view.trace is not None else ()
     if view.pool is not None and not any(reason(view.pool) in note.text for note in notes):
         known.append((_WARNING, reason(view.pool)))
     known += [(_WARNING if note.level == "warning" else _INFO, note.text) for note in notes]
-    known += [(_INFO, activity.noted), (reported(activity.said, _INFO)[0], in_full(activity.said))]
+    known += [(_INFO, activity.noted)]
     signs: dict[str, Span] = {}
     for sign, text in known:
         if text:
