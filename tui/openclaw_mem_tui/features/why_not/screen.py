@@ -39,6 +39,7 @@ from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
 
 READING: Reading = (
     ("✓ ✗", "a step that the passage passed; the step that drops it"),
+    ("!", "a step that moves it out of the first results, which a later step cuts"),
     ("*", "below min score, and kept by keyword rescue"),
     ("rank", "rank of the passage with that change alone"),
     ("adds", "other results that the change also returns"),
