@@ -63,7 +63,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("mode", "s", "mode: hybrid, BM25 only, vectors only", footer="mode", rank=13),
         Action("backend", "o", "switch the backend (builtin, qmd) and compare", footer="backend", rank=15),
         Action("session", "S", "set the session, for the scope of qmd and for citations"),
-        Action("start_anew", "0", "start over: no query, knobs and baseline as configured"),
+        Action("start_anew", "0", "start over: no query, all as configured but the session"),
         Action("cancel", "escape", "cancel the search, close what is open"),
     ),
     "Lists": (

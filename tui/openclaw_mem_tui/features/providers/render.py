@@ -271,7 +271,7 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
             then = "compares with the baseline" if asked else "asks for a query, which is searched with it"
             trouble = summary = f"{key('compare')} {then}"
         # The sign is the state, whatever the last message is; but that of a probe that failed is its own.
-        mark = Span(" ● ", "warn" if trouble else "good")
+        mark = Span(" ! ", "warn") if trouble else Span(" ● ", "good")
         said = type(chain.said)(fmt.message(chain.said))  # one that failed still says so
         start = reported(said or summary, mark, "" if said else "dim")
     return brief(start, cells)

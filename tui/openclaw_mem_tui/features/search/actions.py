@@ -83,6 +83,11 @@ class QueryActions(Lab):
     def action_start_anew(self) -> None:
         self.query_line.value = ""
         start_anew(self.search)
+        configured = self.search.service.configured_backend
+        if configured:
+            self.preview.citations = self.search.service.settings.citations
+        if configured != self.search.view.backend:
+            self.run_in(partial(self.search.use_backend, configured), "backend", exclusive=False)
         self.action_focus_query()
 
     def action_mode(self) -> None:

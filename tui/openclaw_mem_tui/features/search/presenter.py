@@ -67,7 +67,7 @@ class SearchPresenter(Presenter[View]):
         self.lesson_at: int | None = None
         self._last_lesson = 0
         #: Knobs and lesson of each backend when another one took over.
-        self._left: dict[str, tuple[Knobs, int | None]] = {}
+        self.left: dict[str, tuple[Knobs, int | None]] = {}
 
     @property
     def view(self) -> View:
@@ -117,7 +117,7 @@ class SearchPresenter(Presenter[View]):
         """After the sync at the start: say what continues after what that did, which may be a repair, and
         read what is shown before there is a query."""
         if self._notice or self.continued:
-            self.say(fmt.join((self._notice, self.activity.said, self.continued)))
+            self.say(fmt.join((self.activity.said, self._notice, self.continued)))
         if self.guide is None:
             with suppress(OpenClawMemError):  # the first search says it
                 now = self.service.clock()
@@ -292,9 +292,9 @@ class SearchPresenter(Presenter[View]):
         except OpenClawMemError as error:
             self.trouble(f"The backend {name} cannot be used: {error}")
             return False
-        self._left[self.view.backend] = self.view.knobs, self.lesson_at
+        self.left[self.view.backend] = self.view.knobs, self.lesson_at
         view = state.with_backend(self.view, name, self.service.knobs)
-        knobs, lesson = self._left.get(name, (view.knobs, None))
+        knobs, lesson = self.left.get(name, (view.knobs, None))
         asked = None if lesson is None or self.guide is None else self.guide[lesson].query
         if asked not in (None, view.query):  # the knobs of a lesson are for its query alone
             knobs, lesson = view.knobs, None
