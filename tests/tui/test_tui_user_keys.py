@@ -118,7 +118,11 @@ def test_what_repairs_a_damaged_index_is_said_with_the_keys_of_the_user() -> Non
     assert in_full(DAMAGED) == "the index is damaged: f8 repairs it"
     with bindings.typing(True):
         assert in_full(DAMAGED) == "the index is damaged: esc f8 repairs it"
-        assert fmt.message("The index is damaged: `openclaw-mem index --force`.").startswith("esc f8: ")
+        forced = "The index is damaged: `openclaw-mem index --force`"
+        assert fmt.message(f"{forced} repairs it.") == "The index is damaged: esc f8 repairs it."
+        assert fmt.message(f"The file {'x' * 40} is damaged: `openclaw-mem index --force`.").startswith(
+            "esc f8: "
+        )
         assert fmt.message("Run `openclaw-mem index`.").startswith("esc f3 ")
     assert in_full("another message") == "another message"
 

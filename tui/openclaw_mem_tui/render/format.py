@@ -67,20 +67,20 @@ def _actions(text: str) -> dict[str, str]:
 
 
 def message(text: str, limit: int = LINE_LIMIT) -> str:
-    """A message of the engine, inert, with keys instead of the commands that they do: first where, so that no
-    cut of a line hides it."""
-    names = [name for command, name in _actions(text).items() if f"`{command}`" in text]
-    keys = dict.fromkeys(reach(name, "index") for name in names)
-    first = f"{' or '.join(keys)}: " if keys else ""
-    return inert(first, limit) + message_here(text, limit)
+    """A message of the engine, inert, with keys for its commands: those first that a cut of it could hide."""
+    names = (name for command, name in _actions(text).items() if f"`{command}`" in text)
+    keys, here = {reach(name, "index"): "" for name in names}, message_here(text, limit)
+    first = f"{' or '.join(keys)}: " if any(f" {key} " not in here[:40] for key in keys) else ""
+    return inert(first, limit) + here
 
 
 def message_here(text: str, limit: int = LINE_LIMIT) -> str:
     """A message on the index screen: its keys instead of the commands that they do, and the other commands
     with the options that chose this index."""
     for command, name in _actions(text).items():
+        named = reach(name) if name == "repair" else key(name)
         for run, press in (("Run ", "Press "), ("run ", "press "), ("", "")):
-            text = text.replace(f"{run}`{command}`", f"{press}{key(name)}")
+            text = text.replace(f"{run}`{command}`", f"{press}{named}")
     return numbers(inert(advice(text), limit))
 
 

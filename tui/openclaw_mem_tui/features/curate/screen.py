@@ -19,6 +19,7 @@ from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
+from openclaw_mem_tui.render.damage import unopened
 from openclaw_mem_tui.render.reports import Done
 from openclaw_mem_tui.render.spans import Failed, Line, Reading
 from openclaw_mem_tui.sync_controller import Job
@@ -89,7 +90,8 @@ class CurateScreen(ListScreen[CuratePresenter]):
     def draw_body(self) -> None:
         state = self.presenter.state
         low = self.low
-        self.query_one("#facts", Pane).show(lambda cells: render.facts(state, cells, brief=low))
+        waits = unopened(self.search.activity.phase, self.search.activity.damage)
+        self.query_one("#facts", Pane).show(lambda cells: render.facts(state, waits, cells, brief=low))
         nothing = partial(render.nothing, state)
         self.fill(self.candidates, "proposals", state.found, render.candidate_row, around=nothing)
         if state.material is not None and self._proposes is not bool(state.found):
