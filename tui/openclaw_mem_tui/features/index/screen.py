@@ -322,8 +322,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self.open_chunks(row.path)
 
     def _follow(self, item: doctor.Item | Event | None) -> None:
-        """From a finding to its repair, or to the screen or the first file that it is about; else all that is
-        known of the row."""
+        """From a finding to its repair, or to the screen or the chunks of the first file that it is about;
+        else all that is known of the row."""
         if not isinstance(item, Finding):
             self.action_messages()
         elif doctor.action_of(item) == "repair":
@@ -333,6 +333,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         elif (row := doctor.file_of(item, self.presenter.state.files)) is not None:
             self.go_to(self.files)
             self.files.point_at(row)
+            if row.chunks:
+                self.open_chunks(row.path)
         else:
             self.action_messages()
 
