@@ -13,7 +13,7 @@ from test_tui_lab import DRILL, running
 from textual.events import DescendantFocus
 from textual.pilot import Pilot
 
-from openclaw_mem_engine.api import KNOBS, Change, Expected, Knobs, Passage, WhyNot
+from openclaw_mem_engine.api import KNOBS, Change, Expected, IndexDamaged, Knobs, Memory, Passage, WhyNot
 from openclaw_mem_tui.features.search.render.knobs import knob
 from openclaw_mem_tui.features.why_not.picker import MemoryLine, lines_of, matching
 from openclaw_mem_tui.features.why_not.render import around_changes, change_lines, setting, walk
@@ -502,3 +502,20 @@ async def test_a_step_that_moves_the_passage_out_of_the_results_has_no_sign_of_s
         assert "! " not in marks[2].values(), "it was not among the results before"
         (folded, *_) = walk(walks[0].steps, 200, 3)
         assert folded[0].text == "! ", "of several steps in one line too"
+
+
+async def test_a_walk_that_damage_stops_shows_the_passage_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: object, **__: object) -> None:
+        raise IndexDamaged("The index is damaged. `openclaw-mem doctor --fix` repairs it.")
+
+    async with running(tmp_path, initial_query=DRILL) as (pilot, search):
+        monkeypatch.setattr(Memory, "why_not", damaged)
+        row = search.hits.selected
+        assert row is not None
+        await press(pilot, "w")
+        screen = opened(pilot)
+        assert pane(screen, "walk").strip() == "✗ The index is damaged. F repairs it."
+        note = (search.search.service.settings.workspace / row.path).read_text("utf-8").splitlines()
+        assert note[screen.passage.line - 1].split()[-1] in pane(screen, "passage")

@@ -77,7 +77,13 @@ class Journal:
         self._synced(report, quiet_s)
 
     def _sync_failed(
-        self, error: BaseException, seconds: float, done: SyncReport, *, rebuild: bool, quiet_s: float
+        self,
+        error: BaseException,
+        seconds: float,
+        done: SyncReport,
+        *,
+        rebuild: bool,
+        quiet_s: float = QUIET_S,
     ) -> None:
         if isinstance(error, KeyboardInterrupt):
             error = Cancelled("Stopped at once, without waiting for the end of the step.")
