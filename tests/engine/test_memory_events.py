@@ -191,6 +191,21 @@ def test_a_sync_without_its_vectors_says_so_once(world: World) -> None:
     assert "text without embeddings" in event.reason
 
 
+def test_a_rebuild_that_its_provider_refuses_is_an_event_each_time_it_is_asked_for(world: World) -> None:
+    world.configure('name = "static"')
+    with world.memory() as memory:
+        memory.sync()
+    with running_server(forever=unauthorized()) as server:
+        world.use(server)
+        for tails in (False, False, True, True):  # those of a watcher, and of a key
+            with world.memory() as memory:
+                report = memory.sync(SyncRequest(tails=tails))
+                assert report.shortfall == "the index was not rebuilt"
+    first, *failed = world.events()
+    assert [event.text for event in failed] == ["The index was not rebuilt."] * 3
+    assert first.text != failed[0].text and "keeps its vectors of static" in failed[0].reason
+
+
 def test_a_search_that_fails_is_told_without_its_query(world: World) -> None:
     with world.memory() as memory:
         memory.sync()

@@ -27,6 +27,27 @@ from support.qmd_world import QmdWorld
 DRILL = "how long did the last restore drill take"
 
 
+async def test_starting_over_ends_what_no_configuration_asks_for(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        screen.tune(screen.search.view.knobs.set({"max_results": 3}))
+        await press(pilot, "o")
+        screen.tune(screen.search.view.knobs.set({"max_results": 2}))
+        screen.switch_faults(frozenset({"embeddings-401"}))
+        await settled(pilot)
+        await press(pilot, "t")
+        assert screen.preview.citations == "on"
+        await press(pilot, "0")
+        view = screen.search.view
+        assert view.backend == app.service.backend == "builtin" and not view.query and view.pin is None
+        assert not view.faults and not view.changed_knobs(), "also those that builtin had"
+        assert screen.preview.citations == "auto" and "started over: " in screen.status_line.text
+        await press(pilot, "escape", "o")
+        assert screen.search.view.backend == "qmd" and not screen.search.view.changed_knobs()
+
+
 async def test_the_other_backend_is_compared_with_the_one_before(tmp_path: Path) -> None:
     app = world.workbench(tmp_path, initial_query=DRILL)
     async with app.run_test(size=LARGE) as pilot:

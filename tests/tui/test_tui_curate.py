@@ -27,7 +27,7 @@ from openclaw_mem_tui.features.curate.remember import RememberScreen
 from openclaw_mem_tui.features.curate.screen import CurateScreen
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.render.spans import Failed, line, text_of
-from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, confirm
+from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpText, confirm
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.help import HelpScreen
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
@@ -109,7 +109,7 @@ async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path:
             (24, "━", "203"),
             (24, "", "7,868"),
         ], "both on a scale up to their limit, with what is over past its mark"
-        narrow = text_of(render.facts(screen.presenter.state, 80)[1])
+        narrow = text_of(render.facts(screen.presenter.state, (), 80)[1])
         assert narrow.endswith("last 2026-03-25"), "a part that has no room goes as a whole"
         titles = screen.files.painted(-1).text.rstrip()
         assert titles.split() == ["file", "size", "modified", "searches"]
@@ -359,7 +359,8 @@ async def test_remember_routes_shows_and_writes(tmp_path: Path) -> None:
         assert "memory/2026-03-20.md" in text
         await press(pilot, "tab", "enter")
         assert pilot.app.screen is screen and "NAS is heron" in (tmp_path / "ws/MEMORY.md").read_text()
-        assert "; z undoes it" in shown(screen, "#status")
+        assert "remembered in MEMORY.md:" in shown(screen, "#status")
+        assert "D undoes it" in shown(screen, "#status")
         await press(pilot, "M", *"nas is heron", "enter")
         assert "contains that already" in pilot.app.screen.query_one("#remembered").text  # type: ignore[attr-defined]
         await press(pilot, "escape", "z", "enter")
@@ -384,6 +385,43 @@ async def test_remember_from_the_lab_and_the_refusal_of_the_disk(
     assert [one.reason for one in NoteEditor(settings_for(tmp_path / "ws", tmp_path / "home")).history()] == [
         "remember"
     ]
+
+
+async def test_what_is_typed_stays_until_it_is_written_and_a_key_undoes_it_from_the_lab(
+    tmp_path: Path,
+) -> None:
+    app, note = of_notes(tmp_path, {"MEMORY.md": MEMORY}), tmp_path / "ws/MEMORY.md"
+    async with app.run_test(size=SMALL) as pilot:
+        await settled(pilot)
+        await press(pilot, "escape", "M", *"tea is green", "escape", "M")
+        assert app.screen.query_one(Input).value == "tea is green"
+        assert "+ - tea is green" in app.screen.query_one("#remembered", Pane).text
+        await press(pilot, "enter")
+        number = note.read_text().splitlines().index("- tea is green") + 1
+        await press(pilot, "r")
+        said = f"remembered in MEMORY.md:{number}; indexed; D undoes it"
+        assert said in lab(app).status_line.text, "the sync after it does not hide the undo"
+        await press(pilot, "M")
+        assert not app.screen.query_one(Input).value, "it was written"
+        await press(pilot, "escape", "z")
+        assert "D undoes a change of notes" in lab(app).status_line.text
+        note.write_text(f"{note.read_text()}- of the agent\n")
+        await press(pilot, "D")
+        assert "- tea is green" in app.screen.query_one(".said", Pane).text
+        await press(pilot, "enter")
+        assert note.read_text() == f"{MEMORY}- of the agent\n"
+        assert lab(app).search.sync.done.then == ""
+
+
+async def test_an_undo_that_is_refused_is_said_in_full_before_the_selected_proposal(tmp_path: Path) -> None:
+    async with opened(of_notes(tmp_path, {"MEMORY.md": MEMORY})) as (pilot, _screen):
+        await press(pilot, "M", *"tea is green", "enter")
+        note = tmp_path / "ws/MEMORY.md"
+        note.write_text(note.read_text().replace("tea is green", "tea is black"))
+        await press(pilot, "D", "exclamation_mark")
+        text = " ".join(pilot.app.screen.query_one(HelpText).text.split())
+        assert text.startswith("! MEMORY.md was modified since edit 1, in the lines that it changed: undoing")
+        assert "tea is black" in note.read_text()
 
 
 async def test_a_long_change_of_remember_is_scrolled_like_that_of_a_proposal(tmp_path: Path) -> None:

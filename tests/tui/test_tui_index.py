@@ -24,6 +24,7 @@ from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
 from openclaw_mem_engine.stores.findings import Check, DoctorReport, Finding, Outcome
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index import presenter
+from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.render import summary
 from openclaw_mem_tui.features.index.render.doctor import item_detail, item_rows
 from openclaw_mem_tui.features.index.screen import IndexScreen
@@ -268,7 +269,16 @@ async def test_enter_on_a_finding_leads_to_what_it_is_about(tmp_path: Path) -> N
         await choose("flush-missed")
         assert isinstance(pilot.app.screen, TimelineScreen), "its command is one of another screen"
         await press(pilot, "3")
-        await choose("never-shown")
+        screen.go_to(screen.doctor)
+        screen.doctor.action_go(findings["never-shown"] - screen.doctor.cursor)
+        await settled(pilot)
+        rows = screen.doctor.content_size.height
+        assert rows == len(screen.doctor.text.splitlines()), "no blank row above what is cut"
+        assert screen.detail.size.height > rows
+        await press(pilot, "enter")
+        assert isinstance(pilot.app.screen, ChunksScreen), "what it is about"
+        assert pilot.app.screen.path == screen.files.selected.path  # type: ignore[union-attr]
+        await press(pilot, "escape")
         named = at[findings["never-shown"]]
         assert isinstance(named, Finding)
         assert screen.at is screen.files and screen.files.selected is not None
@@ -373,7 +383,7 @@ async def test_damaged_vectors_are_said_once_and_repaired_with_the_key_that_is_n
         await settled(pilot)
         screen = lab(app)
         assert " ".join(screen.notes.text.split()).count("The index is damaged") == 1
-        assert screen.notes.text.startswith(" ✗ The index is damaged. F repairs it. ")
+        assert screen.notes.text.startswith(" ✗ The index is damaged. F repairs it.")
         await press(pilot, "3", "c", "F")
         await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
         await press(pilot, "enter")

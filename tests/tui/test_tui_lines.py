@@ -439,3 +439,17 @@ def test_the_lab_says_partial_as_the_command_line_does() -> None:
     fresh = Freshness("partial", 1, world.NOW, skipped=(SkippedFile("memory/a.md", "is not text"),))
     said = spans.text_of(status.status(world.view(), Activity("ready", freshness=fresh), 120))
     assert said.endswith(" partial, 1 file excluded ")
+
+
+def test_a_failure_that_the_last_sync_has_met_is_said_once() -> None:
+    cause = "ollama embeddings failed: no answer. Start Ollama."
+    trouble = f"The index was not rebuilt: {cause} It keeps its vectors of static as they are."
+    notes = (
+        Note("other-vectors", f"{cause} The index holds vectors of static.", "warning"),
+        Note("other", "Something else is wrong.", "warning"),
+    )
+    view, activity = world.view(notes=notes), Activity(trouble=trouble)
+    first, second = texts(status.soundness(view, activity, 60)).splitlines()
+    assert first.startswith(" ! The index was not rebuilt: ollama") and first.rstrip().endswith("… ! all")
+    assert second.startswith(" ! Something else is wrong.")
+    assert trouble in texts(status.messages(view, activity, 999))

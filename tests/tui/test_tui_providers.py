@@ -367,5 +367,5 @@ def test_a_damaged_index_is_repaired_with_a_key_here_too() -> None:
         [render.status(probed, view, Activity("ready"), 300)],
     ):
         text = " ".join(map(text_of, drawn))
-        assert "The index is damaged. F repairs it." in text and "F:" not in text
+        assert "The index is damaged. F repairs it." in text and "F: " not in text
         assert "openclaw-mem" not in text

@@ -101,6 +101,7 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         await press(pilot, "right")
         assert "A keep" in screen.query_one(KeyBar).text
         await press(pilot, "z", "escape", "z", "A")
+        assert "The agent is not affected" in asked(pilot) and "x c copies the knobs" in asked(pilot)
         assert "- decay = true" in asked(pilot), "back to the knobs before: that is the undo, no other write"
         await press(pilot, "enter")
         assert ours.read_text() == "# mine\n[query]\nmin_score = 0.5 # strict\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_world import LARGE, first_index, lab, make, settled, until
+from lab_world import LARGE, first_index, lab, make, press, settled, until
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, ProviderError
@@ -133,6 +133,11 @@ async def test_after_a_stopped_or_failed_sync_the_footer_is_true(tmp_path: Path)
         assert not screen.search.activity.errors and "✗" not in screen.status_line.text
 
 
+def screen_says(app: Workbench) -> str:
+    """The message of the status line, without the state of the index."""
+    return lab(app).status_line.text.strip().split("   ")[0]
+
+
 async def test_what_a_sync_remarks_is_shown(tmp_path: Path) -> None:
     remarks = (
         Note("embedding-failed", "No vectors for 3 chunks.", "warning"),
@@ -143,6 +148,8 @@ async def test_what_a_sync_remarks_is_shown(tmp_path: Path) -> None:
         await settled(pilot)
         drawn = lab(app).notes.text
         assert "! No vectors for 3 chunks." in drawn and "the index was rebuilt" in drawn
+        await press(pilot, "r")
+        assert screen_says(app) == "✗ vectors are missing", "and not that it is up to date"
 
 
 async def test_rows_that_a_knob_needs_are_not_begun_anew_by_typing(

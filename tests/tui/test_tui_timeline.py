@@ -222,7 +222,7 @@ async def test_without_sessions_a_sentence_says_so(tmp_path: Path) -> None:
         state, long = screen.presenter.state, f"there are no transcripts: {'a/folder/' * 12} does not exist"
         assert state.whole is not None
         noted = replace(state, whole=replace(state.whole, notes=(long,)))
-        said = [text_of(row) for row in facts(noted, 60)[1:]]
+        said = [text_of(row) for row in facts(noted, (), 60)[1:]]
         assert len(said) == 2 and said[1].endswith("…") and max(map(len, said)) <= 60
         await press(pilot, "v", "m")
         assert "No event here is one of: missed." in shown(screen, "#moment")

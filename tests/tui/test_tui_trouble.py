@@ -31,6 +31,7 @@ from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.service import Service, Subject
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpText, TextScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.line_view import Pane
 
 SAMPLES = (
     "\x1b[31mrouter in red\x1b[0m",
@@ -182,6 +183,25 @@ async def test_a_damaged_index_is_repaired_from_the_first_screen(tmp_path: Path)
         assert "F repair" in screen.query_one(KeyBar).text
         await press(pilot, "F")
         assert isinstance(app.screen, ConfirmScreen)
+
+
+async def test_every_screen_says_what_waits_for_a_damaged_index(tmp_path: Path) -> None:
+    damaged = IndexDamaged("The index is damaged. `openclaw-mem doctor --fix` repairs it.")
+    app = Workbench(world.failing(damaged), initial_query="heron")
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        said = "This needs the index, which is damaged. F repairs it."
+        for key, panes in (("2", ("#link", "#last")), ("4", ("#facts",)), ("5", ("#facts",))):
+            await press(pilot, "escape", key)
+            for name in panes:
+                assert app.screen.query_one(name, Pane).text.strip().replace("\n", " ") == said, (key, name)
+            assert " r probe" not in app.screen.query_one(KeyBar).text
+        await press(pilot, "1")
+        first = lab(app).notes.text.splitlines()[0]
+        assert first.strip() == "! The index is damaged. F repairs it.", "the key once"
+        lab(app).action_focus_query()
+        await settled(pilot)
+        assert lab(app).notes.text.strip() == "! The index is damaged. esc F repairs it."
 
 
 async def test_a_message_that_is_cut_says_so_and_a_key_opens_it(tmp_path: Path) -> None:

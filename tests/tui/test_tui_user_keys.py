@@ -131,14 +131,14 @@ def test_what_repairs_a_damaged_index_is_said_with_the_keys_of_the_user() -> Non
 
 
 async def test_screens_name_the_keys_of_the_user(tmp_path: Path) -> None:
-    keys = {"export": "f6", "chunks": "f7", "open_moment": "f8", "undo_note": "f9", "show_curate": "f10"}
+    keys = {"export": "f6", "chunks": "f7", "open_moment": "f8", "undo_edit": "f9"}
     app = world.workbench(tmp_path, own_notes=True, initial_query=DRILL, keys=keys)
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
         await press(pilot, "A")
         assert "f6 c copies the knobs" in lab(app).status_line.text
         await press(pilot, "M", *"NAS is heron", "enter")
-        assert "f9 on screen f10 undoes it" in lab(app).status_line.text
+        assert "f9 undoes it" in lab(app).status_line.text
         await press(pilot, "3")
         assert "f7 shows them in the text" in app.screen.query_one("#detail", Pane).text
         await press(pilot, "4", "tab")

@@ -14,10 +14,10 @@ from test_tui_lab import DRILL, running
 from textual.events import DescendantFocus
 from textual.pilot import Pilot
 
-from openclaw_mem_engine.api import KNOBS, Change, Expected, Knobs, Passage, WhyNot
+from openclaw_mem_engine.api import KNOBS, Change, Expected, IndexDamaged, Knobs, Memory, Passage, WhyNot
 from openclaw_mem_tui.features.search.render.knobs import knob
 from openclaw_mem_tui.features.why_not.picker import MemoryLine, lines_of, matching
-from openclaw_mem_tui.features.why_not.render import around_changes, change_lines, setting
+from openclaw_mem_tui.features.why_not.render import around_changes, change_lines, setting, walk
 from openclaw_mem_tui.features.why_not.screen import WhyNotScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import text_of, width
@@ -484,3 +484,45 @@ async def test_a_low_screen_leaves_the_line_of_the_sentence_to_the_hits_of_a_les
         await pilot.resize_terminal(80, 30)
         await settled(pilot)
         assert len(search.verdict.drawn) > 1
+
+
+async def test_a_step_that_moves_the_passage_out_of_the_results_has_no_sign_of_success(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (_pilot, search):
+        asked = DRILL, "memory/2025-09-05.md", None
+        knobs = Knobs(decay=True, min_score=0.0, max_results=2, keyword_rescue="off")
+        walks = [
+            await search.search.service.read(lambda memory: memory.why_not(*asked, changed))  # noqa: B023
+            for changed in (knobs, knobs.set({"decay": False}), knobs.set({"max_results": 1}))
+        ]
+        marks = [
+            {
+                "".join(span.text for span in row)[2:12].strip(): row[0].text
+                for row in walk(found.steps, 200, 99)
+            }
+            for found in walks
+        ]
+        assert [found.steps[-1].ok for found in walks] == [False, True, False]
+        assert marks[0]["decay"] == "! " and marks[0]["fusion"] == "✓ " and marks[0]["max result"] == "✗ "
+        assert "! " not in marks[1].values(), "it is returned"
+        assert "! " not in marks[2].values(), "it was not among the results before"
+        (folded, *_) = walk(walks[0].steps, 200, 3)
+        assert folded[0].text == "! ", "of several steps in one line too"
+
+
+async def test_a_walk_that_damage_stops_shows_the_passage_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: object, **__: object) -> None:
+        raise IndexDamaged("The index is damaged. `openclaw-mem doctor --fix` repairs it.")
+
+    async with running(tmp_path, initial_query=DRILL) as (pilot, search):
+        monkeypatch.setattr(Memory, "why_not", damaged)
+        row = search.hits.selected
+        assert row is not None
+        await press(pilot, "w")
+        screen = opened(pilot)
+        assert pane(screen, "walk").strip() == "✗ The index is damaged. F repairs it."
+        note = (search.search.service.settings.workspace / row.path).read_text("utf-8").splitlines()
+        assert note[screen.passage.line - 1].split()[-1] in pane(screen, "passage")

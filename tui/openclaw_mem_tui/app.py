@@ -242,6 +242,11 @@ class Workbench(App[int]):
         self.action_show("index")
         self.screen.call_later(self.screen.repair)  # type: ignore[attr-defined]
 
+    def action_undo_edit(self) -> None:
+        """Ask for the undo of the last change of notes on the screen that writes them."""
+        self.action_show("curate")
+        self.screen.call_later(self.screen.undo_edit)  # type: ignore[attr-defined]
+
     def pop_screen(self) -> AwaitComplete:
         if isinstance(self.screen, WorkbenchScreen):
             self.screen.forget_message()

@@ -42,6 +42,7 @@ _OPEN_MOMENT = "open the file of a write; run a search again in the lab; another
 _KINDS = "events shown: all, flushes, missed flushes, problems, writes, searches, index"
 _ACCEPT = "write the change after confirmation; propose a rejected one again"
 _UNDO_NOTE = "undo the last step: a rejection, or a change of notes after confirmation"
+_UNDO_EDIT = "undo the last change of notes by openclaw-mem, after confirmation"
 _FILTER = "filter the list by words; esc clears it"
 _MATCHES = "next, previous match of a filter, or row"
 _NEXT_LIST = "next, previous list"
@@ -63,7 +64,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("mode", "s", "mode: hybrid, BM25 only, vectors only", footer="mode", rank=13),
         Action("backend", "o", "switch the backend (builtin, qmd) and compare", footer="backend", rank=15),
         Action("session", "S", "set the session, for the scope of qmd and for citations"),
-        Action("start_anew", "0", "start over: no query, knobs and baseline as configured"),
+        Action("start_anew", "0", "start over: no query, all as configured but the session"),
         Action("cancel", "escape", "cancel the search, close what is open"),
     ),
     "Lists": (
@@ -166,6 +167,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("reject", "X", "reject: do not propose it again", "curate", "reject", 2),
         Action("edit_proposal", "e", _PROPOSAL, "curate", "edit", 9, run="edit", twin="edit"),
         Action("undo_note", "z", _UNDO_NOTE, "curate", "undo", 4),
+        Action("undo_edit", "D", _UNDO_EDIT, "everywhere", run="app.undo_edit"),
         Action("which", "v", "proposals shown: all, one kind, the rejected ones", "curate"),
         Action("measure", "E", "measure the effect on answers again", "curate", "effect", 11),
         Action("read_notes", "r", "read notes and searches again", "curate", "reload", 10),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from openclaw_mem_engine.api import Settings
 from openclaw_mem_tui.features.search.baseline import EDITED, PINNED
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.reports import Done
 from openclaw_mem_tui.render.spans import Failed
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def edit(app: App[int], settings: Settings, path: str, line: int) -> str:
         instead = " instead of the pinned run" if pin is not None and pin.name == PINNED else ""
         kept = f"the run before the edit is the baseline{instead} (B: as configured)"
         outcome += f"; {kept}"
-        app.search.sync.done = kept  # type: ignore[attr-defined]
+        app.search.sync.done = Done(then=kept)  # type: ignore[attr-defined]
     return outcome
 
 

@@ -106,10 +106,12 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
         return more(pane, pane is self.lower_pane)
 
     def messages(self, cells: int) -> list[Line]:
-        """Of the selected row too: its pane is low, or hidden, where room is short."""
+        """Of the selected row too: its pane is low, or hidden, where room is short. What this screen has said
+        is before it."""
         details = self.lower_pane.draw(cells) if self.at.counted[0] else []
-        said = super().messages(cells)
-        return [*details, *([()] if details and said else []), *said]
+        said, state = super().messages(cells), self.presenter.state
+        first, then = (said, details) if state.trouble or state.said else (details, said)
+        return [*first, *([()] if first and then else []), *then]
 
     @property
     def lower_pane(self) -> Pane:

@@ -18,7 +18,7 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import DAMAGED
-from openclaw_mem_tui.render.reports import outcome, verified
+from openclaw_mem_tui.render.reports import Done, outcome, verified
 from openclaw_mem_tui.render.spans import Failed
 from openclaw_mem_tui.render.status import Activity, Header, Task
 from openclaw_mem_tui.service import Service
@@ -85,7 +85,7 @@ class SyncController(Presenter[Activity]):
         #: Whether the last report of the doctor has an error with which no sync can run.
         self._stuck = False
         #: What was done before a sync (an edit, a repair): said once more with what the next sync found.
-        self.done = ""
+        self.done = Done()
         #: Whether changes on disk are noticed by now, or watching is switched off.
         self.follows = False
 
@@ -204,8 +204,8 @@ class SyncController(Presenter[Activity]):
         finally:
             self._idle.set()
             self.update(phase="ready", label="", left=None)
-        if said and self.done:
-            said, self.done = type(said)(f"{said}; {self.done}"), ""  # one that failed still says so
+        if said:
+            said, self.done = type(said)(self.done.around(said)), Done()  # one that failed still says so
         calm = before if quietly else "the index is up to date"
         self.say(said or (DAMAGED if self.state.damage is not None else calm))
 
@@ -240,6 +240,8 @@ class SyncController(Presenter[Activity]):
         if warnings:
             self.trouble(fmt.join([*warnings[:2], self.state.trouble], " "))
         self.update(noted=fmt.join(note.text for note in report.notes if note.level != "warning"))
+        if report.incomplete:
+            return Failed(fmt.join((outcome(report), report.shortfall), "; "))
         if job.force:
             return f"rebuilt with {fmt.count(report.files, 'file')} in {report.seconds:.1f} s"
         indexed = f"indexed in {report.seconds:.1f} s" if first and report.changed else ""
@@ -249,7 +251,7 @@ class SyncController(Presenter[Activity]):
         """Answer again from the index, which is another one now. ``rest``: a sync makes what the repair left;
         ``said`` is said with its outcome."""
         if rest:
-            self.done = said
+            self.done = Done(then=said)
             await self.sync(Job(verify=True, tails=True))
         else:
             await self.read_status()

@@ -24,7 +24,7 @@ from openclaw_mem_engine.errors import PathRefused
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.knobs import KnobValue
-    from openclaw_mem_engine.why_not import Change, WhyNot
+    from openclaw_mem_engine.why_not import Change, Step, WhyNot
 
 #: Other passages that a change costs, named; the rest is counted.
 _LOST_NAMED = 3
@@ -55,6 +55,12 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
+def _mark(step: Step) -> str:
+    if step.facts.get("displaced"):
+        return "out"
+    return ("low" if step.facts.get("rescued") else "ok") if step.ok else "no"
+
+
 def _lines(answer: WhyNot, *, configured: bool) -> Iterator[str]:
     from openclaw_mem_engine.why_not import ONLY_HERE_MEANS
 
@@ -62,7 +68,7 @@ def _lines(answer: WhyNot, *, configured: bool) -> Iterator[str]:
     yield ""
     wide = max((_NAME_WIDTH, *(len(step.name) for step in answer.steps)))
     for step in answer.steps:
-        mark = ("low" if step.facts.get("rescued") else "ok") if step.ok else "no"
+        mark = _mark(step)
         yield from _entry(f"{mark:3} {step.name.replace('_', ' '):{wide}}", step.text)
     if answer.no_change:
         yield ""

@@ -9,6 +9,8 @@ from functools import cached_property
 
 from openclaw_mem_engine.sanitize import counted
 
+#: Stands for the end of a note, as "" does for its beginning: no line is like them.
+_END = "\n\n"
 _NO_NEWLINE = "\\ No newline at end of file"
 
 
@@ -77,6 +79,46 @@ def appended(before: str | None, text: str) -> str:
     if not before:
         return lines
     return before + ("" if before.endswith("\n") else ending) + lines
+
+
+def reverted(edit: NoteEdit, now: str) -> str | None:
+    """The text ``now`` without ``edit``, which was made before others changed the note: where the lines that
+    it wrote are as it left them, and the two around each place where it removed some. Else None."""
+    old, new, present = (["", *_split(text), _END] for text in (edit.before, edit.after, now))
+    kept = _blocks(new, present)
+    made, done = list[str](), 0
+    ours, theirs = 0, 0  # where the next change begins in the new text, and in the old one
+    for a, b, size in _blocks(new, old):
+        if ours < a or theirs < b:
+            around = ours == a  # lines were only removed: the place is between two lines
+            first, last = ours - around, a + around
+            at = next(
+                (there - start for start, there, many in kept if start <= first and last <= start + many),
+                None,
+            )
+            if at is None:
+                return None
+            made += [*present[done : ours + at], *old[theirs:b]]
+            done = a + at
+        ours, theirs = a + size, b + size
+    *lines, last_line = [*made, *present[done:]][1:-1] or [""]
+    ending = "\r\n" if "\r\n" in now else "\n"
+    return "".join(line if line.endswith("\n") else line + ending for line in lines) + last_line
+
+
+def _blocks(one: list[str], other: list[str]) -> list[tuple[int, int, int]]:
+    """Where both begin, and how long they are, of all runs of lines that they share, in order."""
+    head = next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
+    if head is None:
+        head = min(len(one), len(other))
+    ends = zip(reversed(one[head:]), reversed(other[head:]), strict=False)
+    tail = next((at for at, pair in enumerate(ends) if pair[0] != pair[1]), min(len(one), len(other)) - head)
+    # Compared without the equal ends: a note is long, and mostly what was appended differs.
+    middle = difflib.SequenceMatcher(
+        None, one[head : len(one) - tail], other[head : len(other) - tail], autojunk=False
+    )
+    shared = [(a + head, b + head, size) for a, b, size in middle.get_matching_blocks()[:-1]]
+    return [(0, 0, head), *shared, (len(one) - tail, len(other) - tail, tail)]
 
 
 def _split(text: str | None) -> list[str]:

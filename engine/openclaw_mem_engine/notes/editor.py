@@ -1,10 +1,11 @@
-"""Writing notes: under one lock for each workspace, atomically, with the text before it kept.
+"""Writing notes: under one lock for each workspace, atomically, with the texts before and after it kept.
 
-An edit is a folder ``<data folder>/edits/<workspace>/<number>`` with ``before`` (the exact bytes; absent when
-there was no file) and ``edit.json``. It is made as ``<number>.draft``, called ``<number>.pending`` when the
-new text is in a temporary file beside the note, and ``<number>`` when that file has replaced the note. The
-next edit finishes one that a kill has ended: a draft did not happen, and a pending edit happened when its
-temporary file is gone. What others write into the note after the kill does not matter for that.
+An edit is a folder ``<data folder>/edits/<workspace>/<number>`` with ``before`` and ``after`` (the exact
+bytes; absent where there is no file) and ``edit.json``. It is made as ``<number>.draft``, called
+``<number>.pending`` when the new text is in a temporary file beside the note, and ``<number>`` when that file
+has replaced the note. The next edit finishes one that a kill has ended: a draft did not happen, and a pending
+edit happened when its temporary file is gone. What others write into the note after the kill does not matter
+for that.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import NoteChanged, UsageError
-from openclaw_mem_engine.notes.edit import NoteEdit, appended
+from openclaw_mem_engine.notes.edit import NoteEdit, appended, reverted
 from openclaw_mem_engine.state.disk import held, read_file, refused, sync_folder, write_file
 from openclaw_mem_engine.state.events import EVENTS_FILE, KEEP_EVENTS, Event, EventKind, EventLog
 from openclaw_mem_engine.workspace.opening import NoteRefused, read_if_there
@@ -108,7 +109,7 @@ class NoteEditor:
 
     def undo(self, number: int | None = None) -> Written:
         """Take back an edit (default: the last that was not taken back). Raises UsageError when there is none
-        or it cannot be taken back any more, NoteChanged when the note was changed since."""
+        or it cannot be taken back any more, NoteChanged when the lines that it changed were changed since."""
         with self._locked():
             return self._write(self._undoing(number), undoes=self._edit(number).id)
 
@@ -178,13 +179,20 @@ class NoteEditor:
 
     def _undoing(self, number: int | None) -> NoteEdit:
         edit = self._edit(number)
-        now, digest = self.read(edit.path), self._meta(edit.id)["after"]
-        if _digest(now) != digest:
-            raise NoteChanged(
-                f"{edit.path} was modified since edit {edit.id}: undoing it would lose that. "
-                f"`openclaw-mem undo {edit.id} --show` prints what it held before."
-            )
-        return NoteEdit(edit.path, now, self.before(edit.id), f"undo of edit {edit.id}: {edit.reason}"[:200])
+        now, reason = self.read(edit.path), f"undo of edit {edit.id}: {edit.reason}"[:200]
+        before, digest, after = self.before(edit.id), self._meta(edit.id)["after"], None
+        if _digest(now) == digest:
+            return NoteEdit(edit.path, now, before, reason)
+        with suppress(OSError):
+            after = read_file(self._folder / f"{edit.id:06d}" / "after").decode("utf-8", "surrogateescape")
+        if now is not None and after is not None and _digest(after) == digest:
+            rest = reverted(NoteEdit(edit.path, before, after, reason), now)
+            if rest is not None:
+                return NoteEdit(edit.path, now, rest, reason)
+        raise NoteChanged(
+            f"{edit.path} was modified since edit {edit.id}, in the lines that it changed: undoing it would "
+            f"lose that. `openclaw-mem undo {edit.id} --show` prints what the note held before."
+        )
 
     def _write(self, edit: NoteEdit, undoes: int = 0) -> Written:
         if edit.is_empty:
@@ -234,6 +242,8 @@ class NoteEditor:
         folder.mkdir(mode=0o700)
         if edit.before is not None:
             write_file(folder / "before", _bytes(edit.before), 0o600)
+        if edit.after is not None:
+            write_file(folder / "after", _bytes(edit.after), 0o600)
         meta = done.to_dict() | {"before": _digest(edit.before), "after": _digest(edit.after)}
         meta["temporary"] = str(temporary)
         write_file(folder / "edit.json", json.dumps(meta).encode("ascii"), 0o600)

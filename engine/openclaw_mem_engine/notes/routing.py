@@ -107,12 +107,13 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What ``remember`` would write. ``known`` is the line (from 1) of the note that says the same already, 0
-    without one; then there is nothing to write. ``warning`` is a sentence about a text that looks like a
-    credential, else ""."""
+    """What ``remember`` would write. ``line`` is that of the text (from 1) in the note afterwards. Where the
+    note says the same already it is ``known`` too (else 0), and there is nothing to write. ``warning`` is a
+    sentence about a text that looks like a credential, else ""."""
 
     route: Route
     edit: NoteEdit
+    line: int
     known: int = 0
     warning: str = ""
 
@@ -161,8 +162,8 @@ def remember(
     route = Route(kind, target, edit.path, section, why)
     known = _line_of(words, before)
     if known:
-        return Proposal(route, NoteEdit(edit.path, before, before, "remember"), known)
-    return Proposal(route, edit, warning=credential_warning(words))
+        return Proposal(route, NoteEdit(edit.path, before, before, "remember"), known, known)
+    return Proposal(route, edit, _line_of(words, after), warning=credential_warning(words))
 
 
 def insert_fact(text: str, words: str) -> tuple[str, str]:

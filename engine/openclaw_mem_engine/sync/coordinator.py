@@ -25,7 +25,7 @@ from openclaw_mem_engine.providers.circuit_breaker import Embedders
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.sqlite.files import has_leftovers, make_folder, sweep
 from openclaw_mem_engine.sync.changes import Comparison, compared, listed, scan
-from openclaw_mem_engine.sync.events import Journal
+from openclaw_mem_engine.sync.events import QUIET_S, Journal
 from openclaw_mem_engine.sync.fingerprint import beside_of, fingerprint_of, lacking, needs_rebuild
 from openclaw_mem_engine.sync.lock import Owner, SyncLock
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
@@ -83,6 +83,7 @@ class SyncCoordinator:
         Cancelled; and what ``update`` raises.
         """
         report = SyncReport()
+        quiet_s = 0.0 if request.is_asked_for else QUIET_S
         with self._in_turn(request.wait_s, progress, cancel) as wait_s:
             seen = _Seen()
             if self._is_up_to_date(request, report, seen):
@@ -97,7 +98,7 @@ class SyncCoordinator:
             with (
                 self._locked(request, show, seen, wait_s, cancel),
                 self._during(report),
-                self._events.syncing(report, lambda: self._will_rebuild(request)),
+                self._events.syncing(report, lambda: self._will_rebuild(request), quiet_s),
             ):
                 opened = self._store.follow()
                 if self._store.was_empty and self._store.fingerprint() is None and self._events.has_synced:

@@ -34,7 +34,7 @@ _WORK: dict[str, tuple[EventKind, str]] = {
     "repairing": ("doctor", "A repair"),
 }
 #: Notes of a sync that was to be a rebuild and is none, since the provider does not answer in time.
-_NO_REBUILD = ("embedding-failed", "embedding-later")
+_NO_REBUILD = ("not-rebuilt", "rebuild-later")
 
 
 class Journal:
@@ -60,20 +60,31 @@ class Journal:
         return self.log.last_state("sync", well=_WELL, **self._of)[0] == _WELL
 
     @contextmanager
-    def syncing(self, report: SyncReport, will_rebuild: Callable[[], bool]) -> Iterator[None]:
-        """Write down what the sync in the body did, or why it failed; nothing when there was nothing to do.
-        The body fills in ``report``. ``will_rebuild`` is asked before it."""
+    def syncing(
+        self, report: SyncReport, will_rebuild: Callable[[], bool], quiet_s: float = QUIET_S
+    ) -> Iterator[None]:
+        """Write down what the sync in the body did, or why it failed; nothing when there was nothing to do,
+        or when it could do nothing for the same reason less than ``quiet_s`` ago. The body fills in
+        ``report``. ``will_rebuild`` is asked before it."""
         start = time.perf_counter()
         rebuild = False
         try:
             rebuild = will_rebuild()
             yield
         except (KeyboardInterrupt, Exception) as error:
-            self._sync_failed(error, time.perf_counter() - start, report, rebuild=rebuild)
+            self._sync_failed(error, time.perf_counter() - start, report, rebuild=rebuild, quiet_s=quiet_s)
             raise
-        self._synced(report)
+        self._synced(report, quiet_s)
 
-    def _sync_failed(self, error: BaseException, seconds: float, done: SyncReport, *, rebuild: bool) -> None:
+    def _sync_failed(
+        self,
+        error: BaseException,
+        seconds: float,
+        done: SyncReport,
+        *,
+        rebuild: bool,
+        quiet_s: float = QUIET_S,
+    ) -> None:
         if isinstance(error, KeyboardInterrupt):
             error = Cancelled("Stopped at once, without waiting for the end of the step.")
         ended = "was stopped" if isinstance(error, Cancelled) else "failed"
@@ -96,10 +107,10 @@ class Journal:
             reason=reason,
             topic="sync",
             state=f"{ended}: {reason}",
-            quiet_s=QUIET_S,
+            quiet_s=quiet_s,
         )
 
-    def _synced(self, report: SyncReport) -> None:
+    def _synced(self, report: SyncReport, quiet_s: float) -> None:
         made = report.embedded + report.beside
         did = report.rebuilt or report.changed or report.refused or report.removed or made
         failures = [note.text for note in report.incomplete]
@@ -117,7 +128,7 @@ class Journal:
         if made:
             parts.append(f"{counted(made, 'text')} embedded")
         if failures:
-            parts.append("vectors are missing")
+            parts.append(report.shortfall)
         why = [note.text for note in report.notes if note.code in ("rebuilt", "hollow", "emptied")]
         if report.left_out and not report.rebuilt:
             old = dict.fromkeys(report.removed, " (its old text was removed)")
@@ -137,7 +148,7 @@ class Journal:
             topic="sync",
             state=f"incomplete: {reason}" if failures else _WELL,
             # A provider that stays away is no news at every search.
-            quiet_s=0.0 if did else QUIET_S,
+            quiet_s=0.0 if did else quiet_s,
         )
 
     def killed(self, owner: Owner | None, left: bool) -> None:

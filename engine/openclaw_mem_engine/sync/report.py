@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.knobs import Knobs
 
 #: Notes of a sync that did not do all that it should have done.
-_INCOMPLETE = ("embedding-failed", "beside-failed", "zero-vector")
+_INCOMPLETE = ("not-rebuilt", "embedding-failed", "beside-failed", "zero-vector")
 #: How long a sync waits for another process before it gives up, seconds: a first index with a remote provider
 #: may take that long. The wait can be cancelled.
 WAIT_S = 1_800.0
@@ -43,6 +43,12 @@ class SyncRequest:
     budget_s: float | None = None
     files_s: float | None = None
     knobs: Knobs | None = None
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether a command or a key asks for it, and not a search or the watcher, which ask again and
+        again."""
+        return self.force or self.verify or self.prune or self.tails
 
 
 #: Everything that changed, without a limit of time.
@@ -83,6 +89,13 @@ class SyncReport:
     def incomplete(self) -> list[Note]:
         """Why vectors are missing that this sync should have made; keywords find the new text already."""
         return [note for note in self.notes if note.code in _INCOMPLETE]
+
+    @property
+    def shortfall(self) -> str:
+        """What this sync should have done and did not, in short; "" when it did all."""
+        if any(note.code == "not-rebuilt" for note in self.notes):
+            return "the index was not rebuilt"
+        return "vectors are missing" if self.incomplete else ""
 
     @property
     def left_out(self) -> list[SkippedFile]:

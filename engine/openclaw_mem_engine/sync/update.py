@@ -211,7 +211,8 @@ class _Update:
             return self._index_update(settings, self.store, space, self.embedders.primary)
         held = self.store.covered(space) if space.provider != "none" else 0
         kept = f"keeps its vectors of {space.label} as they are" if held else "holds no vectors, as before"
-        self._note_failure(failure, f"The index {kept}: {failure}", later="rebuild-later")
+        text = f"The index was not rebuilt: {failure} It {kept}."
+        self._note_failure(failure, text, "not-rebuilt", later="rebuild-later")
         return self._index_update(settings, self.store, space, None)
 
     def _check_rebuild(self) -> None:

@@ -45,7 +45,8 @@ class Passage:
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step of the walk: whether the passage passed it, a sentence, and the numbers behind that. What is
-    below the minimum score and kept all the same has the fact ``rescued``.
+    below the minimum score and kept all the same has the fact ``rescued``; a step that moved it out of the
+    first results, which another one cuts, has ``displaced``.
 
     Their names, in order: ``file``, ``included``; ``collection`` (of QMD): whether what holds the file is
     searched; ``indexed``, ``chunk``; ``session``: whether the scope allows the search; ``retrieval``: whether

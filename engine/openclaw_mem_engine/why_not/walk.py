@@ -200,6 +200,9 @@ def _steps(
             yield Step(name, fate.shown, text, parts)
         else:
             facts |= {"rescued": True} if out.rescued and name == "min_score" else {}
+            before, now = _rank_before(name, row, trace), row.ranks.get(name)
+            if before is not None and now is not None and before <= knobs.depth < now:
+                facts["displaced"] = True
             yield Step(name, True, _passed(name, row, stage.entered, out.rescued, trace), facts)
 
 

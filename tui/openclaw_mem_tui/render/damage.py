@@ -15,6 +15,16 @@ def rescue() -> Line:
     return line((reach("repair"), "key"), (" repairs", "dim"))
 
 
+def unopened(phase: str, damage: object) -> Line:
+    """What is said instead of all that needs an index, which could not be opened; () where it was."""
+    if phase != "failed":
+        return ()
+    if damage is not None:
+        return line(("This needs the index, which is damaged. ", "warn"), *rescue(), (" it.", "dim"))
+    again = line((reach("sync", "search"), "key"), (" tries again.", "dim"))
+    return line(("This needs the index, which cannot be opened. ", "warn"), *again)
+
+
 def in_full(said: str) -> str:
     """What was said last."""
     return f"{said}: {text_of(rescue())} it" if said == DAMAGED else said

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_tui.render import format as fmt
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import SyncReport
+
+
+class Done(NamedTuple):
+    """What was done before a sync: ``text`` is said before what that found, which does not repeat the name of
+    the note ``path``, and ``then`` behind it."""
+
+    text: str = ""
+    path: str = ""
+    then: str = ""
+
+    def around(self, found: str) -> str:
+        """One sentence of all of it."""
+        return fmt.join((self.text, found.removeprefix(f"{self.path} "), self.then), "; ")
 
 
 def outcome(report: SyncReport) -> str:

@@ -147,7 +147,8 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
     made: list[Line] = []
     said = ((_INFO, activity.noted), (_WARNING, activity.trouble), (_FAILED, view.error))
     for text, sign in reversed({text: sign for sign, text in said if text}.items()):  # each text once
-        made.extend(wrapped(_signed(sign, text), cells, 3))
+        fits = view.trace is not None and sign is _WARNING  # the rows matter more
+        made += [brief(_signed(sign, text), cells)] if fits else wrapped(_signed(sign, text), cells, 3)
     if activity.unused:
         more = len(activity.unused) - 1
         end = line((f" {more} more: " if more else " "), (reach("messages"), "key"))
@@ -163,12 +164,14 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
     if view.pool is not None and view.pool.fallback is not None:
         made += fallback(view.pool, cells)
         elsewhere |= _OF_FALLBACK
-    # Nor is said twice what the fallback is for.
+    # Nor is said twice what the fallback is for, or the last sync has met.
     why = view.pool.fallback.reason if view.pool is not None and view.pool.fallback is not None else ""
     notes: dict[str, Note] = {
         note.text: note
         for note in view.trace.notes
-        if note.code not in elsewhere and not (why and why in note.text)
+        if note.code not in elsewhere
+        and not (why and why in note.text)
+        and note.text.partition(". ")[0] not in activity.trouble
     }
     warnings = [note.text for note in notes.values() if note.level == "warning"]
     informative = [
@@ -187,14 +190,14 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
 
 
 def messages(view: View, activity: Activity, cells: int, others: Sequence[str] = ()) -> list[Line]:
-    """Every message in full: errors, troubles, ``others``, notes, why a fallback answers, what was said."""
-    known = [(_FAILED, view.error), (_WARNING, activity.trouble)]
-    known += [(_WARNING, text) for text in (*activity.unused, *others)]
+    """Every message in full, and first ``others`` and what was said last."""
+    said = (reported(activity.said, _INFO)[0], in_full(activity.said)), (_INFO, activity.noted)
+    known = [*((_WARNING, text) for text in others), *said, (_FAILED, view.error)]
+    known += [(_WARNING, text) for text in (activity.trouble, *activity.unused)]
     notes = view.trace.notes if view.trace is not None else ()
     if view.pool is not None and not any(reason(view.pool) in note.text for note in notes):
         known.append((_WARNING, reason(view.pool)))
     known += [(_WARNING if note.level == "warning" else _INFO, note.text) for note in notes]
-    known += [(_INFO, activity.noted), (reported(activity.said, _INFO)[0], in_full(activity.said))]
     signs: dict[str, Span] = {}
     for sign, text in known:
         if text:
@@ -227,10 +230,7 @@ def fallback(pool: Pool, cells: int) -> list[Line]:
         (fmt.inert(used.instead), "strong"),
         (f"{since}{retry} · ", "dim"),
         (reach("show_providers"), "key"),
-        (
-            "\N{NO-BREAK SPACE}opens\N{NO-BREAK SPACE}providers",
-            "dim",
-        ),  # a key is not parted from what it does
+        ("\xa0opens\xa0providers", "dim"),  # a key is not parted from what it does
     )
     why = fmt.message(reason(pool)).removesuffix(".")
     room = min(fmt.width_of(why), 2 * cells)

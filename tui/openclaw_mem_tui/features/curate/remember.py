@@ -10,12 +10,12 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from openclaw_mem_engine.api import OpenClawMemError
-from openclaw_mem_tui.bindings import reach
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.curate import render
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.reports import Done
 from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
 from openclaw_mem_tui.widgets.dialogs import PAGES, ScrolledDialog, hints
-from openclaw_mem_tui.widgets.edges import tab_of
 from openclaw_mem_tui.widgets.line_view import Pane
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 class RememberScreen(ScrolledDialog[str | None]):
     """Returns what was written as a sentence, or None. ``tab`` switches between MEMORY.md and the daily log;
-    nothing is written before enter."""
+    nothing is written before enter, and what is typed stays for the next time until then."""
 
     SCROLLS = "↑ ↓"
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
@@ -43,7 +43,7 @@ class RememberScreen(ScrolledDialog[str | None]):
         self._trouble = ""
         self._written = False
         hint = "a fact, a preference, a decision, or what happened"
-        typed = Input(placeholder=hint, compact=True, classes="filter")
+        typed = Input(search.draft, placeholder=hint, compact=True, classes="filter")
         text = Pane(self._lines, id="remembered")
         super().__init__(
             text,
@@ -72,6 +72,7 @@ class RememberScreen(ScrolledDialog[str | None]):
 
     def _propose(self) -> None:
         text, self._proposed, self._trouble = self.query_one(Input).value, None, ""
+        self._search.draft = text
         if text.strip() and self._search.service.is_open:
             self.run_worker(self._read(text, self._target), exclusive=True, exit_on_error=False)
         self._show()
@@ -114,8 +115,10 @@ class RememberScreen(ScrolledDialog[str | None]):
             self._trouble, self._written = str(error), False
             self._show()
         else:
-            undo = reach("undo_note", "" if tab_of(self) == "curate" else "curate")
-            self.dismiss(f"written: {proposal.edit.summary()}; {undo} undoes it")
+            path, undoes = proposal.route.path, f"{key('undo_edit')} undoes it"
+            done = Done(f"remembered in {fmt.inert(path)}:{proposal.line}", path, undoes)
+            self._search.draft, self._search.sync.done = "", done
+            self.dismiss(done.around(""))
 
     def _show(self) -> None:
         self._text.show(self._lines)

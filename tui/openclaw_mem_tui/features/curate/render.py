@@ -50,9 +50,12 @@ _MOST_LINES = 3_000
 # -- the top ----------------------------------------------------------------------------------------------
 
 
-def facts(state: CurateState, cells: int, *, brief: bool = False) -> list[Line]:
-    """The budget of MEMORY.md, and the agent's searches; ``brief``: they are in the status line."""
+def facts(state: CurateState, waits: Line, cells: int, *, brief: bool = False) -> list[Line]:
+    """The budget of MEMORY.md, and the agent's searches; ``brief``: they are in the status line. Before the
+    notes were read, what that ``waits`` for."""
     material = state.material
+    if material is None and waits:
+        return [*wrapped((Span(" "), *waits), cells), ()]
     if material is None:
         said = " The notes are being read." if state.reading else " The notes could not be read."
         return [line((said, "dim")), ()]

@@ -19,6 +19,8 @@ from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
+from openclaw_mem_tui.render.damage import unopened
+from openclaw_mem_tui.render.reports import Done
 from openclaw_mem_tui.render.spans import Failed, Line, Reading
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import confirm, pick
@@ -88,7 +90,8 @@ class CurateScreen(ListScreen[CuratePresenter]):
     def draw_body(self) -> None:
         state = self.presenter.state
         low = self.low
-        self.query_one("#facts", Pane).show(lambda cells: render.facts(state, cells, brief=low))
+        waits = unopened(self.search.activity.phase, self.search.activity.damage)
+        self.query_one("#facts", Pane).show(lambda cells: render.facts(state, waits, cells, brief=low))
         nothing = partial(render.nothing, state)
         self.fill(self.candidates, "proposals", state.found, render.candidate_row, around=nothing)
         if state.material is not None and self._proposes is not bool(state.found):
@@ -222,13 +225,21 @@ class CurateScreen(ListScreen[CuratePresenter]):
                     if candidate.id == name:
                         self.candidates.point_at(candidate)
                 return
-            if edits := await self.presenter.propose_undo():
-                undo = partial(self.run_in, self._undo, "write")
-                confirm(self, "undo", partial(render.undoing, edits), "undo", undo)
+            await self._ask_undo()
 
         self.run_in(ask, "write")
 
+    def undo_edit(self) -> None:
+        """The last change of notes, whatever was rejected since."""
+        self.run_in(self._ask_undo, "write")
+
+    async def _ask_undo(self) -> None:
+        if edits := await self.presenter.propose_undo():
+            undo = partial(self.run_in, self._undo, "write")
+            confirm(self, "undo", partial(render.undoing, edits), "undo", undo)
+
     async def _undo(self) -> None:
+        self.search.sync.done = Done()  # the key that undoes it would be named
         if await self.presenter.undo():
             await self._changed()
 

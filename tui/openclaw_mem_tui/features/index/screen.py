@@ -18,6 +18,7 @@ from openclaw_mem_tui.features.index.render import doctor, files, summary
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render.damage import DAMAGED
+from openclaw_mem_tui.render.reports import Done
 from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import confirm
@@ -224,7 +225,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         if isinstance(plan, IndexDamaged):
             if not (kept := await self.presenter.set_aside(plan)):
                 return
-            self.search.sync.done = f"{kept} is kept, you can delete it"
+            self.search.sync.done = Done(then=f"{kept} is kept, you can delete it")
         self._sync(Job(force=True, tails=True))
 
     def action_prune(self) -> None:
@@ -321,8 +322,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self.open_chunks(row.path)
 
     def _follow(self, item: doctor.Item | Event | None) -> None:
-        """From a finding to its repair, or to the screen or the first file that it is about; else all that is
-        known of the row."""
+        """From a finding to its repair, or to the screen or the chunks of the first file that it is about;
+        else all that is known of the row."""
         if not isinstance(item, Finding):
             self.action_messages()
         elif doctor.action_of(item) == "repair":
@@ -332,6 +333,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         elif (row := doctor.file_of(item, self.presenter.state.files)) is not None:
             self.go_to(self.files)
             self.files.point_at(row)
+            if row.chunks:
+                self.open_chunks(row.path)
         else:
             self.action_messages()
 

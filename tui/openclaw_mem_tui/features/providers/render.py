@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import FAULTS, IN_PROCESS, Spent
-from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.bindings import key, reach
 from openclaw_mem_tui.features.providers.presenter import EVENTS_SEEN, ChainState, key_of
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
@@ -146,7 +146,8 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
     if link.vectors >= link.chunks:
         say("vectors", embedded)
     else:
-        say("vectors", (embedded, "warn"), ("; r in the search lab embeds the rest", "dim"))
+        when = "" if link.state != "failed" else ", once it answers"
+        say("vectors", (embedded, "warn"), (f"; {reach('sync', 'search')} embeds the rest{when}", "dim"))
     if link.last_ok is not None:
         say("last used", fmt.clock(link.last_ok, chain.at, True))  # one in a minute
     if link.role == "primary":
@@ -270,7 +271,7 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
             then = "compares with the baseline" if asked else "asks for a query, which is searched with it"
             trouble = summary = f"{key('compare')} {then}"
         # The sign is the state, whatever the last message is; but that of a probe that failed is its own.
-        mark = Span(" ● ", "warn" if trouble else "good")
+        mark = Span(" ! ", "warn") if trouble else Span(" ● ", "good")
         said = type(chain.said)(fmt.message(chain.said))  # one that failed still says so
         start = reported(said or summary, mark, "" if said else "dim")
     return brief(start, cells)

@@ -17,7 +17,8 @@ from openclaw_mem_tui.features.providers.presenter import ChainState, ProvidersP
 from openclaw_mem_tui.features.search.actions import take_step
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
-from openclaw_mem_tui.render.spans import Line, Reading
+from openclaw_mem_tui.render.damage import unopened
+from openclaw_mem_tui.render.spans import Line, Reading, wrapped
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
@@ -102,7 +103,9 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         self.faults.show_wrapped(_NAMES, partial(render.fault_rows, view.faults))
         self.label(self.last, "last query with this fault" if view.shown_faults else "last query")
         height = 0 if self.narrow else self.size.height
-        self.last.show(partial(answer.last_query, view, height))
+        waits = unopened(self.search.activity.phase, self.search.activity.damage)
+        last = partial(answer.last_query, view, height)
+        self.last.show((lambda cells: wrapped(waits, cells - 1)) if waits else last)
         self.query_one("#cache", Pane).show(lambda cells: [render.cache(state, cells)])
         if len(state.links) != self._pointed:
             # The first time, and when the external qmd comes in or leaves, the cursor goes to what searches.
@@ -117,7 +120,8 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         return render.status(self.presenter.state, self.search.view, self.search.activity, cells)
 
     def idle_keys(self) -> frozenset[str]:
-        return frozenset() if self.at is self.faults else frozenset({"toggle_fault"})
+        idle = frozenset() if self.at is self.faults else frozenset({"toggle_fault"})
+        return idle if self.selected else idle | {"probe"}
 
     def draw_keys(self) -> None:
         super().draw_keys()
@@ -127,8 +131,10 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         bar.rename("" if view.faults and view.query.strip() else "lab", "compare")
 
     def draw_selected(self) -> None:
-        group, state = self.selected, self.presenter.state
-        self.show_detail((group, state), render.title(group), partial(_details, group, state))
+        group, state, activity = self.selected, self.presenter.state, self.search.activity
+        waits = () if group else unopened(activity.phase, activity.damage)
+        draw = partial(_details, group, state, waits)
+        self.show_detail((group, state, waits), render.title(group), draw)
         self.call_after_refresh(self.mark_more)
 
     def mark_more(self) -> None:
@@ -165,12 +171,17 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         return self.last if self.at is self.faults else self.link_pane
 
     def action_probe(self) -> None:
-        if self.selected:
+        if not self.selected:
+            self.presenter.say("nothing to probe: no provider is selected")
+        else:
             self.run_in(partial(self.presenter.probe, self.selected[0]), "probe", exclusive=False)
 
 
-def _details(group: Sequence[ProviderState], state: ChainState, cells: int) -> list[Line]:
-    """All about the selected row, and below it why other providers are not selected."""
+def _details(group: Sequence[ProviderState], state: ChainState, waits: Line, cells: int) -> list[Line]:
+    """All about the selected row, and below it why other providers are not selected; or what it ``waits``
+    for."""
+    if waits:
+        return wrapped(waits, cells - 1)
     made, unused = render.detail(group, state, cells), render.grouped(state.links)[-1:]
     if not unused or unused[0][0].state != "skipped" or unused[0] == group:
         return made

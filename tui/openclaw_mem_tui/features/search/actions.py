@@ -83,6 +83,11 @@ class QueryActions(Lab):
     def action_start_anew(self) -> None:
         self.query_line.value = ""
         start_anew(self.search)
+        configured = self.search.service.configured_backend
+        if configured:
+            self.preview.citations = self.search.service.settings.citations
+        if configured != self.search.view.backend:
+            self.run_in(partial(self.search.use_backend, configured), "backend", exclusive=False)
         self.action_focus_query()
 
     def action_mode(self) -> None:
@@ -320,7 +325,8 @@ def take_step(lab: Lab, word: Literal["undo", "redo"]) -> str:
     steps, before = lab.search.steps, lab.search.view.tried
     back = word == "undo"
     if (after := (steps.undo if back else steps.redo)(before)) is None:
-        return f"nothing to {word}"
+        notes = f": no knob or fault was changed; {key_of('undo_edit')} undoes a change of notes"
+        return f"nothing to {word}{notes * back}"
     if after.faults != before.faults:
         lab.switch_faults(after.faults, by_step=True)
         changed = f"simulated faults: {', '.join(sorted(after.faults)) or 'none'}"

@@ -78,7 +78,14 @@ def _proposed(
 
 def _shown(edit: SettingsEdit, cells: int) -> list[Line]:
     where = fmt.inert(str(edit.path)) + (" (a new file)" if edit.before is None else "")
-    return [*wrapped(line((where, "strong")), cells), (), *diff_lines(edit.diff(), cells, _MOST_LINES)]
+    form = f"{key('export')} c copies the knobs as openclaw.json takes them"
+    said = f"The agent is not affected: openclaw-mem alone reads this file; {form}."
+    return [
+        *wrapped(line((where, "strong")), cells),
+        *wrapped(line((said, "dim")), cells),
+        (),
+        *diff_lines(edit.diff(), cells, _MOST_LINES),
+    ]
 
 
 async def _write(screen: Lab, settings: Settings, edit: SettingsEdit) -> None:

@@ -23,6 +23,7 @@ from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import DAMAGED
+from openclaw_mem_tui.render.reports import Done
 from openclaw_mem_tui.render.status import Activity
 from openclaw_mem_tui.service import NO_FAULTS, Service
 from openclaw_mem_tui.sync_controller import Job, SyncController
@@ -61,11 +62,12 @@ class SearchPresenter(Presenter[View]):
         self.remembered, self.continued, self._notice = remembered, "", notice
         self.guide = guide
         self.start_page = StartPage()
+        self.draft = ""  # of a text to remember
         #: The lesson that is shown; None when another query was asked since.
         self.lesson_at: int | None = None
         self._last_lesson = 0
         #: Knobs and lesson of each backend when another one took over.
-        self._left: dict[str, tuple[Knobs, int | None]] = {}
+        self.left: dict[str, tuple[Knobs, int | None]] = {}
 
     @property
     def view(self) -> View:
@@ -115,7 +117,7 @@ class SearchPresenter(Presenter[View]):
         """After the sync at the start: say what continues after what that did, which may be a repair, and
         read what is shown before there is a query."""
         if self._notice or self.continued:
-            self.say(fmt.join((self._notice, self.activity.said, self.continued)))
+            self.say(fmt.join((self.activity.said, self._notice, self.continued)))
         if self.guide is None:
             with suppress(OpenClawMemError):  # the first search says it
                 now = self.service.clock()
@@ -167,7 +169,7 @@ class SearchPresenter(Presenter[View]):
         if self.view.shown_faults:
             self.say(_FAULT_BASELINE)
             return False
-        self.sync.done = ""
+        self.sync.done = Done()
         self._show(state.unpinned(self.view))
         self.say("the configured defaults are the baseline")
         return state.needs_baseline_pool(self.view)
@@ -290,9 +292,9 @@ class SearchPresenter(Presenter[View]):
         except OpenClawMemError as error:
             self.trouble(f"The backend {name} cannot be used: {error}")
             return False
-        self._left[self.view.backend] = self.view.knobs, self.lesson_at
+        self.left[self.view.backend] = self.view.knobs, self.lesson_at
         view = state.with_backend(self.view, name, self.service.knobs)
-        knobs, lesson = self._left.get(name, (view.knobs, None))
+        knobs, lesson = self.left.get(name, (view.knobs, None))
         asked = None if lesson is None or self.guide is None else self.guide[lesson].query
         if asked not in (None, view.query):  # the knobs of a lesson are for its query alone
             knobs, lesson = view.knobs, None

@@ -99,13 +99,17 @@ def continued(view: View, remembered: Remembered) -> tuple[View, str]:
 
 
 def start_anew(search: SearchPresenter) -> None:
-    """No query, and knobs and baseline as configured."""
+    """No query, no simulated fault, and knobs and baseline as configured, of each backend."""
     search.continued = ""
     search.history.add(search.view.query)
+    search.left.clear()
     search.ask("")
+    search.switch_faults(frozenset())
     search.tune(search.view.defaults)
     search.clear_baseline()
-    search.say("started over: knobs and baseline as configured")
+    session = search.view.session_key
+    stays = f"; the session stays {fmt.inert(session)} ({key('session')})" * bool(session)
+    search.say(f"started over: knobs, baseline, backend, faults and citations as configured{stays}")
 
 
 def to_remember(search: SearchPresenter) -> Remembered:

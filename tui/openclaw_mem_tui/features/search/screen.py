@@ -172,7 +172,8 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
         return legend.legend(self.search.view.trace)
 
     def messages(self, cells: int) -> list[Line]:
-        return [*over_hits(self.search, cells, full=True), *super().messages(cells)]
+        lesson, others = over_hits(self.search, cells, full=True), super().messages(cells)
+        return [*others, *lesson] if self.search.activity.said else [*lesson, *others]
 
     def idle_keys(self) -> frozenset[str]:
         return idle_keys(self.search, self.hits.asks)

@@ -61,11 +61,15 @@ def thousands(tokens: int) -> str:
 # -- the top ----------------------------------------------------------------------------------------------
 
 
-def facts(state: TimelineState, cells: int) -> list[Line]:
-    """How many flushes did not run."""
+def facts(state: TimelineState, waits: Line, cells: int) -> list[Line]:
+    """How many flushes did not run; what it ``waits`` for, when it could not be read."""
     whole = state.whole
     if whole is None:
-        return [line(("Transcripts and the event log are being read.", "dim"))]
+        return (
+            wrapped(waits, cells)
+            if waits
+            else [line(("Transcripts and the event log are being read.", "dim"))]
+        )
     missed = fmt.count(state.missed, "missed flush", "missed flushes")
     first = line(
         " ",

@@ -7,6 +7,8 @@ from openclaw_mem_tui.features.search.render.knobs import value_text
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, balanced, line, width, wrapped
 
+#: The sign of a step that moved the passage out of the first results, and left the drop to another one.
+_DISPLACES = ("! ", "warn")
 _LABEL = 10
 _NAME = 12
 _SETTING = 35
@@ -41,7 +43,12 @@ def walk(steps: tuple[Step, ...], cells: int, room: int) -> list[Line]:
     made = [row for rows in drawn[folded:] for row in rows]
     if folded:
         names = ", ".join(step.name.replace("_", " ") for step in steps[:folded])
-        passed = line(("✓ ", "good"), f"{fmt.count(folded, 'step')} passed", (f": {names}", "dim"))
+        moved = any(step.facts.get("displaced") for step in steps[:folded])
+        passed = line(
+            _DISPLACES if moved else ("✓ ", "good"),
+            f"{fmt.count(folded, 'step')} passed",
+            (f": {names}", "dim"),
+        )
         made.insert(0, passed if width(passed) < cells else passed[:2])
     return made
 
@@ -50,6 +57,8 @@ def _step(step: Step, wide: int, cells: int) -> list[Line]:
     sign, role = ("✓ ", "good") if step.ok else ("✗ ", "bad")
     if step.facts.get("rescued"):
         sign, role = "* ", "warn"
+    if step.facts.get("displaced"):
+        sign, role = _DISPLACES
     name = fmt.left(step.name.replace("_", " "), wide)
     text = line((sign, role), (name, "dim" if step.ok else "strong bad"))
     return balanced((*text, Span(sentence(step.text), "" if step.ok else "strong")), cells - 1, wide + 2)

@@ -17,7 +17,6 @@ from openclaw_mem_engine.api import (
     Expected,
     Knobs,
     OpenClawMemError,
-    Passage,
     WhyNot,
     fragment,
 )
@@ -30,7 +29,7 @@ from openclaw_mem_tui.features.why_not.expect import toggle
 from openclaw_mem_tui.features.why_not.picker import pick_passage
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import status
-from openclaw_mem_tui.render.spans import Reading, line, wrapped
+from openclaw_mem_tui.render.spans import Line, Reading, line, wrapped
 from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.widgets.frames import key_hint
@@ -39,6 +38,7 @@ from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
 
 READING: Reading = (
     ("✓ ✗", "a step that the passage passed; the step that drops it"),
+    ("!", "a step that moves it out of the first results, which a later step cuts"),
     ("*", "below min score, and kept by keyword rescue"),
     ("rank", "rank of the passage after this change, and no other"),
     ("adds", "other results that the change also returns"),
@@ -49,6 +49,8 @@ READING: Reading = (
 )
 
 
+#: Lines of a note that are shown where the passage is not known.
+_LINES = 12
 #: The lines of one row each around the panes.
 _EDGES = ("top", "status", "keys")
 
@@ -109,19 +111,21 @@ class WhyNotScreen(WorkbenchScreen):
                 lambda memory, token: memory.why_not(*asked, token, view.session_key, chunk_id=chunk),
                 answering=True,
             )
-            self._text = await self._read_passage(answer.passage)
+            at = answer.passage
+            count = at.end_line - at.start_line + 1
+            self._text = (
+                await self._read(at.path, at.start_line, count) if at.start_line else "There is no such text."
+            )
             self.answer, self._knobs, self.trouble = answer, view.knobs, ""
         except OpenClawMemError as error:
             self.answer, self.trouble = None, str(error)
+            self._text = await self._read(self.passage.path, self.passage.line, _LINES)  # needs no index
         self.changes.cursor = 0
         self.draw()
 
-    async def _read_passage(self, at: Passage) -> Excerpt | str:
-        if not at.start_line:
-            return "There is no such text."
-        count = at.end_line - at.start_line + 1
+    async def _read(self, path: str, line: int, count: int) -> Excerpt | str:
         try:
-            return await self.search.service.read(lambda memory: memory.get(at.path, at.start_line, count))
+            return await self.search.service.read(lambda memory: memory.get(path, line, count))
         except OpenClawMemError as error:
             return str(error)
 
@@ -147,19 +151,11 @@ class WhyNotScreen(WorkbenchScreen):
             mark, text = ("✗ ", self.trouble) if self.trouble else ("◐ ", "Tracing the passage.")
             steps.show(lambda cells: wrapped(line((mark, "bad"), render.sentence(text)), cells, 2))
             self.changes.show_wrapped((), partial(render.change_lines, self._knobs))
-            shown.show(nothing)
+            shown.show(self._passage if self.trouble else nothing)
             return
         if answer is not self._drawn:  # else it stays scrolled as it is
             self._drawn = answer
-            got, marker, at = self._text, Marker.of(view.pool), self.passage.line
-            shown.show(
-                lambda cells: (
-                    preview.refusal(got, cells)
-                    if isinstance(got, str)
-                    else preview.passage(got, at, marker, cells)
-                ),
-                preview.evidence,
-            )
+            shown.show(self._passage, preview.evidence)
             height = self.size.height
             room = height * 9 // 20 - 2 if self.has_class("-tall") else max(2, height // 2 - 5)
             steps.show(lambda cells: render.walk(answer.steps, cells, room))
@@ -171,6 +167,12 @@ class WhyNotScreen(WorkbenchScreen):
             )
             self.draw_keys()  # those of a change
         self.call_after_refresh(self._fit)
+
+    def _passage(self, cells: int) -> list[Line]:
+        """The text, or why it cannot be read."""
+        if isinstance(self._text, str):
+            return preview.refusal(self._text, cells)
+        return preview.passage(self._text, self.passage.line, Marker.of(self.search.view.pool), cells)
 
     def _fit(self) -> None:
         """Show the passage, its frame and a line of it at least, where all lines of the others are shown; and

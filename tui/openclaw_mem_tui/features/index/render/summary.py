@@ -128,7 +128,7 @@ def _agrees(overview: Overview) -> Line:
         return ()
     if not overview.differences:
         return line((" = ", "good"), ("matches the configuration", "dim"))
-    return line((" ≠ ", "bad"), ("built with other settings: the next sync rebuilds ", "warn"), *_sync(), " ")
+    return line((" ≠ ", "bad"), ("built with other settings: a sync rebuilds it ", "warn"), *_sync(), " ")
 
 
 def _unsure(state: IndexState, activity: Activity) -> Line:
