@@ -290,7 +290,7 @@ async def test_a_fault_is_named_until_its_banner_is_clicked(tmp_path: Path) -> N
     app = world.workbench(tmp_path, initial_query=DRILL, faults=frozenset({"embeddings-401"}))
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
-        await press(pilot, "0", "escape")
+        await press(pilot, "slash", "ctrl+u", "escape")
         top = lab(app).query_one(Top)
         assert lab(app).search.view.trace is None and top.text.rstrip().endswith(" · BM25 only")
         await pilot.click(Banner, offset=(first_line(app).index("reset all"), 0))

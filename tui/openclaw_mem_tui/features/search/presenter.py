@@ -60,8 +60,7 @@ class SearchPresenter(Presenter[View]):
         self.steps = Steps()
         #: What the last session left, and what of it continues, as a sentence.
         self.remembered, self.continued, self._notice = remembered, "", notice
-        self.guide = guide
-        self.start_page = StartPage()
+        self.guide, self.start_page = guide, StartPage()
         self.draft = ""  # of a text to remember
         #: The lesson that is shown; None when another query was asked since.
         self.lesson_at: int | None = None
