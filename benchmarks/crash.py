@@ -21,6 +21,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -124,10 +125,12 @@ def run(folder: Path, kills: int, seed: int, *, alone: bool = False) -> Result:
         memory.sync()
     result, known = Result(), Known(workspace)
     stop, told, repairs = folder / "stop", folder / "reader.json", folder / "repairs"
+    killed = folder / "killed"  # longer by each repair that was killed
     repairs.touch()
+    killed.touch()
     if alone:
         stop.touch()
-    reader = fork(lambda: read(settings, stop, told, repairs))
+    reader = fork(lambda: read(settings, stop, told, repairs, killed))
     for number in range(kills):
         log = folder / f"child-{number}.log"
         child_seed, life, starts = draw.random(), draw.uniform(0.0, LIFE_S), draw.random() < 0.3
@@ -144,6 +147,7 @@ def run(folder: Path, kills: int, seed: int, *, alone: bool = False) -> Result:
             with Memory.open(settings) as memory:
                 memory.sync()
             known.allowed = {path: {mark} for path, mark in on_disk(workspace).items()}
+            note_down(killed)
         if repairs.stat().st_size % 2:
             note_down(repairs)
         look(settings, known, number, result)
@@ -264,10 +268,11 @@ def note_down(repairs: Path) -> None:
         file.write(b".")
 
 
-def read(settings: Settings, stop: Path, told: Path, repairs: Path) -> None:
+def read(settings: Settings, stop: Path, told: Path, repairs: Path, killed: Path) -> None:
     """Search until the file ``stop`` exists: with an index that stays open, and every tenth time with one
     that is opened for this search alone, as a command does it. While an index is replaced, a search may find
-    none or an empty one: it does not count."""
+    none or an empty one: it does not count. The index that stays is opened anew after a repair was killed
+    (see ``files.set_aside``)."""
     taken: list[float] = []
     errors: list[str] = []
     parent = os.getppid()
@@ -285,10 +290,15 @@ def read(settings: Settings, stop: Path, told: Path, repairs: Path) -> None:
         wrong.extend(f"search {len(taken)}: {line}" for line in found.warnings)
         errors.extend(judged(wrong, before))
 
-    with Memory.open(settings, resident=True) as stays:
+    with ExitStack() as opened_once:
+        stays, epoch = None, 0
         while not stop.exists() and os.getppid() == parent:
             before = repairs.stat().st_size
             try:
+                if stays is None or epoch != killed.stat().st_size:
+                    opened_once.close()
+                    epoch = killed.stat().st_size
+                    stays = opened_once.enter_context(Memory.open(settings, resident=True))
                 search(stays)
                 if len(taken) % 10 == 0:
                     with Memory.open(settings) as opened:

@@ -96,7 +96,8 @@ def set_aside(index: Path, new: Path | None = None) -> Path:
     """Move a damaged index with its log to ``damaged_path``; returns that. With ``new``, a file that takes
     its place, there is an index at its path at every moment. The log goes first: it would be taken as one of
     ``new``. What a kill between the two leaves is the damaged index twice: at its path without the log, and
-    whole where it is moved, which no later repair replaces."""
+    whole where it is moved, which no later repair replaces. Processes that have it open then, of which SQLite
+    still uses the old log, must open it again."""
     damaged = damaged_path(index)
     if new is not None:
         try:
