@@ -69,10 +69,11 @@ class Row(NamedTuple):
 #: where it takes longer.
 _FLOOR, _FLOOR_MS = 'python -c "import numpy, apsw"', 125.0
 _COMMON = "the and of to a in"
+#: Row of the workbench -> limits over 2,000 and over 20,000 notes.
 _KEYS = {
-    "arrow key": ("a move of the selection", 12),
-    "one knob step": ("a knob step", 15),
-    "one letter typed": ("a letter of the query", 25),
+    "arrow key": ("a move of the selection", (12, 15)),
+    "one knob step": ("a knob step", (15, 20)),
+    "one letter typed": ("a letter of the query", (25, 30)),
 }
 ROWS = (
     Row("search as a command, 2,000 notes", "cold", "openclaw-mem search", _FLOOR, 1.6),
@@ -97,8 +98,12 @@ ROWS = (
     Row("first index, 2,000 notes", "first", "static embedder", "no embeddings", most=4_800),
     Row("size of the index, 2,000 notes", "cold", "index, MB", "qmd index, MB", most=30, unit="MB"),
     *(
-        Row(f"{key}, {files:,} notes, {profile}", f"keys, {profile}, {files}", row, most=most)
+        Row(f"first frame, {files:,} notes", f"keys, documented, {files}", "first frame", most=300)
         for files in (2000, 20000)
+    ),
+    *(
+        Row(f"{key}, {files:,} notes, {profile}", f"keys, {profile}, {files}", row, most=most[at])
+        for at, files in enumerate((2000, 20000))
         for profile in ("documented", "workbench")
         for key, (row, most) in _KEYS.items()
     ),
