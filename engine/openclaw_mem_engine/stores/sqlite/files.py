@@ -94,10 +94,10 @@ def damaged(cause: object, path: Path | str, repair: str = IndexDamaged.repair) 
 
 def set_aside(index: Path, new: Path | None = None) -> Path:
     """Move a damaged index with its log to ``damaged_path``; returns that. With ``new``, a file that takes
-    its place, there is an index at its path at every moment. The log goes first: it would be taken as one of
-    ``new``. What a kill between the two leaves is the damaged index twice: at its path without the log, and
-    whole where it is moved, which no later repair replaces. Processes that have it open then, of which SQLite
-    still uses the old log, must open it again."""
+    its place, there is an index at its path at every moment, else until the end. The log goes first: it would
+    be taken as one of the next index. What a kill meanwhile leaves is the damaged index without the log at
+    its path, and with ``new`` also whole where it is moved, which no later repair replaces. Processes that
+    have it open then, of which SQLite still uses the old log, must open it again."""
     damaged = damaged_path(index)
     if new is not None:
         try:
@@ -105,15 +105,13 @@ def set_aside(index: Path, new: Path | None = None) -> Path:
         except OSError:  # not on this file system
             check_room(index, bytes_of([index]))
             shutil.copyfile(index, damaged)
-    for part in with_companions(index):
-        if new is not None and part == index:
-            continue
+    for part in reversed(with_companions(index)):
         with suppress(FileNotFoundError):
             made_anew = part.name.endswith("-shm")  # by SQLite, from the log
             if made_anew or (part != index and part.stat().st_size == 0):
                 part.unlink()
-                continue
-            part.replace(part.with_name(part.name.replace(index.name, damaged.name, 1)))
+            elif part != index or new is None:
+                part.replace(part.with_name(part.name.replace(index.name, damaged.name, 1)))
     if new is not None:
         new.replace(index)
     return damaged

@@ -32,10 +32,11 @@ _SQL = f"""SELECT {NAMES}, hash, embedding, checksum
 
 def replace_damaged(index: Path, *, of_qmd: bool = False) -> tuple[Path, int]:
     """Move a damaged index to ``NAME.damaged``, and replace it by a new one that holds the embeddings
-    which can be read up to the first damage; not one ``of_qmd``, whose embeddings have no checksum. Returns
-    where the damaged one is now, and how many embeddings were saved. The caller holds the sync lock. A
-    process that is killed meanwhile leaves one of both at its path, and perhaps a file like that of a killed
-    rebuild. Raises IndexUnavailable, also for an index that another program made."""
+    which can be read up to the first damage. One ``of_qmd``, whose embeddings have no checksum, is only moved
+    away: who opens it next makes it anew. Returns where the damaged one is now, and how many embeddings were
+    saved. The caller holds the sync lock. A process that is killed meanwhile leaves the damaged index at its
+    path (see ``set_aside``), and perhaps a file like that of a killed rebuild. Raises IndexUnavailable, also
+    for an index that another program made."""
     refuse_foreign(index)
     if of_qmd:
         return set_aside(index), 0
