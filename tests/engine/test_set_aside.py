@@ -16,8 +16,9 @@ from openclaw_mem_engine.api import SyncRequest
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import IndexChanged, IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.stores.qmd.store import QmdStore
 from openclaw_mem_engine.stores.sqlite.database import Database
-from openclaw_mem_engine.stores.sqlite.files import set_aside
+from openclaw_mem_engine.stores.sqlite.files import set_aside, with_companions
 from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
 from openclaw_mem_engine.sync.coordinator import replaced
 from openclaw_mem_engine.sync.coordinator import set_aside as replace_by_new
@@ -292,3 +293,29 @@ def test_a_repair_that_is_killed_leaves_an_index_with_its_embeddings(
     with Memory.open(settings) as memory:
         memory.sync()
     assert codes(looked(settings, deep=True)) == {"damaged-aside"}
+
+
+def test_a_killed_repair_of_qmd_leaves_the_index_at_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = tmp_path / "index.sqlite"
+    with QmdStore.open(index)._db.transaction():
+        parts = {part.name: part.read_bytes() for part in with_companions(index)}
+    crashed = tmp_path / "crashed"
+    crashed.mkdir()
+    for name, content in parts.items():
+        (crashed / name).write_bytes(content)
+    index, replace = crashed / index.name, Path.replace
+
+    def killed(path: Path, target: Path) -> Path:
+        replace(path, target)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "replace", killed)
+        replace_damaged(index, of_qmd=True)
+    assert index.read_bytes() == parts[index.name]
+    log = index.with_name("index.sqlite.damaged-wal")
+    assert log.read_bytes() == parts["index.sqlite-wal"]
+    damaged, _ = replace_damaged(index, of_qmd=True)
+    assert damaged.read_bytes() == parts[index.name] and with_companions(index) == []

@@ -225,8 +225,8 @@ def _reading_is_work(path: str) -> None:
 
 
 def set_aside(settings: Settings, error: IndexDamaged) -> tuple[Path, int]:
-    """Move the damaged index away, and replace it by one that holds the embeddings which can be read:
-    its path now, and how many. The log has ``error`` as the reason. Raises SyncBusy, IndexUnavailable,
+    """Move the damaged index away, and replace it as ``replace_damaged`` does: its path now, and how many
+    embeddings were saved. The log has ``error`` as the reason. Raises SyncBusy, IndexUnavailable,
     IndexChanged where another file is at its path than the one in which the damage was found."""
     from openclaw_mem_engine.stores.sqlite import files
     from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
