@@ -186,6 +186,38 @@ def test_documents_by_the_path_that_agents_get(qmd: Call) -> None:
     assert qmd("qmd", "ls", "memory-dir-main/projects", "--json").json[0]["size"] > 10
 
 
+def test_what_a_search_finds_can_be_read(qmd: Call, world: World) -> None:
+    guides = world.root / "guides"
+    for path in ("g.md", "drafts/d.md", "node_modules/n.md"):
+        (guides / path).parent.mkdir(parents=True, exist_ok=True)
+        (guides / path).write_text("The kingfisher nests.\n")
+    world.write("inner/i.md", "The kingfisher dives.\n")
+    add = ("qmd", "collection", "add")
+    assert qmd(*add, str(guides), "--name", "guides", "--ignore", "drafts/**").code == 0
+    assert qmd(*add, str(world.workspace / "inner"), "--name", "inner").code == 0
+    found = qmd("tool", "memory_search", '{"query": "kingfisher"}').json["results"]
+    paths = {row["path"] for row in found if "kingfisher" in row["snippet"]}
+    assert paths == {"qmd/guides/g.md", "inner/i.md"}
+    for path in paths:
+        assert "The kingfisher" in qmd("get", path).out
+        assert "The kingfisher" in qmd("tool", "memory_get", json.dumps({"path": path})).json["text"]
+    for path in ("drafts/d.md", "node_modules/n.md", "../secret.md"):
+        assert qmd("get", f"qmd/guides/{path}").code == 4
+    assert qmd("qmd", "collection", "remove", "guides").code == 0
+    assert qmd("get", "qmd/guides/g.md").code == 4
+
+
+def test_what_the_configuration_had_is_not_read(qmd: Call, world: World) -> None:
+    config = world.home / ".openclaw/openclaw.json"
+    (world.root / "guides").mkdir()
+    (world.root / "guides/g.md").write_text("The kingfisher nests.\n")
+    paths = [{"path": str(world.root / "guides"), "name": "guides"}]
+    config.write_text(json.dumps({"memory": {"backend": "qmd", "qmd": {"paths": paths}}}))
+    assert qmd("index").code == 0 and qmd("get", "qmd/guides-main/g.md").code == 0
+    config.write_text(json.dumps({"memory": {"backend": "qmd"}}))
+    assert qmd("get", "qmd/guides-main/g.md").code == 4
+
+
 def test_a_command_of_the_user_runs_before_an_update(qmd: Call, world: World) -> None:
     folder = world.root / "more"
     folder.mkdir()

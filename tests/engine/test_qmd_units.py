@@ -16,7 +16,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.qmd.output import InvalidOutput, parse_results
 from openclaw_mem_engine.qmd.scope import decide, session_scope
-from openclaw_mem_engine.sidecar.paths import collections_of, takes
+from openclaw_mem_engine.sidecar.paths import collections_of
 from openclaw_mem_engine.stores.query import han_keywords
 from support.goldens import golden
 from support.memories import settings_for
@@ -211,9 +211,9 @@ def test_durations(text: str, seconds: float | None) -> None:
 
 
 def test_patterns_of_collections(tmp_path: Path) -> None:
-    from openclaw_mem_engine.qmd.collections import Collection
+    from openclaw_mem_engine.qmd.collections import Collection, why_excluded
 
     code = Collection("c", tmp_path, "**/*.{md,txt}, *.org")
-    assert [takes(code, path) for path in ("a/b.md", "c.txt", "d.org", "e/d.org", "f.py")] == [
+    assert [not why_excluded(code, path) for path in ("a/b.md", "c.txt", "d.org", "e/d.org", "f.py")] == [
         *(True, True, True, False, False)
     ]

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from openclaw_mem_engine.config.qmd import DEFAULT_PATTERN, QmdSettings
 from openclaw_mem_engine.model import Note, Source
+from openclaw_mem_engine.qmd.documents import split_masks
+from openclaw_mem_engine.qmd.globs import glob_regex
+
+#: Folders that are never part of a collection, at any depth.
+IGNORED_FOLDERS = frozenset({"node_modules", ".git", ".cache", "vendor", "dist", "build"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,73 @@ def configured_collections(
     if qmd.sessions.enabled:
         add("sessions", sessions, DEFAULT_PATTERN, "sessions")
     return tuple(found.values()), tuple(notes)
+
+
+def why_excluded(collection: Collection, path: str) -> str:
+    """The first rule of a collection by which it does not take in a path below its root; "" when it does."""
+    parts = path.split("/")
+    folders = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+    if hidden := next((part for part in parts if part.startswith(".")), None):
+        return f"{hidden} is hidden"
+    if name := next((part for part in parts[:-1] if part in IGNORED_FOLDERS), None):
+        return f"folders named {name} are never read"
+    for glob in collection.ignore:
+        if any(any_of([glob]).fullmatch(part) for part in (*(f"{folder}/" for folder in folders), path)):
+            return f"its pattern {glob} ignores it"
+    if not any_of(split_masks(collection.pattern)).fullmatch(path):
+        return f"its pattern {collection.pattern} does not match"
+    return ""
+
+
+def any_of(globs: Iterable[str]) -> re.Pattern[str]:
+    """What matches any of these globs; nothing when there is none."""
+    return re.compile("|".join(f"(?:{glob_regex(glob)})" for glob in globs) or r"(?!)", re.S)
+
+
+def config_of(collections: Iterable[Collection], global_context: str) -> str:
+    """The text of an ``index.yml``: JSON, which is YAML too. QMD does not look at ``configured``."""
+    config: dict[str, Any] = {"collections": {one.name: _held_of(one) for one in collections}}
+    if global_context:
+        config["global_context"] = global_context
+    return json.dumps(config, ensure_ascii=False, indent=2)
+
+
+def from_config(data: bytes) -> tuple[tuple[Collection, ...], str]:
+    """Collections and global context of an ``index.yml``; none of one that QMD has written since, in YAML
+    that is no JSON. Commands are not taken from it."""
+    with suppress(ValueError, TypeError, AttributeError, KeyError):
+        config = json.loads(data)
+        found = tuple(_from_held(name, held) for name, held in config["collections"].items())
+        return found, str(config.get("global_context") or "")
+    return (), ""
+
+
+def _held_of(c: Collection) -> dict[str, Any]:
+    """What ``index.yml`` holds of a collection."""
+    held: dict[str, Any] = {"path": str(c.root), "pattern": c.pattern}
+    if c.ignore:
+        held["ignore"] = list(c.ignore)
+    if c.contexts:
+        held["context"] = dict(c.contexts)
+    if c.update_command:
+        held["update"] = c.update_command
+    if not c.included:
+        held["includeByDefault"] = False
+    if c.configured:
+        held["configured"] = True
+    return held
+
+
+def _from_held(name: str, held: Mapping[str, Any]) -> Collection:
+    return Collection(
+        name=str(name),
+        root=Path(str(held["path"])),
+        pattern=str(held.get("pattern") or DEFAULT_PATTERN),
+        ignore=tuple(map(str, held.get("ignore") or ())),
+        contexts={str(k): str(v) for k, v in (held.get("context") or {}).items()},
+        included=held.get("includeByDefault") is not False,
+        configured=held.get("configured") is True,
+    )
 
 
 def context_of(contexts: Mapping[str, str], global_context: str, path: str, *, replaces: bool) -> str:

@@ -7,7 +7,6 @@ them again."""
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,9 +14,9 @@ from openclaw_mem_engine.config.load import qmd_index_path
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Excerpt, Note
-from openclaw_mem_engine.qmd.collections import Collection, configured_collections
-from openclaw_mem_engine.qmd.documents import handelize, split_masks
-from openclaw_mem_engine.qmd.globs import glob_regex
+from openclaw_mem_engine.qmd.collections import Collection, configured_collections, from_config, why_excluded
+from openclaw_mem_engine.qmd.documents import handelize
+from openclaw_mem_engine.state.disk import read_file
 from openclaw_mem_engine.workspace.opening import NoteRefused, read_if_there
 from openclaw_mem_engine.workspace.reading import excerpt_of, get_excerpt
 from openclaw_mem_engine.workspace.rules import NOTE_SUFFIX, below
@@ -36,6 +35,19 @@ def collections_of(settings: Settings) -> tuple[tuple[Collection, ...], tuple[No
     """The configured collections, whose folders need not exist, and what is odd about them."""
     sessions = qmd_home(settings) / "sessions"
     return configured_collections(settings.qmd, settings.workspace, settings.agent, sessions)
+
+
+def readable_collections(settings: Settings) -> tuple[Collection, ...]:
+    """The collections of which files are memory: those of the configuration, and those that a command has
+    added. These are read from the copy beside the index, which itself may be locked or lost."""
+    if settings.openclaw.backend != "qmd":
+        return ()
+    configured, added = collections_of(settings)[0], tuple[Collection, ...]()
+    copy = settings.index_path.with_suffix(".yml")
+    if settings.qmd_in_process and not copy.is_symlink():
+        with suppress(OSError):
+            added = from_config(read_file(copy))[0]
+    return (*configured, *(one for one in added if not one.configured))
 
 
 def shown_path(collection: Collection, path: str, workspace: Path) -> str:
@@ -65,7 +77,7 @@ def literal_path(collection: Collection, path: str) -> str:
 def excerpt(settings: Settings, path: str, start: int | None = None, lines: int | None = None) -> Excerpt:
     """As ``workspace.reading.get_excerpt``, and also for ``qmd/<collection>/<path>`` and for a file of the
     workspace that only a collection takes in. Raises what that raises."""
-    collections = collections_of(settings)[0] if settings.openclaw.backend == "qmd" else ()
+    collections = readable_collections(settings)
     asked = path.strip()
     name, slash, rest = asked.removeprefix(PREFIX).partition("/")
     if asked.startswith(PREFIX) and slash:
@@ -82,15 +94,9 @@ def excerpt(settings: Settings, path: str, start: int | None = None, lines: int 
         absolute = os.path.normpath(settings.workspace / asked)
         for collection in collections:
             inner = below(os.path.normpath(collection.root), absolute)
-            if inner and takes(collection, inner):
+            if inner and not why_excluded(collection, inner):
                 return _read(settings, collection, inner, start, lines, asked)
         raise
-
-
-def takes(collection: Collection, path: str) -> bool:
-    """Whether a collection's globs match a path relative to its root."""
-    globs = split_masks(collection.pattern)
-    return any(re.fullmatch(glob_regex(glob), path, re.DOTALL) for glob in globs)
 
 
 def _read(
@@ -102,10 +108,8 @@ def _read(
         raise NoteRefused("outside", asked, f"leads out of the collection {collection.name}")
     if not path.endswith(NOTE_SUFFIX):
         raise NoteRefused("not-markdown", asked, "only files that end in .md (lower case) are memory")
-    if any(part.startswith(".") for part in parts) or not takes(collection, path):
-        raise NoteRefused(
-            "not-memory", asked, f"is not in the collection {collection.name} ({collection.pattern})"
-        )
-    root = os.path.realpath(collection.root)
+    if why := why_excluded(collection, path):
+        raise NoteRefused("not-memory", asked, f"is not in the collection {collection.name}: {why}")
+    root = os.path.realpath(collection.root.expanduser())
     read = read_if_there(root, os.path.join(*parts), settings.max_file_bytes, asked)
     return excerpt_of(read.data, asked, start, lines) if read else Excerpt(asked, "", 1, 0, 0, found=False)

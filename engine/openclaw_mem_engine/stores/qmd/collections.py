@@ -4,7 +4,7 @@ QMD takes them and a lost index gets them back."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 
 from openclaw_mem_engine.errors import IndexUnavailable, UsageError
-from openclaw_mem_engine.qmd.collections import Collection
+from openclaw_mem_engine.qmd.collections import Collection, config_of, from_config
 from openclaw_mem_engine.state.disk import read_file, replace_file
 from openclaw_mem_engine.stores.qmd.foreign import ForeignDatabase
 from openclaw_mem_engine.stores.qmd.schema import space_cjk
@@ -167,11 +167,9 @@ class Collections:
 
     def write_config(self) -> None:
         """Write ``index.yml`` as JSON text, which is YAML too; mode 0600, in one step."""
-        config: dict[str, Any] = {"collections": {c.name: _config_of(c) for c in self.collections()}}
-        if context := self.global_context():
-            config["global_context"] = context
+        config = config_of(self.collections(), self.global_context())
         try:
-            replace_file(self.config_path, json.dumps(config, ensure_ascii=False, indent=2).encode())
+            replace_file(self.config_path, config.encode())
         except OSError as error:
             raise IndexUnavailable(
                 f"{self.config_path} cannot be written ({error.strerror}). The index itself is up to date; "
@@ -179,17 +177,16 @@ class Collections:
             ) from error
 
     def restore_config(self) -> None:
-        """Take collections and contexts from ``index.yml`` where the index has none, as after its loss. One
-        that QMD has written since (in YAML that is no JSON) is not read."""
+        """Take collections and contexts from ``index.yml`` where the index has none, as after its loss. Those
+        of the configuration are taken in from there afterwards."""
         if self.collections() or self.config_path.is_symlink():
             return
-        with suppress(OSError, ValueError, TypeError, AttributeError):
-            config = json.loads(read_file(self.config_path))
-            found = [_from_config(name, held) for name, held in config["collections"].items()]
+        with suppress(OSError):
+            found, context = from_config(read_file(self.config_path))
             with self._db.transaction() as connection:
                 for collection in found:
-                    _put(connection, collection)
-                if context := str(config.get("global_context") or ""):
+                    _put(connection, replace(collection, configured=False))
+                if context:
                     sql = "INSERT OR REPLACE INTO store_config(key, value) VALUES('global_context', ?)"
                     connection.execute(sql, (context,))
 
@@ -235,29 +232,4 @@ def _collection_of(row: tuple[Any, ...]) -> Collection:
         ignore=tuple(json.loads(ignore)) if ignore else (),
         contexts=json.loads(contexts) if contexts else {},
         included=included != 0,
-    )
-
-
-def _config_of(c: Collection) -> dict[str, Any]:
-    """What ``index.yml`` holds of a collection."""
-    held: dict[str, Any] = {"path": str(c.root), "pattern": c.pattern}
-    if c.ignore:
-        held["ignore"] = list(c.ignore)
-    if c.contexts:
-        held["context"] = dict(c.contexts)
-    if c.update_command:
-        held["update"] = c.update_command
-    if not c.included:
-        held["includeByDefault"] = False
-    return held
-
-
-def _from_config(name: str, held: Mapping[str, Any]) -> Collection:
-    return Collection(
-        name=str(name),
-        root=Path(str(held["path"])),
-        pattern=str(held.get("pattern") or Collection.__dataclass_fields__["pattern"].default),
-        ignore=tuple(map(str, held.get("ignore") or ())),
-        contexts={str(k): str(v) for k, v in (held.get("context") or {}).items()},
-        included=held.get("includeByDefault") is not False,
     )

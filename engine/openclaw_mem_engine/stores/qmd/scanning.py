@@ -8,21 +8,17 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.model import SkippedFile
 from openclaw_mem_engine.named_tuple import NamedTuple
-from openclaw_mem_engine.qmd.collections import Collection
+from openclaw_mem_engine.qmd.collections import IGNORED_FOLDERS, Collection, any_of, why_excluded
 from openclaw_mem_engine.qmd.documents import split_masks
-from openclaw_mem_engine.qmd.globs import glob_regex
 from openclaw_mem_engine.workspace.opening import NoteRefused, printable, refusal_of
 from openclaw_mem_engine.workspace.reading import NoteText, read_note
 from openclaw_mem_engine.workspace.rules import MAX_NOTE_BYTES, below
-
-#: Folders that are never part of a collection, at any depth.
-IGNORED_FOLDERS = frozenset({"node_modules", ".git", ".cache", "vendor", "dist", "build"})
 
 
 class FoundFile(NamedTuple):
@@ -60,7 +56,7 @@ def scan(collection: Collection, *, prune: bool = False) -> Scan:
             f"stay in the index as they are; {until}, or remove the collection."
         ) from error
     scan = Scan(root)
-    wanted, ignored = _any_of(split_masks(collection.pattern)), _any_of(collection.ignore)
+    wanted, ignored = any_of(split_masks(collection.pattern)), any_of(collection.ignore)
     for path, entry in _walk(scan, ignored):
         if not wanted.fullmatch(path) or ignored.fullmatch(path):
             continue
@@ -77,17 +73,10 @@ def scan(collection: Collection, *, prune: bool = False) -> Scan:
 def why_left_out(collection: Collection, path: str) -> str:
     """Why ``scan`` does not take in a file that is or was there, by its path below the root: one reason, of
     the collection's rules first; "" when it does. Only links are looked at on the disk."""
+    if why := why_excluded(collection, path):
+        return why
     parts = path.split("/")
     folders = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
-    if hidden := next((part for part in parts if part.startswith(".")), None):
-        return f"{hidden} is hidden"
-    if name := next((part for part in parts[:-1] if part in IGNORED_FOLDERS), None):
-        return f"folders named {name} are never read"
-    for glob in collection.ignore:
-        if any(_any_of([glob]).fullmatch(part) for part in (*(f"{folder}/" for folder in folders), path)):
-            return f"its pattern {glob} ignores it"
-    if not _any_of(split_masks(collection.pattern)).fullmatch(path):
-        return f"its pattern {collection.pattern} does not match"
     root = os.path.realpath(os.path.expanduser(collection.root))
     if link := next((folder for folder in folders if os.path.islink(os.path.join(root, folder))), None):
         return f"{link} is a linked folder, which is not followed"
@@ -95,11 +84,6 @@ def why_left_out(collection: Collection, path: str) -> str:
     if os.path.islink(file) and (not os.path.exists(file) or below(root, os.path.realpath(file)) is None):
         return "it is a link that leads out of the collection, or to nothing"
     return "it is not a regular file" if os.path.lexists(file) and not os.path.isfile(file) else ""
-
-
-def _any_of(globs: Iterable[str]) -> re.Pattern[str]:
-    """What matches any of these globs; nothing when there is none."""
-    return re.compile("|".join(f"(?:{glob_regex(glob)})" for glob in globs) or r"(?!)", re.S)
 
 
 def _walk(scan: Scan, ignored: re.Pattern[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
