@@ -287,7 +287,7 @@ def test_what_is_no_index_of_ours_is_refused(tmp_path: Path) -> None:
     with pytest.raises(IndexUnavailable, match="is a link"):
         QmdStore.open(tmp_path / "link.sqlite")
     (tmp_path / "bad.sqlite").write_bytes(b"no database at all" * 100)
-    with pytest.raises(IndexDamaged, match="Move the file away, and `openclaw-mem qmd update`"):
+    with pytest.raises(IndexDamaged, match="`openclaw-mem doctor --fix` repairs it"):
         QmdStore.open(tmp_path / "bad.sqlite")
     set_aside(tmp_path / "bad.sqlite")
     QmdStore.open(tmp_path / "bad.sqlite").close()
@@ -304,7 +304,7 @@ def test_damage_is_named_and_not_answered(store: QmdStore, tmp_path: Path) -> No
     store.embed(ScriptedEmbedder())
     with store._db.transaction() as connection:
         connection.execute("UPDATE vectors_vec_vector_chunks00 SET vectors = zeroblob(8)")
-    with pytest.raises(IndexDamaged, match="`openclaw-mem qmd update` builds a new one"):
+    with pytest.raises(IndexDamaged, match="`openclaw-mem doctor --fix` repairs it"):
         store.vector(np.ones(8, np.float32), SPACE, 5)
 
 

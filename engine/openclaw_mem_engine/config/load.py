@@ -165,7 +165,7 @@ def with_backend(settings: Settings, backend: str, *, in_process: bool = False) 
     program. No configuration is changed."""
     qmd = replace(settings.qmd, command=None) if in_process else settings.qmd
     path = _index_path_of(backend, qmd)(settings.data_dir, settings.workspace, settings.agent)
-    facts = replace(settings.openclaw, backend=backend)
+    facts = replace(settings.openclaw, backend=backend, switched=True)
     return replace(settings, openclaw=facts, qmd=qmd, index_path=path)
 
 

@@ -235,7 +235,8 @@ class QuerySettings:
 class OpenClawFacts:
     """What OpenClaw's own configuration says about itself; we write to none of it. ``store_path`` is its
     index, ``sessions_dir`` its transcripts of this agent: neither need exist. ``agents`` are configured ids,
-    ``ignored`` the keys about memory without effect here."""
+    ``ignored`` the keys about memory without effect here. ``switched``: ``backend`` is that of this process
+    alone."""
 
     config_file: Path | None
     state_dir: Path
@@ -244,6 +245,7 @@ class OpenClawFacts:
     backend: str = "builtin"
     agents: tuple[str, ...] = ()
     ignored: tuple[IgnoredKey, ...] = ()
+    switched: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from openclaw_mem_engine.retrieval.qmd_sync import NO_COLLECTION, KeepingUp
 from openclaw_mem_engine.retrieval.reranking import StoredScores
 from openclaw_mem_engine.retrieval.scoped import checked_query
 from openclaw_mem_engine.sidecar.paths import collections_of, shown_path
+from openclaw_mem_engine.stores.qmd.schema import ADVICE, REPAIRED
 from openclaw_mem_engine.stores.qmd.searching import VectorSpace
 from openclaw_mem_engine.stores.qmd.store import QmdStore
 from openclaw_mem_engine.sync.lock import SyncBusy
@@ -53,8 +54,10 @@ def open_backend(context: BackendContext) -> QmdBackend:
 
 def open_store(context: BackendContext) -> QmdStore:
     """The index of the settings. Raises IndexUnavailable."""
-    extension = context.settings.vector_extension and "no-sqlite-vec" not in context.faults
-    return QmdStore.open(context.settings.index_path, extension=extension)
+    settings = context.settings
+    extension = settings.vector_extension and "no-sqlite-vec" not in context.faults
+    advice = ADVICE if settings.openclaw.switched else REPAIRED  # the doctor looks at the configured one
+    return QmdStore.open(settings.index_path, extension=extension, advice=advice)
 
 
 class FoundDocuments(NamedTuple):

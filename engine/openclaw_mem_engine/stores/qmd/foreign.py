@@ -30,6 +30,7 @@ class ForeignDatabase:
     """An index of QMD (``is_theirs``) or of ours, read only: nothing is written to it, and no file is made
     beside it. The methods are what readers use of ``Database``; threads wait for each other."""
 
+    advice = ADVICE
     extension = False
     extension_error = "the index is read only"
 

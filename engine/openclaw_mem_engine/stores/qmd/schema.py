@@ -12,7 +12,7 @@ from typing import Literal
 
 import apsw
 
-from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.qmd.lexical import spaced_cjk
 from openclaw_mem_engine.stores.sqlite.database import Advice, Bound, rows
 from openclaw_mem_engine.stores.sqlite.files import QMD_ID, connect_read_only
@@ -25,6 +25,8 @@ ADVICE = Advice(
     check="Try again; should that not help, move it away, and `openclaw-mem qmd update` builds a new one.",
     repair="Move the file away, and `openclaw-mem qmd update` builds a new one from your notes.",
 )
+#: The same where the doctor repairs the index.
+REPAIRED = ADVICE._replace(repair=IndexDamaged.repair)
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS content(hash TEXT PRIMARY KEY, doc TEXT NOT NULL, created_at TEXT NOT NULL);

@@ -15,7 +15,6 @@ from openclaw_mem_engine.qmd.documents import VirtualPath, docid
 from openclaw_mem_engine.qmd.lexical import WEIGHTS
 from openclaw_mem_engine.qmd.queries import fingerprint
 from openclaw_mem_engine.stores.qmd.collections import Collections
-from openclaw_mem_engine.stores.qmd.schema import ADVICE
 from openclaw_mem_engine.stores.sqlite.database import Bound, decoding
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ class Searching(Collections):
             ORDER BY f.score, d.id LIMIT ?""",
             (match, json.dumps(self._searched(collections)), limit),
         )
-        with decoding(self.path, ADVICE):
+        with decoding(self.path, self._db.advice):
             rows = tuple(DocumentRow(str(document), max(0.0, float(raw))) for document, raw, _ in found)
         return Rows(rows, found[0][2] if found else 0)
 
@@ -202,6 +201,10 @@ class Searching(Collections):
 
     # -- vectors ----------------------------------------------------------------------------------------
 
+    def check_vectors(self, space: VectorSpace) -> None:
+        """Read all vectors of a space, as a search does. Raises IndexDamaged, IndexUnavailable."""
+        self._stored_vectors(space)
+
     def _stored_vectors(self, space: VectorSpace) -> _Vectors:
         """All vectors of one space, kept in memory until they change or another one is asked for."""
         with self._loading:
@@ -268,7 +271,7 @@ class Searching(Collections):
         sql = f"SELECT hash || '_' || seq, hash, pos FROM content_vectors WHERE {condition} ORDER BY rowid"
         found = self._db.read(sql, bound)
         found = [row for row in found if row[0] in blobs]
-        with decoding(self.path, ADVICE):
+        with decoding(self.path, self._db.advice):
             if any(len(blobs[row[0]]) != 4 * dims for row in found):
                 raise ValueError(f"a stored vector has not {dims} dimensions")
             matrix = np.frombuffer(b"".join(blobs[row[0]] for row in found), np.float32).reshape(

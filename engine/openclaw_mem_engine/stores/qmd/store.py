@@ -20,10 +20,10 @@ from openclaw_mem_engine.qmd.lookup import (
 )
 from openclaw_mem_engine.stores.qmd.foreign import ForeignDatabase
 from openclaw_mem_engine.stores.qmd.maintenance import Maintenance
-from openclaw_mem_engine.stores.qmd.schema import ADVICE, VIEWS, create, owner_of
+from openclaw_mem_engine.stores.qmd.schema import REPAIRED, VIEWS, create, owner_of
 from openclaw_mem_engine.stores.qmd.searching import Document
 from openclaw_mem_engine.stores.qmd.updating import Updating
-from openclaw_mem_engine.stores.sqlite.database import Database
+from openclaw_mem_engine.stores.sqlite.database import Advice, Database
 from openclaw_mem_engine.stores.sqlite.files import QMD_ID
 
 
@@ -48,22 +48,25 @@ class QmdStore(Updating, Maintenance):
     readers never wait for a writer. Methods raise IndexUnavailable, IndexDamaged, IndexLocked."""
 
     @classmethod
-    def open(cls, path: Path, *, read_only: bool = False, extension: bool = True) -> QmdStore:
+    def open(
+        cls, path: Path, *, read_only: bool = False, extension: bool = True, advice: Advice = REPAIRED
+    ) -> QmdStore:
         """Open the index ``path``, made empty when there is none (unless ``read_only``).
 
         One that the program QMD made is only read, whatever is asked for (``QmdStore.read_only``).
-        ``extension`` allows sqlite-vec. May wait some seconds for another process. Raises IndexUnavailable
-        for what is no index and for a link, IndexDamaged."""
+        ``extension`` allows sqlite-vec; ``advice`` is for the messages of one that is written. May wait some
+        seconds for another process. Raises IndexUnavailable for what is no index and for a link,
+        IndexDamaged."""
         owner = owner_of(path)
         if owner == "nothing" and read_only:
             raise IndexUnavailable(f"There is no index {path}. `openclaw-mem qmd update` makes one.")
         if owner == "qmd" or read_only:
             return cls(ForeignDatabase(path, is_theirs=owner == "qmd"))
-        return cls._open_ours(path, extension, is_new=owner == "nothing")
+        return cls._open_ours(path, extension, advice, is_new=owner == "nothing")
 
     @classmethod
-    def _open_ours(cls, path: Path, extension: bool, *, is_new: bool) -> QmdStore:
-        database = _OwnDatabase(path, extension=extension, application_id=QMD_ID, advice=ADVICE)
+    def _open_ours(cls, path: Path, extension: bool, advice: Advice, *, is_new: bool) -> QmdStore:
+        database = _OwnDatabase(path, extension=extension, application_id=QMD_ID, advice=advice)
         try:
             with database.transaction() as connection:
                 create(connection)
