@@ -143,7 +143,7 @@ qmd update (qmd:update): update the index with modified files
 qmd embed (qmd:embed): make the vectors that are missing
   $ qmd embed
   $ qmd embed -f
-  -f, --force  make all of them again
+  -f, --force  replace all of them; the cache has those of text that was embedded before
 
 qmd status (qmd:status): show what the index holds
   $ qmd status

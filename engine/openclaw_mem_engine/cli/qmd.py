@@ -138,15 +138,18 @@ def _waiting(backend: QmdBackend) -> int:
 
 
 def embed(arguments: Namespace) -> int:
-    """Make the vectors that are missing, or all anew. Exit code 7 when texts were refused."""
+    """Make the vectors that are missing, or store all anew. Exit code 7 when texts were refused."""
 
     with opened(arguments) as (memory, backend), stoppable() as token:
         announce(memory, token)
         with ProgressLine() as progress:
             made = backend.embed(force=arguments.force, progress=progress, cancel=token)
         waiting = _waiting(backend)
-    cached = f": {made.cached} taken from the cache" if made.cached else ""
-    done = f"Embedded {made.chunks} chunks of {made.documents} documents{cached}."
+    sent = made.chunks - made.cached
+    done = f"Embedded {sent} chunks of {made.documents} documents."
+    if made.cached:
+        done = f"Stored the vectors of {made.chunks} chunks of {made.documents} documents: "
+        done += f"{sent} embedded, {made.cached} taken from the cache."
     lines = [done] if made.documents else ["All content hashes already have embeddings."] * (not made.refused)
     printed(arguments, as_json(made) | {"pending": waiting}, lines)
     for document, reason in made.refused:
