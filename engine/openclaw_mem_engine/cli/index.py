@@ -78,7 +78,9 @@ def report_lines(report: SyncReport, *, chunks: bool = True) -> list[str]:
     """What a sync did, for people. ``chunks``: the index is one of chunks, not of whole documents."""
     did = report.changed or report.refused or report.removed
     # Neither an index without the vectors it should have is up to date, nor one of notes that are all gone.
-    made = "Indexed" if did else "Up to date" if report.files else "Nothing to index"
+    made = "Up to date" if report.files else "Nothing to index"
+    if did or report.embedded or report.cache_hits:
+        made = "Indexed"
     if report.rebuilt:
         made = "Rebuilt"
     elif not did and any(file.path == WHOLE for file in report.skipped):

@@ -17,7 +17,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.doctor import file_checks as files
 from openclaw_mem_engine.doctor import lifecycle_checks as lifecycle
 from openclaw_mem_engine.doctor import location_checks as locations
-from openclaw_mem_engine.doctor.opened import Examined, FileSnapshot, SharedStore
+from openclaw_mem_engine.doctor.opened import Examined, FileSnapshot, SharedStore, check_dims
 from openclaw_mem_engine.doctor.qmd_check import check_qmd, check_qmd_index
 from openclaw_mem_engine.errors import (
     Cancelled,
@@ -83,7 +83,10 @@ def examine(
     def offered(finding: Finding) -> Finding:
         if finding.fixable and newer and finding.code not in locations.LOCATION_CODES:
             finding = replace(finding, fixable=False, repair=UPGRADE)
-        if failing is not None and finding.code == "vectors-awaited":  # no sync makes them now
+        if failing is not None and finding.code in (
+            "vectors-awaited",
+            "no-vectors",
+        ):  # no sync makes them now
             finding = replace(finding, text=f"{finding.text} {failing}", repair="")
         if finding.repair.startswith(idle) and finding.code != spared:
             finding = replace(finding, fixable=False, repair="")
@@ -273,10 +276,8 @@ def _check_fingerprint(run: Examination, out: Outcome) -> None:
         differences = "; ".join(known.differences(wanted))
         text = f"The index was built with other settings. The next sync rebuilds it: {differences}."
         out.add("other-fingerprint", "warning", text, repair=INDEX)
-    elif (primary := run.embedders.primary) is not None and (
-        misfit := primary.misfit(run.snap.vector_dims(space_of(primary)))
-    ):
-        out.add("other-dims", "error", str(misfit), repair=REBUILD)
+    elif (primary := run.embedders.primary) is not None:
+        check_dims(primary, run.snap.vector_dims(space_of(primary)), out)
 
 
 def _check_notes(run: Examination, out: Outcome) -> None:

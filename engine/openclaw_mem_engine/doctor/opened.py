@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from openclaw_mem_engine.commands import INDEX
+from openclaw_mem_engine.commands import INDEX, REBUILD
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.model import Space
+from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
 from openclaw_mem_engine.ranking.unshown import Passage
 from openclaw_mem_engine.stores import open_store
 from openclaw_mem_engine.stores.base import FileState, Fingerprint, IndexStore
@@ -94,3 +95,10 @@ class SharedStore:
 
     def close(self) -> None:
         self.store.close()
+
+
+def check_dims(embedder: GuardedEmbedder | None, held: int | None, out: Outcome) -> None:
+    """Queries can be compared with the vectors of the index, which have the length ``held``, as far as that
+    is known without a request."""
+    if embedder is not None and (misfit := embedder.misfit(held)) is not None:
+        out.add("other-dims", "error", str(misfit), repair=REBUILD)

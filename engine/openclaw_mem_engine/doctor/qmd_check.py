@@ -9,8 +9,10 @@ from pathlib import Path
 
 from openclaw_mem_engine.commands import FIX, INDEX
 from openclaw_mem_engine.config.settings import Settings
+from openclaw_mem_engine.doctor.opened import check_dims
 from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
-from openclaw_mem_engine.providers.base import Embedder, space_of
+from openclaw_mem_engine.providers.base import space_of
+from openclaw_mem_engine.providers.circuit_breaker import GuardedEmbedder
 from openclaw_mem_engine.sanitize import counted, counted_have
 from openclaw_mem_engine.sidecar.command import QmdCommand, QmdFailed
 from openclaw_mem_engine.sidecar.paths import qmd_home
@@ -53,7 +55,7 @@ def check_qmd(settings: Settings, out: Outcome) -> None:
         out.add("qmd-no-index", "info", "There is no QMD index of this workspace yet.", repair=WARM_UP)
 
 
-def check_qmd_index(settings: Settings, embedder: Embedder | None, out: Outcome) -> None:
+def check_qmd_index(settings: Settings, embedder: GuardedEmbedder | None, out: Outcome) -> None:
     """Our own index opens and is whole; which files and vectors it lacks. Only reads."""
     path = settings.index_path
     if not path.is_file():
@@ -72,9 +74,13 @@ def check_qmd_index(settings: Settings, embedder: Embedder | None, out: Outcome)
                 out.add("damaged", "error", f"The index {path} is damaged.", found, repair)
                 return
             out.detail = f"can be opened and is whole: {counted(store.status().documents, 'document')}"
-            if embedder is not None and (waiting := store.pending(VectorSpace.of(embedder))):
-                text = f"{counted_have(waiting, 'text')} no vectors of {space_of(embedder).label}."
-                out.add("no-vectors", "info", text, repair="openclaw-mem qmd embed")
+            if embedder is not None:
+                space = VectorSpace.of(embedder)
+                store.check_vectors(space)
+                check_dims(embedder, store.vector_dims(space), out)
+                if waiting := store.pending(space):
+                    text = f"{counted_have(waiting, 'text')} no vectors of {space_of(embedder).label}."
+                    out.add("no-vectors", "info", text, repair="openclaw-mem qmd embed")
             _check_files(store, out)
     except IndexDamaged as error:
         out.detail = "cannot be read"

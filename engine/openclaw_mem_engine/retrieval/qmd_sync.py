@@ -249,9 +249,8 @@ class KeepingUp(Limited):
         return self.store.vector_dims(VectorSpace.of(self.embedder)) if self.embedder else None
 
     def _anew(self, request: SyncRequest) -> bool:
-        """Whether this sync makes all vectors again: they have another length than those that come now."""
-        embedder = self.embedder
-        return request.force and embedder is not None and embedder.misfit(self._held) is not None
+        """Whether this sync makes all vectors again: they have another length than the last that came."""
+        return bool(request.force and self.embedder and self.embedder.misfit(self._held))
 
     def _make_vectors(
         self,
@@ -261,10 +260,9 @@ class KeepingUp(Limited):
         progress: Progress | None,
         cancel: CancelToken | None,
     ) -> None:
-        from openclaw_mem_engine.sync.embedding import OutOfTime, admit
+        from openclaw_mem_engine.sync.embedding import OutOfTime, admit, probe
 
-        force = self._anew(request)
-        if not force and not self.store.pending(VectorSpace.of(embedder)):
+        if not request.force and not self.store.pending(VectorSpace.of(embedder)):
             return
         # Those of the built-in embedder are waited for.
         budget_s = None if embedder.lines else request.budget_s
@@ -273,7 +271,9 @@ class KeepingUp(Limited):
             if budget_s is not None:
                 admit(embedder, self._held, budget_s, token)
             with waiting_for(embedder, progress) as show:
-                prompt = prompt_of(embedder)
+                if request.force and self._held:
+                    probe(embedder, token)  # the length that vectors have now
+                force, prompt = self._anew(request), prompt_of(embedder)
                 made = self.store.embed(
                     embedder, force=force, progress=show, cancel=token, prompt=prompt, most=most
                 )
